@@ -1,0 +1,1 @@
+"""Compiled loops on plain arrays. Nothing else lives here."""

@@ -1,0 +1,187 @@
+"""The values that travel between layers: arrays by name, a verdict, and verdicts as columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Bools", "Floats", "Floats32", "Ints", "Times", "Verdict", "Verdicts"]
+
+Floats: TypeAlias = NDArray[np.float64]
+Floats32: TypeAlias = NDArray[np.float32]
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+Times: TypeAlias = NDArray[np.datetime64]
+
+
+class Verdict:
+    """What the detector says of one sample.
+
+    Attributes
+    ----------
+    sample
+        The sample's number since `fit`, counted from 0.
+    time
+        The sample's time, or None where the stream has none.
+    score
+        How anomalous: the mean squared residual over the observed channels, in history's
+        standard deviations squared. NaN where nothing was observed.
+    threshold
+        What the score was compared with.
+    anomalous
+        Whether ``score >= threshold``.
+    expected
+        The reconstruction plus the trend, in the user's units, one value a channel (also where
+        the channel was missing); None for a model that does not reconstruct.
+    shares
+        Each channel's share of the score: they add up to 1, and are 0 for a missing channel.
+        NaN where there is no score, all 0 where the score is 0.
+    channels
+        The channels' names, in the order of `expected` and `shares`.
+    """
+
+    __slots__ = ("_columns", "_row", "anomalous", "sample", "score", "threshold")
+
+    def __init__(self, columns: Verdicts, row: int) -> None:
+        self._columns = columns
+        self._row = row
+        self.sample: int = columns.first + row
+        self.score: float = float(columns.scores[row])
+        self.threshold: float = float(columns.thresholds[row])
+        self.anomalous: bool = bool(columns.anomalous[row])
+
+    @property
+    def time(self) -> np.datetime64 | None:
+        times = self._columns.times
+        if times is None or np.isnat(times[self._row]):
+            return None
+        return times[self._row]  # type: ignore[no-any-return]
+
+    @property
+    def expected(self) -> Floats | None:
+        expected = self._columns.expected
+        return None if expected is None else expected[self._row]
+
+    @property
+    def shares(self) -> Floats32 | None:
+        shares = self._columns.shares
+        return None if shares is None else shares[self._row]
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        return self._columns.channels
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the documented JSON form as plain Python values (no NaN: None instead)."""
+        return {
+            "sample": self.sample,
+            "time": None if self.time is None else time_text(self.time),
+            "score": _plain(self.score),
+            "threshold": _plain(self.threshold),
+            "anomalous": self.anomalous,
+            "expected": _by_channel(self.channels, self.expected),
+            "shares": _by_channel(self.channels, self.shares),
+        }
+
+    def to_json(self) -> str:
+        """Return the verdict as one line of JSON."""
+        return json.dumps(self.as_dict(), ensure_ascii=False, allow_nan=False)
+
+    def __repr__(self) -> str:
+        time = "" if self.time is None else f", time={time_text(self.time)}"
+        return (
+            f"Verdict(sample={self.sample}{time}, score={self.score:.6g}, "
+            f"threshold={self.threshold:.6g}, anomalous={self.anomalous})"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Verdicts:
+    """Verdicts as columns: one row a sample, NaN and not anomalous where there is no verdict.
+
+    Iterating gives a `Verdict` a row; as a NumPy array it is its `scores`.
+
+    Attributes
+    ----------
+    scores, thresholds, anomalous
+        One value a sample, shape (T,).
+    expected, shares
+        One value a sample and channel, shape (T, C); None for a model that does not reconstruct.
+    times
+        The samples' times, or None.
+    channels
+        The channels' names.
+    first
+        The sample number of the first row.
+    """
+
+    scores: Floats
+    thresholds: Floats
+    anomalous: Bools
+    expected: Floats | None
+    shares: Floats32 | None
+    times: Times | None
+    channels: tuple[str, ...]
+    first: int = 0
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __getitem__(self, row: int) -> Verdict:
+        if not -len(self) <= row < len(self):
+            raise IndexError(f"row {row} of {len(self)} verdicts")
+        return Verdict(self, row % len(self))
+
+    def __iter__(self) -> Iterator[Verdict]:
+        return (Verdict(self, row) for row in range(len(self)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.scores, dtype=dtype, copy=copy)
+
+    @property
+    def samples(self) -> Ints:
+        """The samples' numbers."""
+        return np.arange(self.first, self.first + len(self), dtype=np.int64)
+
+    def columns(self) -> Mapping[str, NDArray[Any]]:
+        """Return the columns of one value a sample, ready for ``pandas.DataFrame(...)``."""
+        table: dict[str, NDArray[Any]] = {"sample": self.samples}
+        if self.times is not None:
+            table["time"] = self.times
+        table |= {
+            "score": self.scores,
+            "threshold": self.thresholds,
+            "anomalous": self.anomalous,
+        }
+        return table
+
+
+def time_text(time: np.datetime64) -> str:
+    """Return a time as ISO 8601 with no more digits than it needs.
+
+    >>> time_text(np.datetime64("2026-01-01T00:00:00.500", "ns"))
+    '2026-01-01T00:00:00.5'
+    """
+    text = str(time.astype("datetime64[ns]"))
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _plain(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _by_channel(
+    channels: tuple[str, ...], values: Floats | Floats32 | None
+) -> dict[str, float | None] | None:
+    if values is None:
+        return None
+    # repr of a float32 is its shortest text; going through float would print 17 digits.
+    return {
+        channel: _plain(float(str(value)))
+        for channel, value in zip(channels, values, strict=True)
+    }
