@@ -1,1 +1,21 @@
-"""To come."""
+"""Data sets with labels: loaders of public benchmarks, and synthetic streams.
+
+`load` reads one stream of a benchmark from files on this machine and `available` says which are
+there; `catalogue` tells where to get the others. The generators need no files. All return the
+same `Dataset`.
+"""
+
+from newnormal.datasets.base import Dataset, Entry
+from newnormal.datasets.registry import available, catalogue, load
+from newnormal.datasets.synthetic import neurips_ts_mul, neurips_ts_uni, plant
+
+__all__ = [
+    "Dataset",
+    "Entry",
+    "available",
+    "catalogue",
+    "load",
+    "neurips_ts_mul",
+    "neurips_ts_uni",
+    "plant",
+]

@@ -1,0 +1,208 @@
+"""Reading benchmark files: what is missing or malformed is a `DatasetError` that says where."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TextIO, cast
+
+import numpy as np
+
+from newnormal.errors import DatasetError
+from newnormal.types import Floats, Ints
+
+__all__ = [
+    "Sheet",
+    "as_labels",
+    "existing",
+    "fill_forward",
+    "open_text",
+    "present",
+    "read_array",
+    "read_header",
+    "read_numbers",
+    "read_sheet",
+    "stems",
+]
+
+_HEADER_WITHIN = 5  # lines; WADI's attack file has one line above its header
+
+
+def present(path: Path) -> bool:
+    """Return whether a file is there, plain or gzipped."""
+    return path.is_file() or _gzipped(path).is_file()
+
+
+def existing(path: Path) -> Path:
+    """Return `path`, or its gzipped form where only that is there."""
+    if not present(path):
+        raise DatasetError(f"expected the file {path} (or {path.name}.gz), found none")
+    return path if path.is_file() else _gzipped(path)
+
+
+def open_text(path: Path) -> TextIO:
+    """Open a text file, plain or gzipped, for the csv module."""
+    path = existing(path)
+    opener = gzip.open if path.suffix == ".gz" else open
+    return cast(TextIO, opener(path, "rt", encoding="utf-8-sig", errors="replace", newline=""))
+
+
+def _gzipped(path: Path) -> Path:
+    return path.with_name(path.name + ".gz")
+
+
+def stems(folder: Path, pattern: str) -> set[str]:
+    """Return what `*` stands for in the files of `folder` that match `pattern`, gzipped or not."""
+    before, after = pattern.split("*")
+    names = {path.name.removesuffix(".gz") for path in folder.glob(f"{pattern}*")}
+    return {name.removeprefix(before).removesuffix(after) for name in names if name.endswith(after)}
+
+
+def read_numbers(path: Path, *, skip: int = 0, columns: Iterable[int] | None = None) -> Floats:
+    """Read a comma-separated table in which every cell is a number, shape (T, C)."""
+    path = existing(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # NumPy only warns of an empty file
+        try:
+            return np.loadtxt(
+                path,
+                dtype=np.float64,
+                delimiter=",",
+                quotechar='"',
+                comments=None,
+                skiprows=skip,
+                usecols=None if columns is None else tuple(columns),
+                ndmin=2,
+            )
+        except (ValueError, UserWarning, OSError, EOFError) as error:
+            raise DatasetError(
+                f"{path}: expected numbers separated by commas, found otherwise: {error}"
+            ) from error
+
+
+def read_array(path: Path) -> Floats:
+    """Read a NumPy ``.npy`` file as float64; pickled objects are refused."""
+    if not path.is_file():
+        raise DatasetError(f"expected the file {path}, found none")
+    try:
+        return np.load(path, allow_pickle=False).astype(np.float64)  # type: ignore[no-any-return]
+    except (ValueError, OSError, EOFError) as error:
+        raise DatasetError(
+            f"{path}: expected a NumPy array of numbers, found otherwise: {error}"
+        ) from error
+
+
+def read_header(path: Path, needed: Iterable[str]) -> list[str]:
+    """Return the names in the first line of a CSV file, which must hold those `needed`."""
+    with open_text(path) as file:
+        names = [name.strip() for name in next(csv.reader(file), [])]
+    if missing := [name for name in needed if name not in names]:
+        raise DatasetError(
+            f"{path}: expected the columns {', '.join(missing)}, found {', '.join(names) or 'none'}"
+        )
+    return names
+
+
+def as_labels(values: Floats, path: Path) -> Ints:
+    """Return a column of zeros and ones as labels, shape (T,)."""
+    flat = values.reshape(-1)
+    if not np.isin(flat, (0.0, 1.0)).all():
+        wrong = flat[~np.isin(flat, (0.0, 1.0))][0]
+        raise DatasetError(f"{path}: expected labels 0 and 1, found {wrong:g}")
+    return flat.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A spreadsheet's export: columns of numbers, and the label's as text.
+
+    Attributes
+    ----------
+    names
+        The names of the number columns.
+    numbers
+        Their cells, NaN where a cell holds no number, shape (T, C).
+    labels
+        The last column's cells, stripped; empty where the sheet has no label.
+    """
+
+    names: tuple[str, ...]
+    numbers: Floats
+    labels: list[str]
+
+
+def read_sheet(path: Path, *, after: str, labelled: bool) -> Sheet:
+    """Read a CSV file that a spreadsheet program wrote.
+
+    The header may stand below other lines. Semicolons between cells and decimal commas are
+    understood. A row with nothing right of its first cell is dropped.
+
+    Parameters
+    ----------
+    path
+        The file.
+    after
+        The last column that is no number: numbers stand right of it.
+    labelled
+        Whether the last column is the label.
+    """
+    with open_text(path) as file:
+        line = next((line for line in islice(file, _HEADER_WITHIN) if after in line), None)
+        if line is None:
+            raise DatasetError(
+                f"{path}: expected a header with the column {after} in the first "
+                f"{_HEADER_WITHIN} lines, found none"
+            )
+        delimiter = ";" if line.count(";") > line.count(",") else ","
+        header = [name.strip() for name in next(csv.reader([line], delimiter=delimiter))]
+        columns = slice(header.index(after) + 1, len(header) - labelled)
+        labels: list[str] = []
+
+        def cells() -> Iterator[str]:
+            for row in csv.reader(file, delimiter=delimiter):
+                if not any(row[1:]):
+                    continue
+                if len(row) < len(header):
+                    raise DatasetError(
+                        f"{path}: expected {len(header)} cells in a row, found {len(row)} "
+                        f"in row {len(labels) + 1} below the header"
+                    )
+                labels.append(row[len(header) - 1].strip() if labelled else "")
+                yield from row[columns]
+
+        # Cell by cell: as text, WADI would need some 6 GB.
+        parse = _number_with_comma if delimiter == ";" else _number
+        numbers = np.fromiter(map(parse, cells()), dtype=np.float64)
+    if not labels:
+        raise DatasetError(f"{path}: expected rows below the header, found none")
+    return Sheet(tuple(header[columns]), numbers.reshape(len(labels), -1), labels)
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell or "nan")
+    except ValueError:
+        return math.nan
+
+
+def _number_with_comma(cell: str) -> float:
+    return _number(cell.replace(",", "."))
+
+
+def fill_forward(values: Floats) -> None:
+    """Replace each NaN, in place, by the last number above it in its column.
+
+    >>> column = np.array([[np.nan], [1.0], [np.nan]])
+    >>> fill_forward(column)
+    >>> column.ravel()
+    array([nan,  1.,  1.])
+    """
+    rows = np.arange(len(values))
+    for column in values.T:
+        column[:] = column[np.maximum.accumulate(np.where(np.isnan(column), 0, rows))]

@@ -1,0 +1,117 @@
+"""The table of data sets, and the three verbs over it."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from newnormal.datasets import (
+    anoshift,
+    asd,
+    creditcard,
+    jumpstarter,
+    nab,
+    nasa,
+    smd,
+    swat,
+    wadi,
+    yahoo,
+)
+from newnormal.datasets.base import Dataset, Entry
+from newnormal.errors import DatasetError, ParameterError
+
+__all__ = ["available", "catalogue", "load"]
+
+_ENTRIES = (
+    smd.ENTRY,
+    nasa.SMAP,
+    nasa.MSL,
+    creditcard.ENTRY,
+    nab.ENTRY,
+    asd.ENTRY,
+    jumpstarter.ENTRY,
+    swat.ENTRY,
+    wadi.ENTRY,
+    yahoo.ENTRY,
+    anoshift.ENTRY,
+)
+
+
+def catalogue() -> tuple[Entry, ...]:
+    """Return what is known of each data set: title, source, licence, period, split, files.
+
+    Examples
+    --------
+    >>> [entry.name for entry in catalogue()][:3]
+    ['SMD', 'SMAP', 'MSL']
+    """
+    return _ENTRIES
+
+
+def available(root: str | PathLike[str]) -> list[str]:
+    """Return the full names of all streams that `load` can read from under a folder.
+
+    Parameters
+    ----------
+    root
+        The folder that holds the data sets' folders, or a data set's folder itself.
+    """
+    return [name for entry in _ENTRIES for name in entry.streams(Path(root))]
+
+
+def load(name: str, root: str | PathLike[str], **options: Any) -> Dataset:
+    """Load one stream of a data set from files on this machine.
+
+    Nothing is downloaded: where a file is missing, the error says which, where to get it and
+    under which licence.
+
+    Parameters
+    ----------
+    name
+        Data set and stream, such as ``"SMD/1-4"``, ``"MSL/P-15"`` or ``"CreditCard"``;
+        `available` lists those found. Case does not matter before the slash.
+    root
+        The folder that holds the data sets' folders, or the data set's folder itself.
+    **options
+        What only this data set takes; see ``Entry.options``.
+
+    Raises
+    ------
+    ParameterError
+        If the name or an option is not known.
+    DatasetError
+        If a file is missing or not in the form its owners hand out.
+    """
+    entry, stream = _entry(name, Path(root))
+    if unknown := sorted(options.keys() - entry.options.keys()):
+        raise ParameterError(
+            f"{entry.name}: expected no option {unknown[0]!r}",
+            hint=f"its options are: {', '.join(entry.options) or 'none'}",
+        )
+    try:
+        return entry.read(entry.folder(Path(root)), stream, **options)
+    except DatasetError as error:
+        found = ", ".join(entry.streams(Path(root))) or "none of its streams"
+        raise DatasetError(error.message, hint=f"{entry.hint}; found there: {found}") from error
+
+
+def _entry(name: str, root: Path) -> tuple[Entry, str]:
+    wanted, _, stream = name.partition("/")
+    entry = next((entry for entry in _ENTRIES if entry.name.lower() == wanted.lower()), None)
+    if entry is None:
+        raise ParameterError(
+            f"expected the name of a data set, found {name!r}",
+            hint=f"known are {', '.join(entry.name for entry in _ENTRIES)}",
+        )
+    if entry.single and stream:
+        raise ParameterError(
+            f"{entry.name} is one stream, found {name!r}", hint=f"load {entry.name!r}"
+        )
+    if not entry.single and not stream:
+        found = entry.streams(root)
+        raise ParameterError(
+            f"{entry.name} has several streams, found {name!r}",
+            hint=f"load one of {', '.join(found)}" if found else entry.hint,
+        )
+    return entry, stream
