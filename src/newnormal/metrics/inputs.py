@@ -1,0 +1,98 @@
+"""What the metrics take, checked in one place, and what a missing score means.
+
+**The policy for samples without a score.** A detector gives NaN where it has no verdict. Such a
+sample is never dropped, so that the counts always cover every sample: its score counts as -inf, it
+ranks below every scored sample, and it is never anomalous, whatever the threshold.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from newnormal.errors import InputError, ParameterError
+from newnormal.types import Bools, Floats
+
+__all__ = ["decide", "labels_and_predictions", "labels_and_scores", "require_both_classes"]
+
+
+def labels_and_predictions(labels: ArrayLike, predictions: ArrayLike) -> tuple[Bools, Bools]:
+    """Return both as flags of equal length, or raise `InputError`."""
+    truth, predicted = _flags(labels, "labels"), _flags(predictions, "predictions")
+    _require_equal_length(truth, predicted, "predictions")
+    return truth, predicted
+
+
+def labels_and_scores(labels: ArrayLike, scores: ArrayLike) -> tuple[Bools, Floats]:
+    """Return labels as flags and scores with -inf for NaN, or raise `InputError`."""
+    truth, values = _flags(labels, "labels"), _one_dimensional(scores, "scores")
+    if values.dtype.kind not in "biufO":
+        raise InputError(f"scores must be numbers, found {values.dtype}")
+    _require_equal_length(truth, values, "scores")
+    numbers = _as_numbers(values, "scores")
+    return truth, np.where(np.isnan(numbers), -np.inf, numbers)
+
+
+def decide(scores: Floats, threshold: float) -> Bools:
+    """Return which samples are anomalous: ``score >= threshold``, and never without a score."""
+    if np.isnan(threshold):
+        raise ParameterError("threshold must be a number, found NaN")
+    return (scores >= threshold) & (scores > -np.inf)
+
+
+def require_both_classes(truth: Bools, metric: str) -> None:
+    """Raise `InputError` unless there are both anomalous and normal samples."""
+    if not truth.any() or truth.all():
+        found = "anomalous" if truth.any() else "normal"
+        raise InputError(
+            f"{metric} needs normal and anomalous samples, found only {found} ones",
+            hint="it is undefined here; `report` gives NaN for it and computes the rest",
+        )
+
+
+def _flags(values: ArrayLike, name: str) -> Bools:
+    array = _one_dimensional(values, name)
+    if array.dtype == np.bool_:
+        return array
+    if array.dtype.kind not in "iufO":
+        raise InputError(f"{name} must be 0 or 1, found {array.dtype}")
+    numbers = _as_numbers(array, name)
+    wrong = np.flatnonzero((numbers != 0) & (numbers != 1))  # NaN is neither
+    if wrong.size:
+        first = numbers[wrong[0]]
+        raise InputError(
+            f"{name} must be 0 or 1, found {first:g} at sample {wrong[0]}",
+            hint=f"drop the samples without one from {name} and scores alike"
+            if np.isnan(first)
+            else f"1 marks an anomalous sample; for another code compare first: {name} == code",
+        )
+    return np.equal(numbers, 1)
+
+
+def _one_dimensional(values: ArrayLike, name: str) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise InputError(
+            f"{name} must have one value a sample, found shape {array.shape}",
+            hint="score one series at a time, and .ravel() a single column",
+        )
+    if array.size == 0:
+        raise InputError(f"{name} must hold at least one sample, found none")
+    return array
+
+
+def _as_numbers(array: NDArray[Any], name: str) -> Floats:
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be numbers, found {error}") from error
+
+
+def _require_equal_length(truth: Bools, other: NDArray[Any], name: str) -> None:
+    if len(truth) != len(other):
+        raise InputError(
+            f"labels and {name} must cover the same samples, found {len(truth)} and {len(other)}",
+            hint="`run` gives one row a sample: pass the labels of the same rows",
+        )

@@ -1,0 +1,130 @@
+"""Metrics of the score alone, over all thresholds: areas under curves, and the best F1 (oracle).
+
+They depend on the order of the scores only, so they don't move under any strictly increasing
+transform. The areas are scikit-learn's and need the extra ``eval``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from newnormal.errors import MissingExtraError
+from newnormal.metrics.events import raise_to_event_maximum
+from newnormal.metrics.inputs import labels_and_scores, require_both_classes
+from newnormal.types import Bools, Floats, Ints
+
+__all__ = ["BestF1", "auprc", "auroc", "average_precision", "best_f1", "best_f1_adjusted"]
+
+
+class BestF1(NamedTuple):
+    """The best F1 any threshold gives, and that threshold: an oracle, chosen with the labels."""
+
+    value: float
+    threshold: float
+
+
+def auroc(labels: ArrayLike, scores: ArrayLike) -> float:
+    """Return the area under the ROC curve.
+
+    The chance that an anomalous sample scores above a normal one; 0.5 for a score that knows
+    nothing. Where anomalies are rare it hides false alarms that `auprc` shows.
+
+    Examples
+    --------
+    >>> auroc([0, 0, 1, 1], [0.1, 0.4, 0.3, 0.8])
+    0.75
+    """
+    truth, ranks = _truth_and_ranks(labels, scores, "auroc")
+    return float(_scikit_learn().roc_auc_score(truth, ranks))
+
+
+def auprc(labels: ArrayLike, scores: ArrayLike) -> float:
+    """Return the area under the precision-recall curve, by the trapezoidal rule.
+
+    A score that knows nothing gets about the share of anomalous samples. Straight lines between
+    points of this curve are optimistic (Davis and Goadrich 2006); `average_precision` uses none.
+    Papers give either under the name AUPRC: say which.
+
+    Examples
+    --------
+    >>> round(auprc([0, 0, 1, 1], [0.1, 0.4, 0.3, 0.8]), 4)
+    0.7917
+    """
+    truth, ranks = _truth_and_ranks(labels, scores, "auprc")
+    metrics = _scikit_learn()
+    precision, recall, _ = metrics.precision_recall_curve(truth, ranks)
+    return float(metrics.auc(recall, precision))
+
+
+def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
+    """Return the precision at each threshold, weighted by the recall gained there.
+
+    Examples
+    --------
+    >>> round(average_precision([0, 0, 1, 1], [0.1, 0.4, 0.3, 0.8]), 4)
+    0.8333
+    """
+    truth, ranks = _truth_and_ranks(labels, scores, "average_precision")
+    return float(_scikit_learn().average_precision_score(truth, ranks))
+
+
+def best_f1(labels: ArrayLike, scores: ArrayLike) -> BestF1:
+    """Return the highest F1 over all thresholds, and the highest threshold that gives it.
+
+    An oracle: the threshold is chosen with the labels that then grade it, so it bounds what the
+    score allows and is not what a detector reaches. Exact: every distinct score is tried. With no
+    sample labelled, or none scored, it is 0 at threshold inf.
+
+    Examples
+    --------
+    >>> best_f1([0, 0, 1, 1], [0.1, 0.4, 0.3, 0.8])
+    BestF1(value=0.8, threshold=0.3)
+    """
+    return _best_f1(*labels_and_scores(labels, scores))
+
+
+def best_f1_adjusted(labels: ArrayLike, scores: ArrayLike) -> BestF1:
+    """Return the highest point-adjusted F1 over all thresholds, and the highest such threshold.
+
+    An oracle, as `best_f1`, of a measure that flatters, as `adjusted_f1`.
+
+    Examples
+    --------
+    >>> best_f1_adjusted([0, 0, 1, 1], [0.1, 0.4, 0.3, 0.8])
+    BestF1(value=1.0, threshold=0.8)
+    """
+    truth, values = labels_and_scores(labels, scores)
+    return _best_f1(truth, raise_to_event_maximum(truth, values))
+
+
+def _best_f1(truth: Bools, values: Floats) -> BestF1:
+    order = np.argsort(-values)
+    descending = values[order]
+    # Tied samples are predicted together: the candidates are the last samples of the ties.
+    last_of_tie = np.append(descending[1:] != descending[:-1], True) & (descending > -np.inf)
+    candidates = np.flatnonzero(last_of_tie)
+    tp = np.cumsum(truth[order])[candidates]
+    f1 = 2 * tp / (candidates + 1 + np.count_nonzero(truth))  # 2 tp / (predicted + labelled)
+    best = int(np.argmax(f1)) if f1.any() else None
+    if best is None:
+        return BestF1(0.0, np.inf)
+    return BestF1(float(f1[best]), float(descending[candidates[best]]))
+
+
+def _truth_and_ranks(labels: ArrayLike, scores: ArrayLike, metric: str) -> tuple[Bools, Ints]:
+    truth, values = labels_and_scores(labels, scores)
+    require_both_classes(truth, metric)
+    # Ranks: scikit-learn refuses infinite scores, which is what a missing one counts as.
+    _, ranks = np.unique(values, return_inverse=True)
+    return truth, ranks
+
+
+def _scikit_learn() -> Any:
+    try:
+        from sklearn import metrics
+    except ImportError as error:
+        raise MissingExtraError.of("eval", "scikit-learn") from error
+    return metrics
