@@ -1,0 +1,191 @@
+"""What the metrics accept, what they refuse, and what a missing score means."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newnormal import metrics
+from newnormal.errors import InputError, MissingExtraError, ParameterError
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+
+Metric = Callable[..., Any]
+OF_PREDICTIONS: list[Metric] = [
+    metrics.confusion,
+    metrics.accuracy,
+    metrics.precision,
+    metrics.recall,
+    metrics.f1,
+    metrics.point_adjust,
+    metrics.adjusted_confusion,
+    metrics.adjusted_accuracy,
+    metrics.adjusted_precision,
+    metrics.adjusted_recall,
+    metrics.adjusted_f1,
+    metrics.affiliation_precision,
+    metrics.affiliation_recall,
+    metrics.affiliation_f1,
+    metrics.detection_delay,
+    metrics.false_alarms,
+]
+OF_SCORES: list[Metric] = [
+    metrics.auroc,
+    metrics.auprc,
+    metrics.average_precision,
+    metrics.best_f1,
+    metrics.best_f1_adjusted,
+    metrics.vus,
+    metrics.vus_pr,
+    metrics.vus_roc,
+    metrics.range_auc_pr,
+    metrics.range_auc_roc,
+]
+of_both = pytest.mark.parametrize(
+    "metric", OF_PREDICTIONS + OF_SCORES, ids=lambda metric: metric.__name__
+)
+of_scores = pytest.mark.parametrize("metric", OF_SCORES, ids=lambda metric: metric.__name__)
+needs_both_classes = pytest.mark.parametrize(
+    "metric",
+    [metric for metric in OF_SCORES if not metric.__name__.startswith("best")],
+    ids=lambda metric: metric.__name__,
+)
+
+
+@of_both
+def test_lengths_that_differ_are_refused(metric: Metric) -> None:
+    with pytest.raises(InputError, match="must cover the same samples, found 3 and 2\nhint: "):
+        metric([0, 1, 0], [0, 1])
+
+
+@of_both
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0, 2, 1], "labels must be 0 or 1, found 2 at sample 1\nhint: 1 marks"),
+        ([0, 1, np.nan], "labels must be 0 or 1, found nan at sample 2\nhint: drop"),
+        ([0, 1, None], "labels must be 0 or 1, found nan at sample 2\nhint: drop"),
+        (["0", "1", "0"], "labels must be 0 or 1, found <U1"),
+        ([[0], [1], [0]], r"labels must have one value a sample, found shape \(3, 1\)\nhint: "),
+        ([], "labels must hold at least one sample, found none"),
+        ([0, 1, pd.NA], "labels must be numbers, found "),
+    ],
+)
+def test_labels_that_are_not_0_or_1_are_refused(
+    metric: Metric, labels: list[object], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        metric(labels, [0, 1, 0])
+
+
+def test_predictions_that_are_not_0_or_1_are_refused() -> None:
+    with pytest.raises(InputError, match=r"predictions must be 0 or 1, found 0\.5 at sample 1"):
+        metrics.f1([0, 1], [0, 0.5])
+
+
+def test_scores_that_are_not_numbers_are_refused() -> None:
+    with pytest.raises(InputError, match="scores must be numbers, found <U1"):
+        metrics.auroc([0, 1], ["a", "b"])
+
+
+@needs_both_classes
+@pytest.mark.parametrize(("label", "found"), [(0, "normal"), (1, "anomalous")])
+def test_ranking_one_class_is_refused(metric: Metric, label: int, found: str) -> None:
+    message = f"needs normal and anomalous samples, found only {found} ones\nhint: "
+    with pytest.raises(InputError, match=message):
+        metric([label, label], [0.1, 0.2])
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [metrics.affiliation_precision, metrics.affiliation_recall, metrics.affiliation_f1],
+)
+def test_affiliation_without_an_event_is_refused(metric: Metric) -> None:
+    with pytest.raises(InputError, match="needs at least one labelled event, found none\nhint: "):
+        metric([0, 0], [0, 1])
+
+
+@pytest.mark.parametrize("window", [-1, 2.5, "10"])
+def test_a_window_that_cannot_work_is_refused(window: int) -> None:
+    with pytest.raises(ParameterError, match="window must be a whole number from 0 up, found "):
+        metrics.vus_pr([0, 1], [0, 1], window=window)
+
+
+def test_fewer_than_two_thresholds_are_refused() -> None:
+    with pytest.raises(
+        ParameterError, match="thresholds must be a whole number from 2 up, found 1"
+    ):
+        metrics.vus_pr([0, 1], [0, 1], thresholds=1)
+
+
+@of_scores
+def test_a_missing_score_ranks_below_every_score(metric: Metric) -> None:
+    labels = [0, 0, 1, 1, 0, 1, 0, 0]
+    missing = [0.3, np.nan, 0.5, np.nan, 0.6, 0.7, 0.1, 0.2]
+    lowest = [0.3, -1e6, 0.5, -1e6, 0.6, 0.7, 0.1, 0.2]
+    assert metric(labels, missing) == metric(labels, lowest)
+
+
+def test_a_missing_score_is_never_anomalous() -> None:
+    result = metrics.report([0, 1, 1], [np.nan, np.nan, 0.5], threshold=-np.inf)
+    assert (result.tp, result.fp, result.fn, result.tn) == (1, 0, 1, 1)
+    assert metrics.best_f1([0, 1, 1], [np.nan, np.nan, 0.5]).threshold == 0.5
+    assert metrics.best_f1([0, 1], [np.nan, np.nan]) == (0.0, np.inf)
+
+
+@of_scores
+def test_infinite_scores_are_the_extremes(metric: Metric) -> None:
+    labels = [0, 0, 1, 1, 0, 1]
+    ref = metric(labels, [0.0, -9.0, 9.0, 0.5, 1.0, 2.0])
+    comp = metric(labels, [0.0, -np.inf, np.inf, 0.5, 1.0, 2.0])
+    if isinstance(ref, metrics.BestF1):
+        ref, comp = ref.value, comp.value
+    assert comp == ref
+
+
+@pytest.mark.parametrize("container", [np.array, pd.Series, pl.Series, tuple])
+@pytest.mark.parametrize("kind", [bool, int, float])
+def test_labels_may_come_in_any_container(container: Callable[..., Any], kind: type) -> None:
+    labels = container([kind(label) for label in (0, 1, 1, 0)])
+    assert metrics.f1(labels, [0, 1, 1, 1]) == 0.8
+    assert metrics.best_f1(labels, container([0.1, 0.4, 0.8, 0.3])) == (1.0, 0.4)
+
+
+def test_inputs_are_left_as_they_were() -> None:
+    labels, scores = np.array([0, 1, 1, 0]), np.array([0.1, np.nan, 0.3, 0.2])
+    predictions = np.array([False, False, True, False])
+    metrics.report(labels, scores, predictions=predictions)
+    metrics.point_adjust(labels, predictions)
+    assert labels.tolist() == [0, 1, 1, 0]
+    np.testing.assert_array_equal(scores, [0.1, np.nan, 0.3, 0.2])
+    assert predictions.tolist() == [False, False, True, False]
+
+
+def test_importing_the_metrics_imports_neither_scikit_learn_nor_numba() -> None:
+    program = (
+        "import sys, newnormal.metrics as m; m.f1([0, 1], [0, 1]); m.best_f1([0, 1], [0, 1]); "
+        "print(sorted({'sklearn', 'scipy', 'numba'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_without_scikit_learn_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(MissingExtraError, match=r'pip install "newnormal\[eval\]"'):
+        metrics.auroc([0, 1], [0, 1])
+
+
+def test_every_public_name_exists_once() -> None:
+    assert len(set(metrics.__all__)) == len(metrics.__all__)
+    assert all(hasattr(metrics, name) for name in metrics.__all__)

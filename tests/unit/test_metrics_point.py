@@ -1,0 +1,120 @@
+"""Counts, ratios, point adjustment, the best F1 and the areas, on cases worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn import metrics as reference
+
+from newnormal import metrics
+from newnormal.metrics import Confusion
+from tests import naive_metrics as naive
+
+
+def test_the_counts_are_those_of_the_four_cells() -> None:
+    labels = [0, 0, 0, 0, 1, 1, 1, 1, 1, 1]
+    predictions = [1, 0, 0, 0, 1, 1, 1, 0, 0, 1]
+    assert metrics.confusion(labels, predictions) == Confusion(tp=4, fp=1, fn=2, tn=3)
+    assert metrics.accuracy(labels, predictions) == 0.7
+    assert metrics.precision(labels, predictions) == 0.8
+    assert metrics.recall(labels, predictions) == 4 / 6
+    assert metrics.f1(labels, predictions) == 8 / 11
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_ratios_equal_scikit_learns(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels, predictions = rng.random(200) < 0.2, rng.random(200) < 0.3
+    tn, fp, fn, tp = reference.confusion_matrix(labels, predictions).ravel().tolist()
+    assert metrics.confusion(labels, predictions) == Confusion(tp, fp, fn, tn)
+    assert metrics.accuracy(labels, predictions) == reference.accuracy_score(labels, predictions)
+    assert metrics.precision(labels, predictions) == reference.precision_score(labels, predictions)
+    assert metrics.recall(labels, predictions) == reference.recall_score(labels, predictions)
+    assert metrics.f1(labels, predictions) == pytest.approx(
+        reference.f1_score(labels, predictions), abs=1e-15
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "predictions"), [([0, 0], [0, 0]), ([1, 1], [0, 0]), ([0, 0], [1, 1])]
+)
+def test_a_ratio_with_nothing_to_divide_by_is_zero(
+    labels: list[int], predictions: list[int]
+) -> None:
+    assert metrics.precision(labels, predictions) == 0
+    assert metrics.recall(labels, predictions) == 0
+    assert metrics.f1(labels, predictions) == 0
+
+
+@pytest.mark.parametrize(
+    ("labels", "predictions", "adjusted"),
+    [
+        ("0011100", "0000100", "0011100"),  # caught at its last sample: filled backwards too
+        ("1110000", "0010000", "1110000"),  # an event at the very start, its first sample included
+        ("1110000", "1000000", "1110000"),
+        ("0000011", "0000001", "0000011"),  # an event at the very end
+        ("0110110", "0100000", "0110000"),  # only the event that was caught
+        ("0110110", "1001001", "1001001"),  # next to events is not in them
+        ("1111111", "0001000", "1111111"),
+        ("0000000", "0101000", "0101000"),
+        ("0110110", "0000000", "0000000"),
+    ],
+)
+def test_point_adjustment_fills_the_events_it_touched(
+    labels: str, predictions: str, adjusted: str
+) -> None:
+    result = metrics.point_adjust(list(map(int, labels)), list(map(int, predictions)))
+    assert "".join(map(str, result.astype(int))) == adjusted
+
+
+def test_adjusted_metrics_are_the_plain_ones_of_the_adjusted_predictions() -> None:
+    labels, predictions = [1, 1, 1, 0, 0, 1, 1, 0], [0, 0, 1, 0, 1, 0, 0, 0]
+    adjusted = metrics.point_adjust(labels, predictions)
+    assert metrics.adjusted_confusion(labels, predictions) == Confusion(tp=3, fp=1, fn=2, tn=2)
+    assert metrics.adjusted_accuracy(labels, predictions) == metrics.accuracy(labels, adjusted)
+    assert metrics.adjusted_precision(labels, predictions) == metrics.precision(labels, adjusted)
+    assert metrics.adjusted_recall(labels, predictions) == metrics.recall(labels, adjusted)
+    assert metrics.adjusted_f1(labels, predictions) == metrics.f1(labels, adjusted) == 6 / 9
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("levels", [3, 1000])
+def test_best_f1_equals_trying_every_threshold(seed: int, levels: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(rng.random(20) < 0.3, rng.integers(1, 6, 20))
+    scores = rng.integers(0, levels, len(labels)) + rng.integers(0, levels) * labels
+    every = np.unique(scores)[::-1]
+    plain = [naive.f1(labels, scores >= tau) for tau in every]
+    adjusted = [naive.f1(labels, naive.point_adjust(labels, scores >= tau)) for tau in every]
+    assert metrics.best_f1(labels, scores) == (max(plain), every[np.argmax(plain)])
+    assert metrics.best_f1_adjusted(labels, scores) == (max(adjusted), every[np.argmax(adjusted)])
+
+
+def test_best_f1_takes_the_highest_of_the_thresholds_that_tie() -> None:
+    assert metrics.best_f1([1, 0, 0, 1], [4, 3, 2, 1]) == (2 / 3, 4.0)
+
+
+def test_best_f1_without_a_label_is_zero_and_alarms_never() -> None:
+    assert metrics.best_f1([0, 0, 0], [1, 2, 3]) == (0.0, np.inf)
+    assert metrics.best_f1_adjusted([0, 0, 0], [1, 2, 3]) == (0.0, np.inf)
+
+
+@pytest.mark.parametrize("levels", [4, 10**9])
+def test_the_areas_are_scikit_learns(levels: int) -> None:
+    rng = np.random.default_rng(3)
+    labels = rng.random(500) < 0.1
+    scores = (rng.integers(0, levels, 500) + levels * 0.3 * labels) / levels
+    precision, recall, _ = reference.precision_recall_curve(labels, scores)
+    assert metrics.auroc(labels, scores) == reference.roc_auc_score(labels, scores)
+    assert metrics.auprc(labels, scores) == reference.auc(recall, precision)
+    assert metrics.average_precision(labels, scores) == pytest.approx(
+        reference.average_precision_score(labels, scores), abs=1e-15
+    )
+
+
+def test_the_trapezoid_and_average_precision_are_different_numbers() -> None:
+    labels, scores = [0, 1, 0, 1], [0.9, 0.8, 0.7, 0.6]
+    assert metrics.auprc(labels, scores) == pytest.approx(
+        (0 + 0.5) / 2 * 0.5 + (1 / 3 + 0.5) / 2 * 0.5
+    )
+    assert metrics.average_precision(labels, scores) == pytest.approx(0.5 * 0.5 + 0.5 * 0.5)
