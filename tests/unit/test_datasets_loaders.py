@@ -1,0 +1,484 @@
+"""Each loader on a small file of the form its owners hand out, written here."""
+
+from __future__ import annotations
+
+import builtins
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newnormal.datasets import Dataset, available, catalogue, load
+from newnormal.errors import DatasetError, MissingExtraError, ParameterError
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def rows(table: Sequence[Sequence[object]]) -> str:
+    return "".join(",".join(map(str, row)) + "\n" for row in table)
+
+
+def save(path: Path, values: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.save(path, np.asarray(values))
+
+
+def write_smd(root: Path) -> None:
+    write(root / "SMD/train/machine-1-4.txt", "0.5,1\n0.25,2\n")
+    write(root / "SMD/test/machine-1-4.txt", "0.5,1\n9.0,2\n0.75,3\n")
+    write(root / "SMD/test_label/machine-1-4.txt", "0\n1\n0\n")
+
+
+def write_nasa(root: Path) -> None:
+    folder = root / "SMAP_MSL"
+    write(
+        folder / "labeled_anomalies.csv",
+        "chan_id,spacecraft,anomaly_sequences,class,num_values\n"
+        'P-2,SMAP,"[[1, 3]]",[point],6\n'
+        'P-15,MSL,"[[2, 4], [5, 6]]","[point, contextual]",6\n'
+        'P-2,SMAP,"[[2, 4]]",[point],6\n',
+    )
+    for channel in ("P-2", "P-15"):
+        save(folder / f"train/{channel}.npy", np.arange(12.0).reshape(4, 3))
+        save(folder / f"test/{channel}.npy", np.arange(18.0).reshape(6, 3))
+
+
+def write_creditcard(root: Path) -> None:
+    write(
+        root / "CreditCard/creditcard.csv",
+        '"Time","V1","V2","Amount","Class"\n'
+        '0,1.5,-2.5,10,"1"\n1,2.5,0.5,20,"0"\n2,3.5,0.25,30,"0"\n3,4.5,1,40,"1"\n4,5,6,50,"0"\n',
+    )
+
+
+def write_nab(root: Path) -> None:
+    hours = [f"2014-01-{1 + hour // 24:02d} {hour % 24:02d}:00:00" for hour in range(40)]
+    table = "timestamp,value\n" + rows([(time, n) for n, time in enumerate(hours)])
+    write(root / "NAB/data/realKnownCause/clock.csv", table)
+    windows = {"realKnownCause/clock.csv": [[f"{hours[10]}.000000", f"{hours[12]}.000000"]]}
+    write(root / "NAB/labels/combined_windows.json", json.dumps(windows))
+
+
+def write_asd(root: Path) -> None:
+    save(root / "ASD/omi-1_train.npy", np.ones((5, 2), dtype=np.float32))
+    save(root / "ASD/omi-1_test.npy", np.ones((3, 2), dtype=np.float32))
+    save(root / "ASD/omi-1_test_label.npy", [0.0, 1.0, 1.0])
+
+
+def write_jumpstarter(root: Path) -> None:
+    folder = root / "JumpStarter/Dataset2"
+    write(folder / "train/service10.csv", "1.5,0.0\n2.5,1.0\n")
+    write(folder / "test/service10.csv", "1.5,0.0\n2.5,1.0\n3.5,2.0\n")
+    write(folder / "test_label/service10.csv", "0\r\n0\r\n1\r\n")
+
+
+def write_swat(root: Path) -> None:
+    # Exported from the workbooks: group names above the header, padded names, one cell of text.
+    head = ",P1,P1,\n Timestamp,FIT101, LIT101,Normal/Attack\n"
+    write(
+        root / "SWaT/SWaT_Dataset_Normal_v0.csv",
+        head
+        + " 22/12/2015 4:00:00 PM,2.5,500,Normal\n 22/12/2015 4:00:01 PM,Bad Input,501,Normal\n",
+    )
+    write(
+        root / "SWaT/SWaT_Dataset_Attack_v0.csv",
+        head + " 28/12/2015 10:00:00 AM,2.5,500,Normal\n 28/12/2015 10:00:01 AM,2.6,,Attack\n"
+        " 28/12/2015 10:00:02 AM,2.7,502,A ttack\n",
+    )
+
+
+def write_wadi(root: Path) -> None:
+    write(
+        root / "WADI/WADI_14days_new.csv",
+        "Row,Date,Time,1_AIT_001_PV,2_LS_001_AL,2_PIT_001_PV\n"
+        "1,9/25/2017,00:00.0,171.1,,\n2,9/25/2017,00:01.0,,,5.5\n3,,,,,\n"
+        "4,9/25/2017,00:02.0,171.3,,5.7\n",
+    )
+    write(
+        root / "WADI/WADI_attackdataLABLE.csv",
+        ",,,,,,\n"
+        "Row ,Date ,Time,1_AIT_001_PV,2_LS_001_AL,2_PIT_001_PV,"
+        '"Attack LABLE (1:No Attack, -1:Attack)"\n'
+        "1,10/9/17,00:00.0,164.2,,1.5,1\n2,10/9/17,00:01.0,164.3,,,-1\n3,,,,,,1\n",
+    )
+
+
+def write_yahoo(root: Path) -> None:
+    table = [(n + 1, n / 2, int(n in (5, 403))) for n in range(405)]
+    write(root / "Yahoo/A1Benchmark/real_20.csv", "timestamp,value,is_anomaly\n" + rows(table))
+
+
+def write_anoshift(root: Path) -> None:
+    pl = pytest.importorskip("polars", reason="needs the extra parquet")
+    folder = root / "AnoShift/subset"
+    folder.mkdir(parents=True)
+    for year in range(2006, 2016):
+        columns: dict[str, list[Any]] = {
+            str(number): [f"{year}", f"{number}", "0.5"] for number in range(4, 13)
+        }
+        columns |= {"0": ["low", "high", "low"], "18": ["1", "-1", "-2"]}
+        pl.DataFrame(columns).write_parquet(folder / f"{year}_subset.parquet")
+
+
+WRITERS: dict[str, Callable[[Path], None]] = {
+    "SMD/1-4": write_smd,
+    "SMAP/P-2": write_nasa,
+    "MSL/P-15": write_nasa,
+    "CreditCard": write_creditcard,
+    "NAB/realKnownCause/clock": write_nab,
+    "ASD/omi-1": write_asd,
+    "JumpStarter/Dataset2/service10": write_jumpstarter,
+    "SWaT": write_swat,
+    "WADI": write_wadi,
+    "Yahoo/A1-R20": write_yahoo,
+    "AnoShift/near": write_anoshift,
+}
+
+
+def made(name: str, root: Path, **options: Any) -> Dataset:
+    WRITERS[name](root)
+    return load(name, root, **options)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_stream_is_found_and_loads_from_the_parent_folder_and_from_its_own(
+    name: str, tmp_path: Path
+) -> None:
+    WRITERS[name](tmp_path)
+    (own,) = tmp_path.iterdir()
+    for root in (tmp_path, own):
+        assert name in available(root)
+        data = load(name, root)
+        assert data.name == name
+        assert data.train.dtype == data.test.dtype == np.float64
+        assert np.isfinite(data.train).all()
+        assert data.labels.dtype == np.int64
+        assert 0 < data.labels.sum() < len(data.labels)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_where_nothing_is_the_error_says_what_is_expected_and_where_to_get_it(
+    name: str, tmp_path: Path
+) -> None:
+    assert available(tmp_path) == []
+    entry = next(entry for entry in catalogue() if entry.name == name.partition("/")[0])
+    with pytest.raises(DatasetError) as caught:
+        load(name, tmp_path)
+    text = str(caught.value)
+    assert str(tmp_path / entry.folders[0]) in text
+    assert "found none" in text
+    assert f"hint: get {entry.title} from {entry.source} (licence: {entry.licence})" in text
+    assert all(file in text for file in entry.files)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_each_file_of_a_stream_is_missed_by_name(name: str, tmp_path: Path) -> None:
+    WRITERS[name](tmp_path)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    stream = name.partition("/")[2]
+    others = {"SMAP/P-2": "P-15", "MSL/P-15": "P-2"}
+    years = {"AnoShift/near": ("2014", "2015")}
+    for path in files:
+        if path.stem == others.get(name) or path.name[:4] in years.get(name, ()):
+            continue  # a file of another stream
+        content = path.read_bytes()
+        path.unlink()
+        assert name not in available(tmp_path)
+        with pytest.raises(DatasetError, match=rf"expected the file \S*{path.name}.* found none"):
+            load(name, tmp_path)
+        path.write_bytes(content)
+    assert load(name, tmp_path).name.endswith(stream)
+
+
+def test_smd_has_a_minute_between_samples_and_reads_gzipped_files_too(tmp_path: Path) -> None:
+    plain = made("SMD/1-4", tmp_path)
+    for path in tmp_path.rglob("*.txt"):
+        with gzip.open(f"{path}.gz", "wb") as file:
+            file.write(path.read_bytes())
+        path.unlink()
+    assert available(tmp_path) == ["SMD/1-4"]
+    data = load("SMD/1-4", tmp_path)
+    np.testing.assert_array_equal(data.test, plain.test)
+    np.testing.assert_array_equal(data.labels, [0, 1, 0])
+    assert data.channels == ("0", "1")
+    assert data.period == np.timedelta64(60, "s")
+
+
+def test_streams_are_listed_in_the_order_people_count(tmp_path: Path) -> None:
+    for machine in ("3-10", "1-4", "3-4"):
+        for part in ("train", "test", "test_label"):
+            write(tmp_path / f"SMD/{part}/machine-{machine}.txt", "1\n")
+    assert available(tmp_path) == ["SMD/1-4", "SMD/3-4", "SMD/3-10"]
+
+
+def test_nasa_intervals_leave_out_their_end_and_a_channel_listed_twice_has_both(
+    tmp_path: Path,
+) -> None:
+    np.testing.assert_array_equal(made("MSL/P-15", tmp_path).labels, [0, 0, 1, 1, 0, 1])
+    data = load("SMAP/P-2", tmp_path)
+    np.testing.assert_array_equal(data.labels, [0, 1, 1, 1, 0, 0])
+    assert data.channels == ("telemetry", "command 1", "command 2")
+    assert data.period is None
+
+
+def test_nasa_channel_of_the_other_spacecraft_is_refused(tmp_path: Path) -> None:
+    write_nasa(tmp_path)
+    assert available(tmp_path) == ["SMAP/P-2", "MSL/P-15"]
+    with pytest.raises(DatasetError, match="expected the channel P-2 of MSL, found P-2 of SMAP"):
+        load("MSL/P-2", tmp_path)
+
+
+def test_creditcard_drops_time_and_trains_on_the_first_half(tmp_path: Path) -> None:
+    data = made("CreditCard", tmp_path)
+    assert data.channels == ("V1", "V2", "Amount")
+    np.testing.assert_array_equal(data.train, [[1.5, -2.5, 10], [2.5, 0.5, 20]])
+    assert data.test.shape == (3, 3)
+    np.testing.assert_array_equal(data.labels, [0, 1, 0])
+
+
+def test_nab_trains_on_its_probationary_period_and_windows_include_both_ends(
+    tmp_path: Path,
+) -> None:
+    data = made("NAB/realKnownCause/clock", tmp_path)
+    assert len(data.train) == 6  # 15 % of 40
+    np.testing.assert_array_equal(np.flatnonzero(data.labels), [4, 5, 6])
+    assert data.period == np.timedelta64(1, "h")
+    assert data.test_times is not None
+    assert data.test_times[0] == np.datetime64("2014-01-01T06:00")
+
+
+def test_nab_probationary_period_ends_at_750_samples_unless_told(tmp_path: Path) -> None:
+    start = np.datetime64("2014-01-01T00:00:00")
+    times = start + np.arange(6000) * np.timedelta64(300, "s")
+    table = [(str(time).replace("T", " "), 1.0) for time in times]
+    write(tmp_path / "NAB/data/a/b.csv", "timestamp,value\n" + rows(table))
+    write(tmp_path / "NAB/labels/combined_windows.json", '{"a/b.csv": []}')
+    assert len(load("NAB/a/b", tmp_path).train) == 750
+    assert len(load("NAB/a/b", tmp_path, cap=None).train) == 900
+
+
+def test_nab_times_that_repeat_are_left_out(tmp_path: Path) -> None:
+    write_nab(tmp_path)
+    path = tmp_path / "NAB/data/realKnownCause/clock.csv"
+    path.write_text(path.read_text().replace("2014-01-02 03:00:00", "2014-01-02 02:00:00"))
+    data = load("NAB/realKnownCause/clock", tmp_path)
+    assert data.train_times is None
+    assert data.test_times is None
+    assert data.period == np.timedelta64(1, "h")
+
+
+def test_asd_and_jumpstarter_have_five_minutes_between_samples(tmp_path: Path) -> None:
+    assert made("ASD/omi-1", tmp_path).period == np.timedelta64(5, "m")
+    data = made("JumpStarter/Dataset2/service10", tmp_path)
+    assert data.period == np.timedelta64(5, "m")
+    np.testing.assert_array_equal(data.labels, [0, 0, 1])
+
+
+def test_asd_never_unpickles(tmp_path: Path) -> None:
+    write_asd(tmp_path)
+    pickled = np.array([{"a": 1}], dtype=object)
+    np.save(tmp_path / "ASD/omi-1_train.npy", pickled, allow_pickle=True)
+    with pytest.raises(DatasetError, match="expected a NumPy array of numbers"):
+        load("ASD/omi-1", tmp_path)
+
+
+def test_swat_fills_forward_and_counts_the_typo_only_when_told(tmp_path: Path) -> None:
+    data = made("SWaT", tmp_path)
+    assert data.channels == ("FIT101", "LIT101")
+    np.testing.assert_array_equal(data.train, [[2.5, 500], [2.5, 501]])
+    np.testing.assert_array_equal(data.test, [[2.5, 500], [2.6, 500], [2.7, 502]])
+    np.testing.assert_array_equal(data.labels, [0, 1, 0])
+    both = load("SWaT", tmp_path, typo_is_attack=True)
+    np.testing.assert_array_equal(both.labels, [0, 1, 1])
+    assert data.period == np.timedelta64(1, "s")
+
+
+def test_swat_exports_with_semicolons_and_decimal_commas_are_read(tmp_path: Path) -> None:
+    comma = made("SWaT", tmp_path)
+    for path in tmp_path.rglob("*.csv"):
+        path.write_text(path.read_text().replace(",", ";").replace(".", ","))
+    semicolon = load("SWaT", tmp_path)
+    np.testing.assert_array_equal(semicolon.train, comma.train)
+    np.testing.assert_array_equal(semicolon.test, comma.test)
+
+
+def test_swat_label_that_is_neither_is_refused(tmp_path: Path) -> None:
+    write_swat(tmp_path)
+    path = tmp_path / "SWaT/SWaT_Dataset_Attack_v0.csv"
+    path.write_text(path.read_text().replace("A ttack", "Maybe"))
+    with pytest.raises(DatasetError, match=r"expected Normal or Attack .* found 'Maybe'"):
+        load("SWaT", tmp_path)
+
+
+def test_wadi_drops_what_is_empty_fills_both_ways_and_keeps_rows_with_a_label(
+    tmp_path: Path,
+) -> None:
+    data = made("WADI", tmp_path)
+    assert data.channels == ("1_AIT_001_PV", "2_PIT_001_PV")
+    np.testing.assert_array_equal(data.train, [[171.1, 5.5], [171.1, 5.5], [171.3, 5.7]])
+    np.testing.assert_array_equal(data.test, [[164.2, 1.5], [164.3, 1.5], [164.3, 1.5]])
+    np.testing.assert_array_equal(data.labels, [0, 1, 0])
+
+
+def test_yahoo_trains_on_the_first_400_samples(tmp_path: Path) -> None:
+    data = made("Yahoo/A1-R20", tmp_path)
+    assert data.train.shape == (400, 1)
+    np.testing.assert_array_equal(data.labels, [0, 0, 0, 1, 0])
+    assert data.period == np.timedelta64(1, "h")
+
+
+def test_anoshift_trains_on_normal_rows_and_splits_near_from_far(tmp_path: Path) -> None:
+    data = made("AnoShift/near", tmp_path)
+    assert data.train.shape == (5, 9)
+    assert data.train[:, 0].tolist() == [2006, 2007, 2008, 2009, 2010]
+    assert data.test[::3, 0].tolist() == [2011, 2012, 2013]
+    np.testing.assert_array_equal(data.labels, [0, 1, 1] * 3)
+    assert load("AnoShift/far", tmp_path).test[::3, 0].tolist() == [2014, 2015]
+    assert load("AnoShift/2014", tmp_path).test.shape == (3, 9)
+
+
+def test_anoshift_without_polars_says_which_extra_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == "polars":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtraError, match=r'pip install "newnormal\[parquet\]"'):
+        load("AnoShift/near", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "content", "expected"),
+    [
+        ("SMD/1-4", "SMD/train/machine-1-4.txt", "1,2\n1,x\n", "expected numbers .* 'x'"),
+        ("SMD/1-4", "SMD/train/machine-1-4.txt", "1,2\n1\n", "expected numbers separated"),
+        ("SMD/1-4", "SMD/train/machine-1-4.txt", "", "expected numbers .* no data"),
+        ("SMD/1-4", "SMD/test/machine-1-4.txt", "1\n2\n3\n", r"of 2 channels, found .*\(3, 1\)"),
+        ("SMD/1-4", "SMD/test_label/machine-1-4.txt", "0\n1\n", "a label for each of 3 test"),
+        ("SMD/1-4", "SMD/test_label/machine-1-4.txt", "0\n2\n1\n", "labels 0 and 1, found 2"),
+        ("MSL/P-15", "SMAP_MSL/labeled_anomalies.csv", "a,b\n", "the columns chan_id, .* found a"),
+        (
+            "MSL/P-15",
+            "SMAP_MSL/labeled_anomalies.csv",
+            "chan_id,spacecraft,anomaly_sequences\nP-15,MSL,[[1\n",
+            "expected intervals such as",
+        ),
+        ("CreditCard", "CreditCard/creditcard.csv", "", "Time, Amount, Class, found none"),
+        ("NAB/realKnownCause/clock", "NAB/labels/combined_windows.json", "{", "expected JSON"),
+        ("NAB/realKnownCause/clock", "NAB/labels/combined_windows.json", "{}", "expected windows"),
+        (
+            "NAB/realKnownCause/clock",
+            "NAB/data/realKnownCause/clock.csv",
+            "timestamp,value\nnoon,1\n",
+            "expected a time and a number",
+        ),
+        ("ASD/omi-1", "ASD/omi-1_test.npy", "junk", "expected a NumPy array"),
+        ("SWaT", "SWaT/SWaT_Dataset_Normal_v0.csv", "a,b\n1,2\n", "a header with .* Timestamp"),
+        (
+            "SWaT",
+            "SWaT/SWaT_Dataset_Normal_v0.csv",
+            "Timestamp,FIT101,LIT101,Normal/Attack\n",
+            "expected rows below the header",
+        ),
+        (
+            "SWaT",
+            "SWaT/SWaT_Dataset_Normal_v0.csv",
+            "Timestamp,FIT101,LIT101,Normal/Attack\n1,2,3,Normal\n1,2\n",
+            "expected 4 cells in a row, found 2 in row 2",
+        ),
+        (
+            "SWaT",
+            "SWaT/SWaT_Dataset_Normal_v0.csv",
+            "Timestamp,FIT101,FIT201,Normal/Attack\n1,2,3,Normal\n",
+            "expected the columns of SWaT_Dataset_Normal_v0.csv, .* FIT201, LIT101",
+        ),
+        (
+            "WADI",
+            "WADI/WADI_attackdataLABLE.csv",
+            "Row,Date,Time,1_AIT_001_PV,2_LS_001_AL,2_PIT_001_PV,L\n1,d,t,1,,1,0\n",
+            "expected 1 or -1 in the last column, found '0'",
+        ),
+        (
+            "WADI",
+            "WADI/WADI_14days_new.csv",
+            "Row,Date,Time,1_AIT_001_PV\n1,d,t,1\n",
+            "expected the columns of WADI_14days_new.csv",
+        ),
+        (
+            "Yahoo/A1-R20",
+            "Yahoo/A1Benchmark/real_20.csv",
+            "timestamp,value,is_anomaly\n1,2,0\n",
+            "more than 400 rows, found 1",
+        ),
+        ("AnoShift/near", "AnoShift/subset/2007_subset.parquet", "junk", "expected numbers in"),
+    ],
+)
+def test_a_malformed_file_is_named_with_what_was_expected(
+    name: str, file: str, content: str, expected: str, tmp_path: Path
+) -> None:
+    WRITERS[name](tmp_path)
+    write(tmp_path / file, content)
+    with pytest.raises(DatasetError, match=expected) as caught:
+        load(name, tmp_path)
+    assert "(licence: " in str(caught.value)
+
+
+def test_an_unknown_name_or_option_is_refused_with_what_is_known(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="expected the name of a data set, found 'SMB/1-4'"):
+        load("SMB/1-4", tmp_path)
+    write_smd(tmp_path)
+    with pytest.raises(ParameterError, match=r"several streams.*\nhint: load one of SMD/1-4"):
+        load("SMD", tmp_path)
+    with pytest.raises(ParameterError, match="SWaT is one stream"):
+        load("SWaT/2015", tmp_path)
+    with pytest.raises(ParameterError, match="no option 'cap'\nhint: its options are: none"):
+        load("SMD/1-4", tmp_path, cap=3)
+    with pytest.raises(ParameterError, match="its options are: typo_is_attack"):
+        load("SWaT", tmp_path, typo=True)
+
+
+def test_case_before_the_slash_does_not_matter(tmp_path: Path) -> None:
+    write_smd(tmp_path)
+    assert load("smd/1-4", tmp_path).name == "SMD/1-4"
+
+
+def test_the_hint_of_a_missing_stream_lists_those_found(tmp_path: Path) -> None:
+    write_smd(tmp_path)
+    with pytest.raises(DatasetError, match="found there: SMD/1-4"):
+        load("SMD/9-9", tmp_path)
+
+
+def test_the_catalogue_says_all_of_each_data_set() -> None:
+    entries = catalogue()
+    assert len({entry.name for entry in entries}) == len(entries) == 11
+    for entry in entries:
+        assert entry.title
+        assert entry.licence
+        assert entry.period
+        assert entry.split
+        assert entry.files
+        assert entry.source.startswith("https://")
+
+
+def test_importing_the_data_sets_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, newnormal.datasets;"
+        "print([m for m in ('polars', 'pandas', 'sklearn', 'scipy', 'numba') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
