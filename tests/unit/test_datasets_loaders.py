@@ -482,3 +482,13 @@ def test_importing_the_data_sets_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_guide_names_each_data_set_with_its_source_and_licence() -> None:
+    guide = (Path(__file__).parents[2] / "docs/guides/data.md").read_text(encoding="utf-8")
+    for entry in catalogue():
+        assert f"`{entry.name}" in guide
+        assert entry.source.split(" ")[0] in guide
+        assert entry.licence in guide
+        assert all(option in guide for option in entry.options)
+        assert f"  {entry.folders[0]}/ " in guide
