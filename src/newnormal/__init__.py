@@ -1,3 +1,64 @@
-"""newnormal: anomaly detection for live metrics that keeps learning what normal is."""
+"""newnormal: anomaly detection for live metrics that keeps learning what normal is.
+
+The names below are the public ones; each is imported when first used, so that importing the
+package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from newnormal.detector import Detector
+    from newnormal.errors import (
+        DatasetError,
+        InputError,
+        MissingExtraError,
+        NewnormalError,
+        NewnormalWarning,
+        NotFittedError,
+        ParameterError,
+        StateError,
+    )
+    from newnormal.thresholds import Fixed, Quantile, Threshold
+    from newnormal.types import Verdict, Verdicts
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "DatasetError",
+    "Detector",
+    "Fixed",
+    "InputError",
+    "MissingExtraError",
+    "NewnormalError",
+    "NewnormalWarning",
+    "NotFittedError",
+    "ParameterError",
+    "Quantile",
+    "StateError",
+    "Threshold",
+    "Verdict",
+    "Verdicts",
+    "__version__",
+]
+
+_HOME = {
+    "Detector": "newnormal.detector",
+    "Fixed": "newnormal.thresholds",
+    "Quantile": "newnormal.thresholds",
+    "Threshold": "newnormal.thresholds",
+    "Verdict": "newnormal.types",
+    "Verdicts": "newnormal.types",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME.get(name, "newnormal.errors")), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

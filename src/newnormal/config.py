@@ -1,1 +1,239 @@
 """The detector's options, validated in one place, and durations as people write them."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from newnormal.errors import ParameterError
+
+__all__ = ["DEFAULT_DECAY", "Config", "duration", "duration_text"]
+
+
+class _Default(float):
+    """A default that can be told from the same number given on purpose."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Default:
+        return self
+
+
+DEFAULT_DECAY = _Default(0.99)
+
+_NANOSECONDS = {
+    "ns": 1,
+    "us": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "sec": 1_000_000_000,
+    "m": 60_000_000_000,
+    "min": 60_000_000_000,
+    "h": 3_600_000_000_000,
+    "d": 86_400_000_000_000,
+    "w": 604_800_000_000_000,
+}
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
+
+
+def duration(value: object, name: str = "duration") -> np.timedelta64:
+    """Return a duration, given as text ("90s", "1h30m"), a timedelta, or a number of seconds.
+
+    Examples
+    --------
+    >>> duration("1h30m")
+    np.timedelta64(5400000000000,'ns')
+    """
+    nanoseconds: float | None = None
+    if isinstance(value, str):
+        nanoseconds = _parse(value)
+    elif isinstance(value, np.timedelta64):
+        nanoseconds = None if np.isnat(value) else int(value.astype("timedelta64[ns]").astype(int))
+    elif isinstance(value, timedelta):
+        nanoseconds = value / timedelta(microseconds=1) * 1000
+    elif isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
+        nanoseconds = float(value) * 1e9
+    if nanoseconds is None or not 1 <= nanoseconds < 2**63:
+        raise ParameterError(
+            f"{name}: expected a duration above zero, found {value!r}",
+            hint='write it like "30s", "5min", "6h" or "1d", or pass a timedelta',
+        )
+    return np.timedelta64(round(nanoseconds), "ns")
+
+
+def duration_text(value: np.timedelta64) -> str:
+    """Return a duration as text that `duration` reads back.
+
+    Examples
+    --------
+    >>> duration_text(np.timedelta64(90, "s"))
+    '1m30s'
+    """
+    left = int(value.astype("timedelta64[ns]").astype(int))
+    parts = []
+    for unit in ("d", "h", "m", "s", "ms", "us", "ns"):
+        count, left = divmod(left, _NANOSECONDS[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts)
+
+
+def _parse(text: str) -> float | None:
+    total, at = 0.0, 0
+    lowered = text.strip().lower()
+    for match in _DURATION.finditer(lowered):
+        if match.start() != at or match[2] not in _NANOSECONDS:
+            return None
+        total += float(match[1]) * _NANOSECONDS[match[2]]
+        at = match.end()
+    return total if at == len(lowered) and at > 0 else None
+
+
+@dataclass(frozen=True)
+class Config:
+    """The options of a detector as the user gave them, checked.
+
+    The same names and defaults as `newnormal.Detector`'s, where each is described; `threshold` is
+    not among them because it may be an object.
+    """
+
+    window: int = 12
+    stride: int | None = None
+    fit_stride: int | None = None
+    latent: int = 16
+    decay: float = DEFAULT_DECAY
+    half_life: float | str | timedelta | np.timedelta64 | None = None
+    lr: float = 1e-3
+    detrend: bool = True
+    adapt: bool = True
+    model: str = "mlp"
+    epochs: int = 10
+    batch: int = 64
+    period: float | str | timedelta | np.timedelta64 | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _whole("window", self.window, 1, "the number of samples judged together, such as 12")
+        _whole("latent", self.latent, 1, "the width of the bottleneck, such as 16")
+        _whole("epochs", self.epochs, 1, "how often training sees the history, such as 10")
+        _whole("batch", self.batch, 1, "windows in one training step, such as 64")
+        _whole("seed", self.seed, 0, "any whole number; the same one gives the same result")
+        if self.stride is not None:
+            _whole("stride", self.stride, 1, "how many samples a judgement waits for")
+            if self.window % self.stride:
+                fitting = [d for d in range(1, self.window + 1) if self.window % d == 0]
+                raise ParameterError(
+                    f"stride: expected a divisor of window={self.window}, found {self.stride}",
+                    hint=f"choose one of {', '.join(map(str, fitting))}",
+                )
+        if self.fit_stride is not None:
+            _whole("fit_stride", self.fit_stride, 1, "the step between training windows")
+        _number("lr", self.lr, "the size of the learning step; 0 learns nothing", least=0.0)
+        _number(
+            "decay",
+            self.decay,
+            "how much of the trend a window keeps, such as 0.99; 1 holds it",
+            least=0.0,
+            most=1.0,
+        )
+        if self.half_life is not None:
+            self._check_half_life()
+        if self.period is not None:
+            duration(self.period, "period")
+        for name in ("detrend", "adapt"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise ParameterError(
+                    f"{name}: expected True or False, found {getattr(self, name)!r}",
+                    hint=f"{name}=False switches it off",
+                )
+
+    def _check_half_life(self) -> None:
+        if not isinstance(self.decay, _Default):
+            raise ParameterError(
+                f"expected decay or half_life, found both: decay={float(self.decay)!r}, "
+                f"half_life={self.half_life!r}",
+                hint="leave one out; decay = 0.5 ** (window / half-life in samples)",
+            )
+        if isinstance(self.half_life, int | float | np.number):
+            _number("half_life", self.half_life, 'samples, or a time such as "6h"', above=0.0)
+        else:
+            duration(self.half_life, "half_life")
+
+    def judging_stride(self) -> int:
+        """Return how many samples a judgement waits for."""
+        return self.window if self.stride is None else int(self.stride)
+
+    def training_stride(self) -> int:
+        """Return the step between training windows."""
+        return self.window if self.fit_stride is None else int(self.fit_stride)
+
+    def decay_per_window(self, period: np.timedelta64 | None) -> float:
+        """Return γ: `decay`, or what `half_life` amounts to at the stream's sampling period."""
+        if self.half_life is None:
+            return float(self.decay)
+        if isinstance(self.half_life, int | float | np.number):
+            samples = float(self.half_life)
+        elif period is None:
+            raise ParameterError(
+                f"half_life={self.half_life!r} is a time, and the sampling period is not known",
+                hint="fit on data that has times, pass period=, or give half_life in samples",
+            )
+        else:
+            samples = float(duration(self.half_life, "half_life") / period)
+        return float(0.5 ** (self.window / samples))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the options as values JSON knows."""
+        options = asdict(self)
+        for name in ("half_life", "period"):
+            value = options[name]
+            if isinstance(value, timedelta | np.timedelta64):
+                options[name] = duration_text(duration(value))
+            elif isinstance(value, np.number):
+                options[name] = float(value)
+        for name in ("window", "stride", "fit_stride", "latent", "epochs", "batch", "seed"):
+            options[name] = None if options[name] is None else int(options[name])
+        for name in ("detrend", "adapt"):
+            options[name] = bool(options[name])
+        options["lr"] = float(self.lr)
+        options["decay"] = None if isinstance(self.decay, _Default) else float(self.decay)
+        return options
+
+    @classmethod
+    def from_json(cls, options: dict[str, Any]) -> Config:
+        """Return what `to_json` was made from."""
+        known = dict(options)
+        if known["decay"] is None:
+            known["decay"] = DEFAULT_DECAY
+        return cls(**known)
+
+
+def _whole(name: str, value: object, least: int, what: str) -> None:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < least:  # type: ignore[operator]
+        raise ParameterError(
+            f"{name}: expected a whole number of at least {least}, found {value!r}",
+            hint=f"{name} is {what}",
+        )
+
+
+def _number(
+    name: str,
+    value: object,
+    what: str,
+    *,
+    least: float = -math.inf,
+    above: float = -math.inf,
+    most: float = math.inf,
+) -> None:
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if number and math.isfinite(value) and least <= value <= most and value > above:  # type: ignore[arg-type,operator]
+        return
+    bound = f"above {above:g}" if above > -math.inf else f"of at least {least:g}"
+    upto = f" and at most {most:g}" if most < math.inf else ""
+    raise ParameterError(
+        f"{name}: expected a number {bound}{upto}, found {value!r}", hint=f"{name} is {what}"
+    )

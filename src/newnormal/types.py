@@ -118,6 +118,8 @@ class Verdicts:
         The channels' names.
     first
         The sample number of the first row.
+    late
+        Verdicts, now final, of samples that earlier calls left pending; None where there are none.
     """
 
     scores: Floats
@@ -128,6 +130,7 @@ class Verdicts:
     times: Times | None
     channels: tuple[str, ...]
     first: int = 0
+    late: Verdicts | None = None
 
     def __len__(self) -> int:
         return len(self.scores)

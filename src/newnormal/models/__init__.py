@@ -1,1 +1,29 @@
-"""To come."""
+"""Models of normal windows, by name; each is imported when first asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from newnormal.errors import ParameterError
+
+if TYPE_CHECKING:
+    from newnormal.models.base import Model
+
+__all__ = ["MODELS", "find"]
+
+MODELS = {
+    "mlp": "newnormal.models.mlp:MLP",
+}
+
+
+def find(name: object) -> type[Model]:
+    """Return the model class called `name`."""
+    if not isinstance(name, str) or name not in MODELS:
+        raise ParameterError(
+            f"model: expected one of {', '.join(sorted(MODELS))}, found {name!r}",
+            hint='model="mlp" is the compiled autoencoder',
+        )
+    module, attribute = MODELS[name].split(":")
+    model: type[Model] = getattr(import_module(module), attribute)
+    return model

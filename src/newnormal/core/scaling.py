@@ -1,0 +1,42 @@
+"""Per-channel standardisation, fitted on history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from newnormal.kernels.step import SATURATION
+from newnormal.types import Floats
+
+__all__ = ["Scaler"]
+
+
+@dataclass(frozen=True, eq=False)
+class Scaler:
+    """Mean and standard deviation of each channel's observed history.
+
+    Examples
+    --------
+    >>> scaler = Scaler.fit(np.array([[1.0, 7.0], [3.0, 7.0]]))
+    >>> scaler.apply(np.array([[5.0, 8.0]]))
+    array([[3., 1.]])
+    """
+
+    mean: Floats  # (C,)
+    scale: Floats  # (C,)
+
+    @classmethod
+    def fit(cls, history: Floats) -> Scaler:
+        """Fit on history (T, C); NaN is left out, and a constant channel keeps scale 1."""
+        mean = np.nanmean(history, axis=0)
+        scale = np.nanstd(history, axis=0)
+        # A constant channel's deviation comes out as rounding noise of its mean, not always as 0.
+        constant = np.nanmax(history, axis=0) == np.nanmin(history, axis=0)
+        mean[constant] = np.nanmin(history, axis=0)[constant]
+        scale[constant | (scale == 0)] = 1.0
+        return cls(mean, scale)
+
+    def apply(self, samples: Floats) -> Floats:
+        """Standardise samples (T, C), within ±SATURATION; NaN stays NaN."""
+        return np.clip((samples - self.mean) / self.scale, -SATURATION, SATURATION)

@@ -1,0 +1,672 @@
+"""The detector: scaler, trend, model and threshold as one."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import logging
+import math
+import os
+import sys
+import warnings
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from newnormal import state as state_file
+from newnormal import thresholds
+from newnormal.config import DEFAULT_DECAY, Config, duration
+from newnormal.core import live
+from newnormal.core.scaling import Scaler
+from newnormal.core.windows import threshold_scores
+from newnormal.errors import (
+    InputError,
+    NewnormalError,
+    NewnormalWarning,
+    NotFittedError,
+    ParameterError,
+    StateError,
+)
+from newnormal.kernels.step import HELD, LEARNED, PENDING, RESTORED, SEEN, Rules, Sheet, Stream
+from newnormal.models import find
+from newnormal.models.base import Model, OnEpoch, Training
+from newnormal.state import State
+from newnormal.tabular import Table, default_channels, parse_time, to_table
+from newnormal.thresholds import Threshold, as_threshold
+from newnormal.types import Bools, Floats, Floats32, Ints, Times, Verdict, Verdicts, time_text
+
+__all__ = ["Detector"]
+
+_LOG = logging.getLogger("newnormal")
+_NAT = np.datetime64("NaT", "ns")
+_CHUNK = 65_536  # samples scored at once where only their scores are kept
+_MINIMUM_WINDOWS = 2  # of history
+
+
+class Detector:
+    """Detects anomalies in a live stream, and keeps learning what normal is.
+
+    Fit it on history that is mostly normal; then hand it the stream, sample by sample (`step`) or
+    in stretches (`run`). Each window updates a trend, which is subtracted; is reconstructed and
+    scored; is judged; and, where judged normal, is learned from.
+
+    Parameters
+    ----------
+    window
+        Samples judged together. Trend and weights move once per window.
+    stride
+        Samples a verdict waits for; divides `window`. None: `window`. 1: a verdict at once.
+    fit_stride
+        Step between training windows. None: `window`.
+    latent
+        Width of the autoencoder's bottleneck.
+    decay
+        Share of the trend that a window keeps, γ. Near 1 is a long memory.
+    half_life
+        The same as a half-life: in samples, or in time ("6h"). Instead of `decay`.
+    lr
+        Size of the learning step, η.
+    threshold
+        Between 0 and 1: the quantile of history's scores from which on a sample is anomalous. Or
+        a Threshold, such as ``newnormal.Fixed(4.0)``.
+    detrend
+        Whether to follow and subtract the trend.
+    adapt
+        Whether to keep learning. With both off, the detector is frozen.
+    model
+        The model's name.
+    epochs, batch
+        How training goes through the history.
+    period
+        Time between samples; None: the median in history, where that has times.
+    seed
+        The same seed, data and machine give the same detector, bit for bit.
+
+    Attributes
+    ----------
+    channels_
+        The channels' names.
+    threshold_
+        The threshold τ.
+    decay_
+        The decay γ per window.
+    period_
+        The time between samples, or None.
+    losses_
+        The mean training loss of each epoch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from newnormal import Detector
+    >>> rng = np.random.default_rng(0)
+    >>> history = np.sin(np.arange(600) / 9)[:, None] + rng.normal(0, 0.1, (600, 2))
+    >>> live = history[:240].copy()
+    >>> live[200] += 3
+    >>> verdicts = Detector(window=6, threshold=1.0).fit(history).run(live)
+    >>> np.flatnonzero(verdicts.anomalous).tolist()
+    [200]
+    """
+
+    _estimator_type = "outlier_detector"  # scikit-learn's word for it
+
+    def __init__(
+        self,
+        *,
+        window: int = 12,
+        stride: int | None = None,
+        fit_stride: int | None = None,
+        latent: int = 16,
+        decay: float = DEFAULT_DECAY,
+        half_life: float | str | timedelta | np.timedelta64 | None = None,
+        lr: float = 1e-3,
+        threshold: float | Threshold = 0.99,
+        detrend: bool = True,
+        adapt: bool = True,
+        model: str = "mlp",
+        epochs: int = 10,
+        batch: int = 64,
+        period: float | str | timedelta | np.timedelta64 | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.window = window
+        self.stride = stride
+        self.fit_stride = fit_stride
+        self.latent = latent
+        self.decay = decay
+        self.half_life = half_life
+        self.lr = lr
+        self.threshold = threshold
+        self.detrend = detrend
+        self.adapt = adapt
+        self.model = model
+        self.epochs = epochs
+        self.batch = batch
+        self.period = period
+        self.seed = seed
+        self._validated()
+
+    # ------------------------------------------------------------------ fit
+
+    def fit(self, X: Any, y: object = None, *, times: Any = None) -> Self:
+        """Learn what normal is from history: an array, pandas or polars frame, (T, C).
+
+        History may miss values (NaN). `y` is there for scikit-learn and not used.
+        """
+        del y
+        config, rule = self._validated()
+        table = to_table(X, times=times)
+        channels = table.channels or default_channels(table.values.shape[1])
+        _check_history(table.values, channels, config)
+        period = _period(config, table.times)
+        decay = config.decay_per_window(period)
+
+        scaler = Scaler.fit(table.values)
+        model = find(config.model)(config.window, len(channels), config.latent)
+        training = Training(config.training_stride(), config.epochs, config.batch, config.seed)
+        with _progress(config.epochs) as on_epoch:
+            fitted, losses = model.fit(scaler.apply(table.values), training, on_epoch)
+        if not np.isfinite(fitted).all():
+            raise NewnormalError(
+                "training did not converge: the model's weights are not finite",
+                hint="look for extreme values in the history, or scale it first",
+            )
+
+        # History is scored as it was learned: the model frozen, the trend at history's mean.
+        held = Rules(
+            scaler.mean, scaler.scale, fitted, config.judging_stride(), math.inf, 1.0, np.float32(0)
+        )
+        blank = live.fresh(config.window, len(channels), fitted)
+        scores = _scores(model, live.copied(blank), held, table.values)
+        last = held._replace(stride=config.window)
+        last_window = _scores(model, live.copied(blank), last, table.values[-config.window :])
+        tau = float(rule.fit(threshold_scores(scores, last_window, held.stride)))
+        if math.isnan(tau):
+            raise ParameterError(
+                f"threshold: expected a number from {rule!r}, found NaN",
+                hint="its fit(scores) must return the score from which on a sample is anomalous",
+            )
+
+        self._config = config
+        self._rule = rule
+        self._model = model
+        self._rules = held._replace(
+            threshold=tau,
+            decay=decay if config.detrend else 1.0,
+            lr=np.float32(config.lr if config.adapt else 0),
+        )
+        self.channels_ = channels
+        self.n_features_in_ = len(channels)
+        self.period_ = period
+        self.decay_ = decay
+        self.threshold_ = tau
+        self.losses_ = losses
+        self.reset()
+        return self
+
+    # ------------------------------------------------------------------ live
+
+    def step(self, sample: ArrayLike | Mapping[str, float], time: object = None) -> list[Verdict]:
+        """Consume one sample and return the verdicts that became final.
+
+        None while a window fills, then `stride` of them at a time; the first full window gives a
+        verdict for each of its samples. A sample is a row of values, or a mapping by channel.
+        """
+        stream = self._live()
+        values = self._sample(sample)
+        when = _NAT if time is None else self._later(parse_time(time))
+        self._note(when)
+        first = int(stream.counts[SEEN] - stream.counts[PENDING])
+        columns = self._advance(values, False)
+        if stream.counts[PENDING]:
+            return []
+        times = None
+        if self._timed:
+            times = np.array(list(self._times)[-len(columns[0]) :], dtype="datetime64[ns]")
+        verdicts = self._verdicts(columns, times, first)
+        return [Verdict(verdicts, row) for row in range(len(verdicts))]
+
+    def run(self, X: Any, times: Any = None, flush: bool = True) -> Verdicts:
+        """Consume a series and return verdicts as columns, one row a sample.
+
+        The same as `step` over each sample and then `flush`, only faster. With ``flush=False``
+        the tail stays pending (NaN in its rows), and runs over consecutive stretches equal one
+        run: the verdicts of samples left pending come with the next stretch, as its `late`.
+        Everything is validated before anything changes.
+        """
+        stream = self._live()
+        table = to_table(X, times=times, channels=self.channels_)
+        if table.times is not None and len(table.times):
+            self._later(table.times[0])
+        pending = int(stream.counts[PENDING])
+        first = int(stream.counts[SEEN]) - pending
+        waiting = list(self._times)[-pending:] if pending else []
+        if table.times is None:
+            self._times.extend([_NAT] * min(len(table.values), self._times.maxlen or 0))
+        else:
+            for when in table.times[-(self._times.maxlen or 0) :]:
+                self._note(when)
+        columns = self._advance(table.values, flush)
+        if flush:
+            self._say_if_unjudged()
+
+        when_all: Times | None = None
+        if self._timed:
+            new = np.full(len(table.values), _NAT) if table.times is None else table.times
+            when_all = np.concatenate([np.array(waiting, dtype="datetime64[ns]"), new])
+        verdicts = self._verdicts(columns, when_all, first)
+        if pending == 0:
+            return verdicts
+        late = _rows(verdicts, slice(None, pending))
+        judged = stream.counts[PENDING] < pending + len(table.values)
+        return _rows(verdicts, slice(pending, None), late if judged else None)
+
+    def flush(self) -> list[Verdict]:
+        """Judge the pending samples in one last window made of the newest `window` samples.
+
+        With fewer than `window` samples seen in all, nothing is judged, and a warning says so.
+        """
+        empty = np.empty((0, len(self.channels_) if self._live() else 0))
+        late = self.run(empty, flush=True).late
+        return [] if late is None else list(late)
+
+    def score(self, X: Any, times: Any = None) -> Verdicts:
+        """Judge a series by itself with the present weights and trend, and change nothing."""
+        stream = self._live()
+        table = to_table(X, times=times, channels=self.channels_)
+        blank = live.fresh(len(stream.samples), len(self.channels_), stream.weights)
+        held = blank._replace(trend=stream.trend.copy())
+        twin = self._twin(held)
+        twin._rules = self._rules._replace(decay=1.0, lr=np.float32(0))
+        return twin.run(table)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the scores `run` would give; the detector itself does not change."""
+        return self._twin(live.copied(self._live())).run(X).scores
+
+    def predict(self, X: Any) -> Ints:
+        """Return 1 for the samples `run` would call anomalous, else 0; nothing changes."""
+        return self._twin(live.copied(self._live())).run(X).anomalous.astype(np.int64)
+
+    def reset(self) -> Self:
+        """Go back to the fitted state: trend, weights, pending samples, sample number, times."""
+        rules = self._fitted()
+        self._stream = live.fresh(self._config.window, len(self.channels_), rules.fitted)
+        self._times = deque(maxlen=self._config.window)
+        self._timed = False
+        self._last_time = _NAT
+        return self
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Samples seen and pending, learning steps taken, and times the guard stepped in."""
+        counts = self._live().counts
+        names = {"seen": SEEN, "pending": PENDING, "learned": LEARNED, "restored": RESTORED}
+        return {name: int(counts[at]) for name, at in names.items()}
+
+    @property
+    def trend_(self) -> Floats:
+        """The trend as it stands, in the user's units, one value a channel."""
+        rules = self._fitted()
+        return self._live().trend * rules.scale + rules.mean
+
+    @property
+    def last_time_(self) -> np.datetime64 | None:
+        """The time of the newest sample consumed, or None."""
+        self._live()
+        return None if np.isnat(self._last_time) else self._last_time
+
+    def drop_pending(self, since: object = None) -> int:
+        """Forget pending samples, those not before the time `since` or all; return how many.
+
+        For a source that sends again what has no verdict yet.
+        """
+        stream = self._live()
+        pending = int(stream.counts[PENDING])
+        count = pending
+        if since is not None:
+            newest = np.array(list(self._times)[len(self._times) - pending :], "datetime64[ns]")
+            count = int((newest >= parse_time(since)).sum())
+        live.drop_pending(stream, count)
+        for _ in range(count):
+            self._times.pop()
+        if count:
+            known = [when for when in self._times if not np.isnat(when)]
+            self._last_time = known[-1] if known else _NAT
+        return count
+
+    # ------------------------------------------------------------------ state
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything, live state included, to one file, atomically."""
+        state_file.write(path, self.to_state())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a detector back, exactly as it was."""
+        try:
+            return cls.from_state(state_file.read(path))
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(
+                f"{path} is not a state this newnormal understands: {error}",
+                hint="fit again with `newnormal fit`",
+            ) from error
+
+    def to_state(self) -> State:
+        """Return the detector as data."""
+        stream, rules = self._live(), self._fitted()
+        window = self._config.window
+        times = [_NAT] * (window - len(self._times)) + list(self._times)
+        facts = {
+            "config": self._config.to_json(),
+            "threshold": thresholds.to_json(self._rule),
+            "channels": list(self.channels_),
+            "period": None if self.period_ is None else int(self.period_.astype(np.int64)),
+            "losses": [float(loss) for loss in self.losses_],
+            "counts": {name: int(stream.counts[at]) for name, at in live.COUNTS.items()},
+            "timed": self._timed,
+            "times_held": len(self._times),
+        }
+        tensors = {
+            "mean": rules.mean,
+            "scale": rules.scale,
+            "fitted": rules.fitted,
+            "threshold": np.array([rules.threshold]),
+            "samples": stream.samples,
+            "times": np.array(times, dtype="datetime64[ns]").astype(np.int64),
+            "last_time": np.array([self._last_time], dtype="datetime64[ns]").astype(np.int64),
+            "trend": stream.trend,
+            "weights": stream.weights,
+            "good": stream.good,
+            "reach": stream.reach,
+        }
+        return State(facts, tensors)
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Return the detector that `to_state` was called on."""
+        facts, tensors = state.facts, state.tensors
+        config = Config.from_json(facts["config"])
+        rule = thresholds.from_json(facts["threshold"])
+        threshold = rule.q if isinstance(rule, thresholds.Quantile) else rule
+        detector = cls(**vars(config), threshold=threshold)
+        channels = tuple(facts["channels"])
+        period = None if facts["period"] is None else np.timedelta64(facts["period"], "ns")
+        decay = config.decay_per_window(period)
+        detector._config, detector._rule = config, rule
+        detector._model = find(config.model)(config.window, len(channels), config.latent)
+        detector._rules = Rules(
+            tensors["mean"],
+            tensors["scale"],
+            tensors["fitted"],
+            config.judging_stride(),
+            float(tensors["threshold"][0]),
+            decay if config.detrend else 1.0,
+            np.float32(config.lr if config.adapt else 0),
+        )
+        detector.channels_ = channels
+        detector.n_features_in_ = len(channels)
+        detector.period_ = period
+        detector.decay_ = decay
+        detector.threshold_ = detector._rules.threshold
+        detector.losses_ = list(facts["losses"])
+        counts = np.zeros(len(live.COUNTS), dtype=np.int64)
+        for name, at in live.COUNTS.items():
+            counts[at] = facts["counts"][name]
+        # Copies: tensors read from a file may share its buffer, and these are written to.
+        changing = ("samples", "trend", "weights", "good", "reach")
+        detector._stream = Stream(*(np.array(tensors[name]) for name in changing), counts)
+        times = tensors["times"].astype("datetime64[ns]")
+        detector._times = deque(
+            times[len(times) - facts["times_held"] :], maxlen=config.window
+        )
+        detector._timed = facts["timed"]
+        detector._last_time = tensors["last_time"].astype("datetime64[ns]")[0]
+        return detector
+
+    # ------------------------------------------------------------------ scikit-learn
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's parameters as they were given."""
+        del deep  # there are no estimators inside
+        return {name: getattr(self, name) for name in self._names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set constructor parameters; they take effect at the next `fit`."""
+        names = self._names()
+        unknown = sorted(set(params) - set(names))
+        if unknown:
+            raise ParameterError(
+                f"unknown parameter {', '.join(map(repr, unknown))}",
+                hint=f"the parameters are {', '.join(names)}",
+            )
+        before = self.get_params()
+        for name, value in params.items():
+            setattr(self, name, value)
+        try:
+            self._validated()
+        except ParameterError:
+            for name, value in before.items():
+                setattr(self, name, value)
+            raise
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_rules")
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="outlier_detector",
+            target_tags=TargetTags(required=False),
+            input_tags=InputTags(allow_nan=True),
+        )
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        given = [
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if value is not defaults[name].default and value != defaults[name].default
+        ]
+        return f"Detector({', '.join(given)})"
+
+    # ------------------------------------------------------------------ inside
+
+    def _validated(self) -> tuple[Config, Threshold]:
+        options = self.get_params()
+        rule = as_threshold(options.pop("threshold"))
+        find(self.model)
+        return Config(**options), rule
+
+    def _fitted(self) -> Rules:
+        try:
+            return self._rules
+        except AttributeError:
+            raise NotFittedError(
+                "this detector has not been fitted",
+                hint="call detector.fit(history) first, or Detector.load(path)",
+            ) from None
+
+    def _live(self) -> Stream:
+        self._fitted()
+        return self._stream
+
+    def _twin(self, stream: Stream) -> Self:
+        """Return a detector with a live state of its own, which leaves this one alone."""
+        twin = copy.copy(self)
+        twin._stream = stream
+        twin._times = deque(self._times, maxlen=self._times.maxlen)
+        if stream.counts[SEEN] == 0:
+            twin._times.clear()
+            twin._timed = False
+            twin._last_time = _NAT
+        return twin
+
+    def _sample(self, sample: ArrayLike | Mapping[str, float]) -> Floats:
+        """Return one sample as a (1, C) array, or say what is wrong with it."""
+        channels = self.channels_
+        if isinstance(sample, Mapping):
+            unknown = [name for name in sample if name not in channels]
+            absent = [name for name in channels if name not in sample]
+            if unknown or absent:
+                wrong = f"unknown channel {unknown[0]!r}" if unknown else f"no {absent[0]!r}"
+                raise InputError(
+                    f"sample {self._stream.counts[SEEN]}: {wrong}",
+                    hint=f"the channels are {', '.join(channels)}; pass NaN for a missing value",
+                )
+            sample = [math.nan if sample[name] is None else sample[name] for name in channels]
+        try:
+            values = np.asarray(sample, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"sample {self._stream.counts[SEEN]}: expected numbers, found {sample!r}",
+                hint="pass NaN for a missing value",
+            ) from None
+        if values.shape != (len(channels),):
+            if values.ndim > 1 or values.size != len(channels):
+                raise InputError(
+                    f"sample {self._stream.counts[SEEN]}: expected {len(channels)} channels, "
+                    f"found an array of shape {values.shape}",
+                    hint="step takes one sample; run takes a series",
+                )
+        values = values.reshape(1, -1)
+        # A sum is the cheapest look at every value: it is finite only if they all are.
+        if not math.isfinite(np.add.reduce(values, axis=None)) and np.isinf(values).any():
+            channel = channels[int(np.flatnonzero(np.isinf(values[0]))[0])]
+            raise InputError(
+                f"sample {self._stream.counts[SEEN]}: channel {channel!r} is infinite",
+                hint="pass NaN for a missing value",
+            )
+        return values
+
+    def _later(self, when: np.datetime64) -> np.datetime64:
+        """Return the time of the next sample, if it comes after the newest one."""
+        if np.isnat(when):
+            raise InputError("the sample's time is missing (NaT)", hint="pass a time, or None")
+        if when <= self._last_time:
+            raise InputError(
+                f"sample {self._stream.counts[SEEN]}: expected a time after "
+                f"{time_text(self._last_time)}, found {time_text(when)}",
+                hint="samples come in the order of their times, each time once",
+            )
+        return when
+
+    def _note(self, when: np.datetime64) -> None:
+        self._times.append(when)
+        if when == when:  # not NaT
+            self._timed = True
+            self._last_time = when
+
+    def _advance(self, values: Floats, flush: bool) -> Sheet:
+        stream = self._stream
+        restored = int(stream.counts[RESTORED])
+        sheet = live.blank_sheet(int(stream.counts[PENDING]) + len(values), len(self.channels_))
+        self._model.advance(values, flush, stream, self._rules, sheet)
+        again = int(stream.counts[RESTORED]) - restored
+        if again:
+            _LOG.warning(
+                "learning diverged by sample %d: the weights went back to a good copy, %d time(s); "
+                "a smaller lr would avoid it (now %g)",
+                int(stream.counts[SEEN]),
+                again,
+                float(self._rules.lr),
+            )
+        return sheet
+
+    def _verdicts(self, sheet: Sheet, times: Times | None, first: int) -> Verdicts:
+        scores, anomalous, expected, shares = sheet
+        tau = np.full(len(scores), self._rules.threshold)
+        return Verdicts(scores, tau, anomalous, expected, shares, times, self.channels_, first)
+
+    def _say_if_unjudged(self) -> None:
+        counts = self._stream.counts
+        if counts[PENDING] and counts[HELD] < self._config.window:
+            warnings.warn(
+                f"nothing was judged: {int(counts[HELD])} samples seen, and a window has "
+                f"{self._config.window}",
+                NewnormalWarning,
+                stacklevel=3,
+            )
+
+
+def _check_history(values: Floats, channels: tuple[str, ...], config: Config) -> None:
+    least = _MINIMUM_WINDOWS * config.window
+    if len(values) < least:
+        raise InputError(
+            f"history: expected at least {least} samples ({_MINIMUM_WINDOWS} windows of "
+            f"{config.window}), found {len(values)}",
+            hint="give more history, or a smaller window",
+        )
+    never = np.isnan(values).all(axis=0)
+    if never.any():
+        names = [channel for channel, empty in zip(channels, never, strict=True) if empty]
+        raise InputError(
+            f"history: channel {names[0]!r} is never observed"
+            + (f", nor are {len(names) - 1} others" if len(names) > 1 else ""),
+            hint="leave it out, or give history in which it has values",
+        )
+
+
+def _period(config: Config, times: Times | None) -> np.timedelta64 | None:
+    if config.period is not None:
+        return duration(config.period, "period")
+    if times is None or len(times) < 2:
+        return None
+    return np.timedelta64(int(np.median(np.diff(times).astype(np.int64))), "ns")
+
+
+def _scores(model: Model, stream: Stream, rules: Rules, values: Floats) -> Floats:
+    """Return one score a sample, keeping nothing else."""
+    scores = []
+    for at in range(0, len(values), _CHUNK):
+        chunk = values[at : at + _CHUNK]
+        sheet = live.blank_sheet(int(stream.counts[PENDING]) + len(chunk), values.shape[1])
+        model.advance(chunk, at + _CHUNK >= len(values), stream, rules, sheet)
+        scores.append(sheet.scores[: len(sheet.scores) - int(stream.counts[PENDING])])
+    return np.concatenate(scores)
+
+
+def _rows(verdicts: Verdicts, rows: slice, late: Verdicts | None = None) -> Verdicts:
+    def part(column: Any) -> Any:
+        return None if column is None else column[rows]
+
+    return Verdicts(
+        part(verdicts.scores),
+        part(verdicts.thresholds),
+        part(verdicts.anomalous),
+        part(verdicts.expected),
+        part(verdicts.shares),
+        part(verdicts.times),
+        verdicts.channels,
+        verdicts.first + (rows.start or 0),
+        late,
+    )
+
+
+@contextmanager
+def _progress(epochs: int) -> Iterator[OnEpoch | None]:
+    """Show a progress bar on a terminal, and nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("fitting", total=epochs)
+
+        def on_epoch(done: int, loss: float) -> None:
+            bar.update(task, completed=done, description=f"fitting, loss {loss:.4g}")
+
+        yield on_epoch

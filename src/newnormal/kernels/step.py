@@ -1,0 +1,333 @@
+"""The method: Algorithm 1 of the paper, sample by sample, in one compiled loop.
+
+`advance` is the whole of it. A window is judged every `stride` samples; once per `window` samples,
+at the end of a cycle, the trend and the weights move as well. The order within a judgement is a
+contract:
+
+1. the trend is updated with the window, anomalous or not (end of cycle only);
+2. the trend is subtracted;
+3. the window is reconstructed and scored with the weights as they were;
+4. the newest samples' scores are compared with the threshold, which makes the verdicts;
+5. the learnable samples are chosen, and one SGD step taken on them (end of cycle only).
+
+So a verdict never depends on the update it causes.
+
+Shapes: T samples handed in, L window length, C channels, P weights. All arrays of one stream are
+contiguous, so that streams of one shape can be stacked along a new first axis.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from newnormal.kernels.compiled import compiled, inlined
+from newnormal.kernels.decision import is_anomalous, is_learnable
+from newnormal.kernels.mlp import descend, forward
+from newnormal.types import Bools, Floats, Floats32, Ints
+
+__all__ = [
+    "AGE",
+    "COPY_EVERY",
+    "CYCLE",
+    "HELD",
+    "LEARNED",
+    "PENDING",
+    "RESTORED",
+    "SATURATION",
+    "SEEN",
+    "Rules",
+    "Stream",
+    "Sheet",
+    "advance",
+]
+
+# A scaled value beyond this is as good as infinite and would overflow float32 when squared.
+SATURATION = 1e15
+# A bound on the weights below this proves them finite without looking at each.
+_SAFE = 1e37
+# Windows between good copies: a copy at every step would cost a fifth of the speed at the large
+# size (12, 55, 128).
+COPY_EVERY = 64
+
+# Positions in Stream.counts.
+SEEN = 0  # samples consumed since fit
+HELD = 1  # how many rows of Stream.samples are filled
+PENDING = 2  # newest samples that have no verdict yet
+CYCLE = 3  # samples since the trend and the weights last moved
+AGE = 4  # learning steps since the good copy was made
+LEARNED = 5  # learning steps taken
+RESTORED = 6  # times the guard put the good copy back
+
+
+class Stream(NamedTuple):
+    """What changes while a stream runs."""
+
+    samples: Floats  # (L, C) the newest samples in the user's units, the newest last
+    trend: Floats  # (C,) μ, in scaled units
+    weights: Floats32  # (P,) θ
+    good: Floats32  # (P,) a copy of the weights known to be finite
+    reach: Floats  # (1,) an upper bound on the size of any weight
+    counts: Ints  # (7,) see the positions above
+
+
+class Rules(NamedTuple):
+    """What stays as `fit` left it."""
+
+    mean: Floats  # (C,) of history
+    scale: Floats  # (C,) of history
+    fitted: Floats32  # (P,) the weights as fitted
+    stride: int
+    threshold: float  # τ
+    decay: float  # γ per cycle; 1 holds the trend
+    lr: np.float32  # η; 0 holds the weights
+
+
+class Sheet(NamedTuple):
+    """Where verdicts are written: a row for each pending sample, then a row for each new one."""
+
+    scores: Floats
+    anomalous: Bools
+    expected: Floats  # (rows, C)
+    shares: Floats32  # (rows, C)
+
+
+@compiled
+def advance(
+    samples: Floats, flush: bool, widths: Ints, stream: Stream, rules: Rules, sheet: Sheet
+) -> None:
+    """Consume samples (T, C), which hold no infinity, and write the verdicts that became final.
+
+    The model is an MLP of the given `widths`. With `flush`, samples still pending at the end are judged in one last window made of the
+    newest L samples, which ends the cycle.
+    """
+    # Arrays are taken out of their tuples once, here: Numba counts a reference each time.
+    recent, trend, weights, good, reach, counts = stream
+    mean, scale, fitted, stride, threshold, decay, lr = rules
+    out_scores, out_anomalous, out_expected, out_shares = sheet
+    L, C = recent.shape
+
+    # The window while it is judged. Loops over it have no branches, so that they vectorise: a
+    # missing value is a 0 in `there`, and counts for nothing wherever that is a factor.
+    scaled = np.empty((L, C))  # standardised by history, 0 where missing
+    there = np.empty((L, C))  # 1 where observed, 0 where missing
+    observed = np.empty(L)  # how many channels of a sample are observed
+    squares = np.empty((L, C))  # squared residuals, 0 where missing
+    scores = np.empty(L)  # NaN where nothing is observed
+    units = np.empty(widths.sum(), np.float32)  # the input, every layer's output
+    deltas = np.empty(widths.sum(), np.float32)  # their gradients
+
+    out_scores[:] = np.nan
+    out_anomalous[:] = False
+    out_expected[:] = np.nan
+    out_shares[:] = np.nan
+    row = 0  # the next row of the sheet without a verdict
+    for t in range(len(samples) + 1):
+        if t < len(samples):
+            _push(samples, t, recent)
+            counts[SEEN] += 1
+            counts[HELD] = min(counts[HELD] + 1, L)
+            counts[PENDING] += 1
+            counts[CYCLE] = counts[CYCLE] % L + 1
+            due = counts[HELD] == L and counts[CYCLE] % stride == 0
+            ends_cycle = counts[CYCLE] == L
+        else:
+            due = flush and counts[HELD] == L and counts[PENDING] > 0
+            ends_cycle = True
+        if not due:
+            continue
+
+        _standardise(recent, mean, scale, scaled, there, observed)
+        if ends_cycle:
+            _update_trend(trend, scaled, there, decay)
+        _enter(scaled, there, trend, units)
+        forward(weights, widths, units)
+        if not _score(units, there, observed, squares, scores):
+            _restore(weights, good, fitted, widths, units, there, observed, squares, scores, counts)
+        for k in range(L - counts[PENDING], L):
+            out_scores[row] = scores[k]
+            out_anomalous[row] = is_anomalous(scores[k], threshold)
+            _expect(len(units) - (L - k) * C, units, trend, mean, scale, out_expected, row)
+            _share(k, squares, scores[k] * observed[k], out_shares, row)
+            row += 1
+        counts[PENDING] = 0
+
+        if ends_cycle:
+            counts[CYCLE] = L  # after a flush, the next cycle starts afresh
+            if lr != 0 and _pull(units, there, observed, scores, threshold, deltas):
+                reach[0] += descend(weights, widths, units, deltas, lr)
+                counts[LEARNED] += 1
+                counts[AGE] += 1
+                if counts[AGE] >= COPY_EVERY or not reach[0] < _SAFE:
+                    _guard(weights, good, reach, counts)
+
+
+@inlined
+def _push(source: Floats, t: int, recent: Floats) -> None:
+    """Drop the oldest row of `recent` and put row `t` of `source` behind the newest."""
+    L, C = recent.shape
+    for k in range(L - 1):
+        for c in range(C):
+            recent[k, c] = recent[k + 1, c]
+    for c in range(C):
+        recent[L - 1, c] = source[t, c]
+
+
+@inlined
+def _standardise(
+    recent: Floats, mean: Floats, scale: Floats, scaled: Floats, there: Floats, observed: Floats
+) -> None:
+    """Standardise by history, within ±SATURATION, and note what is missing."""
+    L, C = recent.shape
+    for k in range(L):
+        count = 0.0
+        for c in range(C):
+            z = (recent[k, c] - mean[c]) / scale[c]
+            present = 0.0 if np.isnan(z) else 1.0
+            z = 0.0 if np.isnan(z) else z
+            z = SATURATION if z > SATURATION else z
+            z = -SATURATION if z < -SATURATION else z
+            scaled[k, c] = z
+            there[k, c] = present
+            count += present
+        observed[k] = count
+
+
+@inlined
+def _update_trend(trend: Floats, scaled: Floats, there: Floats, decay: float) -> None:
+    """μ ← γ·μ + (1 - γ)·mean(window), each channel's mean over its observed samples."""
+    L, C = scaled.shape
+    for c in range(C):
+        total = 0.0
+        count = 0.0
+        for k in range(L):
+            total += scaled[k, c]
+            count += there[k, c]
+        if count > 0:
+            trend[c] = decay * trend[c] + (1 - decay) * (total / count)
+
+
+@inlined
+def _enter(scaled: Floats, there: Floats, trend: Floats, units: Floats32) -> None:
+    """Write the detrended window into the network's input; a missing value enters as 0."""
+    L, C = scaled.shape
+    for k in range(L):
+        for c in range(C):
+            units[k * C + c] = there[k, c] * (scaled[k, c] - trend[c])
+
+
+@inlined
+def _score(
+    units: Floats32, there: Floats, observed: Floats, squares: Floats, scores: Floats
+) -> bool:
+    """Score each sample by its mean squared residual over observed channels, NaN without any.
+
+    Returns whether every score that exists is finite.
+    """
+    L, C = there.shape
+    out = len(units) - L * C
+    sums = 0.0
+    for k in range(L):
+        total = 0.0
+        for c in range(C):
+            i = k * C + c
+            residual = np.float64(units[out + i]) - np.float64(units[i])
+            squares[k, c] = there[k, c] * residual * residual
+            total += squares[k, c]
+        scores[k] = total / observed[k] if observed[k] > 0 else np.nan
+        sums += total
+    return np.isfinite(sums)
+
+
+@compiled
+def _restore(
+    weights: Floats32,
+    good: Floats32,
+    fitted: Floats32,
+    widths: Ints,
+    units: Floats32,
+    there: Floats,
+    observed: Floats,
+    squares: Floats,
+    scores: Floats,
+    counts: Ints,
+) -> None:
+    """Score again with the good copy or, should even that fail, with the weights as fitted."""
+    counts[RESTORED] += 1
+    counts[AGE] = 0
+    weights[:] = good
+    forward(weights, widths, units)
+    if not _score(units, there, observed, squares, scores):
+        weights[:] = fitted
+        good[:] = fitted
+        forward(weights, widths, units)
+        _score(units, there, observed, squares, scores)
+
+
+@inlined
+def _expect(
+    at: int,
+    units: Floats32,
+    trend: Floats,
+    mean: Floats,
+    scale: Floats,
+    expected: Floats,
+    row: int,
+) -> None:
+    """Write the reconstruction that begins at `at` plus the trend, in the user's units."""
+    for c in range(len(trend)):
+        expected[row, c] = (np.float64(units[at + c]) + trend[c]) * scale[c] + mean[c]
+
+
+@inlined
+def _share(k: int, squares: Floats, total: float, shares: Floats32, row: int) -> None:
+    """Write each channel's share of the score of sample `k`."""
+    per_square = 1 / total if total > 0 else total  # 0 stays 0, NaN stays NaN
+    for c in range(squares.shape[1]):
+        shares[row, c] = squares[k, c] * per_square
+
+
+@inlined
+def _pull(
+    units: Floats32,
+    there: Floats,
+    observed: Floats,
+    scores: Floats,
+    threshold: float,
+    deltas: Floats32,
+) -> bool:
+    """Write the loss's gradient with respect to the reconstruction.
+
+    The loss is the sum of the learnable samples' scores divided by the window's length. Returns
+    whether there are any.
+    """
+    L, C = there.shape
+    out = len(units) - L * C
+    any_learnable = False
+    for k in range(L):
+        learnable = is_learnable(scores[k], threshold)
+        any_learnable = any_learnable or learnable
+        pull = 2 / (observed[k] * L) if learnable else 0.0
+        for c in range(C):
+            i = k * C + c
+            residual = np.float64(units[out + i]) - np.float64(units[i])
+            deltas[out + i] = there[k, c] * pull * residual
+    return any_learnable
+
+
+@compiled
+def _guard(weights: Floats32, good: Floats32, reach: Floats, counts: Ints) -> None:
+    """Put the good copy back if a weight is not finite; renew the copy when it is old."""
+    total = 0.0  # NaN or infinite if a weight is
+    for i in range(len(weights)):
+        total += abs(np.float64(weights[i]))
+    if not np.isfinite(total):
+        weights[:] = good
+        counts[RESTORED] += 1
+        counts[AGE] = 0
+        return
+    reach[0] = total
+    if counts[AGE] >= COPY_EVERY:
+        good[:] = weights
+        counts[AGE] = 0

@@ -1,0 +1,52 @@
+"""What a model is to the detector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from newnormal.kernels.step import Rules, Sheet, Stream
+from newnormal.types import Floats, Floats32
+
+__all__ = ["Model", "OnEpoch", "Training"]
+
+OnEpoch: TypeAlias = Callable[[int, float], None]  # (epochs done, mean loss of the last one)
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a model is trained."""
+
+    stride: int  # between training windows
+    epochs: int
+    batch: int
+    seed: int
+    lr: float = 1e-3
+
+
+class Model(Protocol):
+    """A model of normal windows, whose parameters are one packed vector of float32.
+
+    The vector belongs to the stream, not to the model: it is what adapts, what the state file
+    holds, and what `reset` puts back.
+    """
+
+    def __init__(self, window: int, channels: int, latent: int) -> None: ...
+
+    @property
+    def size(self) -> int:
+        """How many parameters there are."""
+        ...
+
+    def fit(
+        self, history: Floats, training: Training, on_epoch: OnEpoch | None = None
+    ) -> tuple[Floats32, list[float]]:
+        """Return the parameters learned from standardised history (T, C), and each epoch's loss."""
+        ...
+
+    def advance(
+        self, samples: Floats, flush: bool, stream: Stream, rules: Rules, sheet: Sheet
+    ) -> None:
+        """Consume samples (T, C) in the user's units, as `newnormal.kernels.step` says."""
+        ...

@@ -1,0 +1,179 @@
+"""The paper's MLP autoencoder: trained with BLAS, run by the compiled loop."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from newnormal.core.windows import starts
+from newnormal.kernels.adam import adam_step
+from newnormal.kernels.step import Rules, Sheet, Stream, advance
+from newnormal.models.base import OnEpoch, Training
+from newnormal.types import Floats, Floats32, Ints
+
+__all__ = ["MLP"]
+
+
+
+class MLP:
+    """n → n/2 → n/4 → latent → n/4 → n/2 → n with n = window × channels.
+
+    ReLU after every layer but the last, the latent one included. Parameters are one packed
+    vector; `newnormal.kernels.mlp` says how it is laid out.
+
+    Parameters
+    ----------
+    window
+        Samples in a window.
+    channels
+        Channels in a sample.
+    latent
+        Width of the bottleneck.
+    """
+
+    def __init__(self, window: int, channels: int, latent: int) -> None:
+        n = window * channels
+        outer, inner = max(n // 2, 1), max(n // 4, 1)
+        self.window = window
+        self.channels = channels
+        self.widths: Ints = np.array([n, outer, inner, latent, inner, outer, n], dtype=np.int64)
+
+    @property
+    def size(self) -> int:
+        """How many parameters there are."""
+        inputs, outputs = self.widths[:-1], self.widths[1:]
+        return int(((inputs + 1) * outputs).sum())
+
+    def layers(self, packed: Floats32) -> list[tuple[Floats32, Floats32]]:
+        """Return each layer's matrix (in, out) and bias (out,) as views into a packed vector."""
+        views, at = [], 0
+        for layer, (inputs, outputs) in enumerate(
+            zip(self.widths[:-1].tolist(), self.widths[1:].tolist(), strict=True)
+        ):
+            matrix = packed[at : at + inputs * outputs]
+            if layer == 0:
+                matrix = matrix.reshape(outputs, inputs).T
+            else:
+                matrix = matrix.reshape(inputs, outputs)
+            at += inputs * outputs
+            views.append((matrix, packed[at : at + outputs]))
+            at += outputs
+        return views
+
+    def initial(self, rng: np.random.Generator) -> Floats32:
+        """Return untrained parameters, uniform within ±1/√(inputs of the layer)."""
+        packed = np.empty(self.size, dtype=np.float32)
+        for matrix, bias in self.layers(packed):
+            bound = 1 / np.sqrt(len(matrix))
+            matrix[:] = rng.uniform(-bound, bound, size=matrix.shape[::-1]).T
+            bias[:] = rng.uniform(-bound, bound, size=bias.shape)
+        return packed
+
+    def fit(
+        self, history: Floats, training: Training, on_epoch: OnEpoch | None = None
+    ) -> tuple[Floats32, list[float]]:
+        """Train with AdamW on shuffled windows, and keep the epoch with the lowest mean loss.
+
+        There is no trend in training: history is standardised, and μ is 0.
+        """
+        rng = np.random.default_rng(training.seed)
+        weights = self.initial(rng)
+        trainer = _Trainer(self, weights, history, training)
+        best, losses = weights.copy(), []
+        for epoch in range(training.epochs):
+            losses.append(trainer.epoch(rng.permutation(len(trainer.starts))))
+            if losses[-1] == min(losses):
+                best[:] = weights
+            if on_epoch is not None:
+                on_epoch(epoch + 1, losses[-1])
+        return best, losses
+
+    def advance(
+        self, samples: Floats, flush: bool, stream: Stream, rules: Rules, sheet: Sheet
+    ) -> None:
+        """Run the compiled loop."""
+        advance(samples, flush, self.widths, stream, rules, sheet)
+
+
+class _Trainer:
+    """Forward, backward and AdamW over batches of windows, in buffers made once."""
+
+    def __init__(
+        self, model: MLP, weights: Floats32, history: Floats, training: Training
+    ) -> None:
+        n = model.window * model.channels
+        self.starts = starts(len(history), model.window, training.stride)
+        missing = np.isnan(history)
+        # (windows, n) views, not copies: with stride 1 copies would be `window` times the data.
+        self.inputs = _windows(np.where(missing, 0, history).astype(np.float32), n)
+        self.weighting: NDArray[np.float32] | None = None  # of each square in the mean
+        if missing.any():
+            observed = np.maximum((~missing).sum(axis=1, keepdims=True), 1)
+            self.weighting = _windows(
+                (~missing * (model.channels / observed)).astype(np.float32), n
+            )
+        self.channels = model.channels
+        self.batch = min(training.batch, len(self.starts))
+        self.lr = training.lr
+        self.steps = 0
+        self.weights = weights
+        self.gradient = np.zeros_like(weights)
+        self.first = np.zeros_like(weights)
+        self.second = np.zeros_like(weights)
+        self.layers = model.layers(weights)
+        self.gradients = model.layers(self.gradient)
+        shape = [(self.batch, int(width)) for width in model.widths]
+        self.units = [np.empty(each, dtype=np.float32) for each in shape]
+        self.deltas = [np.empty(each, dtype=np.float32) for each in shape]
+
+    def epoch(self, order: Ints) -> float:
+        """Take a step on each batch of windows, in the given order, and return the mean loss."""
+        total = 0.0
+        for at in range(0, len(order), self.batch):
+            chosen = self.starts[order[at : at + self.batch]] * self.channels
+            total += self.step(chosen) * len(chosen)
+        return total / len(order)
+
+    def step(self, chosen: Ints) -> float:
+        """Take one step on the windows that start at `chosen`, and return their mean loss."""
+        size = len(chosen)
+        units = [buffer[:size] for buffer in self.units]
+        deltas = [buffer[:size] for buffer in self.deltas]
+        units[0][:] = self.inputs[chosen]
+        last = len(self.layers) - 1
+        for layer, (matrix, bias) in enumerate(self.layers):
+            out = units[layer + 1]
+            np.matmul(units[layer], matrix, out=out)
+            out += bias
+            if layer < last:
+                np.maximum(out, 0, out=out)
+
+        residual = deltas[-1]
+        np.subtract(units[-1], units[0], out=residual)
+        if self.weighting is None:
+            loss = float(np.vdot(residual, residual)) / residual.size
+        else:
+            weighted = residual * self.weighting[chosen]
+            loss = float(np.vdot(residual, weighted)) / residual.size
+            residual[:] = weighted
+        residual *= 2 / residual.size
+
+        for layer in range(last, -1, -1):
+            matrix_gradient, bias_gradient = self.gradients[layer]
+            if layer == 0:  # its matrix is stored (out, in): see kernels.mlp
+                np.matmul(deltas[1].T, units[0], out=matrix_gradient.T)
+            else:
+                np.matmul(units[layer].T, deltas[layer + 1], out=matrix_gradient)
+            np.sum(deltas[layer + 1], axis=0, out=bias_gradient)
+            if layer > 0:
+                np.matmul(deltas[layer + 1], self.layers[layer][0].T, out=deltas[layer])
+                deltas[layer] *= units[layer] > 0
+        self.steps += 1
+        adam_step(self.weights, self.gradient, self.first, self.second, self.steps, self.lr)
+        return loss
+
+
+def _windows(series: Floats32, n: int) -> Floats32:
+    """Return every run of `n` values of a (T, C) series as a row of a view."""
+    return sliding_window_view(series.reshape(-1), n)  # type: ignore[return-value]
