@@ -1,0 +1,240 @@
+"""Which column of an input is what: the time, the label, or which channel."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from newnormal.errors import InputError, ParameterError
+from newnormal.tabular.table import default_channels
+
+__all__ = ["Roles", "Selection", "check_unique", "listed", "match_count", "match_names"]
+
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What each column of an input is.
+
+    Attributes
+    ----------
+    channels
+        The channels' names, in the order of the values.
+    columns
+        The column each channel comes from; another name only where the input has no names.
+    time, label
+        The columns of the time and of the label.
+    """
+
+    channels: tuple[str, ...]
+    columns: tuple[str, ...]
+    time: str | None
+    label: str | None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the user said of the columns.
+
+    Attributes
+    ----------
+    time, label
+        The columns that hold the time and the label.
+    columns
+        The only columns to take channels from; None for all.
+    drop
+        Columns to leave out.
+    """
+
+    time: str | None = None
+    columns: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    label: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        time: str | None,
+        columns: str | Sequence[str] | None,
+        drop: str | Sequence[str],
+        label: str | None,
+    ) -> Selection:
+        """Return the selection from options as users write them: one name or several."""
+        kept = None if columns is None else _several(columns)
+        selection = cls(time, kept, _several(drop), label)
+        chosen = {"time": (time,), "label": (label,), "columns": kept or ()}
+        for option, names in chosen.items():
+            for name in names:
+                if name in selection.drop:
+                    raise ParameterError(
+                        f"column {name!r} is both chosen ({option}) and left out (drop)"
+                    )
+        if time is not None and time == label:
+            raise ParameterError(f"column {time!r} cannot be both the time and the label")
+        return selection
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raise an `InputError` if an option names a column the input does not have."""
+        chosen = {
+            "time": () if self.time is None else (self.time,),
+            "label": () if self.label is None else (self.label,),
+            "columns": self.columns or (),
+            "drop": self.drop,
+        }
+        for option, wanted in chosen.items():
+            for name in wanted:
+                if name not in names:
+                    raise InputError(
+                        f"{option} names column {name!r}, found only {listed(names)}",
+                        hint=_alike([name], names),
+                    )
+
+    def kept(self, names: Sequence[str]) -> list[str]:
+        """Return the columns that may be channels: all but those with another role."""
+        others = {self.time, self.label, *self.drop}
+        columns = set(names if self.columns is None else self.columns)
+        return [name for name in names if name in columns and name not in others]
+
+    def maybe_times(self, names: Sequence[str], channels: Collection[str]) -> list[str]:
+        """Return the columns that have no role yet, and so may hold times."""
+        others = {self.time, self.label, *self.drop, *channels}
+        return [name for name in names if name not in others]
+
+    def roles(
+        self,
+        names: Sequence[str],
+        temporal: Sequence[str],
+        channels: Sequence[str] | None,
+        *,
+        named: bool = True,
+        timed: bool = False,
+    ) -> Roles:
+        """Return what each column is.
+
+        Parameters
+        ----------
+        names
+            The input's columns.
+        temporal
+            Those of `maybe_times` that hold times. They are never channels; one of them is the
+            time if the user named none, and then there may be only one.
+        channels
+            The channels expected, matched by name in any order; None to take what there is.
+        named
+            Whether `names` are the input's own; if not, channels match by count.
+        timed
+            Whether the times come from elsewhere.
+        """
+        self.check(names)
+        time = self.time
+        if time is None and temporal and not timed:
+            if len(temporal) > 1:
+                raise InputError(
+                    f"expected one column of times, found {listed(temporal)}",
+                    hint="choose one with --time NAME (from Python time=, or times= for a frame), "
+                    "or leave the others out with --drop NAME (drop=)",
+                )
+            time = temporal[0]
+        kept = [name for name in self.kept(names) if name not in temporal]
+        if not kept:
+            raise InputError(
+                f"expected at least one channel, found none among the columns {listed(names)}"
+                if names
+                else "expected at least one channel, found no columns"
+            )
+        if channels is None:
+            return Roles(tuple(kept), tuple(kept), time, self.label)
+        if not named:
+            match_count(len(kept), channels)
+            return Roles(tuple(channels), tuple(kept), time, self.label)
+        match_names(kept, channels)
+        return Roles(tuple(channels), tuple(channels), time, self.label)
+
+
+def match_count(found: int, channels: Sequence[str], *, hint: str | None = None) -> None:
+    """Raise an `InputError` unless an input without names has as many channels as expected."""
+    if found != len(channels):
+        raise InputError(f"expected {_counted(len(channels))}, found {found}", hint=hint)
+
+
+def match_names(found: Sequence[str], channels: Sequence[str], *, extra: bool = True) -> None:
+    """Raise an `InputError` naming the channels that are missing or unknown.
+
+    Parameters
+    ----------
+    found
+        The columns that may be channels.
+    channels
+        The channels expected.
+    extra
+        Whether a column too many is an error.
+    """
+    there, wanted = set(found), set(channels)
+    missing = [name for name in channels if name not in there]
+    unknown = [name for name in found if name not in wanted]
+    alike = _alike(missing, unknown)
+    if not extra:
+        unknown = []
+    if not missing and not unknown:
+        return
+    faults = [
+        f"{word} {'channel' if len(names) == 1 else 'channels'} {listed(names)}"
+        for word, names in (("missing", missing), ("unknown", unknown))
+        if names
+    ]
+    hint: str | None
+    if tuple(channels) == default_channels(len(channels)):
+        hint = "the detector learned from data without names: pass an array, or fit on named data"
+    elif missing:
+        hint = alike
+    else:
+        hint = (
+            "leave out what is no channel with --drop NAME (drop=), "
+            "or name the columns to keep with --columns NAME (columns=)"
+        )
+    raise InputError(
+        f"{' and '.join(faults)}: expected {listed(channels)}, found {listed(found)}", hint=hint
+    )
+
+
+def check_unique(names: Sequence[str]) -> None:
+    """Raise an `InputError` naming the columns that share a name."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise InputError(
+            f"expected columns of different names, found {listed(twice)} more than once"
+        )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names in quotes, the first few if there are many.
+
+    >>> listed(["a", "b"])
+    "'a', 'b'"
+    >>> listed([str(n) for n in range(30)])
+    "'0', '1', '2', '3', '4', '5', '6', '7' and 22 more"
+    """
+    shown = ", ".join(repr(name) for name in names[:_SHOWN])
+    more = len(names) - _SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown or "none"
+
+
+def _alike(wanted: Sequence[str], names: Sequence[str]) -> str | None:
+    """Return a hint with the names most like the wanted ones, or None if nothing is."""
+    pairs = [
+        f"{name!r} may be {' or '.join(map(repr, close))}"
+        for name in wanted[:_SHOWN]
+        if (close := get_close_matches(name, names, n=2))
+    ]
+    return "; ".join(pairs) or None
+
+
+def _several(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _counted(count: int) -> str:
+    return f"{count} channel" if count == 1 else f"{count} channels"

@@ -1,0 +1,254 @@
+"""Arrays, lists and frames from Python as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newnormal.errors import InputError
+from newnormal.tabular.columns import Selection, check_unique, listed, match_count
+from newnormal.tabular.table import Table, check_finite, check_times, default_channels
+from newnormal.tabular.times import is_time, parse_times
+from newnormal.types import Floats, Ints, Times
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+__all__ = ["frame_table", "to_table"]
+
+
+def to_table(data: Any, *, times: Any = None, channels: Sequence[str] | None = None) -> Table:
+    """Return a series as a table, whatever it came as.
+
+    Parameters
+    ----------
+    data
+        An array of shape (T, C), or (T,) for one channel, nested lists (None is missing), a
+        `Table`, or a frame or Series of any library narwhals knows (pandas, polars, ...).
+        NaN and null are missing values, which are allowed; an infinite value is an error.
+        A frame's columns are channels, except those that hold times.
+    times
+        The samples' times: anything `parse_times` takes, or the name of a frame's column.
+        By default a pandas DatetimeIndex, or the frame's only column of times: datetimes,
+        dates, or text that begins with an ISO 8601 time.
+    channels
+        The channels expected: a frame's columns are matched by name in any order, an array's
+        by count.
+
+    Raises
+    ------
+    InputError
+        If the data is anything else; the message names the channel and the sample.
+
+    Examples
+    --------
+    >>> to_table([[1.0, 2.0], [3.0, None]]).values
+    array([[ 1.,  2.],
+           [ 3., nan]])
+    >>> to_table([3, 4], times=["2026-01-01", "2026-01-02"], channels=["load"]).times
+    array(['2026-01-01T00:00:00.000000000', '2026-01-02T00:00:00.000000000'],
+          dtype='datetime64[ns]')
+    """
+    if isinstance(data, Table):
+        return _from_table(data, times, channels)
+    if not isinstance(data, np.ndarray | list | tuple):
+        import narwhals as nw
+
+        try:
+            frame = nw.from_native(data, pass_through=True, allow_series=True)
+        except ValueError:  # two columns of one name
+            check_unique([str(name) for name in data.columns])
+            raise
+        if isinstance(frame, nw.LazyFrame):
+            frame = frame.collect()
+        if isinstance(frame, nw.Series):
+            return _from_series(frame, times, channels)
+        if isinstance(frame, nw.DataFrame):
+            return frame_table(frame, channels=channels, times=times)
+    return _from_array(_as_array(data), times, channels)
+
+
+def frame_table(
+    frame: nw.DataFrame[Any],
+    selection: Selection | None = None,
+    *,
+    channels: Sequence[str] | None = None,
+    times: Any = None,
+) -> Table:
+    """Return a narwhals frame as a table, its columns chosen by `selection`."""
+    names = [str(name) for name in frame.columns]
+    check_unique(names)
+    columns = dict(zip(names, frame.iter_columns(), strict=True))
+    if selection is None:
+        selection = Selection(time=times if isinstance(times, str) else None)
+    selection.check(names)
+    temporal = [
+        name for name in selection.maybe_times(names, channels or ()) if _holds_times(columns[name])
+    ]
+    if isinstance(times, str):
+        times = None
+    elif times is None and selection.time is None:
+        times = _index_times(frame)
+        if times is not None and temporal:
+            raise InputError(
+                f"expected times in one place, found them in the index and in {listed(temporal)}",
+                hint="name the column to use with times=, or leave it out of the frame",
+            )
+    roles = selection.roles(names, temporal, channels, timed=times is not None)
+    values = np.empty((len(frame), len(roles.columns)))
+    for position, name in enumerate(roles.columns):
+        values[:, position] = _numbers(columns[name], name)
+    check_finite(values, roles.channels)
+    if roles.time is not None:
+        times = columns[roles.time].to_numpy()
+    labels = None if roles.label is None else _labels(columns[roles.label], roles.label)
+    return Table(values, roles.channels, _checked(times, len(values)), labels)
+
+
+def _from_series(series: nw.Series[Any], times: Any, channels: Sequence[str] | None) -> Table:
+    # A pandas Series without a name has None, a polars one "".
+    if series.name not in (None, ""):
+        return frame_table(series.to_frame(), times=times, channels=channels)
+    own = _index_times(series) if times is None else times
+    return _from_array(_numbers(series, "0"), own, channels)
+
+
+def _from_table(table: Table, times: Any, channels: Sequence[str] | None) -> Table:
+    values, names = table.values, table.channels
+    if channels is not None:
+        if names is None:
+            match_count(values.shape[1], channels)
+        elif tuple(channels) != names:
+            roles = Selection().roles(names, (), channels)
+            order = [names.index(column) for column in roles.columns]
+            values = np.ascontiguousarray(values[:, order])
+        names = tuple(channels)
+    if times is None:
+        return Table(values, names, table.times, table.labels)
+    return Table(values, names, _checked(times, len(values)), table.labels)
+
+
+def _from_array(array: NDArray[Any], times: Any, channels: Sequence[str] | None) -> Table:
+    if array.dtype.kind not in "fiub":
+        raise InputError(
+            f"expected numbers, found an array of dtype {array.dtype}",
+            hint="convert it with .astype(float); a missing value is NaN",
+        )
+    if isinstance(array, np.ma.MaskedArray):
+        array = np.where(np.ma.getmaskarray(array), np.nan, array.data)
+    if array.ndim not in (1, 2):
+        raise InputError(f"expected shape (samples, channels), found shape {array.shape}")
+    flat = array.ndim == 1
+    values = np.ascontiguousarray(array.reshape(-1, 1) if flat else array, dtype=np.float64)
+    if values.shape[1] == 0:
+        raise InputError(f"expected at least one channel, found shape {array.shape}")
+    if channels is not None:
+        count = len(channels)
+        hint = f"one sample of {count} channels has shape (1, {count})" if flat else None
+        match_count(values.shape[1], channels, hint=hint)
+    names = None if channels is None else tuple(channels)
+    check_finite(values, names or default_channels(values.shape[1]))
+    return Table(values, names, _checked(times, len(values)))
+
+
+def _as_array(data: Any) -> NDArray[Any]:
+    if isinstance(data, np.ndarray):
+        return data
+    if not hasattr(data, "__array__") and (
+        isinstance(data, str | bytes) or not isinstance(data, Sequence)
+    ):
+        raise InputError(f"expected an array, nested lists or a frame, found {type(data).__name__}")
+    try:
+        array = np.asarray(data)
+    except ValueError:  # NumPy: inhomogeneous shape
+        raise InputError(
+            "expected as many numbers for each sample, found lists of different lengths"
+        ) from None
+    if array.dtype.kind == "O" and isinstance(data, Sequence):
+        return _objects(array)
+    return array
+
+
+def _objects(array: NDArray[Any]) -> Floats:
+    """Return Python objects as numbers, None as NaN."""
+    values = np.empty(array.shape)
+    for place, item in np.ndenumerate(array):
+        values[place] = _object(item, f"sample {place[0] if place else 0}")
+    return values
+
+
+def _object(item: object, place: str) -> float:
+    if item is None:
+        return np.nan
+    if not isinstance(item, Real | Decimal):
+        raise InputError(
+            f"{place}: expected a number, found {item!r:.40}",
+            hint="leave out columns that are not numbers; a missing value is None or NaN",
+        )
+    try:
+        return float(item)
+    except OverflowError:
+        raise InputError(f"{place}: expected a finite number, found {item!r:.40}") from None
+
+
+def _numbers(series: nw.Series[Any], name: str) -> NDArray[Any]:
+    import narwhals as nw
+
+    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+        return series.cast(nw.Float64()).to_numpy()
+    array = series.to_numpy()
+    if array.dtype.kind in "fiub":
+        return array
+    if array.dtype.kind not in "OU":
+        raise InputError(
+            f"column {name!r}: expected numbers, found {array.dtype}",
+            hint="leave out columns that are not numbers",
+        )
+    missing = series.is_null().to_numpy()
+    items = [None if gone else item for item, gone in zip(array, missing, strict=True)]
+    return np.array(
+        [_object(item, f"column {name!r}, sample {sample}") for sample, item in enumerate(items)],
+        dtype=np.float64,
+    )
+
+
+def _labels(series: nw.Series[Any], name: str) -> Ints:
+    values = _numbers(series, name)
+    wrong = (values != 0) & (values != 1)
+    if wrong.any():
+        sample = int(wrong.argmax())
+        raise InputError(
+            f"column {name!r}, sample {sample}: expected a label 0 or 1, found {values[sample]:g}"
+        )
+    return values.astype(np.int64)
+
+
+def _holds_times(series: nw.Series[Any]) -> bool:
+    import narwhals as nw
+
+    if series.dtype in (nw.Datetime, nw.Date):
+        return True
+    return series.dtype == nw.String and len(series) > 0 and is_time(series.item(0))
+
+
+def _index_times(frame: Any) -> Any:
+    """Return a pandas DatetimeIndex, if the frame or Series has one."""
+    import narwhals as nw
+
+    index = nw.maybe_get_index(frame)
+    return index if getattr(getattr(index, "dtype", None), "kind", "") == "M" else None
+
+
+def _checked(times: Any, count: int) -> Times | None:
+    if times is None:
+        return None
+    if isinstance(times, str):
+        raise InputError(f"times names a column, {times!r}, and the data has no columns")
+    parsed = parse_times(times)
+    check_times(parsed, count)
+    return parsed

@@ -1,0 +1,91 @@
+"""A series as arrays, and what must hold of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from newnormal.errors import InputError
+from newnormal.types import Floats, Ints, Times, time_text
+
+__all__ = ["Table", "check_finite", "check_times", "default_channels"]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A series as arrays: what every input becomes before a detector sees it.
+
+    Attributes
+    ----------
+    values
+        One row a sample, one column a channel, shape (T, C), C-contiguous; NaN is missing.
+    channels
+        The channels' names, or None where the input had none (a plain array).
+    times
+        The samples' times in UTC (datetime64[ns]), strictly increasing, or None.
+    labels
+        The ground truth, 0 or 1 a sample, where a label column was asked for.
+    """
+
+    values: Floats
+    channels: tuple[str, ...] | None
+    times: Times | None
+    labels: Ints | None = None
+
+
+def default_channels(count: int) -> tuple[str, ...]:
+    """Return the names of channels that came without any: their positions.
+
+    >>> default_channels(3)
+    ('0', '1', '2')
+    """
+    return tuple(str(channel) for channel in range(count))
+
+
+def check_finite(values: Floats, channels: Sequence[str]) -> None:
+    """Raise an `InputError` naming channel and sample where a value is infinite."""
+    infinite = np.isinf(values)
+    if infinite.any():
+        sample, channel = np.argwhere(infinite)[0]
+        raise InputError(
+            f"channel {channels[channel]!r}, sample {sample}: expected a finite number, "
+            f"found {values[sample, channel]}",
+            hint="where it means that nothing was measured, pass NaN",
+        )
+
+
+def _sample(row: int) -> str:
+    return f"sample {row}"
+
+
+def check_times(times: Times, count: int, place: Callable[[int], str] = _sample) -> None:
+    """Raise an `InputError` unless there is one time a sample, each later than the last.
+
+    Parameters
+    ----------
+    times
+        The times to check.
+    count
+        How many samples there are.
+    place
+        What to call a row in the message.
+    """
+    if times.shape != (count,):
+        found = f"{times.size} times" if times.ndim == 1 else f"an array of shape {times.shape}"
+        raise InputError(f"expected one time a sample, {count} in all, found {found}")
+    missing = np.isnat(times)
+    if missing.any():
+        raise InputError(
+            f"{place(int(missing.argmax()))}: expected a time, found none (NaT)",
+            hint="every sample needs a time, or none has one",
+        )
+    stuck = times[1:] <= times[:-1]
+    if stuck.any():
+        row = int(stuck.argmax()) + 1
+        raise InputError(
+            f"{place(row)}: expected a time later than the one before, "
+            f"{time_text(times[row - 1])}, found {time_text(times[row])}",
+            hint="sort the samples by time and keep one a time, or leave the times out",
+        )

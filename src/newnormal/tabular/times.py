@@ -1,0 +1,198 @@
+"""What counts as a time, and which one it is: always datetime64[ns], in UTC."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newnormal.errors import InputError
+from newnormal.types import Times
+
+__all__ = ["is_time", "parse_time", "parse_times"]
+
+_ZONE = r"(Z|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)"
+_ISO = re.compile(
+    rf"\d{{4}}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{{1,9}})?)?{_ZONE}?)?", re.ASCII
+)
+_NUMBER = re.compile(r"[+-]?\d{1,25}(?:\.\d*)?(?:[eE][+-]?\d{1,3})?", re.ASCII)
+
+# What datetime64[ns] holds in whole years; NumPy wraps around silently outside it.
+_FIRST_YEAR, _LAST_YEAR = "1678", "2261"
+
+_HINT = (
+    "write times as ISO 8601, such as 2026-01-31T12:00:00Z, or as Unix time in s, ms, us or ns; "
+    f"from the year {_FIRST_YEAR} to {_LAST_YEAR}"
+)
+
+
+def parse_times(values: Any) -> Times:
+    """Return times as datetime64[ns] in UTC, whatever they came as.
+
+    Taken are datetime64 arrays, pandas and polars Series and indexes, and sequences of what
+    `parse_time` takes. Order is not checked and NaT passes, so that the caller can say which
+    sample is at fault.
+
+    Parameters
+    ----------
+    values
+        The times, one-dimensional.
+
+    Examples
+    --------
+    >>> parse_times(["2026-01-01T01:00:00+01:00", "2026-01-01 00:00:30Z"])
+    array(['2026-01-01T00:00:00.000000000', '2026-01-01T00:00:30.000000000'],
+          dtype='datetime64[ns]')
+    """
+    if isinstance(values, str):
+        raise InputError(f"expected a sequence of times, found the text {values!r}")
+    array = values if isinstance(values, np.ndarray) else _unwrapped(values)
+    if isinstance(array, np.ndarray):
+        if array.ndim != 1:
+            raise InputError(f"expected one time a sample, found an array of shape {array.shape}")
+        if array.dtype.kind == "M":
+            return _nanoseconds(array)
+        array = array.tolist()
+    texts = _plain_texts(array)
+    if texts is not None:
+        return texts
+    times = np.empty(len(array), dtype="datetime64[ns]")
+    for sample, value in enumerate(array):
+        try:
+            times[sample] = parse_time(value)
+        except InputError as error:
+            raise InputError(f"sample {sample}: {error.message}", hint=error.hint) from None
+    return times
+
+
+def parse_time(value: Any) -> np.datetime64:
+    """Return one time as datetime64[ns] in UTC.
+
+    Parameters
+    ----------
+    value
+        A datetime or date, a pandas Timestamp, a datetime64, an ISO 8601 text or a number.
+        A time with a zone is converted to UTC; one without is taken as it stands. A number,
+        also written as text, is Unix time: in seconds up to 1e11 (the year 5138), beyond that
+        in ms, beyond 1e14 in us, beyond 1e17 in ns. A fraction is rounded to microseconds,
+        which is what a float64 can tell apart.
+
+    Examples
+    --------
+    >>> print(parse_time("2026-01-31T12:00:00+02:00"))
+    2026-01-31T10:00:00.000000000
+    >>> print(parse_time(1767225600.5))
+    2026-01-01T00:00:00.500000000
+    >>> print(parse_time(1767225600500))
+    2026-01-01T00:00:00.500000000
+    """
+    if isinstance(value, str):
+        return _from_text(value)
+    if hasattr(value, "to_datetime64"):  # a pandas Timestamp, which is also a datetime
+        value = value.to_datetime64()
+    if isinstance(value, np.datetime64):
+        if np.isnat(value):
+            raise InputError("expected a time, found NaT", hint=_HINT)
+        return _nanoseconds(np.array([value]))[0]  # type: ignore[no-any-return]
+    if isinstance(value, datetime):
+        utc = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+        return _nanoseconds(np.array([utc], dtype="datetime64[us]"))[0]  # type: ignore[no-any-return]
+    if isinstance(value, date):
+        return _nanoseconds(np.array([value], dtype="datetime64[D]"))[0]  # type: ignore[no-any-return]
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        return _from_number(float(value) if isinstance(value, np.floating | float) else int(value))
+    raise _not_a_time(value)
+
+
+def is_time(cell: object) -> bool:
+    """Return whether a cell is text that says a time by itself: a number alone never does."""
+    if not isinstance(cell, str) or _ISO.fullmatch(cell.strip()) is None:
+        return False
+    try:
+        _from_text(cell)
+    except InputError:
+        return False
+    return True
+
+
+def _from_text(text: str) -> np.datetime64:
+    text = text.strip()
+    match = _ISO.fullmatch(text)
+    if match is None:
+        if _NUMBER.fullmatch(text) is None:
+            raise _not_a_time(text)
+        return _from_number(int(text) if text.lstrip("+-").isdigit() else float(text))
+    if not _FIRST_YEAR <= text[:4] <= _LAST_YEAR:
+        raise _not_a_time(text)
+    zone = match[1]
+    try:
+        time = np.datetime64(text.removesuffix(zone or ""), "ns")
+    except ValueError:  # the 30th of February, 25 o'clock
+        raise _not_a_time(text) from None
+    return time if zone is None or zone == "Z" else time - _offset(zone)
+
+
+@cache
+def _offset(zone: str) -> np.timedelta64:
+    minutes = int(zone[1:3]) * 60 + (int(zone[-2:]) if len(zone) > 3 else 0)
+    return np.timedelta64(-minutes if zone[0] == "-" else minutes, "m")
+
+
+def _from_number(number: int | float) -> np.datetime64:
+    size = abs(number)
+    unit = 10**9 if size <= 1e11 else 10**6 if size <= 1e14 else 10**3 if size <= 1e17 else 1
+    if not size * unit < 9.2e18:  # NaN comes here too
+        raise _not_a_time(number)
+    whole = number * unit if isinstance(number, int) else round(number * (unit / 1000)) * 1000
+    return np.datetime64(whole, "ns")
+
+
+def _plain_texts(values: Any) -> Times | None:
+    """Parse texts without zones in bulk, ten times as fast; None if there is anything else."""
+    if not values or not all(isinstance(value, str) for value in values):
+        return None
+    matches = [_ISO.fullmatch(value) for value in values]
+    if any(match is None or match[1] is not None for match in matches):
+        return None
+    if not _FIRST_YEAR <= min(values)[:4] <= max(values)[:4] <= _LAST_YEAR:
+        return None
+    try:
+        return np.array(values, dtype="datetime64[ns]")
+    except ValueError:
+        return None
+
+
+def _unwrapped(values: Any) -> Any:
+    """Return a Series' or an index' array, in UTC where it has a zone, or a list."""
+    if isinstance(values, list | tuple):
+        return values
+    import narwhals as nw
+
+    if hasattr(values, "to_series") and hasattr(values, "tz"):  # a pandas DatetimeIndex
+        values = values.to_series()
+    series = nw.from_native(values, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        return series.to_numpy()
+    try:
+        return list(values)
+    except TypeError:
+        raise InputError(f"expected a sequence of times, found {values!r}") from None
+
+
+def _nanoseconds(times: NDArray[Any]) -> Times:
+    years = times.astype("datetime64[Y]")
+    outside = (years < np.datetime64(_FIRST_YEAR)) | (years > np.datetime64(_LAST_YEAR))
+    if outside.any():
+        raise _not_a_time(str(times[outside.argmax()]))
+    return times.astype("datetime64[ns]")
+
+
+def _not_a_time(found: object) -> InputError:
+    text = repr(found)
+    return InputError(
+        f"expected a time, found {text if len(text) <= 60 else text[:57] + '...'}", hint=_HINT
+    )

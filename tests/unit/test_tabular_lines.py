@@ -1,0 +1,504 @@
+"""Lines of CSV and JSON as samples, one at a time."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newnormal.errors import InputError, ParameterError
+from newnormal.tabular import LineParser, Sample
+
+NAN = float("nan")
+
+
+def values(sample: Sample | None) -> list[float]:
+    assert sample is not None
+    assert sample.values.dtype == np.float64
+    return sample.values.tolist()  # type: ignore[no-any-return]
+
+
+# (cell of CSV, value): the grid of what a cell may look like.
+CELLS = [
+    ("1", 1),
+    ("-1.5", -1.5),
+    ("+2", 2),
+    (".5", 0.5),
+    ("5.", 5),
+    ("1e3", 1000),
+    ("1E-3", 0.001),
+    (" 7 ", 7),
+    ('"7"', 7),
+    ('" 7"', 7),
+    ("-0.0", -0.0),
+    ("0.1", 0.1),
+    ("1.7976931348623157e308", 1.7976931348623157e308),
+    ("5e-324", 5e-324),
+    ("123456789012345678901234567890", 123456789012345678901234567890.0),
+    ("", NAN),
+    ("  ", NAN),
+    ('""', NAN),
+    ("NaN", NAN),
+    ("nan", NAN),
+    ("-nan", NAN),
+    ("NULL", NAN),
+    ("null", NAN),
+    ("NA", NAN),
+    ("True", 1),
+    ("false", 0),
+]
+
+BAD_CELLS = ["x", "1_000", "\u0661", "0x10", "1 2", "--1", "None", "#N/A", "1.5.2", "½", "\x00"]
+INFINITE_CELLS = ["inf", "-Inf", "Infinity", "1e999", "-1e999"]
+
+
+@pytest.mark.parametrize(("cell", "value"), CELLS)
+@pytest.mark.parametrize("text", ["", "web_1", "Köln"])
+def test_a_cell_means_the_same_whatever_stands_beside_it(
+    cell: str, value: float, text: str
+) -> None:
+    parser = LineParser.open("a,b,c,host", drop="host")
+    np.testing.assert_equal(values(parser.parse(f"0.5,{cell},2,{text}\n")), [0.5, value, 2])
+    np.testing.assert_equal(values(parser.parse(f"{cell},NA,1,{text}\n")), [value, NAN, 1])
+
+
+@pytest.mark.parametrize("cell", BAD_CELLS)
+@pytest.mark.parametrize("other", ["1", ""])
+def test_a_cell_that_is_no_number_is_named(cell: str, other: str) -> None:
+    parser = LineParser.open("a,b")
+    with pytest.raises(InputError) as caught:
+        parser.parse(f'{other},"{cell}"')
+    assert str(caught.value) == (
+        f"column 'b': expected a number, found {cell!r}\nhint: a missing value is an empty cell, "
+        "NaN, NA or null; leave a column out with --drop 'b'"
+    )
+
+
+@pytest.mark.parametrize("cell", INFINITE_CELLS)
+@pytest.mark.parametrize("other", ["1", ""])
+def test_an_infinite_cell_is_named(cell: str, other: str) -> None:
+    parser = LineParser.open("a,b")
+    with pytest.raises(InputError, match=f"^column 'b': expected a finite number, found '{cell}'"):
+        parser.parse(f"{other},{cell}")
+
+
+def test_a_decimal_comma_is_explained() -> None:
+    with pytest.raises(InputError) as caught:
+        LineParser.open("a;b").parse("1,5;2")
+    assert str(caught.value) == (
+        "column 'a': expected a number, found '1,5'\nhint: write the decimal point as a dot"
+    )
+
+
+def test_a_long_cell_is_cut_in_the_message() -> None:
+    with pytest.raises(InputError) as caught:
+        LineParser.open("a,b").parse("1," + "x" * 1000)
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("1", "expected 2 cells, found 1"),
+        ("1,2,3", "expected 2 cells, found 3"),
+        ("1,2,", "expected 2 cells, found 3"),
+        ('1,"2', """expected cells with matched quotes, found '1,"2'"""),
+    ],
+)
+def test_a_line_of_another_width_is_refused_and_the_next_is_read(line: str, text: str) -> None:
+    parser = LineParser.open("a,b")
+    for _ in range(2):
+        with pytest.raises(InputError) as caught:
+            parser.parse(line)
+        assert caught.value.message.startswith(text)
+    assert values(parser.parse("1,2")) == [1, 2]
+
+
+def test_blank_lines_are_no_samples() -> None:
+    parser = LineParser.open("a,b\n")
+    for line in ["", "\n", "  \r\n", "\t"]:
+        assert parser.parse(line) is None
+    assert values(parser.parse("1,2\r\n")) == [1, 2]
+    with pytest.raises(InputError, match="expected a header or a sample, found a blank line"):
+        LineParser.open(" \n")
+
+
+@pytest.mark.parametrize(
+    ("header", "line"),
+    [
+        ("a,b", "1,2"),
+        ("a;b", "1;2"),
+        ("a\tb", "1\t2"),
+        ('"a";"b"', '"1";"2"'),
+        (" a , b ", " 1 , 2 "),
+        ("\ufeffa,b", "1,2"),
+        ('\ufeff"a","b"', '1,"2"'),
+        ('a, "b"', '1, "2"'),
+    ],
+)
+def test_the_separator_is_told_from_the_header(header: str, line: str) -> None:
+    parser = LineParser.open(header)
+    assert parser.header_consumed
+    assert values(parser.parse(line)) == [1, 2]
+    assert parser.channels == ("a", "b")
+
+
+def test_names_may_hold_the_separator_and_quotes() -> None:
+    parser = LineParser.open('"a,b","say ""c""",d')
+    assert values(parser.parse("1,2,3")) == [1, 2, 3]
+    assert parser.channels == ("a,b", 'say "c"', "d")
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    with pytest.raises(InputError, match="expected columns of different names, found 'a' more"):
+        LineParser.open("a,b,a")
+
+
+@pytest.mark.parametrize(
+    ("line", "channels", "time"),
+    [
+        ("1,2.5", ("0", "1"), None),
+        ("1,,NaN", ("0", "1", "2"), None),
+        ("7", ("0",), None),
+        ("0", ("0",), None),
+        ("1,0", ("0", "1"), None),
+        ("2026-01-01T00:00:00,1,2", ("1", "2"), "0"),
+        ("1;2026-01-01;2", ("0", "2"), "1"),
+        ("\ufeff1,2", ("0", "1"), None),
+    ],
+)
+def test_a_first_line_of_numbers_is_a_sample(
+    line: str, channels: tuple[str, ...], time: str | None
+) -> None:
+    parser = LineParser.open(line)
+    assert not parser.header_consumed
+    assert parser.channels == channels
+    assert parser.time == time
+    assert len(values(parser.parse(line))) == len(channels)
+
+
+@pytest.mark.parametrize(
+    "line", ["a,1", "0,1,2", ",0,1", ",0", "NaN,null", "2026-01-01", "a", "1x"]
+)
+def test_any_other_first_line_is_a_header(line: str) -> None:
+    assert LineParser.open(line).header_consumed
+
+
+def test_numbers_that_are_the_expected_names_are_a_header() -> None:
+    assert not LineParser.open("2021,2022", channels=("a", "b")).header_consumed
+    parser = LineParser.open("2022,2021", channels=("2021", "2022"))
+    assert parser.header_consumed
+    assert values(parser.parse("2,1")) == [1, 2]
+    # A channel called by its number is no reason to take a sample for a header.
+    assert not LineParser.open("0", channels=("0",)).header_consumed
+    assert not LineParser.open("2026-01-01,1,2", channels=("1", "2")).header_consumed
+
+
+def test_lines_without_a_header_match_by_count() -> None:
+    parser = LineParser.open("2026-01-01,1,2", channels=("load", "temp"))
+    assert parser.channels == ("load", "temp")
+    sample = parser.parse("2026-01-01,1,2")
+    assert values(sample) == [1, 2]
+    with pytest.raises(InputError, match=r"^expected 2 channels, found 3$"):
+        LineParser.open("1,2,3", channels=("load", "temp"))
+    with pytest.raises(InputError, match=r"^column '2': expected a number, found 'x'"):
+        parser.parse("2026-01-01,1,x")
+
+
+def test_a_column_without_a_name_may_be_the_time_but_no_channel() -> None:
+    parser = LineParser.open(",a")
+    sample = parser.parse("2026-01-01 00:00:00+02:00,5")
+    assert sample is not None
+    assert sample.time == np.datetime64("2025-12-31T22:00", "ns")
+    assert parser.time == "column 1"
+    with pytest.raises(InputError) as caught:
+        LineParser.open(",a").parse("0,5")
+    assert str(caught.value) == (
+        "column 1 has no name in the header and holds no times\n"
+        "hint: a row number is no channel: leave it out with --drop 'column 1'"
+    )
+    assert values(LineParser.open(",a", drop="column 1").parse("0,5")) == [5]
+    assert values(LineParser.open(",a", columns="column 1").parse("0,5")) == [0]
+
+
+def test_the_time_is_found_when_the_first_sample_comes() -> None:
+    parser = LineParser.open("a,when,b")
+    assert (parser.channels, parser.time) == (None, None)
+    assert not parser.settle("too,short")
+    assert not parser.settle("\n")
+    assert parser.settle("1,2026-01-01T00:00:00Z,2")
+    assert (parser.channels, parser.time) == (("a", "b"), "when")
+    sample = parser.parse("1,2026-01-01T00:00:00Z,2")
+    assert sample is not None
+    assert sample.time == np.datetime64("2026-01-01", "ns")
+    assert sample.time.dtype == np.dtype("datetime64[ns]")
+
+
+def test_a_bad_time_is_a_bad_line() -> None:
+    parser = LineParser.open("when,a")
+    parser.parse("2026-01-01,1")
+    for cell in ["yesterday", "", "2026-02-30"]:
+        with pytest.raises(InputError, match=f"^column 'when': expected a time, found '{cell}'"):
+            parser.parse(f"{cell},1")
+
+
+def test_unix_times_count_only_when_named() -> None:
+    assert values(LineParser.open("when,a").parse("1767225600,1")) == [1767225600, 1]
+    parser = LineParser.open("when,a", time="when")
+    sample = parser.parse("1767225600123456789,1")
+    assert sample is not None
+    assert values(sample) == [1]
+    assert sample.time == np.datetime64("2026-01-01T00:00:00.123456789", "ns")
+
+
+def test_two_columns_of_times_need_a_choice() -> None:
+    line = "2026-01-01,2026-01-02,1"
+    with pytest.raises(InputError) as caught:
+        LineParser.open("start,end,a").parse(line)
+    assert str(caught.value) == (
+        "expected one column of times, found 'start', 'end'\nhint: choose one with --time NAME "
+        "(from Python time=, or times= for a frame), or leave the others out with --drop NAME "
+        "(drop=)"
+    )
+    for parser in (
+        LineParser.open("start,end,a", time="end"),
+        LineParser.open("start,end,a", drop="start"),
+        LineParser.open("start,end,a", time="end", drop="start"),
+        LineParser.open("start,end,a", time="end", channels=("a",)),
+    ):
+        sample = parser.parse(line)
+        assert sample is not None
+        assert sample.time == np.datetime64("2026-01-02", "ns")
+        assert values(sample) == [1]
+
+
+def test_expected_channels_come_in_their_own_order() -> None:
+    parser = LineParser.open("b,when,a", channels=("a", "b"))
+    assert values(parser.parse("2,2026-01-01,1")) == [1, 2]
+
+
+def test_a_missing_channel_is_said_of_the_header() -> None:
+    with pytest.raises(InputError) as caught:
+        LineParser.open("when,tmep,load", channels=("temp", "load"))
+    assert str(caught.value) == (
+        "missing channel 'temp': expected 'temp', 'load', found 'when', 'tmep', 'load'\n"
+        "hint: 'temp' may be 'tmep'"
+    )
+
+
+def test_an_unknown_channel_is_said_when_the_first_sample_shows_it_is_no_time() -> None:
+    parser = LineParser.open("host,a", channels=("a",))
+    for say in (parser.settle, parser.parse, lambda line: parser.parse_many([line])):
+        with pytest.raises(InputError) as caught:
+            say("web-1,1")
+        assert str(caught.value) == (
+            "unknown channel 'host': expected 'a', found 'host', 'a'\n"
+            "hint: leave out what is no channel with --drop NAME (drop=), "
+            "or name the columns to keep with --columns NAME (columns=)"
+        )
+    assert values(LineParser.open("host,a", channels=("a",), drop="host").parse("web-1,1")) == [1]
+    assert values(LineParser.open("host,a", channels=("a",), columns="a").parse("web-1,1")) == [1]
+
+
+def test_without_columns_to_spare_everything_is_known_from_the_header() -> None:
+    assert LineParser.open("b,a", channels=("a", "b")).channels == ("a", "b")
+    assert LineParser.open("b,a,c", drop=("c",), channels=("a", "b")).channels == ("a", "b")
+
+
+def test_kept_columns_leave_the_time_to_be_found() -> None:
+    parser = LineParser.open("when,a,b,host", columns=("b", "a"))
+    sample = parser.parse("2026-01-01,1,2,web-1")
+    assert sample is not None
+    assert sample.time is not None
+    assert parser.channels == ("a", "b")
+
+
+@pytest.mark.parametrize("option", ["time", "columns", "drop", "label"])
+@pytest.mark.parametrize("line", ["load,temp", '{"load": 1, "temp": 2}'])
+def test_an_option_that_names_no_column_says_which_are_alike(option: str, line: str) -> None:
+    options: dict[str, Any] = {option: "laod"}
+    with pytest.raises(InputError) as caught:
+        LineParser.open(line, **options)
+    assert str(caught.value) == (
+        f"{option} names column 'laod', found only 'load', 'temp'\nhint: 'laod' may be 'load'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"time": "a", "drop": ["a"]}, r"column 'a' is both chosen \(time\) and left out \(drop\)"),
+        ({"label": "a", "drop": "a"}, r"column 'a' is both chosen \(label\) and left out"),
+        ({"columns": ["a"], "drop": ["a"]}, r"column 'a' is both chosen \(columns\) and left out"),
+        ({"time": "a", "label": "a"}, "column 'a' cannot be both the time and the label"),
+        ({"format": "parquet"}, "expected lines of format csv or jsonl, found 'parquet'"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(options: Any, text: str) -> None:
+    with pytest.raises(ParameterError, match=text):
+        LineParser.open("a,b", **options)
+
+
+@pytest.mark.parametrize(
+    ("cell", "label"), [("0", 0), ("1", 1), ("1.0", 1), ("true", 1), ("False", 0)]
+)
+def test_a_label_is_zero_or_one(cell: str, label: int) -> None:
+    sample = LineParser.open("a,y", label="y").parse(f"5,{cell}")
+    assert sample is not None
+    assert sample.label == label
+    assert values(sample) == [5]
+
+
+@pytest.mark.parametrize("cell", ["2", "-1", "", "NaN", "yes", "0.5"])
+def test_any_other_label_is_refused(cell: str) -> None:
+    with pytest.raises(InputError, match=f"^column 'y': expected a label 0 or 1, found '{cell}'"):
+        LineParser.open("a,y", label="y").parse(f"5,{cell}")
+
+
+def test_a_line_with_no_channel_is_refused() -> None:
+    with pytest.raises(InputError, match="expected at least one channel, found none among the col"):
+        LineParser.open("when").parse("2026-01-01")
+
+
+def test_json_keys_come_in_any_order() -> None:
+    parser = LineParser.open('{"when": "2026-01-01T00:00:00Z", "a": 1, "b": null}')
+    assert not parser.header_consumed
+    assert (parser.channels, parser.time) == (("a", "b"), "when")
+    sample = parser.parse('{"b": 2.5, "when": "2026-01-01T00:00:01Z", "a": true}\n')
+    assert sample is not None
+    assert values(sample) == [1, 2.5]
+    assert sample.time == np.datetime64("2026-01-01T00:00:01", "ns")
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [("1", 1), ("-1.5e3", -1500), ("null", NAN), ("NaN", NAN), ("true", 1), ("false", 0),
+     ('"1.5"', 1.5), ('"NA"', NAN), ('""', NAN), (str(2**70), 2.0**70)],
+)  # fmt: skip
+def test_a_json_value_is_a_number_or_missing(value: str, number: float) -> None:
+    parser = LineParser.open('{"a_1": 1, "b": 2}')
+    np.testing.assert_equal(values(parser.parse(f'{{"a_1": {value}, "b": 7}}')), [number, 7])
+
+
+def test_a_json_line_may_mix_numbers_as_text_with_missing_values() -> None:
+    parser = LineParser.open('{"a": 1, "b": 2, "c": 3}')
+    np.testing.assert_equal(values(parser.parse('{"a": "5", "b": null, "c": true}')), [5, NAN, 1])
+
+
+@pytest.mark.parametrize("value", ['"x"', "[1]", "[]", "{}", '{"c": 1}', '"1_0"', '"2026-01-01"'])
+def test_any_other_json_value_is_named(value: str) -> None:
+    parser = LineParser.open('{"a": 1}')
+    with pytest.raises(InputError) as caught:
+        parser.parse(f'{{"a": {value}}}')
+    found = repr(json.loads(value)) if value.startswith('"') else value
+    assert caught.value.message == f"column 'a': expected a number, found {found}"
+
+
+@pytest.mark.parametrize("value", ["Infinity", "-Infinity", "1e999", '"inf"', "1" + "0" * 400])
+def test_an_infinite_json_value_is_named(value: str) -> None:
+    with pytest.raises(InputError, match=r"^column 'b': expected a finite number, found "):
+        LineParser.open('{"a": 1, "b": 1}').parse(f'{{"a": 1, "b": {value}}}')
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ('{"a": 1', """expected a JSON object, found '{"a": 1'"""),
+        ("a,b", "expected a JSON object, found 'a,b'"),
+        ("[1, 2]", "expected a JSON object, found [1, 2]"),
+        ("5", "expected a JSON object, found 5"),
+        ("[" * 100_000, "expected a JSON object, found '[[["),
+        ('{"a": ' + "1" * 5000 + "}", """expected a JSON object, found '{"a": 111"""),
+        ('{"a": 1}', "expected 'b' as on the first line, found no such key"),
+        ('{"a": 1, "b": 2, "c": 3}', "found 'c', which the first line did not have"),
+        ('{"a": 1, "c": 3}', "expected 'b' as on the first line, found no such key"),
+    ],
+    ids=range(9),
+)
+def test_a_json_line_that_does_not_fit_is_refused_and_the_next_is_read(
+    line: str, text: str
+) -> None:
+    parser = LineParser.open('{"a": 1, "b": 2}')
+    with pytest.raises(InputError) as caught:
+        parser.parse(line)
+    assert caught.value.message.startswith(text)
+    assert len(caught.value.message) < 250
+    assert values(parser.parse('{"b": 2, "a": 1}')) == [1, 2]
+
+
+def test_json_keys_that_are_left_out_may_come_and_go() -> None:
+    parser = LineParser.open('{"a": 1, "note": "x"}', drop="note")
+    assert values(parser.parse('{"a": 2}')) == [2]
+    with pytest.raises(InputError, match="found 'b', which the first line did not have"):
+        parser.parse('{"a": 2, "b": 1}')
+    parser = LineParser.open('{"a": 1, "note": "x"}', columns="a")
+    assert values(parser.parse('{"a": 2, "other": "y"}')) == [2]
+
+
+def test_expected_channels_of_json_are_those_of_the_first_line() -> None:
+    channels = ("a", "b")
+    with pytest.raises(InputError, match=r"^missing channel 'b': expected 'a', 'b', found 'a'"):
+        LineParser.open('{"a": 1}', channels=channels)
+    with pytest.raises(InputError, match=r"^unknown channel 'c': expected 'a', 'b', found"):
+        LineParser.open('{"a": 1, "b": 2, "c": 3}', channels=channels)
+    parser = LineParser.open('{"b": 2, "when": "2026-01-01", "a": 1}', channels=channels)
+    assert values(parser.parse('{"b": 2, "when": "2026-01-01", "a": 1}')) == [1, 2]
+
+
+def test_an_empty_object_has_no_channels() -> None:
+    with pytest.raises(InputError, match=r"expected an object with channels, found \{\}"):
+        LineParser.open("{}")
+
+
+def test_the_format_is_told_by_a_brace_unless_it_is_given() -> None:
+    assert LineParser.open(' {"a": 1}').channels == ("a",)
+    assert LineParser.open('\ufeff{"a": 1}').channels == ("a",)
+    assert LineParser.open('{"a": 1}', format="csv").header_consumed
+    with pytest.raises(InputError, match="expected a JSON object, found 'a,b'"):
+        LineParser.open("a,b", format="jsonl")
+
+
+def test_many_lines_are_the_samples_of_each_and_what_is_wrong_with_the_others() -> None:
+    lines = [
+        "bad",
+        "2026-01-01,1,2,0",
+        "",
+        "2026-01-02,x,2,0",
+        "2026-01-03,,4,1\n",
+        "later,5,6,0",
+        "2026-01-01,7,8,1",
+        "2026-01-05,7,8",
+    ]
+    parser = LineParser.open("when,a,b,y", label="y")
+    many = parser.parse_many(lines)
+    np.testing.assert_array_equal(many.values, [[1, 2], [NAN, 4], [7, 8]])
+    assert many.times is not None
+    assert many.times.astype("M8[D]").astype(str).tolist() == [
+        "2026-01-01", "2026-01-03", "2026-01-01"
+    ]  # fmt: skip
+    assert many.labels is not None
+    assert many.labels.tolist() == [0, 1, 1]
+    assert many.rows.tolist() == [1, 4, 6]
+    assert [(row, error.message) for row, error in many.errors] == [
+        (0, "expected 4 cells, found 1"),
+        (3, "column 'a': expected a number, found 'x'"),
+        (5, "column 'when': expected a time, found 'later'"),
+        (7, "expected 4 cells, found 3"),
+    ]
+    for row, at in enumerate(many.rows.tolist()):
+        sample = parser.parse(lines[at])
+        assert sample is not None
+        np.testing.assert_array_equal(many.values[row], sample.values)
+        assert many.times[row] == sample.time
+
+
+def test_no_lines_are_no_samples() -> None:
+    many = LineParser.open("a,b", channels=("a", "b")).parse_many([])
+    assert many.values.shape == (0, 2)
+    assert many.times is None
+    assert many.labels is None
+    assert many.rows.shape == (0,)
+    assert many.errors == ()
+    assert LineParser.open("a,b").parse_many(["1"]).errors[0][0] == 0
