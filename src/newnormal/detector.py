@@ -321,6 +321,12 @@ class Detector:
         self._live()
         return None if np.isnat(self._last_time) else self._last_time
 
+    @property
+    def last_judged_time_(self) -> np.datetime64 | None:
+        """The time of the newest sample that has a verdict, or None."""
+        judged = list(self._times)[: len(self._times) - int(self._live().counts[PENDING])]
+        return None if not judged or np.isnat(judged[-1]) else judged[-1]
+
     def drop_pending(self, since: object = None) -> int:
         """Forget pending samples, those not before the time `since` or all; return how many.
 

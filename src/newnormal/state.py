@@ -37,6 +37,7 @@ class State:
 
     facts: dict[str, Any]
     tensors: Mapping[str, NDArray[Any]]
+    version: int = VERSION  # of the file it was read from
 
 
 def write(path: str | os.PathLike[str], state: State) -> None:
@@ -126,7 +127,7 @@ def _decode(content: bytes, path: Path) -> State:
         raise StateError(f"{path} is truncated or corrupted", hint=again)
     for old in range(version, VERSION):
         facts = _MIGRATIONS[old](facts)
-    return State(facts, tensors)
+    return State(facts, tensors, version)
 
 
 def _digest(facts: dict[str, Any], tensors: Mapping[str, NDArray[Any]]) -> str:

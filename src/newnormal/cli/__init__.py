@@ -1,0 +1,12 @@
+"""The command line. Data goes to standard output, everything else to standard error."""
+
+from __future__ import annotations
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the `newnormal` command."""
+    from newnormal.cli.app import run
+
+    run()

@@ -1,0 +1,430 @@
+"""The commands. Each imports what it needs when it runs, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from newnormal import __version__
+from newnormal.cli.console import BAD_LINE, INTERRUPTED, announce_compiling, fail, listen, say
+from newnormal.cli.options import Columns, Drop, FileFormat, Format, Frozen, Input, Model, Time, names
+from newnormal.errors import InputError, MissingExtraError, NewnormalError, ParameterError
+
+if TYPE_CHECKING:
+    from newnormal.detector import Detector
+    from newnormal.tabular import Table
+
+__all__ = ["app", "run"]
+
+_EPILOG = (
+    "Start here:  newnormal demo  |  newnormal fit history.csv -o plant.nn  |  "
+    "tail -f live.csv | newnormal watch plant.nn -  "
+    "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a bad line with --strict, 130 interrupted."
+)
+
+app = typer.Typer(
+    name="newnormal",
+    help="Detect anomalies in live metrics, and keep learning what normal is.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+data_app = typer.Typer(help="Benchmark data: what there is, and where to get it.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+
+def run() -> None:
+    """Run the command line, and turn errors into a line on standard error and an exit code."""
+    listen()
+    try:
+        app()
+    except NewnormalError as error:
+        fail(error)
+    except KeyboardInterrupt:
+        say("interrupted")
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has gone. Python would complain again when it flushes at exit.
+        sys.stdout = None
+        sys.exit(1)
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"newnormal {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def fit(
+    history: Annotated[
+        str, typer.Argument(metavar="HISTORY", help="CSV, JSON lines or Parquet; - is stdin.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="MODEL", help="Where the detector goes.")
+    ],
+    window: Annotated[int, typer.Option(help="Samples judged together.")] = 12,
+    stride: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Samples a verdict waits for; divides the window.", show_default="window"),
+    ] = None,
+    fit_stride: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Step between training windows.", show_default="window"),
+    ] = None,
+    latent: Annotated[int, typer.Option(help="Width of the bottleneck.")] = 16,
+    decay: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="Share of the trend a window keeps.", show_default="0.99"),
+    ] = None,
+    half_life: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="The same as a half-life, in samples (500) or time (6h)."),
+    ] = None,
+    lr: Annotated[float, typer.Option(help="Size of the learning step.")] = 1e-3,
+    threshold: Annotated[
+        float, typer.Option(help="Quantile of history's scores from which on a sample is anomalous.")
+    ] = 0.99,
+    fixed_threshold: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="That score itself, instead of a quantile."),
+    ] = None,
+    detrend: Annotated[bool, typer.Option(help="Follow and subtract the trend.")] = True,
+    adapt: Annotated[bool, typer.Option(help="Keep learning.")] = True,
+    model: Annotated[str, typer.Option(help="The model.")] = "mlp",
+    epochs: Annotated[int, typer.Option(help="How often training sees the history.")] = 10,
+    batch: Annotated[int, typer.Option(help="Windows in a training step.")] = 64,
+    period: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Time between samples, such as 30s.", show_default="from the times"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same detector.")] = 0,
+    time: Time = None,
+    columns: Columns = None,
+    drop: Drop = None,
+    format: Format = None,  # noqa: A002
+) -> None:
+    """Learn what normal is from history, and write the detector to a file.
+
+    newnormal fit history.csv -o plant.nn --window 12 --half-life 6h
+    """
+    from newnormal.detector import Detector
+    from newnormal.thresholds import Fixed
+
+    announce_compiling()
+    options: dict[str, Any] = {} if decay is None else {"decay": decay}
+    detector = Detector(
+        window=window,
+        stride=stride,
+        fit_stride=fit_stride,
+        latent=latent,
+        half_life=_half_life(half_life),
+        lr=lr,
+        threshold=threshold if fixed_threshold is None else Fixed(fixed_threshold),
+        detrend=detrend,
+        adapt=adapt,
+        model=model,
+        epochs=epochs,
+        batch=batch,
+        period=period,
+        seed=seed,
+        **options,
+    )
+    table = _read(history, time, columns, drop, format)
+    say(f"fitting on {len(table.values):,} samples of {table.values.shape[1]} channels ...")
+    detector.fit(table)
+    detector.save(output)
+    say(
+        f"wrote {output}: threshold {detector.threshold_:.6g}, loss {min(detector.losses_):.4g}\n"
+        f"next: newnormal watch {output} LIVE.csv"
+    )
+
+
+@app.command()
+def watch(
+    model: Model,
+    input: Input,  # noqa: A002
+    state: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            metavar="FILE",
+            help="Keep what was learned here, and resume from it; may be MODEL itself.",
+        ),
+    ] = None,
+    every: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Write the state every N samples.")
+    ] = 1000,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep reading a growing file.")] = (
+        False
+    ),
+    alarms_only: Annotated[
+        bool, typer.Option("--alarms-only", help="Print only anomalous verdicts.")
+    ] = False,
+    flush: Annotated[
+        bool, typer.Option("--flush", help="Judge the tail too when the input ends.")
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at a bad line.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say only what is wrong.")] = False,
+    time: Time = None,
+    columns: Columns = None,
+    drop: Drop = None,
+    format: Format = None,  # noqa: A002
+) -> None:
+    """Judge an input line by line as it comes: JSON lines out, one per verdict.
+
+    tail -f live.csv | newnormal watch plant.nn - --state plant.state --alarms-only
+    """
+    from newnormal.cli.watch import BadLineError, FileSource, PipeSource, Watch, resume
+    from newnormal.tabular import format_of
+
+    announce_compiling()
+    if format_of(input, _format(format)) == "parquet":
+        raise InputError(
+            f"{input}: expected lines of CSV or JSON, found Parquet",
+            hint=f"judge a finished file with `newnormal score {model} {input}`",
+        )
+    source = PipeSource() if input == "-" else FileSource(Path(input), follow)
+    detector, place = resume(model, state, source)
+    layout = {
+        "format": format_of(input, _format(format)),
+        "time": time,
+        "columns": names(columns),
+        "drop": names(drop) or (),
+    }
+    watching = Watch(detector, source, place, layout, state, every, alarms_only, flush, strict)
+    if not quiet:
+        say(
+            f"watching {source.name}: {len(detector.channels_)} channels, "
+            f"threshold {detector.threshold_:.6g}"
+        )
+    try:
+        watching.run()
+    except BadLineError as error:
+        fail(error, BAD_LINE)
+    if not quiet:
+        said = f"judged {watching.judged:,} samples, {watching.anomalous:,} anomalous"
+        said += f"; {watching.bad:,} bad lines skipped" if watching.bad else ""
+        said += f"; {watching.skipped:,} judged before" if watching.skipped else ""
+        pending = detector.counters["pending"]
+        said += f"; {pending} wait for a full window" if pending else ""
+        say(said)
+
+
+@app.command()
+def score(
+    model: Model,
+    input: Input,  # noqa: A002
+    frozen: Frozen = False,
+    time: Time = None,
+    columns: Columns = None,
+    drop: Drop = None,
+    format: Format = None,  # noqa: A002
+) -> None:
+    """Judge a finished file: JSON lines out, one per sample. Nothing is written to MODEL."""
+    detector, verdicts, _ = _judge(model, input, frozen, None, time, columns, drop, format)
+    del detector
+    for start in range(0, len(verdicts), 4096):
+        lines = verdicts.json_lines(start, min(start + 4096, len(verdicts)))
+        sys.stdout.writelines(line + "\n" for line in lines)
+    sys.stdout.flush()
+    say(f"judged {len(verdicts):,} samples, {int(verdicts.anomalous.sum()):,} anomalous")
+
+
+@app.command()
+def evaluate(
+    model: Model,
+    input: Input,  # noqa: A002
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="The column of 0/1 truth.")],
+    frozen: Frozen = False,
+    plot: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE", help="Draw it: .png, .svg or .pdf."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    time: Time = None,
+    columns: Columns = None,
+    drop: Drop = None,
+    format: Format = None,  # noqa: A002
+) -> None:
+    """Judge a labelled file and print every metric."""
+    from newnormal.metrics import report
+
+    detector, verdicts, table = _judge(model, input, frozen, label, time, columns, drop, format)
+    if table.labels is None:
+        raise InputError(f"{input}: no labels")
+    result = report(
+        table.labels,
+        verdicts.scores,
+        predictions=verdicts.anomalous,
+        period=detector.period_,
+    )
+    if as_json:
+        typer.echo(json.dumps(result.as_dict(), indent=2))
+    else:
+        _print_facts(f"{input} judged by {model}", result.as_dict())
+    if plot is not None:
+        from newnormal.plots import evaluation_figure, save
+
+        save(evaluation_figure(table, verdicts, table.labels), plot)
+        say(f"wrote {plot}")
+
+
+@app.command()
+def inspect(
+    model: Model,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Say what a detector is and what it has been through."""
+    from newnormal import state as state_file
+    from newnormal.config import duration_text
+    from newnormal.detector import Detector
+    from newnormal.types import time_text
+
+    state = state_file.read(model)
+    detector = Detector.from_state(state)
+    period = None if detector.period_ is None else duration_text(detector.period_)
+    last = detector.last_time_
+    place = state.facts.get("place") or {}
+    facts: dict[str, Any] = {
+        "version": state.version,
+        "channels": len(detector.channels_),
+        "channel names": ", ".join(detector.channels_),
+        **{name: value for name, value in detector.get_params().items() if value is not None},
+        "decay": detector.decay_,
+        "threshold": f"{detector.threshold_:.6g} ({detector.threshold!r} of history's scores)"
+        if isinstance(detector.threshold, float)
+        else repr(detector.threshold),
+        "period": period,
+        "parameters": int(state.tensors["weights"].size),
+        "training loss": min(detector.losses_),
+        "samples seen": detector.counters["seen"],
+        "samples pending": detector.counters["pending"],
+        "learning steps": detector.counters["learned"],
+        "times restored": detector.counters["restored"],
+        "last time": None if last is None else time_text(last),
+        "distance from fit": _distance(state.tensors),
+        "input": place.get("path", place.get("kind")),
+        "line": place.get("line"),
+    }
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2, default=str))
+    else:
+        _print_facts(str(model), facts)
+
+
+@app.command()
+def demo(
+    seed: Annotated[int, typer.Option(help="Another plant.")] = 0,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where the picture goes.")
+    ] = Path("newnormal-demo.png"),
+) -> None:
+    """Show on a synthetic plant why adapting matters: one table, one picture."""
+    raise NotImplementedError
+
+
+@data_app.command("list")
+def data_list(
+    root: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Option("--data", metavar="DIR", help="Look for data here; may be repeated."),
+    ] = None,
+) -> None:
+    """List the data sets newnormal can load, and where to get them."""
+    raise NotImplementedError
+
+
+# ---------------------------------------------------------------------- shared
+
+
+def _format(value: FileFormat | None) -> Any:
+    return None if value is None else value.value
+
+
+def _half_life(value: str | None) -> float | str | None:
+    """Return a half-life in samples if it is a plain number, else the duration's text."""
+    try:
+        return None if value is None else float(value)
+    except ValueError:
+        return value
+
+
+def _read(
+    source: str,
+    time: str | None,
+    columns: list[str] | None,
+    drop: list[str] | None,
+    format: FileFormat | None,  # noqa: A002
+    label: str | None = None,
+    channels: tuple[str, ...] | None = None,
+) -> Table:
+    from newnormal.tabular import read
+
+    return read(
+        source,
+        format=_format(format),
+        time=time,
+        columns=names(columns),
+        drop=names(drop) or (),
+        label=label,
+        channels=channels,
+    )
+
+
+def _judge(
+    model: Path,
+    source: str,
+    frozen: bool,
+    label: str | None,
+    time: str | None,
+    columns: list[str] | None,
+    drop: list[str] | None,
+    format: FileFormat | None,  # noqa: A002
+) -> tuple[Detector, Any, Table]:
+    """Load a detector, read a file and judge it."""
+    from newnormal.detector import Detector
+
+    announce_compiling()
+    detector = Detector.load(model)
+    table = _read(source, time, columns, drop, format, label, detector.channels_)
+    say(f"judging {len(table.values):,} samples ...")
+    verdicts = detector.score(table) if frozen else detector.run(table)
+    return detector, verdicts, table
+
+
+def _distance(tensors: Any) -> float:
+    """Return how far the weights have moved since `fit`, relative to their size."""
+    import numpy as np
+
+    fitted = tensors["fitted"].astype(np.float64)
+    return float(np.linalg.norm(tensors["weights"] - fitted) / np.linalg.norm(fitted))
+
+
+def _print_facts(title: str, facts: dict[str, Any]) -> None:
+    """Print names and values as a table on standard output."""
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    grid = Grid(title=title, show_header=False, title_justify="left", box=None, pad_edge=False)
+    grid.add_column(style="cyan", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in facts.items():
+        if value is not None:
+            shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+            grid.add_row(name.replace("_", " "), shown)
+    Console().print(grid)
