@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-import warnings
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -13,7 +13,7 @@ import typer
 from newnormal import __version__
 from newnormal.cli.console import BAD_LINE, INTERRUPTED, announce_compiling, fail, listen, say
 from newnormal.cli.options import Columns, Drop, FileFormat, Format, Frozen, Input, Model, Time, names
-from newnormal.errors import InputError, MissingExtraError, NewnormalError, ParameterError
+from newnormal.errors import InputError, NewnormalError
 
 if TYPE_CHECKING:
     from newnormal.detector import Detector
@@ -198,24 +198,24 @@ def watch(
             f"{input}: expected lines of CSV or JSON, found Parquet",
             hint=f"judge a finished file with `newnormal score {model} {input}`",
         )
-    source = PipeSource() if input == "-" else FileSource(Path(input), follow)
-    detector, place = resume(model, state, source)
     layout = {
         "format": format_of(input, _format(format)),
         "time": time,
         "columns": names(columns),
         "drop": names(drop) or (),
     }
-    watching = Watch(detector, source, place, layout, state, every, alarms_only, flush, strict)
-    if not quiet:
-        say(
-            f"watching {source.name}: {len(detector.channels_)} channels, "
-            f"threshold {detector.threshold_:.6g}"
-        )
-    try:
-        watching.run()
-    except BadLineError as error:
-        fail(error, BAD_LINE)
+    with closing(PipeSource() if input == "-" else FileSource(Path(input), follow)) as source:
+        detector, place = resume(model, state, source)
+        watching = Watch(detector, source, place, layout, state, every, alarms_only, flush, strict)
+        if not quiet:
+            say(
+                f"watching {source.name}: {len(detector.channels_)} channels, "
+                f"threshold {detector.threshold_:.6g}"
+            )
+        try:
+            watching.run()
+        except BadLineError as error:
+            fail(error, BAD_LINE)
     if not quiet:
         said = f"judged {watching.judged:,} samples, {watching.anomalous:,} anomalous"
         said += f"; {watching.bad:,} bad lines skipped" if watching.bad else ""

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -101,20 +101,6 @@ class Interruption:
             raise Stop
 
 
-class Source(Protocol):
-    """Where bytes come from."""
-
-    name: str
-
-    def read(self) -> bytes:
-        """Return the bytes that are there, waiting for some; none at the end."""
-        ...
-
-    def place(self, offset: int, line: int) -> dict[str, Any]:
-        """Return the input's identity and a place in it, as JSON values."""
-        ...
-
-
 class PipeSource:
     """Standard input."""
 
@@ -123,6 +109,9 @@ class PipeSource:
     def read(self) -> bytes:
         """Return what has arrived."""
         return os.read(sys.stdin.fileno(), _READ)
+
+    def close(self) -> None:
+        """Leave standard input to its owner."""
 
     def place(self, offset: int, line: int) -> dict[str, Any]:
         """Return that this is a pipe: it has no places."""
@@ -140,8 +129,6 @@ class FileSource:
             raise InputError(
                 f"{path}: expected a file that can be read, found: {error.strerror}"
             ) from error
-        if path.is_dir():
-            raise InputError(f"{path}: expected a file, found a folder")
         self._path = path
         self._follow = follow
         self.name = str(path)
@@ -154,6 +141,10 @@ class FileSource:
                 return chunk or b""
             self._check_same()
             time.sleep(_POLL_S)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
     def _check_same(self) -> None:
         try:

@@ -1,0 +1,99 @@
+"""Files a command line test works on, and ways to run the command."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from newnormal import Detector
+from newnormal.cli import main
+from newnormal.tabular import read
+
+Command = Callable[..., "Done"]
+
+
+class Done(NamedTuple):
+    """What a command left."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def rows(count: int, start: int = 0, *, seed: int = 0) -> list[str]:
+    """Return CSV rows `time,a,b,c`, one a minute, of a noisy sine with a spike now and then."""
+    rng = np.random.default_rng(seed + start)
+    lines = []
+    for i in range(start, start + count):
+        values = np.sin(i / 9) + rng.normal(0, 0.1, 3) + (4.0 if i % 97 == 50 else 0.0)
+        when = np.datetime64("2026-01-01T00:00:00") + np.timedelta64(60 * i, "s")
+        lines.append(f"{when}," + ",".join(f"{value:.4f}" for value in values))
+    return lines
+
+
+@dataclass(frozen=True)
+class Plant:
+    """A folder with a fitted detector and its live data."""
+
+    folder: Path
+    model: Path
+    live: Path
+    lines: list[str]
+
+
+@pytest.fixture(scope="session")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fitted")
+    history = folder / "history.csv"
+    history.write_text("\n".join(["time,a,b,c", *rows(900)]) + "\n")
+    path = folder / "plant.nn"
+    Detector(window=6, stride=3, lr=0.05, decay=0.9, epochs=3).fit(read(history)).save(path)
+    return path
+
+
+@pytest.fixture
+def plant(fitted: Path, tmp_path: Path) -> Plant:
+    model = tmp_path / "plant.nn"
+    model.write_bytes(fitted.read_bytes())
+    lines = ["time,a,b,c", *rows(400, 900)]
+    live = tmp_path / "live.csv"
+    live.write_text("\n".join(lines) + "\n")
+    return Plant(tmp_path, model, live, lines)
+
+
+@pytest.fixture
+def newnormal(monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run the command: in this process, which is quick, or in its own where it has an input."""
+
+    def run(*arguments: object, stdin: str | None = None) -> Done:
+        if stdin is not None:
+            process = subprocess.run(
+                [sys.executable, "-m", "newnormal", *map(str, arguments)],
+                input=stdin,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+            return Done(process.returncode, process.stdout, process.stderr)
+        out, err, code = io.StringIO(), io.StringIO(), 0
+        monkeypatch.setattr(sys, "argv", ["newnormal", *map(str, arguments)])
+        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+        with redirect_stdout(out), redirect_stderr(err):
+            try:
+                main()
+            except SystemExit as exit_:
+                code = int(exit_.code or 0)
+        return Done(code, out.getvalue(), err.getvalue())
+
+    return run

@@ -1,0 +1,350 @@
+"""`newnormal watch`: what comes out, what survives, and what is said."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from newnormal import Detector
+from newnormal.tabular import read
+from tests.cli.conftest import Command, Plant, rows
+
+
+def started(plant: Plant, *arguments: object) -> subprocess.Popen[str]:
+    """Start a watch whose input stays open."""
+    command = [sys.executable, "-m", "newnormal", "watch", str(plant.model), "-"]
+    return subprocess.Popen(
+        [*command, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=plant.folder,
+    )
+
+
+def whole(plant: Plant, newnormal: Command) -> list[str]:
+    """What an uninterrupted watch of all lines prints."""
+    done = newnormal("watch", plant.model, plant.live)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_watch_prints_what_run_says(plant: Plant, newnormal: Command) -> None:
+    detector = Detector.load(plant.model)
+    verdicts = detector.run(read(plant.live), flush=False)
+    pending = detector.counters["pending"]
+    expected = verdicts.json_lines(0, len(verdicts) - pending)
+    assert whole(plant, newnormal) == expected
+
+
+def test_flush_judges_the_tail_as_score_does(plant: Plant, newnormal: Command) -> None:
+    flushed = newnormal("watch", plant.model, plant.live, "--flush")
+    scored = newnormal("score", plant.model, plant.live)
+    assert flushed.stdout == scored.stdout
+    assert len(scored.stdout.splitlines()) == 400
+
+
+def test_a_verdict_arrives_as_soon_as_its_stride_is_full(plant: Plant) -> None:
+    watch = started(plant)
+    assert watch.stdin is not None
+    assert watch.stdout is not None
+    for line in plant.lines[:7]:  # the header, and the first window of six
+        watch.stdin.write(line + "\n")
+        watch.stdin.flush()
+    first = [json.loads(watch.stdout.readline())["sample"] for _ in range(6)]
+    for line in plant.lines[7:10]:  # a stride of three more
+        watch.stdin.write(line + "\n")
+        watch.stdin.flush()
+    then = [json.loads(watch.stdout.readline())["sample"] for _ in range(3)]
+    watch.communicate(timeout=60)
+    assert (first, then) == ([0, 1, 2, 3, 4, 5], [6, 7, 8])
+
+
+def test_alarms_only_prints_the_anomalous_verdicts(plant: Plant, newnormal: Command) -> None:
+    alarms = newnormal("watch", plant.model, plant.live, "--alarms-only").stdout.splitlines()
+    every = whole(plant, newnormal)
+    assert alarms == [line for line in every if json.loads(line)["anomalous"]]
+    assert 0 < len(alarms) < len(every)
+
+
+@pytest.mark.parametrize("cut", [1, 5, 100, 101, 102, 399])
+def test_a_file_that_grows_is_resumed_exactly(
+    plant: Plant, newnormal: Command, cut: int
+) -> None:
+    expected = whole(plant, newnormal)
+    plant.live.write_text("\n".join(plant.lines[: cut + 1]) + "\n")
+    state = plant.folder / "plant.state"
+    before = newnormal("watch", plant.model, plant.live, "--state", state)
+    with plant.live.open("a") as file:
+        file.write("\n".join(plant.lines[cut + 1 :]) + "\n")
+    after = newnormal("watch", plant.model, plant.live, "--state", state)
+    assert (before.stdout + after.stdout).splitlines() == expected
+
+
+def test_the_state_may_be_the_model_itself(plant: Plant, newnormal: Command) -> None:
+    expected = whole(plant, newnormal)
+    plant.live.write_text("\n".join(plant.lines[:200]) + "\n")
+    before = newnormal("watch", plant.model, plant.live, "--state", plant.model)
+    plant.live.write_text("\n".join(plant.lines) + "\n")
+    after = newnormal("watch", plant.model, plant.live, "--state", plant.model)
+    assert (before.stdout + after.stdout).splitlines() == expected
+    again = newnormal("watch", plant.model, plant.live, "--state", plant.model)
+    assert again.stdout == ""
+
+
+def test_without_a_state_nothing_is_written(plant: Plant, newnormal: Command) -> None:
+    before = plant.model.read_bytes()
+    newnormal("watch", plant.model, plant.live)
+    newnormal("score", plant.model, plant.live)
+    assert plant.model.read_bytes() == before
+    assert sorted(path.name for path in plant.folder.iterdir()) == ["live.csv", "plant.nn"]
+
+
+@pytest.mark.parametrize("kill_after", [1, 40, 203])
+def test_after_a_kill_verdicts_come_again_byte_for_byte_and_none_is_missing(
+    plant: Plant, newnormal: Command, kill_after: int
+) -> None:
+    expected = whole(plant, newnormal)
+    state = plant.folder / "plant.state"
+    # A pipe nobody reads to the end keeps the watch alive until it is killed.
+    watch = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "newnormal", "watch", plant.model, plant.live),
+            *("--state", state, "--every", "20", "--follow"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert watch.stdout is not None
+    seen = [watch.stdout.readline().rstrip("\n") for _ in range(kill_after)]
+    watch.kill()
+    rest, _ = watch.communicate()
+    seen += rest.split("\n")[:-1]  # what follows the last newline was cut off by the kill
+    assert seen == expected[: len(seen)]
+    resumed = newnormal("watch", plant.model, plant.live, "--state", state).stdout.splitlines()
+    first = json.loads(resumed[0])["sample"] if resumed else len(expected)
+    assert first <= len(seen), "a verdict is missing"
+    assert resumed == expected[first:]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_a_clean_stop(
+    plant: Plant, newnormal: Command, number: signal.Signals
+) -> None:
+    expected = whole(plant, newnormal)
+    state = plant.folder / "plant.state"
+    watch = started(plant, "--state", state)
+    assert watch.stdin is not None
+    assert watch.stdout is not None
+    watch.stdin.write("\n".join(plant.lines[:104]) + "\n")
+    watch.stdin.flush()
+    seen = [watch.stdout.readline() for _ in range(102)]
+    watch.send_signal(number)
+    out, err = watch.communicate(timeout=60)
+    assert watch.returncode == 0, err
+    assert "judged 102 samples" in err
+    assert "1 wait for a full window" in err
+    after = newnormal(
+        "watch", plant.model, "-", "--state", state, stdin="\n".join(plant.lines) + "\n"
+    )
+    assert "".join(seen) + out + after.stdout == "\n".join(expected) + "\n"
+    assert "102 judged before" in after.stderr
+
+
+def test_a_resumed_pipe_may_also_go_on_with_the_next_sample(
+    plant: Plant, newnormal: Command
+) -> None:
+    expected = whole(plant, newnormal)
+    state = plant.folder / "plant.state"
+    head, *body = plant.lines
+    text = "\n".join([head, *body[:103]]) + "\n"
+    before = newnormal("watch", plant.model, "-", "--state", state, stdin=text)
+    text = "\n".join([head, *body[103:]]) + "\n"
+    after = newnormal("watch", plant.model, "-", "--state", state, stdin=text)
+    assert (before.stdout + after.stdout).splitlines() == expected
+
+
+def test_a_resumed_pipe_without_times_goes_on_and_says_so(
+    plant: Plant, newnormal: Command
+) -> None:
+    state = plant.folder / "plant.state"
+    body = [line.split(",", 1)[1] for line in plant.lines]
+    one = newnormal("watch", plant.model, "-", stdin="\n".join(body) + "\n")
+    text = "\n".join(body[:200]) + "\n"
+    before = newnormal("watch", plant.model, "-", "--state", state, stdin=text)
+    text = "\n".join([body[0], *body[200:]]) + "\n"
+    after = newnormal("watch", plant.model, "-", "--state", state, stdin=text)
+    assert before.stdout + after.stdout == one.stdout
+    assert "the samples have no times, so the next line is taken as new" in after.stderr
+
+
+BAD_LINES = {
+    "x": "line 51: expected 4 cells, found 1",
+    "2026-02-01T00:00:00,1,2": "line 51: expected 4 cells, found 3",
+    "2026-02-01T00:00:00,1,two,3": "line 51: column 'b': expected a number, found 'two'",
+    "2026-02-01T00:00:00,1,inf,3": "line 51: column 'b': expected a finite number, found 'inf'",
+    "2020-01-01T00:00:00,1,2,3": "line 51: expected a time after 2026-01-01T15:48:00, "
+    "found 2020-01-01T00:00:00",
+    "soon,1,2,3": "line 51: column 'time': ",
+    "\udcff": "line 51: expected UTF-8 text",
+}
+
+
+@pytest.mark.parametrize("bad", BAD_LINES)
+def test_a_bad_line_is_reported_with_its_number_and_skipped(
+    plant: Plant, newnormal: Command, bad: str
+) -> None:
+    expected = whole(plant, newnormal)
+    lines = [*plant.lines[:50], bad, *plant.lines[50:]]
+    plant.live.write_bytes(("\n".join(lines) + "\n").encode("utf-8", "surrogateescape"))
+    done = newnormal("watch", plant.model, plant.live)
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == expected
+    assert BAD_LINES[bad] in done.stderr
+    assert "1 bad lines skipped" in done.stderr
+
+
+def test_strict_stops_at_a_bad_line_and_loses_nothing_before_it(
+    plant: Plant, newnormal: Command
+) -> None:
+    expected = whole(plant, newnormal)
+    state = plant.folder / "plant.state"
+    plant.live.write_text("\n".join([*plant.lines[:50], "x", *plant.lines[50:]]) + "\n")
+    done = newnormal("watch", plant.model, plant.live, "--strict", "--state", state)
+    assert done.returncode == 3
+    assert "error: line 51: expected 4 cells, found 1" in done.stderr
+    plant.live.write_text("\n".join(plant.lines) + "\n")
+    after = newnormal("watch", plant.model, plant.live, "--state", state)
+    assert (done.stdout + after.stdout).splitlines() == expected
+
+
+def test_an_unknown_column_stops_the_watch_with_a_hint(plant: Plant, newnormal: Command) -> None:
+    text = "time,a,b,c,host\n2026-02-01T00:00:00,1,2,3,x\n"
+    done = newnormal("watch", plant.model, "-", stdin=text)
+    assert done.returncode == 1
+    assert "'host'" in done.stderr
+    assert "--drop" in done.stderr
+    assert newnormal("watch", plant.model, "-", "--drop", "host", stdin=text).returncode == 0
+
+
+def test_json_lines_in_any_order_give_the_same_verdicts(plant: Plant, newnormal: Command) -> None:
+    expected = whole(plant, newnormal)
+    objects = []
+    for line in plant.lines[1:]:
+        when, a, b, c = line.split(",")
+        objects.append(json.dumps({"c": float(c), "when": when, "a": float(a), "b": float(b)}))
+    objects.insert(30, '{"a": 1,')
+    done = newnormal("watch", plant.model, "-", stdin="\n".join(objects) + "\n")
+    assert done.stdout.splitlines() == expected
+    assert "line 31: " in done.stderr
+
+
+def test_a_checkpoint_of_another_input_is_not_resumed(plant: Plant, newnormal: Command) -> None:
+    state = plant.folder / "plant.state"
+    newnormal("watch", plant.model, plant.live, "--state", state)
+    other = plant.folder / "other.csv"
+    other.write_text("\n".join(["time,a,b,c", *rows(60, 5000)]) + "\n")
+    done = newnormal("watch", plant.model, other, "--state", state)
+    assert "plant.state belongs to another input: starting from" in done.stderr
+    assert json.loads(done.stdout.splitlines()[0])["sample"] == 0
+
+
+def test_a_replaced_file_of_the_same_name_is_another_input(
+    plant: Plant, newnormal: Command
+) -> None:
+    state = plant.folder / "plant.state"
+    newnormal("watch", plant.model, plant.live, "--state", state)
+    plant.live.write_text("\n".join(["time,a,b,c", *rows(400, 9000)]) + "\n")
+    done = newnormal("watch", plant.model, plant.live, "--state", state)
+    assert "belongs to another input" in done.stderr
+
+
+def test_an_unfinished_last_line_is_left_for_the_next_time(
+    plant: Plant, newnormal: Command
+) -> None:
+    expected = whole(plant, newnormal)
+    text = plant.live.read_text()
+    state = plant.folder / "plant.state"
+    plant.live.write_text(text[:5003])
+    before = newnormal("watch", plant.model, plant.live, "--state", state)
+    assert "the last line has no end yet: left for the next time" in before.stderr
+    plant.live.write_text(text)
+    after = newnormal("watch", plant.model, plant.live, "--state", state)
+    assert (before.stdout + after.stdout).splitlines() == expected
+
+
+def test_a_finished_file_may_lack_its_last_newline(plant: Plant, newnormal: Command) -> None:
+    expected = newnormal("watch", plant.model, plant.live, "--flush").stdout
+    plant.live.write_text(plant.live.read_text().rstrip("\n"))
+    assert newnormal("watch", plant.model, plant.live, "--flush").stdout == expected
+
+
+def test_windows_line_ends_and_a_byte_order_mark_change_nothing(
+    plant: Plant, newnormal: Command
+) -> None:
+    expected = whole(plant, newnormal)
+    plant.live.write_bytes(b"\xef\xbb\xbf" + "\r\n".join([*plant.lines, ""]).encode())
+    assert whole(plant, newnormal) == expected
+
+
+def test_follow_goes_on_with_what_is_appended(plant: Plant, newnormal: Command) -> None:
+    expected = whole(plant, newnormal)
+    plant.live.write_text("\n".join(plant.lines[:100]) + "\n")
+    command = [sys.executable, "-m", "newnormal", "watch", plant.model, plant.live, "--follow"]
+    watch = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=plant.folder
+    )
+    assert watch.stdout is not None
+    seen = [watch.stdout.readline() for _ in range(99)]
+    with plant.live.open("a") as file:
+        file.write("\n".join(plant.lines[100:]) + "\n")
+    seen += [watch.stdout.readline() for _ in range(len(expected) - 99)]
+    watch.send_signal(signal.SIGINT)
+    out, _ = watch.communicate(timeout=60)
+    assert watch.returncode == 0
+    assert "".join(seen) + out == "\n".join(expected) + "\n"
+
+
+def test_a_corrupted_state_is_an_error_and_is_left_alone(
+    plant: Plant, newnormal: Command
+) -> None:
+    state = plant.folder / "plant.state"
+    newnormal("watch", plant.model, plant.live, "--state", state)
+    broken = state.read_bytes()[:-7]
+    state.write_bytes(broken)
+    done = newnormal("watch", plant.model, plant.live, "--state", state)
+    assert done.returncode == 1
+    assert "is truncated or corrupted" in done.stderr
+    assert state.read_bytes() == broken
+
+
+def test_parquet_cannot_be_watched_and_the_hint_says_what_can(
+    plant: Plant, newnormal: Command
+) -> None:
+    done = newnormal("watch", plant.model, "live.parquet")
+    assert done.returncode == 1
+    assert "hint: judge a finished file with `newnormal score" in done.stderr
+
+
+def test_a_reader_that_goes_away_is_not_an_error_report(plant: Plant) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run(
+        [sys.executable, "-m", "newnormal", "watch", str(plant.model), str(plant.live), "-q"],
+        stdout=write_end,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        cwd=Path(plant.folder),
+    )
+    os.close(write_end)
+    assert done.returncode == 1
+    assert done.stderr == ""
