@@ -533,7 +533,9 @@ class Detector:
                 )
             sample = [math.nan if sample[name] is None else sample[name] for name in channels]
         try:
-            values = np.asarray(sample, dtype=np.float64)
+            # A copy: a read-only or strided array would be another type to the compiled loop,
+            # which would be compiled again for it, in the middle of the stream.
+            values = np.array(sample, dtype=np.float64)
         except (TypeError, ValueError):
             raise InputError(
                 f"sample {self._stream.counts[SEEN]}: expected numbers, found {sample!r}",
@@ -547,8 +549,9 @@ class Detector:
                     hint="step takes one sample; run takes a series",
                 )
         values = values.reshape(1, -1)
-        # A sum is the cheapest look at every value: it is finite only if they all are.
-        if not math.isfinite(np.add.reduce(values, axis=None)) and np.isinf(values).any():
+        # A sum is the cheapest look at every value: it is finite only if they all are. Python's,
+        # unlike NumPy's, does not warn where it overflows.
+        if not math.isfinite(sum(values[0].tolist())) and np.isinf(values).any():
             channel = channels[int(np.flatnonzero(np.isinf(values[0]))[0])]
             raise InputError(
                 f"sample {self._stream.counts[SEEN]}: channel {channel!r} is infinite",

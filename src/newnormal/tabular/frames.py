@@ -144,7 +144,8 @@ def _from_array(array: NDArray[Any], times: Any, channels: Sequence[str] | None)
     if array.ndim not in (1, 2):
         raise InputError(f"expected shape (samples, channels), found shape {array.shape}")
     flat = array.ndim == 1
-    values = np.ascontiguousarray(array.reshape(-1, 1) if flat else array, dtype=np.float64)
+    # Writeable too: the compiled loop would be compiled again for a read-only array.
+    values = np.require(array.reshape(-1, 1) if flat else array, np.float64, ["C", "W"])
     if values.shape[1] == 0:
         raise InputError(f"expected at least one channel, found shape {array.shape}")
     if channels is not None:
