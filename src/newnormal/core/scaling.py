@@ -29,8 +29,12 @@ class Scaler:
     @classmethod
     def fit(cls, history: Floats) -> Scaler:
         """Fit on history (T, C); NaN is left out, and a constant channel keeps scale 1."""
-        mean = np.nanmean(history, axis=0)
-        scale = np.nanstd(history, axis=0)
+        # Halved or doubled into ±1 first, which is exact, so that no sum or square over- or
+        # underflows; for ordinary values this changes no bit.
+        exponent = np.frexp(np.nanmax(np.abs(history), axis=0))[1]
+        small = np.ldexp(history, -exponent)
+        mean = np.ldexp(np.nanmean(small, axis=0), exponent)
+        scale = np.ldexp(np.nanstd(small, axis=0), exponent)
         # A constant channel's deviation comes out as rounding noise of its mean, not always as 0.
         constant = np.nanmax(history, axis=0) == np.nanmin(history, axis=0)
         mean[constant] = np.nanmin(history, axis=0)[constant]
@@ -39,4 +43,5 @@ class Scaler:
 
     def apply(self, samples: Floats) -> Floats:
         """Standardise samples (T, C), within ±SATURATION; NaN stays NaN."""
-        return np.clip((samples - self.mean) / self.scale, -SATURATION, SATURATION)
+        with np.errstate(over="ignore"):  # an infinite difference is clipped like a large one
+            return np.clip((samples - self.mean) / self.scale, -SATURATION, SATURATION)
