@@ -131,7 +131,13 @@ class Config:
                 )
         if self.fit_stride is not None:
             _whole("fit_stride", self.fit_stride, 1, "the step between training windows")
-        _number("lr", self.lr, "the size of the learning step; 0 learns nothing", least=0.0)
+        _number(
+            "lr",
+            self.lr,
+            "the size of the learning step; 0 learns nothing",
+            least=0.0,
+            most=float(np.finfo(np.float32).max),
+        )
         _number(
             "decay",
             self.decay,
