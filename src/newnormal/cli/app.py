@@ -21,11 +21,16 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "run"]
 
-_EPILOG = (
-    "Start here:  newnormal demo  |  newnormal fit history.csv -o plant.nn  |  "
-    "tail -f live.csv | newnormal watch plant.nn -  "
-    "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a bad line with --strict, 130 interrupted."
-)
+_EPILOG = """Start here:
+
+newnormal demo
+
+newnormal fit history.csv -o plant.nn
+
+tail -f live.csv | newnormal watch plant.nn - --alarms-only
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a bad line with --strict, 130 interrupted.
+"""
 
 app = typer.Typer(
     name="newnormal",
@@ -346,7 +351,22 @@ def data_list(
     ] = None,
 ) -> None:
     """List the data sets newnormal can load, and where to get them."""
-    raise NotImplementedError
+    from rich.console import Console
+    from rich.text import Text
+
+    from newnormal.datasets import catalogue
+
+    console = Console(highlight=False, soft_wrap=True)
+    for entry in catalogue():
+        console.print(Text.assemble((entry.name, "bold cyan"), f"  {entry.title}"))
+        console.print(f"    sampled   {entry.period}\n    licence   {entry.licence}", markup=False)
+        console.print(f"    from      {entry.source}", markup=False)
+        if root:
+            found = [stream for folder in root for stream in entry.streams(folder)]
+            shown = ", ".join(found[:8]) + (", ..." if len(found) > 8 else "")
+            console.print(f"    found     {len(found)}{': ' if found else ''}{shown}", markup=False)
+    if not root:
+        say("next: newnormal data list --data DIR shows what of it is in a folder")
 
 
 # ---------------------------------------------------------------------- shared

@@ -1,0 +1,70 @@
+# Two commands from a fresh clone: `make demo` and `make test`. They need Python 3.11 or newer.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# The tests of the benchmark data take its folder from here; without it they are skipped.
+export NEWNORMAL_DATA ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint format types imports bench docs constraints clean
+
+help: ## Show this list.
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: .venv/demo ## Install what the demo needs and run it: one table, one picture.
+	@echo "==> running the demo on a synthetic plant"
+	@$(BIN)/newnormal demo
+
+test: .venv/dev ## Install the development tools and run the whole test suite.
+	@echo "==> running the tests"
+	@$(BIN)/python -m pytest -n auto
+	@echo "==> all tests passed; next: 'make check' for lint, types and imports, 'make bench' for speed"
+
+check: lint types imports ## Lint, format check, types, import direction.
+
+lint: .venv/dev
+	@echo "==> lint and format"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+format: .venv/dev ## Format the code.
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+types: .venv/dev
+	@echo "==> types"
+	@$(BIN)/mypy
+
+imports: .venv/dev
+	@echo "==> import direction"
+	@$(BIN)/lint-imports
+
+bench: .venv/dev ## Time newnormal beside PyTorch (needs the extra `deep`), and write docs/benchmarks.md.
+	@$(BIN)/python -m benchmarks
+
+docs: .venv/dev ## Write the reference in docs/reference from the code.
+	@$(BIN)/python docs/generate.py
+
+constraints: .venv/dev ## Write constraints.txt from what is installed.
+	@(echo "# Exact versions for development, the demo and CI; made with \`make constraints\`."; \
+	  $(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu//'; echo "hatchling==1.33.0") \
+	  | sort -f > constraints.txt
+
+.venv/bin/python:
+	@echo "==> making .venv with $$($(PYTHON) --version)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "newnormal needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -m venv .venv
+
+.venv/demo: .venv/bin/python pyproject.toml constraints.txt
+	@echo "==> installing newnormal with the extras eval, plot (a minute or two the first time)"
+	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[eval,plot]'
+	@touch $@
+
+.venv/dev: .venv/bin/python pyproject.toml constraints.txt
+	@echo "==> installing newnormal with the development tools (a minute or two the first time)"
+	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[dev]'
+	@touch $@ .venv/demo
+
+clean: ## Remove .venv and everything built.
+	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
