@@ -34,11 +34,12 @@ def fit_scaler(history: Array) -> tuple[Array, Array]:
     for c in range(channels):
         seen = [value for value in history[:, c] if not np.isnan(value)]
         mean[c] = sum(seen) / len(seen)
-        deviation = (sum((value - mean[c]) ** 2 for value in seen) / len(seen)) ** 0.5
         if min(seen) == max(seen):
             mean[c] = seen[0]
-        elif deviation > 0:  # it is 0 for values so small that their squares are
-            scale[c] = deviation
+            continue
+        unit = max(abs(value) for value in seen)  # squares of tiny values would vanish
+        squares = [((value - mean[c]) / unit) ** 2 for value in seen]
+        scale[c] = unit * (sum(squares) / len(squares)) ** 0.5
     return mean, scale
 
 

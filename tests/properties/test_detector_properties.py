@@ -1,0 +1,310 @@
+"""What must hold of a detector whatever the series, the settings and the cuts."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from newnormal import Detector, Fixed, NewnormalWarning, Verdict, Verdicts
+from newnormal import state as state_file
+from newnormal.kernels.step import LEARNED
+from tests.strategies import NASTY, cuts, nasty_series
+
+CHANNELS = 2
+COLUMNS = ("scores", "thresholds", "anomalous", "expected", "shares")
+kinds = st.sampled_from(sorted(NASTY))
+lengths = st.integers(0, 40)
+FEW = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+@cache
+def _fitted(options: tuple[tuple[str, Any], ...]) -> Detector:
+    history = nasty_series("some missing", 60, CHANNELS, seed=99)
+    return Detector(**({"latent": 2, "epochs": 2, "lr": 0.05} | dict(options))).fit(history)
+
+
+def fitted(**options: Any) -> Detector:
+    """Return a fresh detector; those of one setting share their training."""
+    return _fitted(tuple(sorted(options.items()))).reset()
+
+
+@st.composite
+def detectors(draw: st.DrawFn) -> Detector:
+    window, stride = draw(st.sampled_from([(1, 1), (4, 4), (4, 2), (4, 1), (6, 3)]))
+    return fitted(
+        window=window,
+        stride=stride,
+        threshold=draw(st.sampled_from([0.5, 0.99, Fixed(math.inf), Fixed(-math.inf)])),
+        decay=draw(st.sampled_from([0.5, 0.99])),
+        adapt=draw(st.booleans()),
+        detrend=draw(st.booleans()),
+    )
+
+
+def run(detector: Detector, series: Any, **options: Any) -> Verdicts:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NewnormalWarning)
+        return detector.run(series, **options)
+
+
+def flushed(detector: Detector) -> list[Verdict]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NewnormalWarning)
+        return detector.flush()
+
+
+def as_bytes(detector: Detector) -> bytes:
+    """Return the state file's content: two detectors are one if these are equal."""
+    return state_file._encode(detector.to_state())
+
+
+def resumed(detector: Detector) -> Detector:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state.nn"
+        detector.save(path)
+        return Detector.load(path)
+
+
+def assert_same(comp: Verdicts, ref: Verdicts) -> None:
+    """Bit for bit, NaN equal to NaN."""
+    assert (comp.first, comp.channels) == (ref.first, ref.channels)
+    for name in COLUMNS:
+        np.testing.assert_array_equal(getattr(comp, name), getattr(ref, name), err_msg=name)
+
+
+def is_final(verdict: Verdict) -> bool:
+    """Whether the sample was judged: also one with nothing observed is told what was expected."""
+    assert verdict.expected is not None
+    return not np.isnan(verdict.expected).any()
+
+
+def assert_rows(comp: list[Verdict], ref: Verdicts) -> None:
+    """Verdicts one by one equal the judged rows of a run, bit for bit."""
+    judged = [verdict for verdict in ref if is_final(verdict)]
+    assert [verdict.sample for verdict in comp] == [verdict.sample for verdict in judged]
+    for one, other in zip(comp, judged, strict=True):
+        np.testing.assert_array_equal(one.score, other.score)
+        assert one.threshold == other.threshold
+        assert one.anomalous == other.anomalous
+        np.testing.assert_array_equal(one.expected, other.expected)
+        np.testing.assert_array_equal(one.shares, other.shares)
+
+
+@FEW
+@given(detectors(), kinds, lengths)
+def test_sample_by_sample_and_a_flush_equal_the_whole_series_at_once(
+    detector: Detector, kind: str, length: int
+) -> None:
+    series = nasty_series(kind, length, CHANNELS)
+    comp = [verdict for sample in series for verdict in detector.step(sample)]
+    comp += flushed(detector)
+    stepped = as_bytes(detector)
+    ref = run(detector.reset(), series)
+    assert len(ref) == length
+    assert_rows(comp, ref)
+    assert stepped == as_bytes(detector)
+
+
+@FEW
+@given(detectors(), kinds, st.data())
+def test_stretches_of_a_series_equal_the_whole_series_at_once(
+    detector: Detector, kind: str, data: st.DataObject
+) -> None:
+    series = nasty_series(kind, 40, CHANNELS)
+    comp: list[Verdict] = []
+    for begin, end in data.draw(cuts(len(series))):
+        part = run(detector, series[begin:end], flush=False)
+        assert len(part) == end - begin
+        assert part.first == begin
+        if part.late is not None:
+            comp += part.late
+        comp += [verdict for verdict in part if is_final(verdict)]
+    in_stretches = as_bytes(detector)
+    comp += flushed(detector)
+    flushed_state = as_bytes(detector)
+
+    run(detector.reset(), series, flush=False)
+    assert in_stretches == as_bytes(detector)
+    ref = run(detector.reset(), series)
+    assert_rows(comp, ref)
+    assert flushed_state == as_bytes(detector)
+
+
+@FEW
+@given(detectors(), kinds, st.integers(0, 40))
+def test_saving_at_any_step_and_resuming_changes_nothing(
+    detector: Detector, kind: str, at: int
+) -> None:
+    series = nasty_series(kind, 40, CHANNELS)
+    run(detector, series[:at], flush=False)
+    before = as_bytes(detector)
+    other = resumed(detector)
+    assert as_bytes(detector) == before == as_bytes(other)
+    ref, comp = run(detector, series[at:]), run(other, series[at:])
+    assert_same(comp, ref)
+    assert (comp.late is None) == (ref.late is None)
+    if comp.late is not None and ref.late is not None:
+        assert_same(comp.late, ref.late)
+    assert as_bytes(detector) == as_bytes(other)
+    assert as_bytes(other.reset()) == as_bytes(detector.reset())
+
+
+@FEW
+@given(detectors(), kinds, st.integers(0, 20))
+def test_looking_changes_nothing(detector: Detector, kind: str, seen: int) -> None:
+    series = nasty_series(kind, 30, CHANNELS)
+    run(detector, series[:seen], flush=False)
+    before = as_bytes(detector)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NewnormalWarning)
+        detector.score(series)
+        scores = detector.decision_function(series)
+        labels = detector.predict(series)
+        detector.get_params()
+        repr(detector)
+        _ = detector.counters, detector.trend_, detector.last_time_
+    assert as_bytes(detector) == before
+    ref = run(detector, series)
+    np.testing.assert_array_equal(scores, ref.scores)
+    np.testing.assert_array_equal(labels, ref.anomalous.astype(int))
+
+
+@FEW
+@given(detectors(), kinds, lengths)
+def test_reset_returns_to_the_fitted_state(detector: Detector, kind: str, length: int) -> None:
+    fresh = as_bytes(detector)
+    series = nasty_series(kind, length, CHANNELS)
+    ref = run(detector, series)
+    assert as_bytes(detector.reset()) == fresh
+    assert_same(run(detector, series), ref)
+
+
+@FEW
+@given(detectors(), kinds, lengths)
+def test_verdicts_obey_their_own_definition(detector: Detector, kind: str, length: int) -> None:
+    series = nasty_series(kind, length, CHANNELS)
+    verdicts = run(detector, series)
+    window = detector.window
+    assert len(verdicts) == len(verdicts.samples) == length
+    observed = ~np.isnan(series).all(axis=1)
+    judged = observed & (length >= window)
+    np.testing.assert_array_equal(np.isfinite(verdicts.scores), judged)
+    assert (verdicts.scores[judged] >= 0).all()
+    assert (verdicts.thresholds == detector.threshold_).all()
+    np.testing.assert_array_equal(
+        verdicts.anomalous, judged & (verdicts.scores >= detector.threshold_)
+    )
+    shares = verdicts.shares
+    assert shares is not None
+    assert np.isnan(shares[~judged]).all()
+    positive = judged & (verdicts.scores > 0)
+    np.testing.assert_allclose(shares[positive].sum(axis=1), 1, rtol=1e-5)
+    assert (shares[judged & ~positive] == 0).all()
+    assert (shares[judged][np.isnan(series[judged])] == 0).all()
+
+
+@FEW
+@given(kinds, lengths, st.sampled_from([(4, 4), (4, 1)]))
+def test_an_infinite_threshold_makes_every_observed_sample_learnable(
+    kind: str, length: int, cycle: tuple[int, int]
+) -> None:
+    window, stride = cycle
+    detector = fitted(window=window, stride=stride, threshold=Fixed(math.inf))
+    series = nasty_series(kind, length, CHANNELS)
+    assert not run(detector, series, flush=False).anomalous.any()
+    ends = range(window, length + 1, window)
+    observed = [end for end in ends if not np.isnan(series[end - window : end]).all()]
+    assert detector._stream.counts[LEARNED] == len(observed)
+
+
+@FEW
+@given(kinds, lengths, st.sampled_from([(4, 4), (4, 1)]))
+def test_a_threshold_of_minus_infinity_leaves_the_weights_bit_identical(
+    kind: str, length: int, cycle: tuple[int, int]
+) -> None:
+    window, stride = cycle
+    detector = fitted(window=window, stride=stride, threshold=Fixed(-math.inf))
+    series = nasty_series(kind, length, CHANNELS)
+    verdicts = run(detector, series)
+    np.testing.assert_array_equal(verdicts.anomalous, np.isfinite(verdicts.scores))
+    assert detector._stream.weights.tobytes() == detector._rules.fitted.tobytes()
+    assert detector.counters["learned"] == 0
+
+
+@FEW
+@given(kinds, lengths, st.sampled_from([1, 2, 4]))
+def test_without_detrending_a_learning_rate_of_0_equals_the_frozen_model(
+    kind: str, length: int, stride: int
+) -> None:
+    series = nasty_series(kind, length, CHANNELS)
+    settled = {"window": 4, "stride": stride, "detrend": False}
+    ref = run(fitted(**settled, adapt=False), series)
+    assert_same(run(fitted(**settled, lr=0.0), series), ref)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NewnormalWarning)
+        assert_same(fitted(**settled, lr=0.05).score(series), ref)
+
+
+@FEW
+@given(kinds, lengths, st.sampled_from([1, 2, 4]))
+def test_a_decay_of_1_is_a_fixed_shift(kind: str, length: int, stride: int) -> None:
+    series = nasty_series(kind, length, CHANNELS)
+    detector = fitted(window=4, stride=stride, decay=1.0)
+    comp = run(detector, series)
+    assert (detector._stream.trend == 0).all()
+    assert_same(comp, run(fitted(window=4, stride=stride, detrend=False), series))
+
+
+ORDINARY = sorted(kind for kind in NASTY if "huge" not in kind)
+
+
+@FEW
+@given(st.sampled_from(ORDINARY), st.integers(0, 24))
+def test_trend_and_weights_move_at_the_same_samples_whatever_the_stride(
+    kind: str, length: int
+) -> None:
+    series = nasty_series(kind, length, CHANNELS)
+    # The same training and the same threshold: only the stride differs.
+    each = [fitted(window=4, stride=stride, threshold=Fixed(1.0)) for stride in (4, 2, 1)]
+    for sample in series:
+        for detector in each:
+            detector.step(sample)
+        ref = each[0]._stream
+        for detector in each[1:]:
+            comp = detector._stream
+            np.testing.assert_array_equal(comp.trend, ref.trend)
+            np.testing.assert_array_equal(comp.weights, ref.weights)
+
+
+@FEW
+@given(st.sampled_from(ORDINARY), st.integers(8, 40))
+def test_a_verdict_is_unchanged_by_the_update_it_causes(kind: str, length: int) -> None:
+    """Whether the window's own step is taken or not, and however large, its verdicts are one."""
+    series = nasty_series(kind, length // 4 * 4, CHANNELS)
+    detector = fitted(window=4, threshold=Fixed(1.0))
+    run(detector, series[:-4])
+    other = resumed(detector)
+    other._rules = other._rules._replace(lr=np.float32(0))
+    ref, comp = run(other, series[-4:]), run(detector, series[-4:])
+    assert_same(comp, ref)
+
+
+@FEW
+@given(detectors(), st.permutations([0, 1]), lengths)
+def test_frames_match_channels_by_name_in_any_order(
+    detector: Detector, order: list[int], length: int
+) -> None:
+    import polars as pl
+
+    series = nasty_series("some missing", length, CHANNELS)
+    ref = run(detector, series)
+    frame = pl.DataFrame({str(channel): series[:, channel] for channel in order})
+    assert_same(run(detector.reset(), frame), ref)
