@@ -1,0 +1,421 @@
+"""State files: what is written is what is read, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import ast
+import errno
+import json
+import os
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+import newnormal
+from newnormal import Detector, Fixed, StateError, state
+from newnormal.types import Floats
+from tests.golden.make_golden import frame
+from tests.strategies import nasty_series
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+SOURCES = Path(newnormal.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def history() -> Floats:
+    return nasty_series("some missing", 80, 2)
+
+
+@pytest.fixture
+def detector(history: Floats) -> Detector:
+    detector = Detector(window=4, latent=2, epochs=1, lr=0.05).fit(history)
+    detector.run(history[:30], flush=False)
+    return detector
+
+
+@pytest.fixture
+def saved(detector: Detector, tmp_path: Path) -> Path:
+    path = tmp_path / "plant.nn"
+    detector.save(path)
+    return path
+
+
+def envelope_of(content: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a file's safetensors header and, out of it, what newnormal wrote."""
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    return header, json.loads(header["__metadata__"]["newnormal"])
+
+
+def with_envelope(content: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
+    _, envelope = envelope_of(content)
+    change(envelope)
+    tensors = safetensors.numpy.load(content)
+    return safetensors.numpy.save(tensors, metadata={"newnormal": json.dumps(envelope)})
+
+
+def expect_refusal(path: Path, text: str) -> StateError:
+    """Loading fails with that text, names the file, and leaves it as it was."""
+    before = path.read_bytes() if path.is_file() else None
+    with pytest.raises(StateError) as caught:
+        Detector.load(path)
+    assert re.search(text, caught.value.message)
+    assert str(path) in caught.value.message
+    assert "\nhint: " in str(caught.value) or path.is_dir()
+    if before is not None:
+        assert path.read_bytes() == before
+    return caught.value
+
+
+# ------------------------------------------------------------------ there and back
+
+
+def test_what_was_saved_is_what_is_loaded(detector: Detector, saved: Path) -> None:
+    other = Detector.load(saved)
+    assert other.get_params() == detector.get_params()
+    assert repr(other) == repr(detector)
+    assert other.channels_ == detector.channels_
+    assert other.threshold_ == detector.threshold_
+    assert other.losses_ == detector.losses_
+    assert other.period_ == detector.period_
+    assert other.decay_ == detector.decay_
+    assert other.n_features_in_ == 2
+    assert other.counters == detector.counters
+    for live, ref in ((other._stream, detector._stream), (other._rules, detector._rules)):
+        for one, same in zip(live, ref, strict=True):
+            assert type(one) is type(same)
+            np.testing.assert_array_equal(np.asarray(one), np.asarray(same), strict=True)
+
+
+def test_every_option_comes_back_as_it_was_given(history: Floats, tmp_path: Path) -> None:
+    options: dict[str, Any] = {
+        "window": 6,
+        "stride": 2,
+        "fit_stride": 3,
+        "latent": 5,
+        "half_life": "90m",
+        "lr": 0.25,
+        "threshold": Fixed(1.5),
+        "detrend": False,
+        "adapt": False,
+        "model": "mlp",
+        "epochs": 2,
+        "batch": 7,
+        "period": "30s",
+        "seed": 3,
+    }
+    assert set(options) | {"decay"} == set(Detector().get_params())
+    path = tmp_path / "state.nn"
+    Detector(**options).fit(history).save(path)
+    found = Detector.load(path).get_params()
+    del found["decay"]
+    assert found == options
+    # It can be fitted again: the default decay is still a default beside half_life.
+    Detector.load(path).fit(history)
+
+
+@pytest.mark.parametrize("threshold", [0.9, 1, Fixed(np.inf), Fixed(-np.inf), Fixed(0.1)])
+def test_thresholds_survive_also_infinite_ones(
+    history: Floats, tmp_path: Path, threshold: Any
+) -> None:
+    path = tmp_path / "state.nn"
+    ref = Detector(window=4, epochs=1, threshold=threshold).fit(history)
+    ref.save(path)
+    comp = Detector.load(path)
+    assert comp.threshold == threshold
+    assert comp.threshold_ == ref.threshold_
+
+
+def test_a_loaded_detector_does_not_write_into_another(saved: Path, history: Floats) -> None:
+    one, other = Detector.load(saved), Detector.load(saved)
+    one.run(history)
+    assert other.counters["seen"] == 30
+    other.reset()
+    np.testing.assert_array_equal(other._stream.weights, other._rules.fitted)
+
+
+def test_the_same_state_gives_the_same_bytes(detector: Detector, tmp_path: Path) -> None:
+    names = [tmp_path / name for name in ("a.nn", "b.nn")]
+    for name in names:
+        detector.save(name)
+    Detector.load(names[0]).save(tmp_path / "c.nn")
+    contents = {path.read_bytes() for path in tmp_path.iterdir()}
+    assert len(contents) == 1
+
+
+def test_the_file_is_an_ordinary_safetensors_file_with_a_versioned_header(saved: Path) -> None:
+    content = saved.read_bytes()
+    tensors = safetensors.numpy.load(content)
+    assert {"mean", "scale", "trend", "weights", "fitted", "good", "samples"} <= set(tensors)
+    header, envelope = envelope_of(content)
+    assert set(header["__metadata__"]) == {"newnormal"}
+    assert set(envelope) == {"version", "sha256", "state"}
+    assert envelope["version"] == state.VERSION == 1
+    assert {"config", "channels", "period", "counts", "threshold"} <= set(envelope["state"])
+    assert {"seen", "pending", "cycle", "restored"} <= set(envelope["state"]["counts"])
+
+
+def test_a_path_may_be_text(detector: Detector, tmp_path: Path) -> None:
+    detector.save(str(tmp_path / "text.nn"))
+    assert Detector.load(str(tmp_path / "text.nn")).counters == detector.counters
+
+
+def test_a_threshold_of_ones_own_cannot_be_saved_and_the_error_says_what_can(
+    history: Floats, tmp_path: Path
+) -> None:
+    class Largest:
+        def fit(self, scores: Floats) -> float:
+            return float(scores.max())
+
+    detector = Detector(window=4, epochs=1, threshold=Largest()).fit(history)
+    with pytest.raises(StateError) as caught:
+        detector.save(tmp_path / "state.nn")
+    assert str(caught.value) == (
+        "a threshold of type Largest cannot be saved: a state file holds no code\n"
+        "hint: fit with threshold=newnormal.Fixed(detector.threshold_) to save its present value"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+# ------------------------------------------------------------------ what is not a state file
+
+
+@pytest.mark.parametrize("twentieth", range(20))
+def test_a_truncated_file_is_refused(saved: Path, twentieth: int) -> None:
+    content = saved.read_bytes()
+    saved.write_bytes(content[: len(content) * twentieth // 20])
+    expect_refusal(saved, "is truncated or corrupted" if twentieth else "is not a newnormal state")
+
+
+def test_a_file_one_byte_short_or_long_is_refused(saved: Path) -> None:
+    content = saved.read_bytes()
+    for wrong in (content[:-1], content + b"\0"):
+        saved.write_bytes(wrong)
+        expect_refusal(saved, "is truncated or corrupted")
+
+
+def test_a_flipped_byte_is_refused_wherever_it_is(saved: Path) -> None:
+    content = saved.read_bytes()
+    header_end = 8 + int.from_bytes(content[:8], "little")
+    places = sorted({*range(0, len(content), 41), *range(12), header_end - 1, header_end})
+    for place in places:
+        for bit in (0x01, 0x80):
+            spoiled = bytearray(content)
+            spoiled[place] ^= bit
+            saved.write_bytes(spoiled)
+            expect_refusal(saved, re.escape(str(saved)))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\0", b"time,flow\n2026-01-01,3.5\n" * 20, b"{}", b"\x80\x04"]
+)
+def test_a_foreign_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "foreign.nn"
+    path.write_bytes(content)
+    error = expect_refusal(path, "is not a newnormal state file$")
+    assert error.hint == "expected a file written by `newnormal fit` or Detector.save"
+
+
+def test_a_safetensors_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "llm.safetensors"
+    for metadata in (None, {"format": "pt"}):
+        path.write_bytes(safetensors.numpy.save({"w": np.zeros(3)}, metadata=metadata))
+        expect_refusal(path, "is a safetensors file, but not one of newnormal's$")
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    expect_refusal(tmp_path / "none.nn", "none.nn: no such file$")
+
+
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    expect_refusal(tmp_path, "cannot read .*: Is a directory")
+
+
+@pytest.mark.parametrize("version", [2, 99])
+def test_a_newer_file_is_refused_with_the_way_out(saved: Path, version: int) -> None:
+    def newer(envelope: dict[str, Any]) -> None:
+        envelope["version"] = version
+        envelope["state"] = {"something": "else"}
+
+    saved.write_bytes(with_envelope(saved.read_bytes(), newer))
+    error = expect_refusal(
+        saved, f"has state version {version}; this newnormal reads up to version 1$"
+    )
+    assert error.hint == "pip install --upgrade newnormal"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("version", None), ("version", "1"), ("version", 1.5), ("sha256", "0" * 64), ("state", [])],
+)
+def test_an_envelope_that_says_something_else_is_refused(saved: Path, key: str, value: Any) -> None:
+    saved.write_bytes(
+        with_envelope(saved.read_bytes(), lambda envelope: envelope.update({key: value}))
+    )
+    expect_refusal(saved, "is truncated or corrupted$")
+
+
+@pytest.mark.parametrize("missing", ["config", "counts", "channels", "times_held", "threshold"])
+def test_a_state_that_is_intact_but_not_understood_is_refused(
+    saved: Path, detector: Detector, missing: str
+) -> None:
+    ref = detector.to_state()
+    facts = {name: value for name, value in ref.facts.items() if name != missing}
+    state.write(saved, state.State(facts, ref.tensors))
+    expect_refusal(saved, "is not a state this newnormal understands")
+
+
+@pytest.mark.parametrize("missing", ["mean", "weights", "samples", "last_time"])
+def test_a_state_without_one_of_its_tensors_is_refused(
+    saved: Path, detector: Detector, missing: str
+) -> None:
+    ref = detector.to_state()
+    tensors = {name: tensor for name, tensor in ref.tensors.items() if name != missing}
+    state.write(saved, state.State(ref.facts, tensors))
+    expect_refusal(saved, "is not a state this newnormal understands")
+
+
+# ------------------------------------------------------------------ writing
+
+
+def fail(*_: object, **__: object) -> Any:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("function", ["replace", "fsync", "fdopen", "chmod"])
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(
+    detector: Detector,
+    saved: Path,
+    history: Floats,
+    monkeypatch: pytest.MonkeyPatch,
+    function: str,
+) -> None:
+    before = saved.read_bytes()
+    detector.run(history)
+    monkeypatch.setattr(os, function, fail)
+    with pytest.raises(StateError, match=r"cannot write .*plant\.nn: No space left on device"):
+        detector.save(saved)
+    monkeypatch.undo()
+    assert saved.read_bytes() == before
+    assert list(saved.parent.iterdir()) == [saved]
+    detector.save(saved)
+    assert Detector.load(saved).counters["seen"] == 110
+
+
+def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(
+    detector: Detector, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = saved.read_bytes()
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        detector.save(saved)
+    assert saved.read_bytes() == before
+    assert list(saved.parent.iterdir()) == [saved]
+
+
+def test_the_content_is_on_disk_before_the_old_file_is_replaced(
+    detector: Detector, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def watched(name: str) -> Callable[..., Any]:
+        real = getattr(os, name)
+
+        def call(*args: Any) -> Any:
+            calls.append(name)
+            return real(*args)
+
+        return call
+
+    for name in ("fsync", "replace"):
+        monkeypatch.setattr(os, name, watched(name))
+    detector.save(saved)
+    assert calls[:2] == ["fsync", "replace"]
+
+
+def test_a_folder_that_is_not_there_is_an_error_that_says_so(
+    detector: Detector, tmp_path: Path
+) -> None:
+    with pytest.raises(StateError) as caught:
+        detector.save(tmp_path / "none" / "plant.nn")
+    assert str(caught.value) == (
+        f"cannot write {tmp_path}/none/plant.nn: No such file or directory\n"
+        "hint: choose a folder that exists and can be written to"
+    )
+
+
+def test_a_folder_in_the_way_is_an_error_and_nothing_is_left(
+    detector: Detector, tmp_path: Path
+) -> None:
+    (tmp_path / "plant.nn").mkdir()
+    with pytest.raises(StateError, match=r"cannot write .*plant\.nn: Is a directory"):
+        detector.save(tmp_path / "plant.nn")
+    assert [path.name for path in tmp_path.iterdir()] == ["plant.nn"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+def test_a_replaced_file_keeps_its_mode_and_a_new_one_follows_the_umask(
+    detector: Detector, tmp_path: Path
+) -> None:
+    before = os.umask(0o027)
+    try:
+        path = tmp_path / "plant.nn"
+        detector.save(path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+        path.chmod(0o604)
+        detector.save(path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o604
+    finally:
+        os.umask(before)
+
+
+# ------------------------------------------------------------------ files of the past
+
+
+@pytest.mark.parametrize("version", range(1, state.VERSION + 1))
+def test_the_golden_file_of_each_version_loads_and_judges_as_recorded(version: int) -> None:
+    path = GOLDEN / f"state_v{version}.nn"
+    record = json.loads(path.with_suffix(".json").read_text())
+    detector = Detector.load(path)
+    assert detector.threshold_ == record["threshold"]
+    verdicts = detector.run(frame(252, 300))
+    assert verdicts.late is not None
+    # Other processors add float32 in another order.
+    np.testing.assert_allclose(verdicts.late.scores, record["late"], rtol=1e-5)
+    np.testing.assert_allclose(verdicts.scores, record["scores"], rtol=1e-5)
+    assert verdicts.anomalous.tolist() == record["anomalous"]
+    assert 0 < sum(record["anomalous"]) < 48
+    assert detector.counters == record["counters"]
+
+
+def test_the_golden_file_of_this_version_is_saved_again_as_it_was(tmp_path: Path) -> None:
+    path = GOLDEN / f"state_v{state.VERSION}.nn"
+    Detector.load(path).save(tmp_path / "again.nn")
+    assert (tmp_path / "again.nn").read_bytes() == path.read_bytes()
+
+
+def test_every_older_version_has_a_migration() -> None:
+    assert set(state._MIGRATIONS) == set(range(1, state.VERSION))
+
+
+def test_no_source_file_can_unpickle() -> None:
+    dangerous = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
+    for path in SOURCES.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            assert not {name.split(".")[0] for name in names} & dangerous, path
+            if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+                assert isinstance(node.value, ast.Constant), path
+                assert node.value.value is False, path
