@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import logging
 import math
 import os
@@ -16,12 +15,14 @@ from datetime import timedelta
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from newnormal import state as state_file
 from newnormal import thresholds
 from newnormal.config import DEFAULT_DECAY, Config, duration
 from newnormal.core import live
+from newnormal.core.history import check_history, median_period
+from newnormal.core.parameters import Parameters
 from newnormal.core.scaling import Scaler
 from newnormal.core.windows import threshold_scores
 from newnormal.errors import (
@@ -34,21 +35,19 @@ from newnormal.errors import (
 )
 from newnormal.kernels.step import HELD, LEARNED, PENDING, RESTORED, SEEN, Rules, Sheet, Stream
 from newnormal.models import find
-from newnormal.models.base import Model, OnEpoch, Training
+from newnormal.models.base import OnEpoch, Training, scores
 from newnormal.state import State
-from newnormal.tabular import Table, default_channels, parse_time, to_table
+from newnormal.tabular import default_channels, parse_time, to_sample, to_table
 from newnormal.thresholds import Threshold, as_threshold
-from newnormal.types import Bools, Floats, Floats32, Ints, Times, Verdict, Verdicts, time_text
+from newnormal.types import Floats, Ints, Times, Verdict, Verdicts, time_text
 
 __all__ = ["Detector"]
 
 _LOG = logging.getLogger("newnormal")
-_NAT = np.datetime64("NaT", "ns")
-_CHUNK = 65_536  # samples scored at once where only their scores are kept
-_MINIMUM_WINDOWS = 2  # of history
+_NAT: np.datetime64 = np.datetime64("NaT", "ns")
 
 
-class Detector:
+class Detector(Parameters):
     """Detects anomalies in a live stream, and keeps learning what normal is.
 
     Fit it on history that is mostly normal; then hand it the stream, sample by sample (`step`) or
@@ -162,8 +161,10 @@ class Detector:
         config, rule = self._validated()
         table = to_table(X, times=times)
         channels = table.channels or default_channels(table.values.shape[1])
-        _check_history(table.values, channels, config)
-        period = _period(config, table.times)
+        check_history(table.values, channels, config.window)
+        period = median_period(table.times)
+        if config.period is not None:
+            period = duration(config.period, "period")
         decay = config.decay_per_window(period)
 
         scaler = Scaler.fit(table.values)
@@ -182,10 +183,10 @@ class Detector:
             scaler.mean, scaler.scale, fitted, config.judging_stride(), math.inf, 1.0, np.float32(0)
         )
         blank = live.fresh(config.window, len(channels), fitted)
-        scores = _scores(model, live.copied(blank), held, table.values)
+        judged = scores(model, live.copied(blank), held, table.values)
         last = held._replace(stride=config.window)
-        last_window = _scores(model, live.copied(blank), last, table.values[-config.window :])
-        tau = float(rule.fit(threshold_scores(scores, last_window, held.stride)))
+        last_window = scores(model, live.copied(blank), last, table.values[-config.window :])
+        tau = float(rule.fit(threshold_scores(judged, last_window, held.stride)))
         if math.isnan(tau):
             raise ParameterError(
                 f"threshold: expected a number from {rule!r}, found NaN",
@@ -218,7 +219,7 @@ class Detector:
         verdict for each of its samples. A sample is a row of values, or a mapping by channel.
         """
         stream = self._live()
-        values = self._sample(sample)
+        values = to_sample(sample, self.channels_, int(stream.counts[SEEN]))
         when = _NAT if time is None else self._later(parse_time(time))
         self._note(when)
         first = int(stream.counts[SEEN] - stream.counts[PENDING])
@@ -271,8 +272,8 @@ class Detector:
 
         With fewer than `window` samples seen in all, nothing is judged, and a warning says so.
         """
-        empty = np.empty((0, len(self.channels_) if self._live() else 0))
-        late = self.run(empty, flush=True).late
+        self._fitted()
+        late = self.run(np.empty((0, len(self.channels_))), flush=True).late
         return [] if late is None else list(late)
 
     def score(self, X: Any, times: Any = None) -> Verdicts:
@@ -297,9 +298,9 @@ class Detector:
         """Go back to the fitted state: trend, weights, pending samples, sample number, times."""
         rules = self._fitted()
         self._stream = live.fresh(self._config.window, len(self.channels_), rules.fitted)
-        self._times = deque(maxlen=self._config.window)
+        self._times: deque[np.datetime64] = deque(maxlen=self._config.window)
         self._timed = False
-        self._last_time = _NAT
+        self._last_time: np.datetime64 = _NAT
         return self
 
     @property
@@ -378,7 +379,7 @@ class Detector:
             "timed": self._timed,
             "times_held": len(self._times),
         }
-        tensors = {
+        tensors: dict[str, NDArray[Any]] = {
             "mean": rules.mean,
             "scale": rules.scale,
             "fitted": rules.fitted,
@@ -424,47 +425,22 @@ class Detector:
         counts = np.zeros(len(live.COUNTS), dtype=np.int64)
         for name, at in live.COUNTS.items():
             counts[at] = facts["counts"][name]
-        # Copies: tensors read from a file may share its buffer, and these are written to.
-        changing = ("samples", "trend", "weights", "good", "reach")
-        detector._stream = Stream(*(np.array(tensors[name]) for name in changing), counts)
-        times = tensors["times"].astype("datetime64[ns]")
-        detector._times = deque(
-            times[len(times) - facts["times_held"] :], maxlen=config.window
+        # Copies, since these are written to.
+        detector._stream = Stream(
+            samples=tensors["samples"].copy(),
+            trend=tensors["trend"].copy(),
+            weights=tensors["weights"].copy(),
+            good=tensors["good"].copy(),
+            reach=tensors["reach"].copy(),
+            counts=counts,
         )
+        times = tensors["times"].astype("datetime64[ns]")
+        detector._times = deque(times[len(times) - facts["times_held"] :], maxlen=config.window)
         detector._timed = facts["timed"]
         detector._last_time = tensors["last_time"].astype("datetime64[ns]")[0]
         return detector
 
     # ------------------------------------------------------------------ scikit-learn
-
-    @classmethod
-    def _names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the constructor's parameters as they were given."""
-        del deep  # there are no estimators inside
-        return {name: getattr(self, name) for name in self._names()}
-
-    def set_params(self, **params: Any) -> Self:
-        """Set constructor parameters; they take effect at the next `fit`."""
-        names = self._names()
-        unknown = sorted(set(params) - set(names))
-        if unknown:
-            raise ParameterError(
-                f"unknown parameter {', '.join(map(repr, unknown))}",
-                hint=f"the parameters are {', '.join(names)}",
-            )
-        before = self.get_params()
-        for name, value in params.items():
-            setattr(self, name, value)
-        try:
-            self._validated()
-        except ParameterError:
-            for name, value in before.items():
-                setattr(self, name, value)
-            raise
-        return self
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_rules")
@@ -477,15 +453,6 @@ class Detector:
             target_tags=TargetTags(required=False),
             input_tags=InputTags(allow_nan=True),
         )
-
-    def __repr__(self) -> str:
-        defaults = inspect.signature(type(self).__init__).parameters
-        given = [
-            f"{name}={value!r}"
-            for name, value in self.get_params().items()
-            if value is not defaults[name].default and value != defaults[name].default
-        ]
-        return f"Detector({', '.join(given)})"
 
     # ------------------------------------------------------------------ inside
 
@@ -519,46 +486,6 @@ class Detector:
             twin._last_time = _NAT
         return twin
 
-    def _sample(self, sample: ArrayLike | Mapping[str, float]) -> Floats:
-        """Return one sample as a (1, C) array, or say what is wrong with it."""
-        channels = self.channels_
-        if isinstance(sample, Mapping):
-            unknown = [name for name in sample if name not in channels]
-            absent = [name for name in channels if name not in sample]
-            if unknown or absent:
-                wrong = f"unknown channel {unknown[0]!r}" if unknown else f"no {absent[0]!r}"
-                raise InputError(
-                    f"sample {self._stream.counts[SEEN]}: {wrong}",
-                    hint=f"the channels are {', '.join(channels)}; pass NaN for a missing value",
-                )
-            sample = [math.nan if sample[name] is None else sample[name] for name in channels]
-        try:
-            # A copy: a read-only or strided array would be another type to the compiled loop,
-            # which would be compiled again for it, in the middle of the stream.
-            values = np.array(sample, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InputError(
-                f"sample {self._stream.counts[SEEN]}: expected numbers, found {sample!r}",
-                hint="pass NaN for a missing value",
-            ) from None
-        if values.shape != (len(channels),):
-            if values.ndim > 1 or values.size != len(channels):
-                raise InputError(
-                    f"sample {self._stream.counts[SEEN]}: expected {len(channels)} channels, "
-                    f"found an array of shape {values.shape}",
-                    hint="step takes one sample; run takes a series",
-                )
-        values = values.reshape(1, -1)
-        # A sum is the cheapest look at every value: it is finite only if they all are. Python's,
-        # unlike NumPy's, does not warn where it overflows.
-        if not math.isfinite(sum(values[0].tolist())) and np.isinf(values).any():
-            channel = channels[int(np.flatnonzero(np.isinf(values[0]))[0])]
-            raise InputError(
-                f"sample {self._stream.counts[SEEN]}: channel {channel!r} is infinite",
-                hint="pass NaN for a missing value",
-            )
-        return values
-
     def _later(self, when: np.datetime64) -> np.datetime64:
         """Return the time of the next sample, if it comes after the newest one."""
         if np.isnat(when):
@@ -573,7 +500,7 @@ class Detector:
 
     def _note(self, when: np.datetime64) -> None:
         self._times.append(when)
-        if when == when:  # not NaT
+        if not np.isnat(when):
             self._timed = True
             self._last_time = when
 
@@ -594,9 +521,17 @@ class Detector:
         return sheet
 
     def _verdicts(self, sheet: Sheet, times: Times | None, first: int) -> Verdicts:
-        scores, anomalous, expected, shares = sheet
-        tau = np.full(len(scores), self._rules.threshold)
-        return Verdicts(scores, tau, anomalous, expected, shares, times, self.channels_, first)
+        tau = np.full(len(sheet.scores), self._rules.threshold)
+        return Verdicts(
+            sheet.scores,
+            tau,
+            sheet.anomalous,
+            sheet.expected,
+            sheet.shares,
+            times,
+            self.channels_,
+            first,
+        )
 
     def _say_if_unjudged(self) -> None:
         counts = self._stream.counts
@@ -607,43 +542,6 @@ class Detector:
                 NewnormalWarning,
                 stacklevel=3,
             )
-
-
-def _check_history(values: Floats, channels: tuple[str, ...], config: Config) -> None:
-    least = _MINIMUM_WINDOWS * config.window
-    if len(values) < least:
-        raise InputError(
-            f"history: expected at least {least} samples ({_MINIMUM_WINDOWS} windows of "
-            f"{config.window}), found {len(values)}",
-            hint="give more history, or a smaller window",
-        )
-    never = np.isnan(values).all(axis=0)
-    if never.any():
-        names = [channel for channel, empty in zip(channels, never, strict=True) if empty]
-        raise InputError(
-            f"history: channel {names[0]!r} is never observed"
-            + (f", nor are {len(names) - 1} others" if len(names) > 1 else ""),
-            hint="leave it out, or give history in which it has values",
-        )
-
-
-def _period(config: Config, times: Times | None) -> np.timedelta64 | None:
-    if config.period is not None:
-        return duration(config.period, "period")
-    if times is None or len(times) < 2:
-        return None
-    return np.timedelta64(int(np.median(np.diff(times).astype(np.int64))), "ns")
-
-
-def _scores(model: Model, stream: Stream, rules: Rules, values: Floats) -> Floats:
-    """Return one score a sample, keeping nothing else."""
-    scores = []
-    for at in range(0, len(values), _CHUNK):
-        chunk = values[at : at + _CHUNK]
-        sheet = live.blank_sheet(int(stream.counts[PENDING]) + len(chunk), values.shape[1])
-        model.advance(chunk, at + _CHUNK >= len(values), stream, rules, sheet)
-        scores.append(sheet.scores[: len(sheet.scores) - int(stream.counts[PENDING])])
-    return np.concatenate(scores)
 
 
 def _rows(verdicts: Verdicts, rows: slice, late: Verdicts | None = None) -> Verdicts:

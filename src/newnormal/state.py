@@ -12,6 +12,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,9 @@ def _decode(content: bytes, path: Path) -> State:
             hint="expected a file written by `newnormal fit` or Detector.save",
         )
     version = envelope.get("version") if isinstance(envelope, dict) else None
-    if isinstance(version, int) and version > VERSION:
+    if not isinstance(version, int) or version < 1:
+        raise StateError(f"{path} is truncated or corrupted", hint=again)
+    if version > VERSION:
         raise StateError(
             f"{path} has state version {version}; this newnormal reads up to version {VERSION}",
             hint="pip install --upgrade newnormal",
@@ -120,7 +123,7 @@ def _decode(content: bytes, path: Path) -> State:
     try:
         tensors = safetensors.numpy.load(content)
         facts = envelope["state"]
-        intact = isinstance(version, int) and envelope["sha256"] == _digest(facts, tensors)
+        intact = envelope["sha256"] == _digest(facts, tensors)
     except (SafetensorError, KeyError, TypeError, ValueError):
         intact = False
     if not intact:
@@ -164,7 +167,5 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _remove(name: str) -> None:
-    try:
+    with suppress(OSError):
         os.unlink(name)
-    except OSError:
-        pass

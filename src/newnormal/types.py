@@ -27,8 +27,6 @@ class Verdict:
     ----------
     sample
         The sample's number since `fit`, counted from 0.
-    time
-        The sample's time, or None where the stream has none.
     score
         How anomalous: the mean squared residual over the observed channels, in history's
         standard deviations squared. NaN where nothing was observed.
@@ -36,14 +34,12 @@ class Verdict:
         What the score was compared with.
     anomalous
         Whether ``score >= threshold``.
-    expected
-        The reconstruction plus the trend, in the user's units, one value a channel (also where
-        the channel was missing); None for a model that does not reconstruct.
-    shares
-        Each channel's share of the score: they add up to 1, and are 0 for a missing channel.
-        NaN where there is no score, all 0 where the score is 0.
-    channels
-        The channels' names, in the order of `expected` and `shares`.
+
+    Notes
+    -----
+    `expected` is the reconstruction plus the trend, also where the channel was missing. `shares`
+    add up to 1 and are 0 for a missing channel; NaN where there is no score, all 0 where the
+    score is 0. Both are None for a model that does not reconstruct.
     """
 
     __slots__ = ("_columns", "_row", "anomalous", "sample", "score", "threshold")
@@ -58,23 +54,26 @@ class Verdict:
 
     @property
     def time(self) -> np.datetime64 | None:
+        """The sample's time, or None where the stream has none."""
         times = self._columns.times
-        if times is None or np.isnat(times[self._row]):
-            return None
-        return times[self._row]  # type: ignore[no-any-return]
+        when = None if times is None else times[self._row]
+        return None if when is None or np.isnat(when) else when
 
     @property
     def expected(self) -> Floats | None:
+        """What was expected, in the user's units, one value a channel."""
         expected = self._columns.expected
         return None if expected is None else expected[self._row]
 
     @property
     def shares(self) -> Floats32 | None:
+        """Each channel's share of the score."""
         shares = self._columns.shares
         return None if shares is None else shares[self._row]
 
     @property
     def channels(self) -> tuple[str, ...]:
+        """The channels' names, in the order of `expected` and `shares`."""
         return self._columns.channels
 
     def as_dict(self) -> dict[str, Any]:
@@ -161,7 +160,7 @@ class Verdicts:
             values: list[float] = []
             if self.expected is not None:
                 values += self.expected[row].tolist()
-            scored = score == score
+            scored = not np.isnan(score)
             if self.shares is not None and scored:
                 values += self.shares[row].tolist()
             template = _template(

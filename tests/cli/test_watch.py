@@ -75,9 +75,7 @@ def test_alarms_only_prints_the_anomalous_verdicts(plant: Plant, newnormal: Comm
 
 
 @pytest.mark.parametrize("cut", [1, 5, 100, 101, 102, 399])
-def test_a_file_that_grows_is_resumed_exactly(
-    plant: Plant, newnormal: Command, cut: int
-) -> None:
+def test_a_file_that_grows_is_resumed_exactly(plant: Plant, newnormal: Command, cut: int) -> None:
     expected = whole(plant, newnormal)
     plant.live.write_text("\n".join(plant.lines[: cut + 1]) + "\n")
     state = plant.folder / "plant.state"
@@ -136,9 +134,7 @@ def test_after_a_kill_verdicts_come_again_byte_for_byte_and_none_is_missing(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_is_a_clean_stop(
-    plant: Plant, newnormal: Command, number: signal.Signals
-) -> None:
+def test_a_signal_is_a_clean_stop(plant: Plant, newnormal: Command, number: signal.Signals) -> None:
     expected = whole(plant, newnormal)
     state = plant.folder / "plant.state"
     watch = started(plant, "--state", state)
@@ -172,9 +168,7 @@ def test_a_resumed_pipe_may_also_go_on_with_the_next_sample(
     assert (before.stdout + after.stdout).splitlines() == expected
 
 
-def test_a_resumed_pipe_without_times_goes_on_and_says_so(
-    plant: Plant, newnormal: Command
-) -> None:
+def test_a_resumed_pipe_without_times_goes_on_and_says_so(plant: Plant, newnormal: Command) -> None:
     state = plant.folder / "plant.state"
     body = [line.split(",", 1)[1] for line in plant.lines]
     one = newnormal("watch", plant.model, "-", stdin="\n".join(body) + "\n")
@@ -298,9 +292,13 @@ def test_windows_line_ends_and_a_byte_order_mark_change_nothing(
 def test_follow_goes_on_with_what_is_appended(plant: Plant, newnormal: Command) -> None:
     expected = whole(plant, newnormal)
     plant.live.write_text("\n".join(plant.lines[:100]) + "\n")
-    command = [sys.executable, "-m", "newnormal", "watch", plant.model, plant.live, "--follow"]
+    command = ["-m", "newnormal", "watch", str(plant.model), str(plant.live), "--follow"]
     watch = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=plant.folder
+        [sys.executable, *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=plant.folder,
     )
     assert watch.stdout is not None
     seen = [watch.stdout.readline() for _ in range(99)]
@@ -313,9 +311,7 @@ def test_follow_goes_on_with_what_is_appended(plant: Plant, newnormal: Command) 
     assert "".join(seen) + out == "\n".join(expected) + "\n"
 
 
-def test_a_corrupted_state_is_an_error_and_is_left_alone(
-    plant: Plant, newnormal: Command
-) -> None:
+def test_a_corrupted_state_is_an_error_and_is_left_alone(plant: Plant, newnormal: Command) -> None:
     state = plant.folder / "plant.state"
     newnormal("watch", plant.model, plant.live, "--state", state)
     broken = state.read_bytes()[:-7]

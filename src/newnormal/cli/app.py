@@ -12,7 +12,17 @@ import typer
 
 from newnormal import __version__
 from newnormal.cli.console import BAD_LINE, INTERRUPTED, announce_compiling, fail, listen, say
-from newnormal.cli.options import Columns, Drop, FileFormat, Format, Frozen, Input, Model, Time, names
+from newnormal.cli.options import (
+    Columns,
+    Drop,
+    FileFormat,
+    Format,
+    Frozen,
+    Input,
+    Model,
+    Time,
+    names,
+)
 from newnormal.errors import InputError, NewnormalError
 
 if TYPE_CHECKING:
@@ -40,7 +50,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = typer.Typer(help="Benchmark data: what there is, and where to get it.", no_args_is_help=True)
+data_app = typer.Typer(
+    help="Benchmark data: what there is, and where to get it.", no_args_is_help=True
+)
 app.add_typer(data_app, name="data")
 
 
@@ -86,7 +98,9 @@ def fit(
     window: Annotated[int, typer.Option(help="Samples judged together.")] = 12,
     stride: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(help="Samples a verdict waits for; divides the window.", show_default="window"),
+        typer.Option(
+            help="Samples a verdict waits for; divides the window.", show_default="window"
+        ),
     ] = None,
     fit_stride: Annotated[
         Optional[int],  # noqa: UP045
@@ -103,7 +117,8 @@ def fit(
     ] = None,
     lr: Annotated[float, typer.Option(help="Size of the learning step.")] = 1e-3,
     threshold: Annotated[
-        float, typer.Option(help="Quantile of history's scores from which on a sample is anomalous.")
+        float,
+        typer.Option(help="Quantile of history's scores from which on a sample is anomalous."),
     ] = 0.99,
     fixed_threshold: Annotated[
         Optional[float],  # noqa: UP045

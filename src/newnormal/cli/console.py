@@ -58,14 +58,15 @@ def announce_compiling() -> None:
     """Say so, once, if code has to be compiled: the first command after an install waits for it."""
     from numba.core import event
 
-    class Announcer(event.Listener):  # type: ignore[misc]
+    class Announcer(event.Listener):
+        said = False
+
         def on_start(self, event: object) -> None:
+            del event
             if not self.said:
                 say("compiling for this machine, once; this takes a few seconds ...")
             self.said = True
 
         def on_end(self, event: object) -> None: ...
 
-        said = False
-
-    event.register("numba:compile", Announcer())
+    event.register("numba:compile", Announcer())  # type: ignore[no-untyped-call]

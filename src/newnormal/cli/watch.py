@@ -118,6 +118,10 @@ class PipeSource:
         del offset, line
         return {"kind": "pipe"}
 
+    def is_at(self, place: dict[str, Any]) -> bool:
+        """Whether a checkpoint was made of a pipe; one cannot be told from another."""
+        return bool(place["kind"] == "pipe")
+
 
 class FileSource:
     """A file, which may be growing."""
@@ -174,12 +178,11 @@ class FileSource:
 
     def is_at(self, place: dict[str, Any]) -> bool:
         """Whether a checkpoint's place is one in this very file."""
-        return (
-            place["kind"] == "file"
-            and place["path"] == str(self._path.resolve())
-            and os.fstat(self._file.fileno()).st_size >= place["offset"]
-            and hashlib.sha256(self._start(place["head"])).hexdigest() == place["sha256"]
-        )
+        if place["kind"] != "file" or place["path"] != str(self._path.resolve()):
+            return False
+        if os.fstat(self._file.fileno()).st_size < place["offset"]:
+            return False
+        return hashlib.sha256(self._start(place["head"])).hexdigest() == str(place["sha256"])
 
     def first_line(self) -> str:
         """Return the first line that is not blank, wherever reading stands."""
@@ -207,11 +210,7 @@ def resume(
         if checkpoint.resolve() != model.resolve():
             say(f"{checkpoint} has no place in an input: starting from {model}")
         return Detector.load(model), None
-    if isinstance(source, FileSource):
-        same = source.is_at(place)
-    else:
-        same = place["kind"] == "pipe"
-    if not same:
+    if not source.is_at(place):
         say(f"{checkpoint} belongs to another input: starting from {model}")
         return Detector.load(model), None
     detector = Detector.from_state(state)
@@ -359,23 +358,25 @@ class Watch:
         if self._parser is None:
             if line.text.lstrip("\ufeff \t").startswith("{"):
                 _check_json(line.text)
-            self._open(line.text)
-            if self._parser is None or self._parser.header_consumed:
+            parser = self._open(line.text)
+            if parser.header_consumed:
                 return None
+        else:
+            parser = self._parser
         try:
-            self._parser.settle(line.text)
+            parser.settle(line.text)
         except InputError as error:
             raise LayoutError(error, self.source.name) from None
-        sample = self._parser.parse(line.text)
+        sample = parser.parse(line.text)
         return None if sample is None else (sample.values, sample.time)
 
-    def _open(self, first_line: str) -> None:
+    def _open(self, first_line: str) -> LineParser:
         try:
-            self._parser = LineParser.open(
-                first_line, channels=self.detector.channels_, **self.layout
-            )
+            parser = LineParser.open(first_line, channels=self.detector.channels_, **self.layout)
         except InputError as error:
             raise LayoutError(error, self.source.name) from None
+        self._parser = parser
+        return parser
 
     # ------------------------------------------------------------------ times
 

@@ -35,7 +35,7 @@ def fresh(window: int, channels: int, weights: Floats32) -> Stream:
 
 def copied(stream: Stream) -> Stream:
     """Return a copy that shares nothing."""
-    return Stream(*(array.copy() for array in stream))
+    return Stream._make(array.copy() for array in stream)
 
 
 def drop_pending(stream: Stream, count: int) -> None:

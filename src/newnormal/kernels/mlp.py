@@ -52,7 +52,7 @@ def forward(weights: Floats32, widths: Ints, units: Floats32) -> None:
 
 @compiled
 def _add_dots(matrix: Floats32, x: Floats32, y: Floats32) -> None:
-    """y += matrix @ x, with the matrix (out, in) packed."""
+    """Add matrix @ x to y, with the matrix (out, in) packed."""
     n = len(x)
     blocked = len(y) // 4 * 4
     for i in range(0, blocked, 4):
@@ -80,7 +80,7 @@ def _add_dots(matrix: Floats32, x: Floats32, y: Floats32) -> None:
 
 @compiled
 def _add_rows(matrix: Floats32, x: Floats32, y: Floats32) -> None:
-    """y += x @ matrix, with the matrix (in, out) packed, passing over the zeros of x."""
+    """Add x @ matrix to y, with the matrix (in, out) packed, passing over the zeros of x."""
     n = len(y)
     waiting = 0  # rows 0, 1 and 2 of a block found so far
     j0 = j1 = j2 = 0

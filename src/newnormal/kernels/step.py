@@ -38,8 +38,8 @@ __all__ = [
     "SATURATION",
     "SEEN",
     "Rules",
-    "Stream",
     "Sheet",
+    "Stream",
     "advance",
 ]
 
@@ -99,8 +99,8 @@ def advance(
 ) -> None:
     """Consume samples (T, C), which hold no infinity, and write the verdicts that became final.
 
-    The model is an MLP of the given `widths`. With `flush`, samples still pending at the end are judged in one last window made of the
-    newest L samples, which ends the cycle.
+    The model is an MLP of the given `widths`. With `flush`, samples still pending at the end are
+    judged in one last window made of the newest L samples, which ends the cycle.
     """
     # Arrays are taken out of their tuples once, here: Numba counts a reference each time.
     recent, trend, weights, good, reach, counts = stream
@@ -237,7 +237,7 @@ def _score(
             total += squares[k, c]
         scores[k] = total / observed[k] if observed[k] > 0 else np.nan
         sums += total
-    return np.isfinite(sums)
+    return bool(np.isfinite(sums))
 
 
 @compiled

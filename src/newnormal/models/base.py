@@ -6,10 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from newnormal.kernels.step import Rules, Sheet, Stream
+import numpy as np
+
+from newnormal.core import live
+from newnormal.kernels.step import PENDING, Rules, Sheet, Stream
 from newnormal.types import Floats, Floats32
 
-__all__ = ["Model", "OnEpoch", "Training"]
+__all__ = ["Model", "OnEpoch", "Training", "scores"]
+
+_CHUNK = 65_536  # samples scored at once: verdicts in full are much larger than their scores
 
 OnEpoch: TypeAlias = Callable[[int, float], None]  # (epochs done, mean loss of the last one)
 
@@ -50,3 +55,14 @@ class Model(Protocol):
     ) -> None:
         """Consume samples (T, C) in the user's units, as `newnormal.kernels.step` says."""
         ...
+
+
+def scores(model: Model, stream: Stream, rules: Rules, values: Floats) -> Floats:
+    """Run over a series (T, C), tail included, and return its scores alone."""
+    parts = []
+    for at in range(0, len(values), _CHUNK):
+        chunk = values[at : at + _CHUNK]
+        sheet = live.blank_sheet(int(stream.counts[PENDING]) + len(chunk), values.shape[1])
+        model.advance(chunk, at + _CHUNK >= len(values), stream, rules, sheet)
+        parts.append(sheet.scores[: len(sheet.scores) - int(stream.counts[PENDING])])
+    return np.concatenate(parts)

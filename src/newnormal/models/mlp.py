@@ -15,7 +15,6 @@ from newnormal.types import Floats, Floats32, Ints
 __all__ = ["MLP"]
 
 
-
 class MLP:
     """n → n/2 → n/4 → latent → n/4 → n/2 → n with n = window × channels.
 
@@ -99,9 +98,7 @@ class MLP:
 class _Trainer:
     """Forward, backward and AdamW over batches of windows, in buffers made once."""
 
-    def __init__(
-        self, model: MLP, weights: Floats32, history: Floats, training: Training
-    ) -> None:
+    def __init__(self, model: MLP, weights: Floats32, history: Floats, training: Training) -> None:
         n = model.window * model.channels
         self.starts = starts(len(history), model.window, training.stride)
         missing = np.isnan(history)
@@ -176,4 +173,4 @@ class _Trainer:
 
 def _windows(series: Floats32, n: int) -> Floats32:
     """Return every run of `n` values of a (T, C) series as a row of a view."""
-    return sliding_window_view(series.reshape(-1), n)  # type: ignore[return-value]
+    return sliding_window_view(series.reshape(-1), n)

@@ -7,6 +7,7 @@ One rule for each thing, whatever the input: which column is the time, which are
 from newnormal.tabular.files import format_of, read
 from newnormal.tabular.frames import to_table
 from newnormal.tabular.lines import LineParser, Sample, Samples
+from newnormal.tabular.samples import to_sample
 from newnormal.tabular.table import Table, default_channels
 from newnormal.tabular.times import parse_time, parse_times
 
@@ -20,5 +21,6 @@ __all__ = [
     "parse_time",
     "parse_times",
     "read",
+    "to_sample",
     "to_table",
 ]

@@ -1,0 +1,59 @@
+"""One sample, as a row of values or a mapping by channel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from newnormal.errors import InputError
+from newnormal.types import Floats
+
+__all__ = ["to_sample"]
+
+
+def to_sample(sample: Any, channels: tuple[str, ...], number: int) -> Floats:
+    """Return a sample as a (1, C) array, or say what is wrong with it; `number` is for that.
+
+    Examples
+    --------
+    >>> to_sample({"b": 2, "a": None}, ("a", "b"), 0)
+    array([[nan,  2.]])
+    """
+    if isinstance(sample, Mapping):
+        sample = _row(sample, channels, number)
+    try:
+        values = np.asarray(sample, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"sample {number}: expected numbers, found {sample!r}",
+            hint="pass NaN for a missing value",
+        ) from None
+    if values.ndim > 1 or values.size != len(channels):
+        raise InputError(
+            f"sample {number}: expected {len(channels)} channels, "
+            f"found an array of shape {values.shape}",
+            hint="step takes one sample; run takes a series",
+        )
+    # A sum is the cheapest look at every value: it is finite only if they all are.
+    if not math.isfinite(np.add.reduce(values, axis=None)) and np.isinf(values).any():
+        channel = channels[int(np.flatnonzero(np.isinf(values))[0])]
+        raise InputError(
+            f"sample {number}: channel {channel!r} is infinite",
+            hint="pass NaN for a missing value",
+        )
+    return values.reshape(1, -1)
+
+
+def _row(sample: Mapping[str, Any], channels: tuple[str, ...], number: int) -> list[Any]:
+    unknown = [name for name in sample if name not in channels]
+    absent = [name for name in channels if name not in sample]
+    if unknown or absent:
+        wrong = f"unknown channel {unknown[0]!r}" if unknown else f"no channel {absent[0]!r}"
+        raise InputError(
+            f"sample {number}: {wrong}",
+            hint=f"the channels are {', '.join(channels)}; pass NaN for a missing value",
+        )
+    return [math.nan if sample[name] is None else sample[name] for name in channels]
