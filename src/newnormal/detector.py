@@ -407,10 +407,11 @@ class Detector(Parameters):
         decay = config.decay_per_window(period)
         detector._config, detector._rule = config, rule
         detector._model = find(config.model)(config.window, len(channels), config.latent)
+        # Copies: arrays that cannot be written to are another type to the compiled loop.
         detector._rules = Rules(
-            tensors["mean"],
-            tensors["scale"],
-            tensors["fitted"],
+            tensors["mean"].copy(),
+            tensors["scale"].copy(),
+            tensors["fitted"].copy(),
             config.judging_stride(),
             float(tensors["threshold"][0]),
             decay if config.detrend else 1.0,
@@ -425,7 +426,6 @@ class Detector(Parameters):
         counts = np.zeros(len(live.COUNTS), dtype=np.int64)
         for name, at in live.COUNTS.items():
             counts[at] = facts["counts"][name]
-        # Copies, since these are written to.
         detector._stream = Stream(
             samples=tensors["samples"].copy(),
             trend=tensors["trend"].copy(),

@@ -25,7 +25,9 @@ def to_sample(sample: Any, channels: tuple[str, ...], number: int) -> Floats:
     if isinstance(sample, Mapping):
         sample = _row(sample, channels, number)
     try:
-        values = np.asarray(sample, dtype=np.float64)
+        # A copy: a read-only or strided array would be another type to the compiled loop, which
+        # would be compiled again for it, in the middle of the stream.
+        values = np.array(sample, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(
             f"sample {number}: expected numbers, found {sample!r}",
@@ -37,8 +39,9 @@ def to_sample(sample: Any, channels: tuple[str, ...], number: int) -> Floats:
             f"found an array of shape {values.shape}",
             hint="step takes one sample; run takes a series",
         )
-    # A sum is the cheapest look at every value: it is finite only if they all are.
-    if not math.isfinite(np.add.reduce(values, axis=None)) and np.isinf(values).any():
+    # A sum is the cheapest look at every value: it is finite only if they all are. Python's,
+    # unlike NumPy's, does not warn where it overflows.
+    if not math.isfinite(sum(values.ravel().tolist())) and np.isinf(values).any():
         channel = channels[int(np.flatnonzero(np.isinf(values))[0])]
         raise InputError(
             f"sample {number}: channel {channel!r} is infinite",
