@@ -344,3 +344,48 @@ def test_a_reader_that_goes_away_is_not_an_error_report(plant: Plant) -> None:
     os.close(write_end)
     assert done.returncode == 1
     assert done.stderr == ""
+
+
+def followed(plant: Plant, state: Path, verdicts: int) -> subprocess.Popen[str]:
+    """Start a watch that follows the plant's file, and wait until it has read it."""
+    watch = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "newnormal", "watch", str(plant.model), str(plant.live)),
+            *("--follow", "--state", str(state)),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert watch.stdout is not None
+    for _ in range(verdicts):
+        watch.stdout.readline()
+    return watch
+
+
+def test_the_checkpoint_of_a_rotated_file_is_not_resumed_in_its_successor(
+    plant: Plant, newnormal: Command
+) -> None:
+    head, *body = plant.lines
+    plant.live.write_text("\n".join([head, *body[:150]]) + "\n")
+    state = plant.folder / "plant.state"
+    watch = followed(plant, state, 150)
+    successor = plant.folder / "successor.csv"
+    successor.write_text("\n".join([head, *body[150:]]) + "\n")  # longer than what was read
+    successor.replace(plant.live)
+    _, err = watch.communicate(timeout=60)
+    assert watch.returncode == 1
+    assert "was replaced or cut short while it was followed" in err
+    done = newnormal("watch", plant.model, plant.live, "--state", state)
+    assert "belongs to another input" in done.stderr
+    assert json.loads(done.stdout.splitlines()[0])["time"] == body[150].split(",")[0]
+
+
+def test_a_clean_stop_writes_the_checkpoint_though_the_file_is_gone(plant: Plant) -> None:
+    state = plant.folder / "plant.state"
+    watch = followed(plant, state, 399)
+    plant.live.unlink()
+    watch.send_signal(signal.SIGTERM)
+    _, err = watch.communicate(timeout=60)
+    assert watch.returncode == 0, err
+    assert Detector.load(state).counters["seen"] == 400

@@ -134,44 +134,48 @@ class FileSource:
                 f"{path}: expected a file that can be read, found: {error.strerror}"
             ) from error
         self._path = path
+        self._resolved = str(path.resolve())
         self._follow = follow
+        self._head = b""  # as it was read: by now another file may have this one's name
         self.name = str(path)
 
     def read(self) -> bytes:
         """Return the next bytes; at the end, wait for more if the file is followed."""
         while True:
-            chunk = self._file.read(_READ)
+            replaced = self._follow and self._is_replaced()
+            chunk = self._file.read(_READ) or b""
+            self._head += chunk[: _HEAD - len(self._head)]
             if chunk or not self._follow:
-                return chunk or b""
-            self._check_same()
+                return chunk
+            if replaced:  # and what was written before it was has been read
+                raise InputError(
+                    f"{self._path} was replaced or cut short while it was followed",
+                    hint="start `newnormal watch` again to read the new file",
+                )
             time.sleep(_POLL_S)
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
 
-    def _check_same(self) -> None:
+    def _is_replaced(self) -> bool:
         try:
             now = os.stat(self._path)
         except FileNotFoundError:
-            return  # being rotated; the next look tells
+            return False  # being rotated; the next look tells
         opened = os.fstat(self._file.fileno())
-        if (now.st_dev, now.st_ino) != (opened.st_dev, opened.st_ino) or (
+        return (now.st_dev, now.st_ino) != (opened.st_dev, opened.st_ino) or (
             now.st_size < self._file.tell()
-        ):
-            raise InputError(
-                f"{self._path} was replaced or cut short while it was followed",
-                hint="start `newnormal watch` again to read the new file",
-            )
+        )
 
     def place(self, offset: int, line: int) -> dict[str, Any]:
         """Return the file's path, the digest of its beginning, and the place."""
         head = min(offset, _HEAD)
         return {
             "kind": "file",
-            "path": str(self._path.resolve()),
+            "path": self._resolved,
             "head": head,
-            "sha256": hashlib.sha256(self._start(head)).hexdigest(),
+            "sha256": hashlib.sha256(self._head[:head]).hexdigest(),
             "offset": offset,
             "line": line,
         }
@@ -191,6 +195,7 @@ class FileSource:
 
     def seek(self, offset: int) -> None:
         """Go on reading from here."""
+        self._head = self._start(min(offset, _HEAD))
         self._file.seek(offset)
 
     def _start(self, count: int) -> bytes:
