@@ -1,0 +1,159 @@
+"""A stream and what detectors made of it, one panel below the other on one axis of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from newnormal.plots.canvas import INK, NORMAL, SMALL, blank
+from newnormal.plots.panels import (
+    alarm_strip,
+    key,
+    score_panel,
+    score_range,
+    signal_panel,
+    tidy,
+)
+from newnormal.types import Bools, Floats, Verdicts
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["Change", "Judged", "Ruler", "Signal", "stack"]
+
+# Inches. Below the gaps in which there is text, panels of one group stand close together.
+_WIDTH, _LEFT, _RIGHT = 9.0, 0.68, 0.14
+_TITLED, _CLOSE, _FOOT = 0.45, 0.1, 0.8
+_SIGNAL, _SCORE, _STRIP = 0.9, 1.4, 0.16
+
+
+class Ruler(NamedTuple):
+    """Where the samples lie along the axis of time."""
+
+    x: Floats
+    name: str
+    dates: bool = False
+
+    @classmethod
+    def of(cls, verdicts: Verdicts) -> Ruler:
+        """Return the verdicts' times or, where one is missing, the samples' numbers."""
+        times = verdicts.times
+        if times is None or np.isnat(times).any():
+            return cls(verdicts.samples.astype(np.float64), "sample")
+        # Matplotlib counts days since 1970.
+        return cls(times.astype("datetime64[ns]").astype(np.float64) / 86_400e9, "", dates=True)
+
+
+class Signal(NamedTuple):
+    """One channel, and a line to draw over it."""
+
+    name: str
+    values: Floats
+    over: Floats | None
+
+
+class Judged(NamedTuple):
+    """One detector's verdicts: its name, what is to be said of them, and the verdicts."""
+
+    name: str
+    remark: str
+    verdicts: Verdicts
+
+
+class Change(NamedTuple):
+    """A sample at which something lasting begins, and what it is."""
+
+    sample: int
+    text: str
+
+
+def stack(
+    ruler: Ruler,
+    signals: Sequence[Signal],
+    runs: Sequence[Judged],
+    labels: Bools,
+    *,
+    heading: str,
+    over: str | None,
+    changes: Sequence[Change] = (),
+) -> Figure:
+    """Draw signals, and below them for each run its score and its alarms.
+
+    `heading` says what the signals are, `over` what lies over them.
+    """
+    figure, axes = _column(
+        [(_CLOSE if nth else _TITLED, _SIGNAL) for nth in range(len(signals))]
+        + [(_TITLED, _SCORE), (_CLOSE, _STRIP)] * len(runs)
+    )
+    panels = iter(axes)
+    for signal in signals:
+        panel = next(panels)
+        signal_panel(panel, ruler.x, signal.values, labels, signal.over)
+        tidy(panel, signal.name)
+    limits = score_range([run.verdicts for run in runs])
+    for run in runs:
+        panel = next(panels)
+        score_panel(panel, ruler.x, run.verdicts, labels, limits)
+        tidy(panel, "score")
+        _entitle(panel, run.name, run.remark)
+        panel = next(panels)
+        alarm_strip(panel, ruler.x, run.verdicts, labels)
+        tidy(panel, "")
+
+    _entitle(axes[0], heading)
+    for panel in axes:
+        panel.set_xlim(ruler.x[0], ruler.x[-1] if len(ruler.x) > 1 else ruler.x[0] + 1)
+        for change in changes:
+            panel.axvline(ruler.x[change.sample], color=INK, linewidth=0.9)
+    for change in changes:
+        _announce(axes[0], ruler.x[change.sample], change.text)
+    _scale(axes[-1], ruler)
+    key(figure, over)
+    return figure
+
+
+def _column(heights: Sequence[tuple[float, float]]) -> tuple[Figure, list[Axes]]:
+    """Return a figure of panels one below the other, given the gap above and height of each."""
+    total = sum(gap + height for gap, height in heights) + _FOOT
+    figure = blank(_WIDTH, total)
+    left, width = _LEFT / _WIDTH, 1 - (_LEFT + _RIGHT) / _WIDTH
+    axes, bottom = [], total
+    for gap, height in heights:
+        bottom -= gap + height
+        axes.append(figure.add_axes((left, bottom / total, width, height / total)))
+    return figure, axes
+
+
+def _entitle(axes: Axes, name: str, remark: str = "") -> None:
+    axes.set_title(name, loc="left", fontsize=NORMAL, fontweight="bold", color=INK, pad=5)
+    axes.set_title(remark, loc="right", fontsize=SMALL, color=INK, pad=5)
+
+
+def _announce(axes: Axes, x: float, text: str) -> None:
+    axes.annotate(
+        text,
+        (x, 1),
+        xycoords=axes.get_xaxis_transform(),
+        xytext=(0, 5),
+        textcoords="offset points",
+        fontsize=SMALL,
+        color=INK,
+    )
+
+
+def _scale(axes: Axes, ruler: Ruler) -> None:
+    """Write dates, or numbers with thousands set apart, along the axis of time."""
+    from matplotlib import dates, ticker
+
+    axes.tick_params(axis="x", length=3, labelbottom=True)
+    axes.set_xlabel(ruler.name, fontsize=SMALL, color=INK)
+    if ruler.dates:
+        locator = dates.AutoDateLocator()  # type: ignore[no-untyped-call]
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+        axes.xaxis.get_offset_text().set_fontsize(SMALL)
+    else:
+        axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.10g}"))

@@ -1,0 +1,94 @@
+"""A million samples on a thousand pixels: extremes are kept, so no spike is lost."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from newnormal.metrics.events import runs
+from newnormal.types import Bools, Floats, Ints
+
+__all__ = ["BINS", "bin_starts", "middle", "outline", "peaks", "stretches"]
+
+BINS = 1_600  # a little more than the pixels across a panel
+
+
+def bin_starts(length: int, bins: int = BINS) -> Ints:
+    """Return where each of at most `bins` almost equal bins of samples starts.
+
+    Examples
+    --------
+    >>> bin_starts(10, bins=4).tolist()
+    [0, 2, 5, 7]
+    >>> bin_starts(3, bins=4).tolist()
+    [0, 1, 2]
+    """
+    count = min(length, bins)
+    return np.arange(count, dtype=np.int64) * length // count
+
+
+def outline(x: Floats, y: Floats, bins: int = BINS) -> tuple[Floats, Floats]:
+    """Return a line through the least and greatest value of each bin; NaN where all are NaN.
+
+    A series of no more samples than twice the bins is returned as it is.
+
+    Examples
+    --------
+    >>> x = np.arange(6.0)
+    >>> outline(x, np.array([0.0, 9.0, 1.0, np.nan, -5.0, 2.0]), bins=2)[1].tolist()
+    [0.0, 9.0, -5.0, 2.0]
+    """
+    if len(y) <= 2 * bins:
+        return x, y
+    starts = bin_starts(len(y), bins)
+    extremes = np.stack([np.fmin.reduceat(y, starts), np.fmax.reduceat(y, starts)], axis=1)
+    return np.repeat(x[starts], 2), extremes.ravel()
+
+
+def middle(x: Floats, y: Floats, bins: int = BINS) -> tuple[Floats, Floats]:
+    """Return a line through the mean of each bin, of what is not NaN.
+
+    Examples
+    --------
+    >>> middle(np.arange(4.0), np.array([1.0, np.nan, 2.0, 4.0]), bins=2)[1].tolist()
+    [1.0, 3.0]
+    """
+    starts = bin_starts(len(y), bins)
+    if len(starts) == len(y):
+        return x, y
+    there = ~np.isnan(y)
+    counts = np.add.reduceat(there.astype(np.float64), starts)
+    sums = np.add.reduceat(np.where(there, y, 0.0), starts)
+    means = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+    return x[starts], means
+
+
+def peaks(x: Floats, y: Floats, where: Bools, bins: int = BINS) -> tuple[Floats, Floats]:
+    """Return, for each bin with a set flag, its place and the greatest flagged value.
+
+    Examples
+    --------
+    >>> flags = np.array([False, True, True, False, False, False])
+    >>> place, value = peaks(np.arange(6.0), np.array([7.0, 2.0, 3.0, 1.0, 1.0, 1.0]), flags, 2)
+    >>> place.tolist(), value.tolist()
+    ([0.0], [3.0])
+    """
+    starts = bin_starts(len(y), bins)
+    greatest = np.fmax.reduceat(np.where(where, y, np.nan), starts)
+    kept = ~np.isnan(greatest)
+    return x[starts[kept]], greatest[kept]
+
+
+def stretches(x: Floats, flags: Bools, bins: int = BINS) -> list[tuple[float, float]]:
+    """Return each run of set flags as its start and width, runs in neighbouring bins joined.
+
+    Examples
+    --------
+    >>> stretches(np.arange(6.0), np.array([False, True, True, False, False, True]))
+    [(1.0, 2.0), (5.0, 0.0)]
+    """
+    starts = bin_starts(len(flags), bins)
+    edges = np.append(x[starts], x[-1])
+    first, after = runs(np.logical_or.reduceat(flags, starts))
+    return [
+        (float(edges[a]), float(edges[b] - edges[a])) for a, b in zip(first, after, strict=True)
+    ]

@@ -1,0 +1,317 @@
+"""Pictures are written, whatever the verdicts, and nothing is lost on the way to the pixels."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from newnormal import plots
+from newnormal.datasets import Dataset
+from newnormal.errors import InputError, MissingExtraError
+from newnormal.plots.stack import Ruler
+from newnormal.plots.thinning import bin_starts, middle, outline, peaks, stretches
+from newnormal.types import Floats, Ints, Times, Verdicts
+
+SIGNATURES = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
+
+
+def judged(
+    samples: int = 300,
+    channels: int = 2,
+    *,
+    threshold: float = 4.0,
+    times: Times | None = None,
+    explained: bool = True,
+) -> tuple[Floats, Verdicts, Ints]:
+    """Return a series, verdicts on it and its labels."""
+    rng = np.random.default_rng(samples + channels)
+    values = rng.normal(size=(samples, channels))
+    values[samples // 2 : samples // 2 + 5] += 6
+    labels = np.zeros(samples, dtype=np.int64)
+    labels[samples // 2 : samples // 2 + 10] = 1
+    squares = values**2
+    scores = squares.mean(axis=1)
+    verdicts = Verdicts(
+        scores=scores,
+        thresholds=np.full(samples, threshold),
+        anomalous=scores >= threshold,
+        expected=np.zeros_like(values) if explained else None,
+        shares=(squares / squares.sum(axis=1, keepdims=True)).astype(np.float32)
+        if explained
+        else None,
+        times=times,
+        channels=tuple(f"c{channel}" for channel in range(channels)),
+    )
+    return values, verdicts, labels
+
+
+def minutes(count: int) -> Times:
+    return np.datetime64("2026-01-01", "ns") + np.arange(count) * np.timedelta64(1, "m")
+
+
+def names(figure) -> list[str]:  # type: ignore[no-untyped-def]
+    return [axes.get_ylabel() for axes in figure.axes]
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".PNG"])
+def test_the_suffix_decides_the_format(tmp_path: Path, suffix: str) -> None:
+    values, verdicts, labels = judged()
+    path = plots.save(plots.evaluation_figure(values, verdicts, labels), tmp_path / f"x{suffix}")
+    assert path == tmp_path / f"x{suffix}"
+    assert path.read_bytes().startswith(SIGNATURES[suffix.lower()])
+
+
+def test_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
+    values, verdicts, labels = judged()
+    once, again = (
+        plots.save(plots.evaluation_figure(values, verdicts, labels), tmp_path / name)
+        for name in ("once.png", "again.png")
+    )
+    assert once.read_bytes() == again.read_bytes()
+
+
+@pytest.mark.parametrize("samples", [1, 100, 5_000])
+@pytest.mark.parametrize("channels", [1, 100])
+@pytest.mark.parametrize("timed", [False, True])
+def test_any_size_can_be_drawn(tmp_path: Path, samples: int, channels: int, timed: bool) -> None:
+    values, verdicts, labels = judged(samples, channels, times=minutes(samples) if timed else None)
+    figure = plots.evaluation_figure(values, verdicts, labels)
+    assert len([name for name in names(figure) if name.startswith("c")]) == min(channels, 3)
+    assert plots.save(figure, tmp_path / "x.png").stat().st_size > 5_000
+
+
+@pytest.mark.parametrize("seconds", [0.001, 0.01, 0.1, 1, 7, 60, 600, 3_600, 20_000, 86_400, 1e6])
+def test_times_of_any_period_can_be_drawn(tmp_path: Path, seconds: float) -> None:
+    period = np.timedelta64(round(seconds * 1e9), "ns")
+    values, verdicts, labels = judged(times=np.datetime64("2026-01-01") + np.arange(300) * period)
+    plots.save(plots.evaluation_figure(values, verdicts, labels), tmp_path / "x.png")
+
+
+@pytest.mark.parametrize("threshold", [np.inf, -np.inf, 0.0, 1e-30, 1e30])
+def test_any_threshold_can_be_drawn(tmp_path: Path, threshold: float) -> None:
+    values, verdicts, labels = judged(threshold=threshold)
+    plots.save(plots.evaluation_figure(values, verdicts, labels), tmp_path / "x.png")
+
+
+@pytest.mark.parametrize("scores", [np.nan, 0.0, 1.0])
+def test_scores_that_are_missing_zero_or_constant_can_be_drawn(
+    tmp_path: Path, scores: float
+) -> None:
+    values, verdicts, labels = judged()
+    verdicts.scores[:] = scores
+    verdicts.anomalous[:] = False
+    assert verdicts.shares is not None
+    verdicts.shares[:] = np.nan
+    plots.save(plots.evaluation_figure(values, verdicts, labels), tmp_path / "x.png")
+
+
+def test_missing_and_constant_values_can_be_drawn(tmp_path: Path) -> None:
+    values, verdicts, labels = judged(channels=3)
+    values[:, 0] = np.nan
+    values[:, 1] = 5.0
+    values[:100, 2] = np.nan
+    plots.save(plots.evaluation_figure(values, verdicts, labels), tmp_path / "x.png")
+
+
+def test_a_model_that_explains_nothing_can_be_drawn(tmp_path: Path) -> None:
+    values, verdicts, labels = judged(explained=False)
+    figure = plots.evaluation_figure(values, verdicts, labels)
+    plots.save(figure, tmp_path / "x.png")
+    assert "expected" not in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_without_labels_there_is_no_precision_to_tell() -> None:
+    values, verdicts, _ = judged()
+    figure = plots.evaluation_figure(values, verdicts, np.zeros(300))
+    remarks = [axes.get_title(loc="right") for axes in figure.axes]
+    assert f"0 samples labelled, {verdicts.anomalous.sum()} flagged" in remarks
+
+
+def test_the_channels_shown_are_those_behind_the_alarms() -> None:
+    values, verdicts, labels = judged(channels=10)
+    assert verdicts.shares is not None
+    verdicts.shares[:] = 0
+    verdicts.shares[:, 9] = 1  # most of what is no alarm
+    verdicts.shares[verdicts.anomalous] = np.eye(10)[4]
+    assert verdicts.anomalous.sum() < 150
+    figure = plots.evaluation_figure(values, verdicts, labels, channels=1)
+    assert names(figure)[0] == "c4"
+    verdicts.anomalous[:] = False
+    figure = plots.evaluation_figure(values, verdicts, labels, channels=1)
+    assert names(figure)[0] == "c9"
+
+
+def test_a_frames_columns_are_matched_by_name() -> None:
+    pandas = pytest.importorskip("pandas")
+    values, verdicts, labels = judged()
+    frame = pandas.DataFrame({"c1": values[:, 1], "c0": values[:, 0]})
+    figure = plots.evaluation_figure(frame, verdicts, labels)
+    for axes in figure.axes[:2]:
+        column = int(axes.get_ylabel()[1:])
+        np.testing.assert_array_equal(axes.lines[0].get_ydata(), values[:, column])
+
+
+def test_a_long_name_is_cut_and_dollars_are_not_mathematics(tmp_path: Path) -> None:
+    values, verdicts, labels = judged()
+    renamed = Verdicts(**{**vars(verdicts), "channels": ("plant.boiler.temperature", "$\\bad{$")})
+    figure = plots.evaluation_figure(values, renamed, labels)
+    plots.save(figure, tmp_path / "x.png")
+    assert set(names(figure)[:2]) == {"plant.…rature", "$\\bad{$"}
+
+
+def test_times_are_used_unless_one_is_missing() -> None:
+    _, verdicts, _ = judged(times=minutes(300))
+    assert Ruler.of(verdicts).dates
+    assert verdicts.times is not None
+    verdicts.times[3] = np.datetime64("NaT")
+    np.testing.assert_array_equal(Ruler.of(verdicts).x, np.arange(300))
+
+
+def test_the_demos_figure_names_every_change_and_every_detector(tmp_path: Path) -> None:
+    values, verdicts, labels = judged()
+    data = Dataset("x", values, values, labels, ("a", "b"), np.timedelta64(1, "m"), shifts=(50, 90))
+    figure = plots.demo_figure(
+        data,
+        np.zeros_like(values),
+        [plots.Judged("One", "good", verdicts), plots.Judged("Two", "better", verdicts)],
+        channels=("b",),
+        changes=("up", "faster"),
+    )
+    plots.save(figure, tmp_path / "x.png")
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == ["The plant", "One", "", "Two", ""]
+    assert [text.get_text() for text in figure.axes[0].texts] == ["up", "faster"]
+    assert figure.axes[1].get_ylim() == figure.axes[3].get_ylim()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "x.jpg",
+            "expected a picture ending in .pdf, .png, .svg, found '.jpg'\nhint: for example x.png",
+        ),
+        ("x", "expected a picture ending in .pdf, .png, .svg, found 'no ending'"),
+        ("no/x.png", "expected an existing folder, found none at "),
+    ],
+)
+def test_a_target_that_cannot_work_is_refused_before_any_work(
+    tmp_path: Path, name: str, message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        plots.check_target(tmp_path / name)
+    assert message in str(caught.value)
+
+
+def test_a_series_that_was_not_the_one_judged_is_refused() -> None:
+    values, verdicts, labels = judged()
+    with pytest.raises(InputError, match="expected the 300 samples that were judged, found 299"):
+        plots.evaluation_figure(values[1:], verdicts, labels)
+    with pytest.raises(InputError, match="labels and predictions must cover the same samples"):
+        plots.evaluation_figure(values, verdicts, labels[1:])
+
+
+def test_without_matplotlib_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    values, verdicts, labels = judged()
+    for call in (
+        lambda: plots.check_target(tmp_path / "x.png"),
+        lambda: plots.evaluation_figure(values, verdicts, labels),
+    ):
+        with pytest.raises(MissingExtraError) as caught:
+            call()
+        assert str(caught.value) == (
+            "matplotlib is needed for this and is not installed\n"
+            'hint: pip install "newnormal[plot]"'
+        )
+
+
+def test_pyplot_is_never_loaded_and_matplotlib_only_when_drawing(tmp_path: Path) -> None:
+    script = f"""
+import sys
+import numpy as np
+from newnormal import plots
+from newnormal.types import Verdicts
+assert "matplotlib" not in sys.modules
+ones = np.ones(50)
+verdicts = Verdicts(ones, 2 * ones, ones > 2, None, None, None, ("a",))
+figure = plots.evaluation_figure(ones[:, None], verdicts, ones)
+for suffix in (".png", ".svg", ".pdf"):
+    plots.save(figure, {str(tmp_path / "x")!r} + suffix)
+assert "matplotlib" in sys.modules
+assert "matplotlib.pyplot" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)
+
+
+def test_figures_can_be_drawn_in_threads(tmp_path: Path) -> None:
+    values, verdicts, labels = judged()
+
+    def draw(number: int) -> bytes:
+        figure = plots.evaluation_figure(values, verdicts, labels)
+        return plots.save(figure, tmp_path / f"{number}.png").read_bytes()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(draw, range(4)))) == 1
+
+
+# ---------------------------------------------------------------------- thinning
+
+
+@given(st.integers(1, 500), st.integers(1, 50), st.integers(0, 2**32 - 1))
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_thinning_loses_no_extreme_no_flag_and_no_mean(samples: int, bins: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = np.arange(samples, dtype=np.float64)
+    y = np.where(rng.random(samples) < 0.2, np.nan, rng.normal(size=samples))
+    flags = rng.random(samples) < 0.1
+
+    starts = bin_starts(samples, bins)
+    assert len(starts) == min(samples, bins)
+    assert starts[0] == 0
+    assert (np.diff(starts) >= 1).all()
+
+    _, line = outline(x, y, bins)
+    assert len(line) <= max(2 * bins, 1)
+    np.testing.assert_array_equal(
+        np.nan_to_num([np.fmin.reduce(line), np.fmax.reduce(line)]),
+        np.nan_to_num([np.fmin.reduce(y), np.fmax.reduce(y)]),
+    )
+
+    _, centre = middle(x, y, bins)
+    pieces = np.split(y, starts[1:])
+    np.testing.assert_array_equal(np.isnan(centre), [np.isnan(piece).all() for piece in pieces])
+
+    _, tops = peaks(x, y, flags, bins)
+    assert len(tops) == sum(
+        not np.isnan(piece[flag]).all()
+        for piece, flag in zip(pieces, np.split(flags, starts[1:]), strict=True)
+        if flag.any()
+    )
+
+    spans = stretches(x, flags, bins)
+    for at in np.flatnonzero(flags):
+        assert any(start <= at <= start + width for start, width in spans)
+    if samples <= bins:
+        assert sum(width for _, width in spans) == flags[:-1].sum()
+
+
+def test_one_spike_in_a_million_samples_stays_in_the_picture() -> None:
+    samples = 1_000_000
+    values, verdicts, labels = judged(samples, 1, explained=False)
+    values[123_456] = 1_000.0
+    figure = plots.evaluation_figure(values, verdicts, labels)
+    line = np.asarray(figure.axes[0].lines[0].get_ydata())
+    assert len(line) < 5_000
+    assert np.max(line) == 1_000.0
