@@ -1,0 +1,148 @@
+"""The demo tells its story: the frozen detector never recovers, the adapting one does."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from newnormal import plots
+from newnormal.errors import MissingExtraError
+from newnormal.experiments import demo as experiment
+from newnormal.experiments.demo import Demo, picture, run_demo, table
+
+pytest.importorskip("sklearn", reason="needs the extra eval")
+
+
+@pytest.fixture(scope="module")
+def spoken() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def demo(spoken: list[str]) -> Demo:
+    return run_demo(seed=0, say=spoken.append)
+
+
+def test_the_frozen_detector_never_recovers_and_the_adapting_one_does(demo: Demo) -> None:
+    frozen, adapting = demo.frozen, demo.adapting
+    assert frozen.false_alarm_share > 0.95
+    assert frozen.quiet_after is None
+    assert frozen.f1 < 0.2
+    assert adapting.false_alarm_share < 0.04
+    assert adapting.quiet_after is not None
+    assert np.timedelta64(1, "h") < adapting.quiet_after < np.timedelta64(6, "h")
+    assert adapting.f1 > 0.7
+
+
+def test_adapting_still_catches_what_is_labelled(demo: Demo) -> None:
+    assert demo.adapting.recall > 0.8
+    assert demo.adapting.precision > 0.6
+    assert demo.adapting.auroc > demo.frozen.auroc + 0.2
+    assert demo.adapting.auprc > demo.frozen.auprc + 0.2
+
+
+def test_before_the_shift_both_are_quiet(demo: Demo) -> None:
+    before = np.flatnonzero(demo.data.labels[: demo.data.shifts[0]] == 0)
+    for row in (demo.frozen, demo.adapting):
+        assert row.verdicts.anomalous[before].mean() < 0.02
+
+
+def test_the_rows_count_what_they_say(demo: Demo) -> None:
+    after = np.arange(len(demo.data.test)) >= demo.data.shifts[0]
+    normal = demo.data.labels == 0
+    for row in (demo.frozen, demo.adapting):
+        false = row.verdicts.anomalous & normal & after
+        assert row.false_alarms == false.sum()
+        assert row.false_alarm_share == false.sum() / (normal & after).sum()
+        assert row.samples_per_second > 0
+
+
+def test_the_settings_are_stated_and_differ_in_learning_alone(demo: Demo) -> None:
+    assert demo.frozen.settings == (
+        "Detector(fit_stride=1, threshold=1.0, detrend=False, adapt=False)"
+    )
+    assert demo.adapting.settings == (
+        "Detector(fit_stride=1, half_life='1h', lr=0.03, threshold=1.0)"
+    )
+    np.testing.assert_array_equal(
+        demo.frozen.verdicts.thresholds, demo.adapting.verdicts.thresholds
+    )
+
+
+def test_the_trend_follows_the_level_shift(demo: Demo) -> None:
+    assert demo.trend.shape == demo.data.test.shape
+    first, second = demo.data.shifts
+    temperature = demo.trend[:, 0] / demo.data.train[:, 0].std()
+    assert temperature[first + 1440 : second].mean() - temperature[:first].mean() > 2
+
+
+def test_the_table_has_the_promised_columns_and_fits_a_terminal(demo: Demo) -> None:
+    sheet = table(demo)
+    headings = [str(column.header).replace("\n", " ") for column in sheet.columns]
+    assert headings == [
+        "",
+        "precision",
+        "recall",
+        "F1",
+        "AUROC",
+        "AUPRC",
+        "false alarms after the shift",
+        "samples a second",
+    ]
+    paper = io.StringIO()
+    Console(width=80, file=paper).print(sheet)
+    text = paper.getvalue()
+    assert "…" not in text
+    for row in (demo.frozen, demo.adapting):
+        assert f"{row.f1:.2f}" in text
+        assert f"{row.false_alarms:,} (" in text
+        assert row.settings in text
+
+
+def test_the_picture_is_small_enough_to_open_a_readme_with(demo: Demo, tmp_path: Path) -> None:
+    path = plots.save(picture(demo), tmp_path / "demo.png")
+    assert 50_000 < path.stat().st_size < 400_000
+
+
+def test_it_says_what_it_is_doing(demo: Demo, spoken: list[str]) -> None:
+    assert [line.split(":")[0] for line in spoken[1:]] == ["frozen"] * 2 + ["adapting"] * 2
+
+
+@pytest.mark.parametrize(
+    ("false", "hours"),
+    [
+        ([], 0.0),
+        ([0, 1, 2], 3 / 60),
+        ([0, 60], 61 / 60),  # 59 minutes between: not an hour
+        ([0, 61], 1 / 60),
+        ([200], 0.0),
+        (range(200), None),
+    ],
+)
+def test_quiet_is_an_hour_without_a_false_alarm(false: list[int], hours: float | None) -> None:
+    flags = np.zeros(201, dtype=bool)
+    flags[list(false)] = True
+    quiet = experiment._quiet_after(flags, np.timedelta64(1, "m"))
+    assert (None if quiet is None else quiet / np.timedelta64(1, "h")) == hours
+
+
+def test_a_share_is_100_per_cent_only_where_it_is_all() -> None:
+    assert experiment._percent(1.0) == "100 %"
+    assert experiment._percent(0.99999) == "99.9 %"
+    assert experiment._percent(0.0206) == "2.1 %"
+
+
+def test_without_scikit_learn_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "sklearn"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(MissingExtraError, match="scikit-learn is needed") as caught:
+        run_demo()
+    assert 'hint: pip install "newnormal[eval]"' in str(caught.value)
