@@ -282,8 +282,11 @@ def evaluate(
     format: Format = None,  # noqa: A002
 ) -> None:
     """Judge a labelled file and print every metric."""
+    from newnormal import plots
     from newnormal.metrics import report
 
+    if plot is not None:
+        plots.check_target(plot)
     detector, verdicts, table = _judge(model, input, frozen, label, time, columns, drop, format)
     if table.labels is None:
         raise InputError(f"{input}: no labels")
@@ -298,9 +301,7 @@ def evaluate(
     else:
         _print_facts(f"{input} judged by {model}", result.as_dict())
     if plot is not None:
-        from newnormal.plots import evaluation_figure, save
-
-        save(evaluation_figure(table, verdicts, table.labels), plot)
+        plots.save(plots.evaluation_figure(table, verdicts, table.labels), plot)
         say(f"wrote {plot}")
 
 
@@ -355,7 +356,17 @@ def demo(
     ] = Path("newnormal-demo.png"),
 ) -> None:
     """Show on a synthetic plant why adapting matters: one table, one picture."""
-    raise NotImplementedError
+    from rich.console import Console
+
+    from newnormal import plots
+    from newnormal.experiments.demo import picture, run_demo, table
+
+    announce_compiling()
+    plots.check_target(output)
+    result = run_demo(seed=seed, say=say)
+    Console().print(table(result))
+    plots.save(picture(result), output)
+    say(f"wrote {output}: open it to see why\nnext: newnormal fit HISTORY.csv -o plant.nn")
 
 
 @data_app.command("list")
