@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -163,7 +163,7 @@ class Config:
                 f"half_life={self.half_life!r}",
                 hint="leave one out; decay = 0.5 ** (window / half-life in samples)",
             )
-        if isinstance(self.half_life, int | float | np.number):
+        if _is_number(self.half_life):
             _number("half_life", self.half_life, 'samples, or a time such as "6h"', above=0.0)
         else:
             duration(self.half_life, "half_life")
@@ -180,7 +180,7 @@ class Config:
         """Return γ: `decay`, or what `half_life` amounts to at the stream's sampling period."""
         if self.half_life is None:
             return float(self.decay)
-        if isinstance(self.half_life, int | float | np.number):
+        if _is_number(self.half_life):
             samples = float(self.half_life)
         elif period is None:
             raise ParameterError(
@@ -217,8 +217,14 @@ class Config:
         return cls(**known)
 
 
+def _is_number(value: object) -> TypeGuard[int | float]:
+    # NumPy counts a timedelta64 among its whole numbers.
+    number = isinstance(value, int | float | np.integer | np.floating)
+    return number and not isinstance(value, bool | np.timedelta64)
+
+
 def _whole(name: str, value: object, least: int, what: str) -> None:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    whole = _is_number(value) and isinstance(value, int | np.integer)
     if not whole or value < least:  # type: ignore[operator]
         raise ParameterError(
             f"{name}: expected a whole number of at least {least}, found {value!r}",
@@ -235,8 +241,7 @@ def _number(
     above: float = -math.inf,
     most: float = math.inf,
 ) -> None:
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if number and math.isfinite(value) and least <= value <= most and value > above:  # type: ignore[arg-type,operator]
+    if _is_number(value) and math.isfinite(value) and least <= value <= most and value > above:
         return
     bound = f"above {above:g}" if above > -math.inf else f"of at least {least:g}"
     upto = f" and at most {most:g}" if most < math.inf else ""
