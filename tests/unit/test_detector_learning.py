@@ -1,0 +1,323 @@
+"""Training and adaptation do something, the same thing each time, and never destroy it."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newnormal import Detector, Fixed, NewnormalError, Quantile, state
+from newnormal.core import live
+from newnormal.kernels.step import Rules
+from newnormal.models import base
+from newnormal.models.base import Training
+from newnormal.models.mlp import MLP
+from newnormal.types import Bools, Floats
+from tests.strategies import nasty_series
+
+
+def plant(samples: int, seed: int) -> Floats:
+    """Four channels that move together, so that there is something to learn."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(samples)[:, None] + rng.integers(1000)
+    waves = np.sin(t / np.array([4.0, 4.0, 9.0, 9.0]) + np.array([0.0, 1.0, 0.0, 2.0]))
+    return np.asarray(waves + 0.05 * rng.normal(size=(samples, 4)))
+
+
+def with_anomalies(series: Floats) -> tuple[Floats, Bools]:
+    """Freeze single channels at a value within their usual range, now and then."""
+    spoiled, labels = series.copy(), np.zeros(len(series), dtype=np.bool_)
+    for at in range(40, len(series) - 10, 60):
+        spoiled[at : at + 4, (at // 60) % 4] *= -1
+        labels[at : at + 4] = np.abs(series[at : at + 4, (at // 60) % 4]) > 0.5
+    return spoiled, labels
+
+
+def auroc(labels: Bools, scores: Floats) -> float:
+    """The chance that an anomalous sample scores above a normal one, pair by pair."""
+    bad, good = scores[labels][:, None], scores[~labels][None]
+    return float(((bad > good) + 0.5 * (bad == good)).mean())
+
+
+def as_bytes(detector: Detector) -> bytes:
+    return state._encode(detector.to_state())
+
+
+def untrained(detector: Detector) -> Detector:
+    """Return the same detector with the weights training started from."""
+    other = Detector.from_state(detector.to_state())
+    start = MLP(other.window, 4, other.latent).initial(np.random.default_rng(other.seed))
+    other._rules = other._rules._replace(fitted=start)
+    return other.reset()
+
+
+# ------------------------------------------------------------------ training
+
+
+def test_training_changes_every_layer_and_its_loss_falls() -> None:
+    model = MLP(6, 4, 8)
+    start = model.initial(np.random.default_rng(0))
+    fitted, losses = model.fit(plant(1200, 0), Training(stride=3, epochs=15, batch=16, seed=0))
+    for (matrix, bias), (old_matrix, old_bias) in zip(
+        model.layers(fitted), model.layers(start), strict=True
+    ):
+        assert (matrix != old_matrix).mean() > 0.5
+        assert (bias != old_bias).mean() > 0.5
+    assert losses[-1] < 0.5 * losses[0]
+    assert min(losses) < losses[0]
+
+
+def test_a_trained_model_beats_an_untrained_one_on_data_it_has_not_seen() -> None:
+    trained = Detector(window=6, fit_stride=2, epochs=20, batch=16).fit(plant(1500, 0))
+    live_series, labels = with_anomalies(plant(1200, 1))
+    fresh = untrained(trained)
+
+    scores, ref = trained.score(live_series).scores, fresh.score(live_series).scores
+    assert scores[~labels].mean() < 0.5 * ref[~labels].mean()
+    assert auroc(labels, scores) > 0.9
+    assert auroc(labels, scores) > auroc(labels, ref) + 0.1
+    assert np.unique(scores).size > 1000  # they are not constant
+
+
+def test_the_epoch_with_the_lowest_loss_is_kept() -> None:
+    model, series = MLP(4, 2, 2), nasty_series("none missing", 80, 2)
+    wild = Training(stride=4, epochs=12, batch=4, seed=1, lr=1.0)  # so that losses go up and down
+    fitted, losses = model.fit(series, wild)
+    best = int(np.argmin(losses))
+    assert 0 < best < 11
+    ref, _ = model.fit(series, Training(stride=4, epochs=best + 1, batch=4, seed=1, lr=1.0))
+    np.testing.assert_array_equal(fitted, ref)
+
+
+def test_epochs_are_reported_one_by_one() -> None:
+    seen: list[tuple[int, float]] = []
+    _, losses = MLP(4, 2, 2).fit(
+        nasty_series("none missing", 80, 2),
+        Training(stride=4, epochs=5, batch=4, seed=0),
+        lambda done, loss: seen.append((done, loss)),
+    )
+    assert seen == [(done + 1, loss) for done, loss in enumerate(losses)]
+
+
+def test_more_training_windows_come_of_a_smaller_fit_stride() -> None:
+    series = plant(300, 0)
+    wide, narrow = (
+        Detector(window=6, fit_stride=stride, epochs=5).fit(series).losses_[-1] for stride in (6, 1)
+    )
+    assert narrow < wide  # six times the steps
+
+
+def test_training_that_diverges_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: MLP, *_: Any) -> tuple[Any, list[float]]:
+        return np.full(self.size, np.nan, dtype=np.float32), [math.nan]
+
+    monkeypatch.setattr(MLP, "fit", broken)
+    with pytest.raises(NewnormalError, match="training did not converge"):
+        Detector(window=4).fit(plant(100, 0))
+
+
+def test_the_widths_are_halved_twice_then_the_latent_and_back() -> None:
+    assert MLP(12, 55, 128).widths.tolist() == [660, 330, 165, 128, 165, 330, 660]
+    assert MLP(5, 1, 2).widths.tolist() == [5, 2, 1, 2, 1, 2, 5]
+    assert MLP(1, 1, 3).widths.tolist() == [1, 1, 1, 3, 1, 1, 1]
+
+
+def test_packed_layers_cover_every_weight_once() -> None:
+    model = MLP(5, 3, 4)
+    packed = np.zeros(model.size, dtype=np.float32)
+    for matrix, bias in model.layers(packed):
+        for part in (matrix, bias):
+            np.add(part, 1, out=part)
+    assert (packed == 1).all()
+
+
+def test_long_series_are_scored_in_parts_as_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    series, model = nasty_series("some missing", 101, 2), MLP(4, 2, 2)
+    weights = model.initial(np.random.default_rng(0))
+    rules = Rules(np.zeros(2), np.ones(2), weights, 2, math.inf, 0.9, np.float32(0.01))
+    ref = base.scores(model, live.fresh(4, 2, weights), rules, series)
+    assert len(ref) == 101
+    for chunk in (1, 3, 10):
+        monkeypatch.setattr(base, "_CHUNK", chunk)
+        comp = base.scores(model, live.fresh(4, 2, weights), rules, series)
+        np.testing.assert_array_equal(comp, ref)
+
+
+# ------------------------------------------------------------------ adaptation
+
+
+def test_adapting_follows_a_new_normal_where_a_frozen_model_alarms_for_ever() -> None:
+    history, after = plant(1500, 0), plant(2000, 1)
+    after[200:] = after[200:] * 1.2 + 3.0  # the new normal
+    options: dict[str, Any] = {"window": 6, "epochs": 10, "batch": 16, "lr": 0.01, "decay": 0.9}
+    adapting = Detector(**options).fit(history)
+    frozen = Detector(**options, adapt=False, detrend=False).fit(history)
+    late = slice(1000, None)
+    assert frozen.run(after).anomalous[late].mean() > 0.5
+    assert adapting.run(after).anomalous[late].mean() < 0.2
+
+
+def test_each_switch_moves_what_it_names_and_nothing_else() -> None:
+    history, after = plant(400, 0), plant(400, 1) + 1
+    for detrend in (False, True):
+        for adapt in (False, True):
+            detector = Detector(window=6, epochs=2, detrend=detrend, adapt=adapt, threshold=1.0)
+            detector.fit(history).run(after)
+            stream, rules = detector._stream, detector._rules
+            assert bool((stream.trend != 0).all()) is detrend
+            assert np.array_equal(stream.weights, rules.fitted) is not adapt
+            assert (detector.counters["learned"] > 0) is adapt
+
+
+def test_anomalous_samples_are_not_learned_from() -> None:
+    """Windows judged normal, with one anomalous sample, teach nothing about that sample."""
+    detector = Detector(window=6, epochs=5, lr=0.05, detrend=False).fit(plant(600, 0))
+    weights = []
+    for size in (30.0, 60.0):
+        live_series = plant(6, 1)
+        live_series[2] = size
+        detector.reset()
+        detector._rules = detector._rules._replace(threshold=1e-9)  # nothing is learnable ...
+        detector.run(live_series)
+        weights.append(detector._stream.weights.copy())
+        assert np.array_equal(weights[-1], detector._rules.fitted)
+        # ... and with a threshold in between, the others are.
+        detector.reset()
+        detector._rules = detector._rules._replace(threshold=80.0)
+        verdicts = detector.run(live_series)
+        assert verdicts.anomalous.tolist() == [False, False, True, False, False, False]
+        assert not np.array_equal(detector._stream.weights, detector._rules.fitted)
+
+
+# ------------------------------------------------------------------ seeds
+
+
+def test_the_same_seed_gives_the_same_detector_bit_for_bit() -> None:
+    history, after = plant(300, 0), plant(100, 1)
+    one, other = (Detector(window=6, epochs=3, seed=5).fit(history) for _ in range(2))
+    assert as_bytes(one) == as_bytes(other)
+    np.testing.assert_array_equal(one.run(after).scores, other.run(after).scores)
+    assert as_bytes(one) == as_bytes(other)
+
+
+def test_fitting_again_gives_the_same_detector_bit_for_bit() -> None:
+    history = plant(300, 0)
+    detector = Detector(window=6, epochs=3).fit(history)
+    first = as_bytes(detector)
+    detector.run(plant(50, 1))
+    assert as_bytes(detector.fit(history)) == first
+
+
+def test_different_seeds_give_different_detectors() -> None:
+    history = plant(300, 0)
+    found = {Detector(window=6, epochs=3, seed=seed).fit(history).threshold_ for seed in range(4)}
+    assert len(found) == 4
+
+
+def test_fitting_leaves_numpys_own_generator_alone() -> None:
+    np.random.seed(3)  # noqa: NPY002 - the user's
+    ref = np.random.random(3)  # noqa: NPY002
+    np.random.seed(3)  # noqa: NPY002
+    Detector(window=6, epochs=1).fit(plant(100, 0))
+    np.testing.assert_array_equal(np.random.random(3), ref)  # noqa: NPY002
+
+
+_FIT_AND_SAVE = """
+import sys
+import numpy as np
+from newnormal import Detector
+t = np.arange(400)[:, None]
+history = np.sin(t / np.arange(3, 41)) + 0.1 * np.cos(t * np.arange(1, 39))
+detector = Detector(window=5, epochs=2, batch=32).fit(history)
+detector.run(history[:203] * 1.1, flush=False)
+detector.save(sys.argv[1])
+"""
+
+
+def test_two_processes_give_the_same_file_bit_for_bit(tmp_path: Path) -> None:
+    contents = set()
+    for number in range(2):
+        path = tmp_path / f"{number}.nn"
+        subprocess.run(
+            [sys.executable, "-c", _FIT_AND_SAVE, str(path)],
+            check=True,
+            env=os.environ | {"PYTHONHASHSEED": str(number)},
+        )
+        contents.add(path.read_bytes())
+    assert len(contents) == 1
+
+
+# ------------------------------------------------------------------ the guard
+
+
+@pytest.mark.parametrize("lr", [1e6, 1e20, 3e38])
+@pytest.mark.parametrize("stride", [6, 1])
+def test_a_learning_rate_that_diverges_never_leaves_anything_that_is_not_finite(
+    lr: float, stride: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    detector = Detector(window=6, stride=stride, epochs=2, lr=lr, threshold=Fixed(math.inf))
+    detector.fit(plant(200, 0))
+    after = plant(600, 1) * 10
+    with caplog.at_level(logging.WARNING, logger="newnormal"):
+        for at in range(0, 600, 50):
+            verdicts = detector.run(after[at : at + 50], flush=False)
+            judged = ~np.isnan(np.asarray(verdicts.expected)).all(axis=1)
+            assert np.isfinite(verdicts.scores[judged]).all()
+            assert np.isfinite(detector._stream.weights).all()
+            assert np.isfinite(detector._stream.good).all()
+    restored = detector.counters["restored"]
+    assert restored > 0
+    told = re.findall(r"the weights went back to a good copy, (\d+) time", caplog.text)
+    assert sum(map(int, told)) == restored
+    assert "a smaller lr would avoid it" in caplog.text
+
+
+def test_the_guards_count_and_copy_are_part_of_the_state(tmp_path: Path) -> None:
+    detector = Detector(window=6, epochs=2, lr=1e20, threshold=Fixed(math.inf)).fit(plant(200, 0))
+    detector.run(plant(100, 1) * 10, flush=False)
+    detector.save(tmp_path / "state.nn")
+    other = Detector.load(tmp_path / "state.nn")
+    assert other.counters == detector.counters
+    assert other.counters["restored"] > 0
+    np.testing.assert_array_equal(other._stream.good, detector._stream.good)
+    assert as_bytes(other) == as_bytes(detector)
+
+
+def test_a_learning_rate_that_works_never_wakes_the_guard(caplog: pytest.LogCaptureFixture) -> None:
+    detector = Detector(window=6, epochs=2, lr=0.01, threshold=Fixed(math.inf)).fit(plant(200, 0))
+    detector.run(plant(1000, 1))
+    assert detector.counters["restored"] == 0
+    assert detector.counters["learned"] == 167
+    assert caplog.records == []
+
+
+def test_looking_does_not_count_in_the_guards_books() -> None:
+    detector = Detector(window=6, epochs=2, lr=1e20, threshold=Fixed(math.inf)).fit(plant(200, 0))
+    assert np.isfinite(detector.decision_function(plant(100, 1) * 10)).all()
+    assert detector.counters == {"seen": 0, "pending": 0, "learned": 0, "restored": 0}
+
+
+# ------------------------------------------------------------------ the threshold in use
+
+
+def test_the_threshold_is_the_quantile_of_scores_of_history_judged_at_the_same_stride() -> None:
+    history = plant(300, 0)
+    for stride in (6, 3, 2, 1):
+        detector = Detector(window=6, stride=stride, epochs=2, threshold=Quantile(0.9)).fit(history)
+        detector._rules = detector._rules._replace(decay=1.0, lr=np.float32(0))
+        ref = np.quantile(detector.run(history).scores, 0.9)
+        assert detector.threshold_ == pytest.approx(ref, rel=1e-12)
+
+
+def test_about_one_in_a_hundred_of_history_is_anomalous_at_the_default() -> None:
+    history = plant(1200, 0)
+    detector = Detector(window=6, epochs=2, adapt=False, detrend=False).fit(history)
+    assert detector.predict(history).mean() == pytest.approx(0.01, abs=0.002)
