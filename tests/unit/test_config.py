@@ -1,0 +1,209 @@
+"""The detector's options: what they may be, and what is said when they are not."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from newnormal import Detector, ParameterError
+from newnormal.config import Config, duration, duration_text
+
+
+def test_the_defaults_are_the_documented_ones() -> None:
+    assert Detector().get_params() == {
+        "window": 12,
+        "stride": None,
+        "fit_stride": None,
+        "latent": 16,
+        "decay": 0.99,
+        "half_life": None,
+        "lr": 1e-3,
+        "threshold": 0.99,
+        "detrend": True,
+        "adapt": True,
+        "model": "mlp",
+        "epochs": 10,
+        "batch": 64,
+        "period": None,
+        "seed": 0,
+    }
+    assert Config().judging_stride() == Config().training_stride() == 12
+
+
+def test_detector_and_config_agree_on_names_and_defaults() -> None:
+    options = Detector().get_params()
+    del options["threshold"]
+    assert Config(**options) == Config()
+    assert set(options) == set(vars(Config()))
+
+
+@pytest.mark.parametrize("name", ["window", "latent", "epochs", "batch", "stride", "fit_stride"])
+@pytest.mark.parametrize("value", [0, -1, 1.0, "12", True, math.nan, np.timedelta64(3, "s")])
+def test_counts_must_be_whole_numbers_of_at_least_1(name: str, value: Any) -> None:
+    with pytest.raises(ParameterError) as caught:
+        Detector(**{name: value})
+    assert caught.value.message == (
+        f"{name}: expected a whole number of at least 1, found {value!r}"
+    )
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith(f"{name} is ")
+
+
+def test_numpys_whole_numbers_are_whole_numbers() -> None:
+    config = Config(window=np.int64(6), stride=np.int32(3), seed=np.uint8(4))  # type: ignore[arg-type]
+    assert json.loads(json.dumps(config.to_json()))["stride"] == 3
+
+
+@pytest.mark.parametrize("stride", [5, 7, 8, 24])
+def test_a_stride_that_does_not_divide_the_window_is_an_error_that_names_those_that_do(
+    stride: int,
+) -> None:
+    with pytest.raises(ParameterError) as caught:
+        Detector(stride=stride)
+    assert str(caught.value) == (
+        f"stride: expected a divisor of window=12, found {stride}\n"
+        "hint: choose one of 1, 2, 3, 4, 6, 12"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("lr", -0.1, "a number of at least 0 and at most 3.40282e+38"),
+        ("lr", math.nan, "a number of at least 0 and at most 3.40282e+38"),
+        ("lr", math.inf, "a number of at least 0 and at most 3.40282e+38"),
+        ("lr", 1e39, "a number of at least 0 and at most 3.40282e+38"),
+        ("lr", "0.1", "a number of at least 0 and at most 3.40282e+38"),
+        ("decay", 1.01, "a number of at least 0 and at most 1"),
+        ("decay", -0.01, "a number of at least 0 and at most 1"),
+        ("decay", None, "a number of at least 0 and at most 1"),
+        ("half_life", 0, "a number above 0"),
+        ("half_life", -3.0, "a number above 0"),
+        ("half_life", math.inf, "a number above 0"),
+        ("half_life", "soon", "a duration above zero"),
+        ("half_life", [], "a duration above zero"),
+        ("period", "0s", "a duration above zero"),
+        ("period", -1, "a duration above zero"),
+        ("seed", -1, "a whole number of at least 0"),
+        ("seed", None, "a whole number of at least 0"),
+        ("detrend", 1, "True or False"),
+        ("adapt", "yes", "True or False"),
+        ("model", "lstm2", "one of mlp"),
+        ("model", None, "one of mlp"),
+    ],
+)
+def test_a_value_that_cannot_work_is_named_with_what_was_expected(
+    name: str, value: Any, expected: str
+) -> None:
+    with pytest.raises(ParameterError) as caught:
+        Detector(**{name: value})
+    assert caught.value.message.startswith(f"{name}: expected {expected}")
+    assert caught.value.message.endswith(f"found {value!r}")
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"lr": 0}, {"lr": 1.0}, {"decay": 0}, {"decay": 1}, {"seed": 2**40}, {"window": 1}],
+)
+def test_values_at_the_edge_work(options: dict[str, Any]) -> None:
+    Detector(**options)
+
+
+def test_options_are_keywords_only() -> None:
+    with pytest.raises(TypeError):
+        Detector(12)  # type: ignore[call-arg]
+
+
+def test_repr_tells_what_was_given_and_nothing_else() -> None:
+    assert repr(Detector()) == "Detector()"
+    assert repr(Detector(window=6, lr=0.5, half_life="6h")) == (
+        "Detector(window=6, half_life='6h', lr=0.5)"
+    )
+
+
+# ------------------------------------------------------------------ durations
+
+
+@pytest.mark.parametrize(
+    ("value", "nanoseconds"),
+    [
+        ("30s", 30 * 10**9),
+        ("5min", 300 * 10**9),
+        ("5m", 300 * 10**9),
+        ("6h", 6 * 3600 * 10**9),
+        ("1d", 86400 * 10**9),
+        ("2w", 14 * 86400 * 10**9),
+        ("1h30m", 5400 * 10**9),
+        (" 1.5 H ", 5400 * 10**9),
+        ("250ms", 250 * 10**6),
+        ("10us", 10**4),
+        ("7ns", 7),
+        (90, 90 * 10**9),
+        (0.5, 5 * 10**8),
+        (np.float32(2), 2 * 10**9),
+        (timedelta(hours=1, microseconds=1), 3600 * 10**9 + 1000),
+        (np.timedelta64(2, "m"), 120 * 10**9),
+    ],
+)
+def test_a_duration_is_read_in_every_form(value: Any, nanoseconds: int) -> None:
+    found = duration(value)
+    assert found == np.timedelta64(nanoseconds, "ns")
+    assert found.dtype == np.dtype("timedelta64[ns]")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("", "h", "6", "6 parsecs", "6h!", "-6h", "1h -30m", "0s", "1e9999d", "99999999999d"),
+        *(0, -1, math.nan, math.inf, True, None, np.timedelta64("NaT"), timedelta(0)),
+    ],
+)
+def test_what_is_no_duration_is_an_error(value: Any) -> None:
+    with pytest.raises(ParameterError) as caught:
+        duration(value, "period")
+    assert str(caught.value) == (
+        f"period: expected a duration above zero, found {value!r}\n"
+        'hint: write it like "30s", "5min", "6h" or "1d", or pass a timedelta'
+    )
+
+
+@hypothesis_settings(derandomize=True, deadline=None)
+@given(st.integers(1, 2**52))
+def test_a_durations_text_is_read_back(nanoseconds: int) -> None:
+    value = np.timedelta64(nanoseconds, "ns")
+    assert duration(duration_text(value)) == value
+
+
+# ------------------------------------------------------------------ as data
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"half_life": 5},
+        {"half_life": np.float64(2.5)},
+        {"half_life": "1h30m"},
+        {"half_life": timedelta(hours=6)},
+        {"half_life": np.timedelta64(90, "s")},
+        {"decay": 0.99},
+        {"period": 0.1, "window": 6, "stride": 2, "fit_stride": 100, "adapt": np.False_},
+    ],
+)
+def test_options_come_back_from_json_meaning_the_same(options: dict[str, Any]) -> None:
+    config = Config(**options)
+    again = Config.from_json(json.loads(json.dumps(config.to_json())))
+    minute = np.timedelta64(60, "s")
+    assert again.decay_per_window(minute) == config.decay_per_window(minute)
+    assert again.to_json() == config.to_json()
+    # A default is still one, and what was given on purpose still was.
+    assert type(again.decay) is type(config.decay)
