@@ -1,0 +1,72 @@
+"""Our figure, the paper's figure, the difference, and whether that means anything."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from newnormal.experiments.paper import Figure, Rule, detail, printed
+
+__all__ = ["LAST_DIGIT", "Comparison", "paper_figure"]
+
+LAST_DIGIT = 0.001  # the paper prints three
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """One measure of one row of an experiment beside what the paper prints.
+
+    Attributes
+    ----------
+    dataset, row, measure
+        What is compared.
+    rule, tau
+        The threshold's rule, and its value over the seeds.
+    ours, paper
+        The figures; the paper's is None where it prints none, and has no deviation where its
+        appendix alone has it, for one seed.
+    """
+
+    dataset: str
+    row: str
+    measure: str
+    rule: Rule
+    tau: Figure
+    ours: Figure
+    paper: Figure | None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the paper's."""
+        return None if self.paper is None else self.ours.mean - self.paper.mean
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether the difference is within twice both deviations together, or the last digit.
+
+        None where one of the two is a single run, or the paper prints nothing.
+        """
+        if self.paper is None or self.paper.std is None or self.ours.std is None:
+            return None
+        allowed = max(2 * math.hypot(self.ours.std, self.paper.std), LAST_DIGIT)
+        return abs(self.ours.mean - self.paper.mean) <= allowed
+
+
+def paper_figure(dataset: str, row: str, measure: str) -> Figure | None:
+    """Return what the paper prints of a row of the ablation, wherever it prints it.
+
+    table:Ablation_Full has three data sets; table:Main_Exp_Full has the frozen and the full row
+    of all nine. Detrending alone and adaptation alone on the other six stand in the appendix,
+    as one run and without AUPRC.
+
+    Examples
+    --------
+    >>> print(paper_figure("MSL/P-15", "DT", "auroc"), "|", paper_figure("SMD/1-4", "DT", "auroc"))
+    0.799 ± 0.008 | 0.838
+    """
+    for table in ("ablation", "main"):
+        figure = printed(table, dataset, row, measure)
+        if figure is not None:
+            return figure
+    line = detail(dataset, row, "adjusted_f1" if measure == "adjusted_f1" else "f1")
+    return None if line is None or measure not in line else Figure(float(line[measure]), None)

@@ -1,0 +1,235 @@
+"""The paper's settings and printed numbers, as data transcribed once.
+
+Kim et al. (2024), "When Model Meets New Normals: Test-Time Adaptation for Unsupervised Time-Series
+Anomaly Detection". The folder ``data`` beside this file holds
+
+- ``settings.toml``: hyperparameters and threshold rules for each of its nine data sets;
+- ``printed.csv``: table:Main_Exp_Full and table:Ablation_Full, means and standard deviations over
+  five seeds;
+- ``detail.csv``: table:Appendix:DetailExpMain and table:Appendix:DetailExpAb, one seed. In the
+  row of SMD (M-2-1), DT+TTA, the AUROC stands at the end in print; here it is in its column.
+"""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from statistics import fmean, pstdev
+from typing import NamedTuple
+
+from newnormal.errors import ParameterError
+
+__all__ = [
+    "MEASURES",
+    "SEEDS",
+    "Figure",
+    "Rule",
+    "Rules",
+    "Setting",
+    "detail",
+    "printed",
+    "settings",
+]
+
+SEEDS = (2021, 2022, 2023, 2024, 2025)
+
+# The paper's measures by our names, with the paper's.
+MEASURES = {"f1": "F1", "adjusted_f1": "F1-PA", "auroc": "AUROC", "auprc": "AUPRC"}
+
+
+class Figure(NamedTuple):
+    """A mean over seeds and the population standard deviation, which one run alone does not have.
+
+    Examples
+    --------
+    >>> Figure.of([0.25, 0.75])
+    Figure(mean=0.5, std=0.25)
+    >>> print(Figure.of([0.25, 0.75]), "|", Figure.of([0.25]))
+    0.500 ± 0.250 | 0.250
+    """
+
+    mean: float
+    std: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Figure:
+        """Return the figure of at least one run."""
+        return cls(fmean(values), pstdev(values) if len(values) > 1 else None)
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3f}" + ("" if self.std is None else f" ± {self.std:.3f}")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How the paper chose a threshold: a percentile of history's scores, or the oracle Q*.
+
+    Q* is the threshold with the best F1 on the test labels and the frozen model's test scores,
+    also where it is then used with detrending or adaptation.
+
+    Examples
+    --------
+    >>> Rule.parse("Q99.9"), Rule.parse("Q*").oracle
+    (Rule(percentile=99.9), True)
+    """
+
+    percentile: float | None
+
+    @classmethod
+    def parse(cls, text: str) -> Rule:
+        """Return the rule written as in the paper's appendix."""
+        return cls(None if text == "Q*" else float(text.removeprefix("Q")))
+
+    @property
+    def oracle(self) -> bool:
+        """Whether the rule looks at the test labels."""
+        return self.percentile is None
+
+    def __str__(self) -> str:
+        return "Q*" if self.percentile is None else f"Q{self.percentile:g}"
+
+
+class Rules(NamedTuple):
+    """The thresholds behind one row's F1 and F1-PA."""
+
+    f1: Rule
+    adjusted_f1: Rule
+
+    def distinct(self) -> dict[Rule, tuple[str, ...]]:
+        """Return each rule once, with the measures it serves; that for F1 comes first."""
+        return {
+            rule: tuple(measure for measure, each in self._asdict().items() if each == rule)
+            for rule in self
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What the paper used for its MLP on one data set.
+
+    Attributes
+    ----------
+    name
+        The data set, as `newnormal.datasets.load` knows it.
+    title
+        The data set, as the paper writes it.
+    window, fit_stride, latent, decay, lr, epochs, batch
+        As `newnormal.Detector`'s.
+    thresholds
+        The rules of each row of the ablation, by the row's name.
+    """
+
+    name: str
+    title: str
+    window: int
+    fit_stride: int
+    latent: int
+    decay: float
+    lr: float
+    epochs: int
+    batch: int
+    thresholds: Mapping[str, Rules]
+
+
+@cache
+def _settings() -> tuple[Setting, ...]:
+    blocks = tomllib.loads(_text("settings.toml"))["dataset"]
+    return tuple(
+        Setting(
+            **{
+                **block,
+                "thresholds": {
+                    row: Rules(*map(Rule.parse, rules))
+                    for row, rules in block["thresholds"].items()
+                },
+            }
+        )
+        for block in blocks
+    )
+
+
+def settings(datasets: Sequence[str] | None = None) -> tuple[Setting, ...]:
+    """Return the paper's settings, of some of its data sets or of all nine, in its order.
+
+    Examples
+    --------
+    >>> [setting.window for setting in settings(["SMD/1-4", "creditcard"])]
+    [5, 12]
+    """
+    if datasets is None:
+        return _settings()
+    wanted = {name.lower() for name in datasets}
+    names = [setting.name for setting in _settings()]
+    unknown = sorted(name for name in datasets if name.lower() not in map(str.lower, names))
+    if unknown:
+        raise ParameterError(
+            f"datasets: expected data sets of the paper, found {unknown[0]!r}",
+            hint=f"they are {', '.join(names)}",
+        )
+    return tuple(setting for setting in _settings() if setting.name.lower() in wanted)
+
+
+def printed(table: str, dataset: str, row: str, measure: str, model: str = "MLP") -> Figure | None:
+    """Return a figure of one of the paper's result tables, or None where it prints none.
+
+    Parameters
+    ----------
+    table
+        ``"main"`` (table:Main_Exp_Full) or ``"ablation"`` (table:Ablation_Full).
+    dataset
+        The data set, such as ``"SMD/1-4"``.
+    row
+        ``"frozen"``, ``"DT"``, ``"TTA"`` or ``"DT+TTA"``.
+    measure
+        One of `MEASURES`.
+    model
+        ``"MLP"``, ``"LSTM"``, ``"USAD"``, ``"THOC"`` or ``"AT"``.
+
+    Examples
+    --------
+    >>> printed("main", "SMD/1-4", "DT+TTA", "auroc")
+    Figure(mean=0.845, std=0.002)
+    """
+    cells = _printed().get((table, dataset, model, row))
+    return None if cells is None else Figure(cells[measure], cells[f"{measure}_std"])
+
+
+def detail(dataset: str, row: str, measure: str, model: str = "MLP") -> Mapping[str, str] | None:
+    """Return the appendix's row for the threshold chosen for `measure`, as printed.
+
+    It is one run (seed 2023). `measure` is ``"f1"`` or ``"adjusted_f1"``.
+
+    Examples
+    --------
+    >>> line = detail("MSL/P-15", "DT+TTA", "f1")
+    >>> line["threshold"], line["tau"], line["tp"], line["fp"]
+    ('Q99.9', '28.991', '10', '1')
+    """
+    return _detail().get((dataset, model, row, measure))
+
+
+@cache
+def _printed() -> Mapping[tuple[str, str, str, str], Mapping[str, float]]:
+    keys = ("table", "dataset", "model", "row")
+    return {
+        (line["table"], line["dataset"], line["model"], line["row"]): {
+            column: float(cell) for column, cell in line.items() if column not in keys
+        }
+        for line in csv.DictReader(_text("printed.csv").splitlines())
+    }
+
+
+@cache
+def _detail() -> Mapping[tuple[str, str, str, str], Mapping[str, str]]:
+    return {
+        (line["dataset"], line["model"], line["row"], line["measure"]): line
+        for line in csv.DictReader(_text("detail.csv").splitlines())
+    }
+
+
+def _text(name: str) -> str:
+    return files("newnormal.experiments").joinpath("data", name).read_text(encoding="utf-8")
