@@ -1,0 +1,111 @@
+"""The rows of an ablation: one fitted detector, frozen, detrended, adapted, or both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from newnormal import thresholds
+from newnormal.detector import Detector
+from newnormal.errors import ParameterError
+from newnormal.experiments.paper import Rule, Setting
+from newnormal.state import State
+from newnormal.thresholds import Fixed, Quantile
+from newnormal.types import Floats
+
+__all__ = ["FROZEN", "ROWS", "Fitted", "Row", "rows_named"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: which of the method's two parts are on."""
+
+    name: str
+    detrend: bool
+    adapt: bool
+
+
+FROZEN = Row("frozen", detrend=False, adapt=False)
+ROWS = (
+    FROZEN,
+    Row("DT", detrend=True, adapt=False),
+    Row("TTA", detrend=False, adapt=True),
+    Row("DT+TTA", detrend=True, adapt=True),
+)
+
+
+def rows_named(names: Sequence[str] | None = None) -> tuple[Row, ...]:
+    """Return the rows of the given names, or all four, in the paper's order.
+
+    Examples
+    --------
+    >>> rows_named(["DT"])
+    (Row(name='DT', detrend=True, adapt=False),)
+    """
+    known = [row.name for row in ROWS]
+    for name in names or ():
+        if name not in known:
+            raise ParameterError(
+                f"rows: expected rows of the ablation, found {name!r}",
+                hint=f"they are {', '.join(known)}",
+            )
+    return tuple(row for row in ROWS if names is None or row.name in names)
+
+
+@dataclass(frozen=True)
+class _NotYet(Fixed):
+    """No threshold yet: keeps history's scores, from which any rule can take one later."""
+
+    value: float = math.inf
+    seen: list[Floats] = field(default_factory=list)
+
+    def fit(self, scores: Floats) -> float:
+        """Keep the scores."""
+        self.seen.append(scores)
+        return self.value
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A detector fitted once, from which every row starts with the same weights."""
+
+    detector: Detector
+    history_scores: Floats
+
+    @classmethod
+    def on(cls, history: Floats, setting: Setting, seed: int) -> Fitted:
+        """Fit the paper's MLP on history."""
+        later = _NotYet()
+        detector = Detector(
+            window=setting.window,
+            fit_stride=setting.fit_stride,
+            latent=setting.latent,
+            decay=setting.decay,
+            lr=setting.lr,
+            epochs=setting.epochs,
+            batch=setting.batch,
+            seed=seed,
+            threshold=later,
+        ).fit(history)
+        return cls(detector, later.seen[0])
+
+    def threshold(self, rule: Rule, oracle: float) -> float:
+        """Return the threshold that a rule gives, where `oracle` is Q*."""
+        if rule.percentile is None:
+            return oracle
+        return Quantile(rule.percentile / 100).fit(self.history_scores)
+
+    def as_row(self, row: Row, threshold: float) -> Detector:
+        """Return a detector of its own with the fitted weights, as the row and threshold say."""
+        state = self.detector.to_state()
+        config = {**state.facts["config"], "detrend": row.detrend, "adapt": row.adapt}
+        rule = thresholds.to_json(Fixed(threshold))
+        return Detector.from_state(
+            State(
+                {**state.facts, "config": config, "threshold": rule},
+                {**state.tensors, "threshold": np.array([threshold])},
+            )
+        )

@@ -1,0 +1,90 @@
+"""Many tasks, one after the other or in several processes, with progress."""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, TypeAlias, TypeVar
+
+__all__ = ["Failure", "Progress", "sweep"]
+
+# (tasks done, tasks in all, the one just done)
+Progress: TypeAlias = Callable[[int, int, str], None]
+
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class Failure(Generic[_Task]):
+    """A task that raised: a row that says so, never a number."""
+
+    task: _Task
+    error: str
+
+
+def sweep(
+    work: Callable[[_Task], _Result],
+    tasks: Sequence[_Task],
+    *,
+    processes: int = 1,
+    progress: Progress | None = None,
+) -> list[_Result | Failure[_Task]]:
+    """Return what `work` makes of each task, in the tasks' order.
+
+    A task that raises becomes a `Failure` and the others go on. With more than one process,
+    `work` and the tasks must be picklable, and a script that calls this needs the usual
+    ``if __name__ == "__main__":``.
+
+    Examples
+    --------
+    >>> sweep("{:.1f}".format, [1, "x"])
+    ['1.0', Failure(task='x', error="ValueError: Unknown format code 'f' for object of type 'str'")]
+    """
+    results: dict[int, _Result | Failure[_Task]] = {}
+
+    def done(at: int, result: _Result | Failure[_Task]) -> None:
+        results[at] = result
+        if progress is not None:
+            progress(len(results), len(tasks), str(tasks[at]))
+
+    attempt = partial(_attempt, work)
+    if processes <= 1 or len(tasks) <= 1:
+        for at, task in enumerate(tasks):
+            done(at, attempt(task))
+    else:
+        # Not fork: threads of BLAS and of compiled code do not survive it.
+        pool = ProcessPoolExecutor(
+            min(processes, len(tasks)),
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_prepare_worker,
+        )
+        try:
+            places = {pool.submit(attempt, task): at for at, task in enumerate(tasks)}
+            for future in as_completed(places):
+                done(places[future], future.result())
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return [results[at] for at in range(len(tasks))]
+
+
+def _attempt(work: Callable[[_Task], _Result], task: _Task) -> _Result | Failure[_Task]:
+    try:
+        return work(task)
+    except Exception as error:  # noqa: BLE001 - one failed run must not lose the others
+        return Failure(task, f"{type(error).__name__}: {error}")
+
+
+def _prepare_worker() -> None:
+    """Leave the other processes their cores, and the terminal to the one that started them."""
+    sys.stderr = io.StringIO()  # or each fit would draw a bar of its own
+    try:
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    except ImportError:  # it comes with scikit-learn; without it BLAS is slower here, not wrong
+        return
+    threadpool_limits(1)
