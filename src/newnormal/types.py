@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -157,15 +158,18 @@ class Verdicts:
             time = "null"
             if self.times is not None and not np.isnat(self.times[row]):
                 time = f'"{time_text(self.times[row])}"'
-            values: list[float] = []
+            values: list[Any] = []
+            gap = ""
             if self.expected is not None:
-                values += self.expected[row].tolist()
+                gap, values = "%.9g", self.expected[row].tolist()
+                # NaN where there is no verdict, infinite beyond the largest float: not in JSON.
+                if not math.isfinite(sum(values)):
+                    gap = "%s"
+                    values = [f"{x:.9g}" if math.isfinite(x) else "null" for x in values]
             scored = not np.isnan(score)
             if self.shares is not None and scored:
                 values += self.shares[row].tolist()
-            template = _template(
-                self.channels, self.expected is not None, self.shares is not None, scored
-            )
+            template = _template(self.channels, gap, self.shares is not None, scored)
             line = template % (
                 self.first + row,
                 time,
@@ -205,7 +209,7 @@ def _number(value: float) -> str:
 
 
 @lru_cache(maxsize=64)
-def _template(channels: tuple[str, ...], expected: bool, shares: bool, scored: bool) -> str:
+def _template(channels: tuple[str, ...], expected: str, shares: bool, scored: bool) -> str:
     """Return the text of a verdict with a gap for each value.
 
     Filling gaps is five times faster than `json.dumps`, and `watch` does little else.
@@ -215,7 +219,7 @@ def _template(channels: tuple[str, ...], expected: bool, shares: bool, scored: b
         names = [json.dumps(channel, ensure_ascii=False).replace("%", "%%") for channel in channels]
         return "{" + ", ".join(f"{name}: {gap}" for name in names) + "}"
 
-    expected_text = by_channel("%.9g") if expected else "null"
+    expected_text = by_channel(expected) if expected else "null"
     shares_text = by_channel("%.6g" if scored else "null") if shares else "null"
     return (
         '{"sample": %d, "time": %s, "score": %s, "threshold": %s, "anomalous": %s, '
