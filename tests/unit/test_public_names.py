@@ -1,0 +1,93 @@
+"""The public surface, and that importing it costs next to nothing."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.resources
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import newnormal
+
+PUBLIC = {
+    "DatasetError",
+    "Detector",
+    "Fixed",
+    "InputError",
+    "MissingExtraError",
+    "NewnormalError",
+    "NewnormalWarning",
+    "NotFittedError",
+    "ParameterError",
+    "Quantile",
+    "StateError",
+    "Threshold",
+    "Verdict",
+    "Verdicts",
+    "__version__",
+}
+OPTIONAL = ["sklearn", "scipy", "pandas", "polars", "torch", "matplotlib"]
+BY_NUMBA = {"scipy"}  # Numba itself looks whether it is there
+HEAVY = ["numpy", "numba", "rich", "typer", "safetensors", "narwhals", *OPTIONAL]
+
+
+def imported_by(code: str) -> set[str]:
+    """Return the top-level modules a fresh Python has after running the code."""
+    report = "; import sys; print(*{name.partition('.')[0] for name in sys.modules})"
+    found = subprocess.run(
+        [sys.executable, "-c", code + report], check=True, capture_output=True, text=True
+    )
+    return set(found.stdout.split())
+
+
+def test_all_is_exactly_the_public_surface() -> None:
+    assert set(newnormal.__all__) == PUBLIC
+    assert sorted(newnormal.__all__) == dir(newnormal)
+    assert len(newnormal.__all__) == len(PUBLIC)
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_every_public_name_is_there(name: str) -> None:
+    value = getattr(newnormal, name)
+    if name != "__version__":
+        assert value.__name__ == name
+        assert value.__doc__
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'newnormal' has no attribute 'Detecter'"):
+        _ = newnormal.Detecter
+
+
+def test_importing_newnormal_imports_nothing_heavy() -> None:
+    assert not imported_by("import newnormal") & set(HEAVY)
+
+
+def test_the_detector_needs_no_extra() -> None:
+    found = imported_by("import newnormal; newnormal.Detector")
+    assert not (found - BY_NUMBA) & set(OPTIONAL)
+    assert {"numpy", "numba"} <= found
+
+
+def test_fitting_and_judging_an_array_needs_no_extra() -> None:
+    found = imported_by(
+        "import numpy, newnormal; x = numpy.arange(60.0).reshape(30, 2);"
+        "newnormal.Detector(window=3, epochs=1).fit(x).run(x)"
+    )
+    assert not (found - BY_NUMBA) & set(OPTIONAL)
+
+
+def test_every_modules_all_names_what_it_has() -> None:
+    for module in pkgutil.walk_packages(newnormal.__path__, "newnormal."):
+        if module.name.endswith("__main__") or ".deep" in module.name:
+            continue
+        loaded = importlib.import_module(module.name)
+        for name in getattr(loaded, "__all__", ()):
+            assert hasattr(loaded, name), f"{module.name}.{name}"
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert importlib.resources.files("newnormal").joinpath("py.typed").is_file()

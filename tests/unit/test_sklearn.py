@@ -1,0 +1,119 @@
+"""The detector among scikit-learn's estimators, without depending on it."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newnormal import Detector, Fixed, ParameterError
+from newnormal.types import Floats
+from tests.strategies import nasty_series
+
+pytest.importorskip("sklearn", reason="needs the extra eval")
+
+from sklearn.base import clone, is_outlier_detector
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+OPTIONS: dict[str, Any] = {"window": 6, "stride": 3, "epochs": 2, "lr": 0.05, "half_life": 30}
+
+
+@pytest.fixture(scope="module")
+def history() -> Floats:
+    return nasty_series("some missing", 90, 3)
+
+
+@pytest.mark.parametrize("options", [{}, OPTIONS, {"decay": 0.99}, {"threshold": Fixed(3.0)}])
+def test_a_clone_is_unfitted_and_has_the_same_parameters(
+    options: dict[str, Any], history: Floats
+) -> None:
+    detector = Detector(**options)
+    detector.fit(history)
+    twin = clone(detector)
+    assert twin is not detector
+    assert twin.get_params() == detector.get_params()
+    assert repr(twin) == repr(detector)
+    with pytest.raises(SklearnNotFittedError):
+        check_is_fitted(twin)
+    check_is_fitted(detector)
+    np.testing.assert_array_equal(twin.fit(history)._rules.fitted, detector._rules.fitted)
+
+
+def test_a_clones_default_decay_still_gives_way_to_half_life() -> None:
+    clone(Detector()).set_params(half_life="6h")
+    with pytest.raises(ParameterError, match="found both"):
+        clone(Detector(decay=0.99)).set_params(half_life="6h")
+
+
+def test_parameters_can_be_set_and_take_effect_at_the_next_fit(history: Floats) -> None:
+    detector = Detector(**OPTIONS).fit(history)
+    ref = detector.run(history).scores
+    assert detector.set_params(window=4, stride=None) is detector
+    np.testing.assert_array_equal(detector.reset().run(history).scores, ref)
+    assert len(detector.fit(history)._stream.samples) == 4
+
+
+def test_a_parameter_that_cannot_work_changes_none(history: Floats) -> None:
+    detector = Detector(**OPTIONS)
+    before = detector.get_params()
+    with pytest.raises(ParameterError, match="stride: expected a divisor of window=10, found 3"):
+        detector.set_params(lr=0.5, window=10)
+    with pytest.raises(ParameterError) as caught:
+        detector.set_params(windows=10)
+    assert caught.value.message == "unknown parameter 'windows'"
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith("the parameters are window, stride, ")
+    assert detector.get_params() == before
+
+
+def test_a_pipeline_scales_fits_and_judges(history: Floats) -> None:
+    pipeline = Pipeline([("scale", StandardScaler()), ("detect", Detector(**OPTIONS))])
+    pipeline.fit(history)
+    live = history.copy()
+    live[50] += 20
+    scaled = StandardScaler().fit(history).transform(live)
+    ref = Detector(**OPTIONS).fit(StandardScaler().fit_transform(history))
+    np.testing.assert_array_equal(pipeline.decision_function(live), ref.decision_function(scaled))
+    labels = pipeline.predict(live)
+    np.testing.assert_array_equal(labels, ref.predict(scaled))
+    assert labels[50] == 1
+    assert set(labels) == {0, 1}
+    assert pipeline.set_params(detect__lr=0.5).get_params()["detect__lr"] == 0.5
+
+
+def test_fit_takes_and_ignores_a_target(history: Floats) -> None:
+    ref = Detector(**OPTIONS).fit(history)
+    comp = Detector(**OPTIONS).fit(history, np.ones(len(history)))
+    assert comp.threshold_ == ref.threshold_
+    make_pipeline(StandardScaler(), Detector(**OPTIONS)).fit(history, np.ones(len(history)))
+
+
+def test_scikit_learn_knows_what_it_is() -> None:
+    detector = Detector()
+    assert is_outlier_detector(detector)
+    tags = get_tags(detector)
+    assert tags.input_tags.allow_nan
+    assert not tags.target_tags.required
+    assert Detector(window=4).fit(nasty_series("zero", 20, 3)).n_features_in_ == 3
+
+
+def test_higher_scores_are_more_anomalous_and_agree_with_the_labels(history: Floats) -> None:
+    detector = Detector(**OPTIONS).fit(history)
+    scores, labels = detector.decision_function(history), detector.predict(history)
+    judged = ~np.isnan(scores)
+    np.testing.assert_array_equal(labels[judged], scores[judged] >= detector.threshold_)
+    assert labels.dtype == np.int64
+
+
+def test_a_fitted_detector_can_go_to_another_process(history: Floats) -> None:
+    detector = Detector(**OPTIONS).fit(history)
+    detector.run(history[:20], flush=False)
+    other = pickle.loads(pickle.dumps(detector))
+    np.testing.assert_array_equal(other.run(history).scores, detector.run(history).scores)
+    assert other.get_params() == detector.get_params()

@@ -1,0 +1,158 @@
+"""Verdicts: their documented JSON, and what columns promise."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newnormal import Detector, NewnormalWarning, Verdicts
+from newnormal.types import time_text
+from tests.strategies import nasty_series
+
+WHEN = np.array(["2026-01-31T12:00:00.250", "NaT", "2026-01-31T12:00:01"], dtype="datetime64[ns]")
+
+
+def three(**changes: Any) -> Verdicts:
+    columns: dict[str, Any] = {
+        "scores": np.array([0.1, math.nan, 7.25]),
+        "thresholds": np.array([3.5, 3.5, math.inf]),
+        "anomalous": np.array([False, False, True]),
+        "expected": np.array([[20.5, -1e-7], [20.25, 3.0], [1 / 3, 1e300]]),
+        "shares": np.array([[0.25, 0.75], [math.nan, math.nan], [1.0, 0.0]], dtype=np.float32),
+        "times": WHEN,
+        "channels": ("flow", 'größe "50%s"'),
+        "first": 41,
+    }
+    return Verdicts(**(columns | changes))
+
+
+def strict(text: str) -> Any:
+    """Read JSON as the standard has it: without NaN and infinity."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_a_verdicts_json_is_the_documented_text() -> None:
+    lines = [verdict.to_json() for verdict in three()]
+    assert lines == [
+        '{"sample": 41, "time": "2026-01-31T12:00:00.25", "score": 0.1, "threshold": 3.5, '
+        '"anomalous": false, "expected": {"flow": 20.5, "größe \\"50%s\\"": -1e-07}, '
+        '"shares": {"flow": 0.25, "größe \\"50%s\\"": 0.75}}',
+        '{"sample": 42, "time": null, "score": null, "threshold": 3.5, "anomalous": false, '
+        '"expected": {"flow": 20.25, "größe \\"50%s\\"": 3}, '
+        '"shares": {"flow": null, "größe \\"50%s\\"": null}}',
+        '{"sample": 43, "time": "2026-01-31T12:00:01", "score": 7.25, "threshold": null, '
+        '"anomalous": true, "expected": {"flow": 0.333333333, "größe \\"50%s\\"": 1e+300}, '
+        '"shares": {"flow": 1, "größe \\"50%s\\"": 0}}',
+    ]
+    assert three().json_lines() == lines
+    assert three().json_lines(1, 2) == lines[1:2]
+
+
+def test_as_dict_is_the_json_as_values() -> None:
+    for verdict in three():
+        assert verdict.as_dict() == strict(verdict.to_json())
+    assert three()[0].as_dict() == {
+        "sample": 41,
+        "time": "2026-01-31T12:00:00.25",
+        "score": 0.1,
+        "threshold": 3.5,
+        "anomalous": False,
+        "expected": {"flow": 20.5, 'größe "50%s"': -1e-7},
+        "shares": {"flow": 0.25, 'größe "50%s"': 0.75},
+    }
+
+
+def test_json_knows_no_nan_and_no_infinity() -> None:
+    unjudged = np.full((3, 2), math.nan)
+    for expected in (unjudged, np.array([[math.inf, 1.0], [1.7e308, 1.7e308], [-math.inf, 0]])):
+        for verdict in three(expected=expected):
+            strict(verdict.to_json())
+    found = three(expected=unjudged)[1].as_dict()
+    assert found["expected"] == {"flow": None, 'größe "50%s"': None}
+    overflown = three(expected=np.array([[1.7e308, 1.7e308]] * 3))[0].as_dict()
+    assert overflown["expected"] == {"flow": 1.7e308, 'größe "50%s"': 1.7e308}
+
+
+def test_samples_without_a_verdict_have_json_too() -> None:
+    detector = Detector(window=4, epochs=1).fit(nasty_series("none missing", 40, 2))
+    with pytest.warns(NewnormalWarning):
+        verdicts = detector.run(nasty_series("none missing", 3, 2))
+    assert [strict(line)["score"] for line in verdicts.json_lines()] == [None] * 3
+
+
+def test_a_model_that_does_not_reconstruct_has_null_for_what_it_cannot_say() -> None:
+    verdict = three(expected=None, shares=None)[2]
+    assert verdict.expected is None
+    assert verdict.shares is None
+    found = strict(verdict.to_json())
+    assert found["expected"] is None
+    assert found["shares"] is None
+    only_shares = strict(three(expected=None)[0].to_json())
+    assert only_shares["shares"] == {"flow": 0.25, 'größe "50%s"': 0.75}
+
+
+def test_scores_survive_json_to_the_last_bit() -> None:
+    scores = np.random.default_rng(0).exponential(size=3) * np.array([1e-12, 1.0, 1e12])
+    for verdict in three(scores=scores, shares=None):
+        assert strict(verdict.to_json())["score"] == verdict.score
+
+
+def test_a_verdict_reads_well() -> None:
+    assert repr(three()[0]) == (
+        "Verdict(sample=41, time=2026-01-31T12:00:00.25, score=0.1, threshold=3.5, anomalous=False)"
+    )
+    assert repr(three(times=None)[2]) == (
+        "Verdict(sample=43, score=7.25, threshold=inf, anomalous=True)"
+    )
+
+
+def test_a_verdicts_values_are_pythons_own() -> None:
+    verdict = three()[0]
+    assert [type(value) for value in (verdict.sample, verdict.score, verdict.anomalous)] == [
+        int,
+        float,
+        bool,
+    ]
+
+
+def test_verdicts_are_a_sequence_of_rows_and_an_array_of_scores() -> None:
+    verdicts = three()
+    assert len(verdicts) == 3
+    assert [verdict.sample for verdict in verdicts] == verdicts.samples.tolist() == [41, 42, 43]
+    assert verdicts[-1].sample == 43
+    for row in (3, -4):
+        with pytest.raises(IndexError, match=f"row {row} of 3 verdicts"):
+            verdicts[row]
+    np.testing.assert_array_equal(np.asarray(verdicts), verdicts.scores)
+    assert np.asarray(verdicts, dtype=np.float32).dtype == np.float32
+    copied = np.array(verdicts)
+    copied[0] = 9
+    assert verdicts.scores[0] == 0.1
+
+
+def test_columns_make_a_table() -> None:
+    table = three().columns()
+    assert list(table) == ["sample", "time", "score", "threshold", "anomalous"]
+    assert all(len(column) == 3 for column in table.values())
+    assert list(three(times=None).columns()) == ["sample", "score", "threshold", "anomalous"]
+
+
+@pytest.mark.parametrize(
+    ("time", "text"),
+    [
+        ("2026-01-01", "2026-01-01T00:00:00"),
+        ("2026-01-01T10:20:30", "2026-01-01T10:20:30"),
+        ("2026-01-01T00:00:00.100", "2026-01-01T00:00:00.1"),
+        ("2026-01-01T00:00:00.000000001", "2026-01-01T00:00:00.000000001"),
+    ],
+)
+def test_a_times_text_has_no_more_digits_than_it_needs(time: str, text: str) -> None:
+    assert time_text(np.datetime64(time)) == text
