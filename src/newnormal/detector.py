@@ -23,7 +23,6 @@ from newnormal.config import DEFAULT_DECAY, Config, duration
 from newnormal.core import live
 from newnormal.core.history import check_history, median_period
 from newnormal.core.parameters import Parameters
-from newnormal.core.scaling import Scaler
 from newnormal.core.windows import threshold_scores
 from newnormal.errors import (
     InputError,
@@ -167,8 +166,8 @@ class Detector(Parameters):
             period = duration(config.period, "period")
         decay = config.decay_per_window(period)
 
-        scaler = Scaler.fit(table.values)
         model = find(config.model)(config.window, len(channels), config.latent)
+        scaler = model.scaler(table.values)
         training = Training(config.training_stride(), config.epochs, config.batch, config.seed)
         with _progress(config.epochs) as on_epoch:
             fitted, losses = model.fit(scaler.apply(table.values), training, on_epoch)
@@ -317,6 +316,12 @@ class Detector(Parameters):
         return self._live().trend * rules.scale + rules.mean
 
     @property
+    def adaptable_(self) -> tuple[str, ...]:
+        """The names of the parameters that may change at test time; none if `adapt` is off."""
+        self._fitted()
+        return self._model.adaptable if self._config.adapt else ()
+
+    @property
     def last_time_(self) -> np.datetime64 | None:
         """The time of the newest sample consumed, or None."""
         self._live()
@@ -391,6 +396,7 @@ class Detector(Parameters):
             "weights": stream.weights,
             "good": stream.good,
             "reach": stream.reach,
+            **{f"model.{name}": array for name, array in self._model.tensors().items()},
         }
         return State(facts, tensors)
 
@@ -407,6 +413,8 @@ class Detector(Parameters):
         decay = config.decay_per_window(period)
         detector._config, detector._rule = config, rule
         detector._model = find(config.model)(config.window, len(channels), config.latent)
+        found = {name: array for name, array in tensors.items() if name.startswith("model.")}
+        detector._model.restore({name.removeprefix("model."): each for name, each in found.items()})
         # Copies: arrays that cannot be written to are another type to the compiled loop.
         detector._rules = Rules(
             tensors["mean"].copy(),
@@ -526,8 +534,8 @@ class Detector(Parameters):
             sheet.scores,
             tau,
             sheet.anomalous,
-            sheet.expected,
-            sheet.shares,
+            sheet.expected if self._model.reconstructs else None,
+            sheet.shares if self._model.reconstructs else None,
             times,
             self.channels_,
             first,

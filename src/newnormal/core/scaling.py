@@ -41,7 +41,19 @@ class Scaler:
         scale[constant | (scale == 0)] = 1.0
         return cls(mean, scale)
 
+    @classmethod
+    def fit_range(cls, history: Floats) -> Scaler:
+        """Fit so that history (T, C) lies between 0 and 1: `mean` is then its minimum.
+
+        For models whose output is bounded.
+        """
+        low, high = np.nanmin(history, axis=0), np.nanmax(history, axis=0)
+        with np.errstate(over="ignore"):
+            extent = np.minimum(high - low, np.finfo(np.float64).max)
+        extent[extent == 0] = 1.0
+        return cls(low, extent)
+
     def apply(self, samples: Floats) -> Floats:
-        """Standardise samples (T, C), within ±SATURATION; NaN stays NaN."""
+        """Scale samples (..., C), within ±SATURATION; NaN stays NaN."""
         with np.errstate(over="ignore"):  # an infinite difference is clipped like a large one
             return np.clip((samples - self.mean) / self.scale, -SATURATION, SATURATION)

@@ -14,6 +14,7 @@ __all__ = ["MODELS", "find"]
 
 MODELS = {
     "mlp": "newnormal.models.mlp:MLP",
+    "torch-mlp": "newnormal.models.deep.mlp:TorchMLP",
 }
 
 

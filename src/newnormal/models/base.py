@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from newnormal.core import live
+from newnormal.core.scaling import Scaler
 from newnormal.kernels.step import PENDING, Rules, Sheet, Stream
 from newnormal.types import Floats, Floats32
 
@@ -40,6 +42,28 @@ class Model(Protocol):
     def __init__(self, window: int, channels: int, latent: int) -> None: ...
 
     @property
+    def reconstructs(self) -> bool:
+        """Whether it says what it expected; if not, verdicts have no `expected` and `shares`."""
+        ...
+
+    @property
+    def adaptable(self) -> tuple[str, ...]:
+        """The names of the parameters that may change at test time."""
+        ...
+
+    def scaler(self, history: Floats) -> Scaler:
+        """Return the scaling this model wants, fitted on history (T, C)."""
+        ...
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """Return what `fit` found besides the parameters, for the state file."""
+        ...
+
+    def restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `tensors` returned."""
+        ...
+
+    @property
     def size(self) -> int:
         """How many parameters there are."""
         ...
@@ -47,7 +71,7 @@ class Model(Protocol):
     def fit(
         self, history: Floats, training: Training, on_epoch: OnEpoch | None = None
     ) -> tuple[Floats32, list[float]]:
-        """Return the parameters learned from standardised history (T, C), and each epoch's loss."""
+        """Return the parameters learned from scaled history (T, C), and each epoch's loss."""
         ...
 
     def advance(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from newnormal.core.scaling import Scaler
 from newnormal.core.windows import starts
 from newnormal.kernels.adam import adam_step
 from newnormal.kernels.step import Rules, Sheet, Stream, advance
@@ -37,6 +41,25 @@ class MLP:
         self.window = window
         self.channels = channels
         self.widths: Ints = np.array([n, outer, inner, latent, inner, outer, n], dtype=np.int64)
+
+    reconstructs = True
+
+    @property
+    def adaptable(self) -> tuple[str, ...]:
+        """Every matrix and bias."""
+        layers = range(1, len(self.widths))
+        return tuple(f"layer{layer}.{part}" for layer in layers for part in ("matrix", "bias"))
+
+    def scaler(self, history: Floats) -> Scaler:
+        """Return the standard scaling."""
+        return Scaler.fit(history)
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """Return nothing: the parameters are all there is."""
+        return {}
+
+    def restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `tensors` returned."""
 
     @property
     def size(self) -> int:

@@ -1,0 +1,1 @@
+"""PyTorch models (the extra `deep`), one file each."""

@@ -1,0 +1,54 @@
+"""The paper's MLP autoencoder in PyTorch: the same model as the compiled one, for comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from newnormal.models.base import Training
+from newnormal.models.deep.base import Batch, Batches, DeepModel, Judged
+
+__all__ = ["TorchMLP"]
+
+
+class TorchMLP(DeepModel):
+    """n → n/2 → n/4 → latent → n/4 → n/2 → n with n = window × channels, ReLU between."""
+
+    def build(self) -> nn.Module:
+        """Return the network."""
+        n = self.window * self.channels
+        outer, inner = max(n // 2, 1), max(n // 4, 1)
+        widths = [n, outer, inner, self.latent, inner, outer, n]
+        layers: list[nn.Module] = []
+        for inputs, outputs in pairwise(widths):
+            layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+        return nn.Sequential(*layers[:-1])
+
+    def judge(self, batch: Batch) -> Judged:
+        """Score by the mean squared residual."""
+        made = self._reconstruct(batch)
+        return Judged(batch.mean_squares(made - batch.windows), made)
+
+    def errors(self, batch: Batch) -> Tensor:
+        """Return the scores."""
+        return batch.mean_squares(self._reconstruct(batch) - batch.windows)
+
+    def train(self, batches: Batches, training: Training) -> Iterator[float]:
+        """Train with AdamW on the reconstruction error."""
+        optimiser = torch.optim.AdamW(self.network.parameters(), lr=training.lr, weight_decay=0.0)
+        for _ in range(training.epochs):
+            total = 0.0
+            for batch in batches.epoch():
+                loss = self.errors(batch).mean()
+                optimiser.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimiser.step()
+                total += loss.item() * len(batch.windows)
+            yield total / len(batches.starts)
+
+    def _reconstruct(self, batch: Batch) -> Tensor:
+        made: Tensor = self.network(batch.windows.flatten(1))
+        return made.view_as(batch.windows)
