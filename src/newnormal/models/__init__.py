@@ -15,6 +15,7 @@ __all__ = ["MODELS", "find"]
 MODELS = {
     "mlp": "newnormal.models.mlp:MLP",
     "torch-mlp": "newnormal.models.deep.mlp:TorchMLP",
+    "transformer": "newnormal.models.deep.transformer:AnomalyTransformer",
 }
 
 
