@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -9,19 +11,35 @@ from torch import Tensor, nn
 from benchmarks import eager
 from benchmarks.report import NotMeasured, Row, Section, Target
 from benchmarks.series import correlated
-from benchmarks.timing import Task, in_turns
+from benchmarks.timing import Task, Times, in_turns
 from newnormal import Detector
 from newnormal.models.mlp import MLP
 from newnormal.types import Floats
 
-__all__ = ["FLOORS", "largest_difference", "measure"]
+__all__ = ["SIZES", "largest_difference", "measure"]
 
-# (window, channels, latent): how many times faster the adapting loop must be at least.
-FLOORS = {(12, 55, 128): 8, (5, 55, 16): 30, (5, 38, 16): 40, (5, 1, 2): 1000}
 
+class Size(NamedTuple):
+    """A model's size, and what is expected of the loop at it."""
+
+    window: int
+    channels: int
+    latent: int
+    floor: float  # times faster than PyTorch, adapting, at least
+    windows: int  # in a round of ours: about as long as one of PyTorch's
+
+
+SIZES = (
+    Size(12, 55, 128, floor=8, windows=300),
+    Size(5, 55, 16, floor=30, windows=1_500),
+    Size(5, 38, 16, floor=40, windows=2_500),
+    Size(5, 1, 2, floor=1_000, windows=50_000),
+)
 HISTORY = 6_000  # samples
-EAGER_WINDOWS = 250
+CHECKED = 300  # windows whose scores are compared
+TIMED = 50  # of PyTorch's windows in a round: short rounds find an undisturbed moment
 EQUAL = 1e-3  # relative
+RATIO = "times faster"
 
 NOTES = (
     "`Detector.run`, whole: validation, verdicts, expected values and shares included, with "
@@ -38,63 +56,60 @@ NOTES = (
 def measure(quick: bool) -> Section:
     """Time both loops, adapting and frozen, at each size."""
     torch.set_num_threads(1)
-    rounds = 5 if quick else 30
-    rows = [row for size in FLOORS for row in _rows(*size, rounds=rounds)]
+    rounds = 20 if quick else 120
+    rows = [row for size in SIZES for row in _rows(size, rounds)]
     rows.sort(key=lambda row: row.target is None)  # the adapting ones first
     return Section("The live loop", NOTES, "window, channels, latent", rows)
 
 
-def _rows(window: int, channels: int, latent: int, rounds: int) -> list[Row]:
-    windows = 50_000 if channels == 1 else 1_000
+def _rows(size: Size, rounds: int) -> list[Row]:
+    window, channels, latent, floor, windows = size
     series = correlated(HISTORY + windows * window, channels)
     history, live = series[:HISTORY], series[HISTORY:]
     detector = Detector(window=window, latent=latent, epochs=5).fit(history)
+    tau = detector.threshold_
     state = detector.to_state().tensors
     model = MLP(window, channels, latent)
-    scaled = (live[: EAGER_WINDOWS * window] - state["mean"]) / state["scale"]
-    part = torch.tensor(scaled, dtype=torch.float32)
+    scaled = torch.tensor((live - state["mean"]) / state["scale"], dtype=torch.float32)
 
-    def new_network() -> nn.Sequential:
+    def network() -> nn.Sequential:
         return eager.network(model, state["fitted"])
 
-    def adapting(net: nn.Sequential) -> Tensor:
-        return eager.adapting(net, part, window, detector.decay, detector.lr, detector.threshold_)
+    def adapting(net: nn.Sequential, count: int) -> Tensor:
+        part = scaled[: count * window]
+        return eager.adapting(net, part, window, detector.decay, detector.lr, tau)
 
-    def frozen(net: nn.Sequential) -> Tensor:
-        return eager.frozen(net, part, window)
+    def frozen(net: nn.Sequential, count: int) -> Tensor:
+        return eager.frozen(net, scaled[: count * window], window)
 
-    difference = largest_difference(
-        detector.run(live[: len(part)]).scores, adapting(new_network()).numpy()
-    )
-    difference_frozen = largest_difference(
-        detector.reset().score(live[: len(part)]).scores, frozen(new_network()).numpy()
+    checked = live[: CHECKED * window]
+    apart = largest_difference(detector.run(checked).scores, adapting(network(), CHECKED).numpy())
+    apart_frozen = largest_difference(
+        detector.reset().score(checked).scores, frozen(network(), CHECKED).numpy()
     )
     ours, theirs, ours_frozen, theirs_frozen = in_turns(
         rounds,
         Task(detector.reset, lambda fresh: fresh.run(live), windows),
-        Task(new_network, adapting, EAGER_WINDOWS),
+        Task(network, lambda net: adapting(net, TIMED), TIMED),
         Task(detector.reset, lambda fresh: fresh.score(live), windows),
-        Task(new_network, frozen, EAGER_WINDOWS),
+        Task(network, lambda net: frozen(net, TIMED), TIMED),
     )
-    size = f"{window}, {channels}, {latent}"
-    floor = Target("times faster", FLOORS[window, channels, latent], at_least=True)
+    name = f"{window}, {channels}, {latent}"
+    target = Target(RATIO, floor, at_least=True)
     return [
-        Row(
-            size if target else f"{size}, frozen",
-            {
-                "PyTorch, µs a window": them.best * 1e6,
-                "newnormal, µs a window": us.best * 1e6,
-                "times faster": us.times_faster_than(them),
-                "typically": us.typically_faster_than(them),
-                "scores differ by": apart,
-            },
-            target,
-        )
-        for us, them, apart, target in (
-            (ours, theirs, difference, floor),
-            (ours_frozen, theirs_frozen, difference_frozen, None),
-        )
+        Row(name, _figures(ours, theirs, apart), target),
+        Row(f"{name}, frozen", _figures(ours_frozen, theirs_frozen, apart_frozen)),
     ]
+
+
+def _figures(ours: Times, theirs: Times, apart: float) -> dict[str, float]:
+    return {
+        "PyTorch, µs a window": theirs.best * 1e6,
+        "newnormal, µs a window": ours.best * 1e6,
+        RATIO: ours.times_faster_than(theirs),
+        "typically": ours.typically_faster_than(theirs),
+        "scores differ by": apart,
+    }
 
 
 def largest_difference(ours: Floats, theirs: Floats) -> float:

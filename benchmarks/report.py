@@ -105,6 +105,7 @@ def to_markdown(
     for section in sections:
         parts += [f"## {section.title}", *section.notes]
         header, lines = _table(section)
+        lines = [[*line[:-1], "**no**" if line[-1] == "no" else line[-1]] for line in lines]
         ruler = ["---", *["---:"] * (len(header) - 1)]
         parts.append("\n".join("| " + " | ".join(line) + " |" for line in (header, ruler, *lines)))
         if reasons := _reasons(section):
@@ -129,7 +130,7 @@ def _table(section: Section) -> tuple[list[str], list[list[str]]]:
         line = [row.name, *(number(row.figures.get(column, "")) for column in columns)]
         if with_targets:
             line.append(row.target.text if row.target else "")
-            line.append({True: "yes", False: "**no**", None: ""}[row.met])
+            line.append({True: "yes", False: "no", None: ""}[row.met])
         lines.append(line)
     return header, lines
 
