@@ -1,0 +1,102 @@
+"""USAD: two autoencoders that share an encoder and are trained against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from newnormal.models.base import Training
+from newnormal.models.deep.base import Batch, Batches, DeepModel, Judged
+
+__all__ = ["USAD"]
+
+
+class USAD(DeepModel):
+    """One encoder E, two decoders D1 and D2: AE1 = D1∘E and AE2 = D2∘E.
+
+    The second autoencoder learns to tell windows from the first one's reconstructions, the first
+    one to deceive it, more so with every epoch. Reconstructions lie between 0 and 1, so history is
+    scaled to that range; 30 epochs are the paper's. A verdict's expected values are AE1's.
+
+    Notes
+    -----
+    Audibert et al., *USAD: UnSupervised Anomaly Detection on Multivariate Time Series*, KDD 2020.
+    In epoch n, with squared errors (their equations 7 and 8)::
+
+        loss1 = 1/n ‖x - AE1(x)‖² + (1 - 1/n) ‖x - AE2(AE1(x))‖²
+        loss2 = 1/n ‖x - AE2(x)‖² - (1 - 1/n) ‖x - AE2(AE1(x))‖²
+
+    and the score is 0.1 ‖x - AE1(x)‖² + 0.9 ‖x - AE2(AE1(x))‖². Each loss has an Adam over all
+    parameters, as in the experiments of *When Model Meets New Normals*, whose widths these are.
+    Losses of different epochs weigh different things, so the last epoch is kept, not the one of
+    the lowest loss. Adaptation leaves the adversarial terms out and descends on the mean of both
+    autoencoders' reconstruction errors.
+    """
+
+    scaling = "range"
+    keeps_best = False
+
+    def build(self) -> nn.Module:
+        """Return encoder and decoders, with the widths of the MLP autoencoder."""
+        n = self.window * self.channels
+        widths = [n, max(n // 2, 1), max(n // 4, 1), self.latent]
+        decoders = {name: _layers(widths[::-1], nn.Sigmoid()) for name in ("decoder1", "decoder2")}
+        return nn.ModuleDict({"encoder": _layers(widths, nn.ReLU()), **decoders})
+
+    def judge(self, batch: Batch) -> Judged:
+        """Score by both residuals: of the first reconstruction, and of that one's own."""
+        first = self._decoded(batch.windows, "decoder1")
+        again = self._decoded(first, "decoder2")
+        scores = 0.1 * self._error(batch, first) + 0.9 * self._error(batch, again)
+        return Judged(scores, first)
+
+    def errors(self, batch: Batch) -> Tensor:
+        """Return the mean error of the two autoencoders."""
+        both = [self._decoded(batch.windows, name) for name in ("decoder1", "decoder2")]
+        return (self._error(batch, both[0]) + self._error(batch, both[1])) / 2
+
+    def train(self, batches: Batches, training: Training) -> Iterator[float]:
+        """Take a step on each of the two losses for every batch; given is their sum."""
+        optimisers = [
+            torch.optim.Adam(self.network.parameters(), lr=training.lr, fused=True)
+            for _ in range(2)
+        ]
+        for epoch in range(1, training.epochs + 1):
+            total = 0.0
+            for batch in batches.epoch():
+                for which, optimiser in enumerate(optimisers):
+                    loss = self._losses(batch, epoch)[which]
+                    optimiser.zero_grad()
+                    loss.backward()  # type: ignore[no-untyped-call]
+                    optimiser.step()
+                    total += loss.item() * len(batch.windows)
+            yield total / len(batches.starts)
+
+    def _losses(self, batch: Batch, epoch: int) -> tuple[Tensor, Tensor]:
+        first = self._decoded(batch.windows, "decoder1")
+        second = self._decoded(batch.windows, "decoder2")
+        again = self._error(batch, self._decoded(first, "decoder2")).mean()
+        share = 1 / epoch
+        return (
+            share * self._error(batch, first).mean() + (1 - share) * again,
+            share * self._error(batch, second).mean() - (1 - share) * again,
+        )
+
+    def _decoded(self, windows: Tensor, decoder: str) -> Tensor:
+        parts: nn.ModuleDict = self.network  # type: ignore[assignment]
+        made: Tensor = parts[decoder](parts["encoder"](windows.flatten(1)))
+        return made.view_as(windows)
+
+    def _error(self, batch: Batch, made: Tensor) -> Tensor:
+        return batch.mean_squares(made - batch.windows)
+
+
+def _layers(widths: list[int], last: nn.Module) -> nn.Sequential:
+    """Return linear layers with ReLU between them and `last` at the end."""
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(widths):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return nn.Sequential(*layers[:-1], last)
