@@ -14,7 +14,11 @@ __all__ = ["MODELS", "find"]
 
 MODELS = {
     "mlp": "newnormal.models.mlp:MLP",
+    "thoc": "newnormal.models.deep.thoc:THOC",
     "torch-mlp": "newnormal.models.deep.mlp:TorchMLP",
+    "lstm": "newnormal.models.deep.lstm:LSTM",
+    "lstm-diagonal": "newnormal.models.deep.lstm:DiagonalLSTM",
+    "usad": "newnormal.models.deep.usad:USAD",
     "transformer": "newnormal.models.deep.transformer:AnomalyTransformer",
 }
 
