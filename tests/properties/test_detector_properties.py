@@ -308,3 +308,24 @@ def test_frames_match_channels_by_name_in_any_order(
     ref = run(detector, series)
     frame = pl.DataFrame({str(channel): series[:, channel] for channel in order})
     assert_same(run(detector.reset(), frame), ref)
+
+
+@FEW
+@given(st.sampled_from(ORDINARY), st.sampled_from([(4, 4), (4, 2), (6, 3)]))
+def test_score_holds_the_present_weights_and_trend(kind: str, cycle: tuple[int, int]) -> None:
+    window, stride = cycle
+    detector = fitted(window=window, stride=stride, threshold=Fixed(math.inf), decay=0.5)
+    run(detector, nasty_series("shifted", 48, CHANNELS))
+    series = nasty_series(kind, 24, CHANNELS)
+    ref = detector.score(series)
+    # Nothing is carried from window to window, so each by itself is judged as among the others.
+    for at in range(0, 24, window):
+        alone = detector.score(series[at : at + window])
+        last = slice(at + window - stride, at + window)
+        np.testing.assert_array_equal(alone.scores[-stride:], ref.scores[last])
+    weights, trend = detector._stream.weights.copy(), detector._stream.trend.copy()
+    assert not np.array_equal(weights, detector._rules.fitted)
+    held = resumed(detector).reset()
+    held._stream.weights[:], held._stream.trend[:] = weights, trend
+    held._rules = held._rules._replace(decay=1.0, lr=np.float32(0))
+    assert_same(run(held, series), ref)
