@@ -12,12 +12,14 @@ import pytest
 from newnormal import Detector, Fixed
 from newnormal.datasets import Dataset, load
 from newnormal.errors import DatasetError, ParameterError
-from newnormal.experiments.ablation import Ablation, ablation
+from newnormal.experiments.ablation import ablation
 from newnormal.experiments.comparison import Comparison
-from newnormal.experiments.judging import Run
+from newnormal.experiments.experiment import Experiment
+from newnormal.experiments.lab import Lab
 from newnormal.experiments.paper import Figure, Rule, settings
 from newnormal.experiments.rows import ROWS, Fitted, Row
 from newnormal.experiments.sweep import Failure, sweep
+from newnormal.experiments.unit import Outcome, Unit
 from newnormal.metrics import auprc, auroc, best_f1, confusion
 
 SEEDS = (3, 4)
@@ -50,7 +52,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def result(root: Path) -> Ablation:
+def result(root: Path) -> Experiment:
     return ablation(root, seeds=SEEDS)
 
 
@@ -59,22 +61,33 @@ def data(root: Path) -> Dataset:
     return load("SMD/1-4", root)
 
 
-def run_of(result: Ablation, row: str, rule: str, seed: int = SEEDS[0]) -> Run:
-    (run,) = [r for r in result.runs if (r.row, r.rule, r.seed) == (row, rule, seed)]
+@pytest.fixture(scope="module")
+def unit(root: Path) -> Unit:
+    lab = Lab(root)
+    stream = lab.streams.about("SMD/1-4")
+    return lab.unit(stream, "mlp", "frozen", Rule(99.0), SEEDS[0])
+
+
+def run_of(result: Experiment, row: str, rule: str, seed: int = SEEDS[0]) -> Outcome:
+    (run,) = [
+        each
+        for unit, each in result.outcomes.items()
+        if (unit.row, str(unit.rule), unit.seed) == (row, rule, seed)
+    ]
     return run
 
 
-def test_each_row_runs_once_for_each_distinct_threshold_and_seed(result: Ablation) -> None:
-    found = [(run.row, run.rule, run.measures) for run in result.runs if run.seed == SEEDS[0]]
+def test_each_row_runs_once_for_each_distinct_threshold_and_seed(result: Experiment) -> None:
+    found = [(unit.row, str(unit.rule)) for unit in result.outcomes if unit.seed == SEEDS[0]]
     assert found == [
-        ("frozen", "Q*", ("f1", "adjusted_f1")),
-        ("DT", "Q98", ("f1",)),
-        ("DT", "Q*", ("adjusted_f1",)),
-        ("TTA", "Q*", ("f1", "adjusted_f1")),
-        ("DT+TTA", "Q97", ("f1",)),
-        ("DT+TTA", "Q99", ("adjusted_f1",)),
+        ("frozen", "Q*"),
+        ("DT", "Q98"),
+        ("DT", "Q*"),
+        ("TTA", "Q*"),
+        ("DT+TTA", "Q97"),
+        ("DT+TTA", "Q99"),
     ]
-    assert len(result.runs) == len(found) * len(SEEDS)
+    assert len(result.outcomes) == len(found) * len(SEEDS)
 
 
 def fitted_alone(data: Dataset, **options: object) -> Detector:
@@ -95,7 +108,7 @@ def fitted_alone(data: Dataset, **options: object) -> Detector:
     [("DT", True, False, "Q98", 0.98), ("DT+TTA", True, True, "Q97", 0.97)],
 )
 def test_a_row_equals_a_detector_fitted_for_it_alone(
-    result: Ablation,
+    result: Experiment,
     data: Dataset,
     row: str,
     detrend: bool,
@@ -108,61 +121,74 @@ def test_a_row_equals_a_detector_fitted_for_it_alone(
     run = run_of(result, row, rule)
     assert run.tau == detector.threshold_
     counts = confusion(data.labels, verdicts.anomalous)
-    assert (run.tp, run.fp, run.fn, run.tn) == (counts.tp, counts.fp, counts.fn, counts.tn)
-    assert run.auroc == auroc(data.labels, verdicts.scores)
-    assert run.auprc == auprc(data.labels, verdicts.scores)
+    report = run.report
+    assert (report.tp, report.fp) == (counts.tp, counts.fp)
+    assert (report.fn, report.tn) == (counts.fn, counts.tn)
+    assert report.auroc == auroc(data.labels, verdicts.scores)
+    assert report.auprc == auprc(data.labels, verdicts.scores)
+    np.testing.assert_array_equal(run.judgement.scores, verdicts.scores)
+    np.testing.assert_array_equal(run.judgement.thresholds, verdicts.thresholds)
+    np.testing.assert_array_equal(run.judgement.anomalous, verdicts.anomalous)
     assert run.learned == detector.counters["learned"]
 
 
 def test_the_oracle_is_the_frozen_models_best_f1_also_where_another_row_uses_it(
-    result: Ablation, data: Dataset
+    result: Experiment, data: Dataset
 ) -> None:
     frozen = fitted_alone(data, detrend=False, adapt=False).run(data.test)
     best = best_f1(data.labels, frozen.scores)
-    assert run_of(result, "frozen", "Q*").f1 == best.value
+    assert run_of(result, "frozen", "Q*").report.f1 == best.value
     for row in ("frozen", "DT", "TTA"):
         assert run_of(result, row, "Q*").tau == best.threshold
     alone = fitted_alone(data, detrend=False, adapt=True, threshold=Fixed(best.threshold))
-    assert run_of(result, "TTA", "Q*").auroc == auroc(data.labels, alone.run(data.test).scores)
+    scores = alone.run(data.test).scores
+    assert run_of(result, "TTA", "Q*").report.auroc == auroc(data.labels, scores)
 
 
-def test_only_adapting_rows_learn(result: Ablation) -> None:
-    assert {run.row for run in result.runs if run.learned} == {"TTA", "DT+TTA"}
+def test_only_adapting_rows_learn(result: Experiment) -> None:
+    learning = {unit.row for unit, run in result.outcomes.items() if run.learned}
+    assert learning == {"TTA", "DT+TTA"}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_scores_depend_on_the_threshold_only_where_the_row_adapts(row: Row, data: Dataset) -> None:
-    (setting,) = settings(["SMD/1-4"])
-    fitted = Fitted.on(data.train, setting, SEEDS[0])
-    low, high = (fitted.as_row(row, tau).run(data.test).scores for tau in (0.5, 50.0))
+def test_scores_depend_on_the_threshold_only_where_the_row_adapts(
+    row: Row, data: Dataset, unit: Unit
+) -> None:
+    fitted = Fitted.on(data.train, unit)
+    low, high = (
+        fitted.as_row(row, tau, decay=0.4, lr=0.1).run(data.test).scores for tau in (0.5, 50.0)
+    )
     assert np.array_equal(low, high) != row.adapt
 
 
-def test_rows_leave_each_other_and_the_fitted_detector_alone(data: Dataset) -> None:
-    (setting,) = settings(["SMD/1-4"])
-    fitted = Fitted.on(data.train, setting, SEEDS[0])
-    before = [fitted.as_row(row, 0.5).run(data.test).scores for row in ROWS]
-    after = [fitted.as_row(row, 0.5).run(data.test).scores for row in ROWS]
+def test_rows_leave_each_other_and_the_fitted_detector_alone(data: Dataset, unit: Unit) -> None:
+    fitted = Fitted.on(data.train, unit)
+    before, after = (
+        [fitted.as_row(row, 0.5, decay=0.4, lr=0.1).run(data.test).scores for row in ROWS]
+        for _ in range(2)
+    )
     np.testing.assert_array_equal(before, after)
     assert fitted.detector.counters["seen"] == 0
 
 
-def test_oracle_runs_are_marked_and_no_other(result: Ablation) -> None:
-    assert all(run.oracle == (run.rule == "Q*") for run in result.runs)
+def test_oracle_runs_are_marked_and_no_other(result: Experiment) -> None:
+    lines = list(csv.DictReader(result.csv().splitlines()))
+    assert {line["rule"] for line in lines if line["oracle"] == "True"} == {"Q*"}
+    assert "Q*" not in {line["rule"] for line in lines if line["oracle"] == "False"}
 
 
-def test_comparisons_are_over_seeds_with_the_population_deviation(result: Ablation) -> None:
+def test_comparisons_are_over_seeds_with_the_population_deviation(result: Experiment) -> None:
     (compared,) = [
         c for c in result.comparisons() if (c.row, c.measure) == ("DT+TTA", "adjusted_f1")
     ]
-    values = [run_of(result, "DT+TTA", "Q99", seed).adjusted_f1 for seed in SEEDS]
+    values = [run_of(result, "DT+TTA", "Q99", seed).report.adjusted_f1 for seed in SEEDS]
     assert compared.ours.mean == pytest.approx(np.mean(values))
     assert compared.ours.std == pytest.approx(np.std(values))
     assert compared.paper == Figure(0.874, 0.006)
     assert compared.rule == Rule(99.0)
 
 
-def test_the_papers_one_auroc_is_compared_under_the_threshold_for_f1(result: Ablation) -> None:
+def test_the_papers_one_auroc_is_compared_under_the_threshold_for_f1(result: Experiment) -> None:
     found = {
         str(c.rule): c.paper
         for c in result.comparisons()
@@ -188,6 +214,7 @@ def test_figures_agree_within_twice_both_deviations(
 ) -> None:
     compared = Comparison(
         dataset="SMD/1-4",
+        model="MLP",
         row="DT",
         measure="f1",
         rule=Rule(99.0),
@@ -198,20 +225,20 @@ def test_figures_agree_within_twice_both_deviations(
     assert compared.agrees is agrees
 
 
-def test_the_csv_has_a_line_a_run_and_a_line_for_each_absent_data_set(result: Ablation) -> None:
+def test_the_csv_has_a_line_a_run_and_a_line_for_each_absent_data_set(result: Experiment) -> None:
     lines = list(csv.DictReader(result.csv().splitlines()))
-    assert [line["status"] for line in lines] == ["ok"] * len(result.runs) + ["absent"] * 8
-    for line, run in zip(lines, result.runs, strict=False):
-        assert (line["row"], line["rule"], int(line["seed"])) == (run.row, run.rule, run.seed)
+    assert [line["status"] for line in lines] == ["ok"] * len(result.outcomes) + ["absent"] * 8
+    for line in lines[: len(result.outcomes)]:
+        run = run_of(result, line["row"], line["rule"], int(line["seed"]))
         assert float(line["tau"]) == pytest.approx(run.tau, rel=1e-5)
-        assert float(line["auroc"]) == pytest.approx(run.auroc, rel=1e-5)
+        assert float(line["auroc"]) == pytest.approx(run.report.auroc, rel=1e-5)
         assert int(line["tp"]) + int(line["fp"]) + int(line["fn"]) + int(line["tn"]) == 300
     swat = next(line for line in lines if line["dataset"] == "SWaT")
     assert "itrust.sutd.edu.sg" in swat["note"]
     assert swat["auroc"] == ""
 
 
-def test_the_page_shows_ours_the_papers_and_the_difference(result: Ablation) -> None:
+def test_the_page_shows_ours_the_papers_and_the_difference(result: Experiment) -> None:
     page = result.markdown()
     (compared,) = [
         c
@@ -227,7 +254,7 @@ def test_the_page_shows_ours_the_papers_and_the_difference(result: Ablation) -> 
     assert "| Yahoo/A1-R20 | get Yahoo Webscope S5" in page
 
 
-def test_oracle_thresholds_have_a_table_of_their_own(result: Ablation) -> None:
+def test_oracle_thresholds_have_a_table_of_their_own(result: Experiment) -> None:
     page = result.markdown()
     honest = page[page.index("thresholds from history") : page.index("## The decision: oracle")]
     oracle = page[page.index("## The decision: oracle") : page.index("## Where ours differs")]
@@ -238,7 +265,7 @@ def test_oracle_thresholds_have_a_table_of_their_own(result: Ablation) -> None:
     assert all("| Q\\* (oracle) |" in line for line in rows)
 
 
-def test_every_table_of_the_page_is_rectangular(result: Ablation) -> None:
+def test_every_table_of_the_page_is_rectangular(result: Experiment) -> None:
     widths = [
         len({line.count("|") for line in block.splitlines()})
         for block in result.markdown().split("\n\n")
@@ -248,14 +275,15 @@ def test_every_table_of_the_page_is_rectangular(result: Ablation) -> None:
     assert len(widths) >= 4
 
 
-def test_nothing_is_measured_twice_differently(root: Path, result: Ablation) -> None:
+def test_nothing_is_measured_twice_differently(root: Path, result: Experiment) -> None:
     again = ablation([root], datasets=["smd/1-4"], seeds=SEEDS[:1], rows=["DT+TTA", "frozen"])
-    assert again.runs == tuple(
-        run for run in result.runs if run.seed == SEEDS[0] and run.row in ("frozen", "DT+TTA")
-    )
-    assert again.absent == {}
+    assert len(again.outcomes) == 3
+    for unit, outcome in again.outcomes.items():
+        assert outcome.report.as_dict() == result.outcomes[unit].report.as_dict()
+        assert outcome.tau == result.outcomes[unit].tau
+    assert again.not_run == {}
     assert again.command == (
-        "newnormal reproduce ablation --data DIR --datasets smd/1-4 --seeds 3 --rows DT+TTA,frozen"
+        "newnormal reproduce ablation --data DIR --datasets smd/1-4 --rows DT+TTA,frozen --seeds 3"
     )
 
 
@@ -264,8 +292,9 @@ def test_the_first_folder_that_has_a_data_set_gives_it(root: Path, tmp_path: Pat
     write_smd(tmp_path, "2-1", seed=5)
     both = ablation([root, tmp_path], seeds=SEEDS[:1], rows=["frozen"])
     alone = ablation(root, seeds=SEEDS[:1], rows=["frozen"])
-    assert {run.dataset for run in both.runs} == {"SMD/1-4", "SMD/2-1"}
-    assert [run for run in both.runs if run.dataset == "SMD/1-4"] == list(alone.runs)
+    assert {unit.dataset for unit in both.outcomes} == {"SMD/1-4", "SMD/2-1"}
+    for unit, outcome in alone.outcomes.items():
+        assert both.outcomes[unit].report.as_dict() == outcome.report.as_dict()
 
 
 def test_a_univariate_data_set_with_overlapping_training_windows_runs_too(tmp_path: Path) -> None:
@@ -278,52 +307,70 @@ def test_a_univariate_data_set_with_overlapping_training_windows_runs_too(tmp_pa
         + "".join(f"{at},{value:.6g},{int(at == 500)}\n" for at, value in enumerate(values))
     )
     result = ablation(tmp_path, seeds=[1])
-    assert result.failures == ()
-    assert [(run.row, run.rule) for run in result.runs] == [
+    assert result.failures == {}
+    assert [(unit.row, str(unit.rule)) for unit in result.outcomes] == [
         ("frozen", "Q*"),
         ("DT", "Q94"),
         ("TTA", "Q*"),
         ("DT+TTA", "Q95"),
     ]
-    assert all(run.dataset == "Yahoo/A1-R55" and run.auroc == 1 for run in result.runs)
+    assert {unit.dataset for unit in result.outcomes} == {"Yahoo/A1-R55"}
+    assert all(run.report.auroc == 1 for run in result.outcomes.values())
 
 
-def test_a_run_that_fails_is_a_row_that_says_so(root: Path, tmp_path: Path) -> None:
+def test_a_data_set_that_cannot_be_read_is_a_row_that_says_so(tmp_path: Path) -> None:
     write_smd(tmp_path, "1-4", seed=0)
     write_smd(tmp_path, "2-1", seed=0)
     (tmp_path / "SMD" / "test_label" / "machine-2-1.txt").write_text("1\n0\n")
     result = ablation(tmp_path, seeds=SEEDS[:1], rows=["frozen"])
-    assert [run.dataset for run in result.runs] == ["SMD/1-4"]
-    (failure,) = result.failures
-    assert str(failure.task) == "SMD/2-1, seed 3"
-    assert failure.error.startswith("DatasetError: SMD/2-1: expected a label for each of 300")
-    assert "| SMD/2-1, seed 3 | failed: DatasetError:" in result.markdown()
-    (line,) = [
+    assert {unit.dataset for unit in result.outcomes} == {"SMD/1-4"}
+    assert result.not_run["SMD/2-1"].startswith(
+        "failed: DatasetError: SMD/2-1: expected a label for each of 300"
+    )
+    assert "| SMD/2-1 | failed: DatasetError:" in result.markdown()
+
+
+def test_a_run_that_fails_is_a_row_that_says_so(root: Path) -> None:
+    lab = Lab(root, overrides={"mlp": {"window": 1000}})
+    result = ablation(lab, seeds=SEEDS, rows=["frozen"])
+    assert result.outcomes == {}
+    assert len(result.failures) == 2
+    page = result.markdown()
+    assert "| SMD/1-4, MLP frozen, seeds 3, 4 | failed: InputError:" in page
+    lines = [
         line for line in csv.DictReader(result.csv().splitlines()) if line["status"] == "failed"
     ]
-    assert (line["dataset"], line["seed"], line["auroc"]) == ("SMD/2-1", "3", "")
+    assert [(line["dataset"], line["seed"], line["auroc"]) for line in lines] == [
+        ("SMD/1-4", "3", ""),
+        ("SMD/1-4", "4", ""),
+    ]
+    assert lines[0]["note"].startswith("InputError:")
 
 
 def test_without_any_data_set_there_are_only_rows_that_say_where_to_get_them(
     tmp_path: Path,
 ) -> None:
     result = ablation(tmp_path)
-    assert result.runs == ()
-    assert len(result.absent) == 9
+    assert result.outcomes == {}
+    assert len(result.not_run) == 9
     assert "## The score" not in result.markdown()
 
 
-def test_page_and_csv_are_written_where_asked(result: Ablation, tmp_path: Path) -> None:
+def test_page_and_csv_are_written_where_asked(result: Experiment, tmp_path: Path) -> None:
     paths = result.write(tmp_path / "new" / "folder")
     assert [path.name for path in paths] == ["ablation.md", "ablation.csv"]
     assert paths[0].read_text(encoding="utf-8") == result.markdown()
     assert paths[1].read_text(encoding="utf-8") == result.csv()
 
 
-def test_progress_counts_every_fit(root: Path) -> None:
+def test_progress_counts_every_unit(root: Path) -> None:
     calls: list[tuple[int, int, str]] = []
-    ablation(root, seeds=SEEDS, rows=["frozen"], progress=lambda *call: calls.append(call))
-    assert calls == [(1, 2, "SMD/1-4, seed 3"), (2, 2, "SMD/1-4, seed 4")]
+    ablation(root, seeds=SEEDS, rows=["DT"], progress=lambda *call: calls.append(call))
+    assert calls == [
+        (0, 4, "starting"),
+        (2, 4, "SMD/1-4, mlp, seed 3"),
+        (4, 4, "SMD/1-4, mlp, seed 4"),
+    ]
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:

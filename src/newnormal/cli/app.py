@@ -23,7 +23,8 @@ from newnormal.cli.options import (
     Time,
     names,
 )
-from newnormal.errors import InputError, NewnormalError, ParameterError
+from newnormal.cli.reproduce import reproduce_app
+from newnormal.errors import InputError, NewnormalError
 
 if TYPE_CHECKING:
     from newnormal.detector import Detector
@@ -54,9 +55,6 @@ data_app = typer.Typer(
     help="Benchmark data: what there is, and where to get it.", no_args_is_help=True
 )
 app.add_typer(data_app, name="data")
-reproduce_app = typer.Typer(
-    help="The paper's experiments, with its figures beside ours.", no_args_is_help=True
-)
 app.add_typer(reproduce_app, name="reproduce")
 
 
@@ -397,58 +395,6 @@ def data_list(
             console.print(f"    found     {len(found)}{': ' if found else ''}{shown}", markup=False)
     if not root:
         say("next: newnormal data list --data DIR shows what of it is in a folder")
-
-
-@reproduce_app.command("ablation")
-def reproduce_ablation(
-    data: Annotated[
-        list[Path], typer.Option(metavar="DIR", help="Where benchmark data is; may be repeated.")
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Where the page and table go.")
-    ] = Path("results"),
-    datasets: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(metavar="NAMES", help="Only these, such as SMD/1-4,MSL/P-15."),
-    ] = None,
-    rows: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(metavar="NAMES", help="Only these of frozen,DT,TTA,DT+TTA."),
-    ] = None,
-    seeds: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(metavar="NUMBERS", help="These seeds.", show_default="2021 to 2025"),
-    ] = None,
-    processes: Annotated[int, typer.Option(min=1, help="Processes at work at once.")] = 2,
-) -> None:
-    """Frozen, detrended, adapted, both: the paper's MLP on every data set that is found."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from newnormal.experiments.ablation import ablation
-
-    options: dict[str, Any] = {"datasets": names(datasets), "rows": names(rows)}
-    if seeds:
-        options["seeds"] = _whole_numbers(names(seeds) or [])
-    announce_compiling()
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting", total=None)
-
-        def progress(done: int, total: int, what: str) -> None:
-            bar.update(task, completed=done, total=total, description=what)
-
-        result = ablation(data, processes=processes, progress=progress, **options)
-    page, table = result.write(output)
-    say(f"wrote {page} and {table}")
-
-
-def _whole_numbers(texts: list[str]) -> tuple[int, ...]:
-    try:
-        return tuple(int(text) for text in texts)
-    except ValueError:
-        raise ParameterError(
-            f"--seeds: expected whole numbers, found {','.join(texts)}", hint="such as 2021,2022"
-        ) from None
 
 
 # ---------------------------------------------------------------------- shared

@@ -14,11 +14,11 @@ LAST_DIGIT = 0.001  # the paper prints three
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One measure of one row of an experiment beside what the paper prints.
+    """One measure of one line of an experiment beside what the paper prints.
 
     Attributes
     ----------
-    dataset, row, measure
+    dataset, model, row, measure
         What is compared.
     rule, tau
         The threshold's rule, and its value over the seeds.
@@ -28,6 +28,7 @@ class Comparison:
     """
 
     dataset: str
+    model: str
     row: str
     measure: str
     rule: Rule
@@ -52,8 +53,8 @@ class Comparison:
         return abs(self.ours.mean - self.paper.mean) <= allowed
 
 
-def paper_figure(dataset: str, row: str, measure: str) -> Figure | None:
-    """Return what the paper prints of a row of the ablation, wherever it prints it.
+def paper_figure(dataset: str, row: str, measure: str, model: str = "MLP") -> Figure | None:
+    """Return what the paper prints of a model's row, wherever it prints it.
 
     table:Ablation_Full has three data sets; table:Main_Exp_Full has the frozen and the full row
     of all nine. Detrending alone and adaptation alone on the other six stand in the appendix,
@@ -65,8 +66,8 @@ def paper_figure(dataset: str, row: str, measure: str) -> Figure | None:
     0.799 ± 0.008 | 0.838
     """
     for table in ("ablation", "main"):
-        figure = printed(table, dataset, row, measure)
+        figure = printed(table, dataset, row, measure, model)
         if figure is not None:
             return figure
-    line = detail(dataset, row, "adjusted_f1" if measure == "adjusted_f1" else "f1")
+    line = detail(dataset, row, "adjusted_f1" if measure == "adjusted_f1" else "f1", model)
     return None if line is None or measure not in line else Figure(float(line[measure]), None)

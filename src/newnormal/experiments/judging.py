@@ -1,137 +1,118 @@
-"""One fit, judged as each row of an ablation under each of its thresholds."""
+"""One fit, judged as each unit that shares it says."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from functools import lru_cache
+import time
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.datasets import Dataset, load
-from newnormal.experiments.paper import Setting
-from newnormal.experiments.rows import FROZEN, Fitted, Row
-from newnormal.metrics import Confusion, adjusted_confusion, auprc, auroc, best_f1, confusion
-from newnormal.types import Ints, Verdicts
+from newnormal.datasets import Dataset
+from newnormal.experiments.rows import FROZEN, Fitted, Row, row_named
+from newnormal.experiments.unit import Judgement, Outcome, Unit
+from newnormal.metrics import best_f1, report
+from newnormal.types import Floats
 
-__all__ = ["Run", "Task", "forget_data", "judge"]
+__all__ = ["Bench", "diverges"]
 
-
-@dataclass(frozen=True)
-class Task:
-    """One fit and all that is judged with it."""
-
-    setting: Setting
-    root: Path
-    seed: int
-    rows: tuple[Row, ...]
-
-    def __str__(self) -> str:
-        return f"{self.setting.name}, seed {self.seed}"
+_LARGE = 10.0  # times the score without learning: learning on history should lower it
+_SMALLEST = 8  # powers of ten tried
 
 
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """One row of the ablation, judged once over the test part.
+class _Run(NamedTuple):
+    """One pass over the test part; the threshold decides verdicts, and scores if it adapts."""
 
-    Attributes
-    ----------
-    measures
-        Which of F1 and F1-PA the paper used this threshold for.
-    oracle
-        Whether the threshold was chosen with the test labels.
-    learned, restored
-        Learning steps taken, and times the guard against divergence stepped in.
-    best_f1, best_f1_threshold
-        The best F1 any threshold gives on this run's own scores: an oracle.
-    """
-
-    dataset: str
-    row: str
-    seed: int
-    measures: tuple[str, ...]
-    rule: str
-    oracle: bool
-    tau: float
-    f1: float
-    precision: float
-    recall: float
-    accuracy: float
-    tp: int
-    fp: int
-    fn: int
-    tn: int
-    adjusted_f1: float
-    adjusted_precision: float
-    adjusted_recall: float
-    adjusted_accuracy: float
-    adjusted_tp: int
-    adjusted_fp: int
-    adjusted_fn: int
-    adjusted_tn: int
-    auroc: float
-    auprc: float
-    best_f1: float
-    best_f1_threshold: float
+    scores: Floats
     learned: int
     restored: int
+    seconds: float
 
 
-def judge(task: Task) -> list[Run]:
-    """Fit once, then judge the test part as each row, under each of its thresholds."""
-    setting = task.setting
-    data = _load(setting.name, task.root)
-    fitted = Fitted.on(data.train, setting, task.seed)
-    frozen = fitted.as_row(FROZEN, np.inf).run(data.test)
-    oracle = best_f1(data.labels, frozen.scores).threshold
-    runs = []
-    for row in task.rows:
-        for rule, serves in setting.thresholds[row.name].distinct().items():
-            tau = fitted.threshold(rule, oracle)
-            detector = fitted.as_row(row, tau)
-            verdicts = detector.run(data.test)
-            runs.append(
-                Run(
-                    dataset=setting.name,
-                    row=row.name,
-                    seed=task.seed,
-                    measures=serves,
-                    rule=str(rule),
-                    oracle=rule.oracle,
-                    tau=tau,
-                    learned=detector.counters["learned"],
-                    restored=detector.counters["restored"],
-                    **_measured(data.labels, verdicts),
-                )
+@dataclass(eq=False)
+class Bench:
+    """A fitted detector and a data set, on which units are judged one after the other."""
+
+    fitted: Fitted
+    data: Dataset
+    _runs: dict[tuple[object, ...], _Run] = field(default_factory=dict)
+    _rates: dict[tuple[object, ...], float] = field(default_factory=dict)
+
+    def judge(self, unit: Unit, path: Path) -> tuple[Outcome, Judgement]:
+        """Return what comes of a unit, and what is said of each sample."""
+        row = row_named(unit.row)
+        tau = self.threshold(unit)
+        lr = self._steady_rate(unit, row, tau) if unit.steady and row.adapt else unit.options.lr
+        run = self._run(row, tau, unit.options.decay, lr)
+        judgement = Judgement(
+            run.scores, np.full(len(run.scores), tau), np.asarray(run.scores >= tau)
+        )
+        outcome = Outcome(
+            unit=unit,
+            tau=tau,
+            lr=lr,
+            learned=run.learned,
+            restored=run.restored,
+            fit_seconds=self.fitted.seconds,
+            seconds=run.seconds,
+            report=report(self.data.labels, run.scores, predictions=judgement.anomalous),
+            path=path,
+        )
+        return outcome, judgement
+
+    def threshold(self, unit: Unit) -> float:
+        """Return the unit's threshold; Q* is that of the frozen model, whatever the row."""
+
+        def oracle() -> float:
+            frozen = self._run(FROZEN, np.inf, unit.options.decay, unit.options.lr)
+            return best_f1(self.data.labels, frozen.scores).threshold
+
+        return self.fitted.threshold(unit.rule, oracle)
+
+    def _run(self, row: Row, tau: float, decay: float, lr: float) -> _Run:
+        """Run over the test part, or remember having done so."""
+        key = (row, decay if row.detrend else None, (tau, lr) if row.adapt else None)
+        if key not in self._runs:
+            detector = self.fitted.as_row(row, tau, decay=decay, lr=lr)
+            began = time.perf_counter()
+            verdicts = detector.run(self.data.test)
+            seconds = time.perf_counter() - began
+            counters = detector.counters
+            self._runs[key] = _Run(
+                verdicts.scores, counters["learned"], counters["restored"], seconds
             )
-    return runs
+        return self._runs[key]
+
+    def _steady_rate(self, unit: Unit, row: Row, tau: float) -> float:
+        """Return the largest of η, η/10, η/100 ... that does not diverge on history."""
+        key = (row, tau, unit.options)
+        if key not in self._rates:
+            rates = [unit.options.lr / 10**power for power in range(_SMALLEST)]
+            decay = unit.options.decay
+            still = replace(row, adapt=False)
+            calm = self.fitted.as_row(still, tau, decay=decay, lr=0.0).run(self.data.train).scores
+            self._rates[key] = next(
+                (
+                    rate
+                    for rate in rates
+                    if not diverges(self.fitted, row, tau, decay, rate, self.data.train, calm)
+                ),
+                0.0,
+            )
+        return self._rates[key]
 
 
-def _measured(labels: Ints, verdicts: Verdicts) -> dict[str, Any]:
-    plain = confusion(labels, verdicts.anomalous)
-    adjusted = adjusted_confusion(labels, verdicts.anomalous)
-    best = best_f1(labels, verdicts.scores)
-    return {
-        **_ratios_and_counts(plain),
-        **{f"adjusted_{name}": value for name, value in _ratios_and_counts(adjusted).items()},
-        "auroc": auroc(labels, verdicts.scores),
-        "auprc": auprc(labels, verdicts.scores),
-        "best_f1": best.value,
-        "best_f1_threshold": best.threshold,
-    }
+def diverges(
+    fitted: Fitted, row: Row, tau: float, decay: float, lr: float, history: Floats, calm: Floats
+) -> bool:
+    """Return whether learning at a rate diverges when the detector is run over its own history.
 
-
-def _ratios_and_counts(counts: Confusion) -> dict[str, float]:
-    ratios = ("f1", "precision", "recall", "accuracy")
-    return {name: getattr(counts, name) for name in ratios} | asdict(counts)
-
-
-def forget_data() -> None:
-    """Let go of the data set kept for the next seed."""
-    _load.cache_clear()
-
-
-@lru_cache(maxsize=1)
-def _load(name: str, root: Path) -> Dataset:
-    return load(name, root)
+    That is: the guard had to put good weights back, a score is not finite, or the mean score is
+    above ten times that of the same detector learning nothing, `calm`.
+    """
+    detector = fitted.as_row(row, tau, decay=decay, lr=lr)
+    scores = detector.run(history).scores
+    if detector.counters["restored"] or not np.isfinite(scores[~np.isnan(calm)]).all():
+        return True
+    return bool(np.nanmean(scores) > _LARGE * np.nanmean(calm))

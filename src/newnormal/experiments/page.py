@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 import numba
@@ -11,18 +11,22 @@ import numpy as np
 
 import newnormal
 from newnormal.experiments.comparison import Comparison
-from newnormal.experiments.judging import Run
-from newnormal.experiments.paper import MEASURES, Figure, Rule
+from newnormal.experiments.experiment import Experiment, Line
+from newnormal.experiments.paper import MEASURES, Figure, Rule, detail, title
 from newnormal.experiments.rows import ROWS
+from newnormal.experiments.unit import Outcome, Unit
 
-__all__ = ["ablation", "table"]
+__all__ = [
+    "beside",
+    "details",
+    "not_run",
+    "results",
+    "settings_used",
+    "table",
+    "versions",
+]
 
-_INTRODUCTION = """\
-# The paper's ablation, run again
-
-The MLP of the paper: frozen, with detrending alone (DT), with adaptation alone (TTA), with both;
-its hyperparameters, its threshold rules. Made by `{command}`.
-
+_NOTES = """
 - Figures are the mean ± population standard deviation over seeds {seeds}; AUPRC is the trapezoid's.
 - Qp is the p-th percentile of history's scores and τ its value. Q\\* is an **oracle**: the
   threshold with the best F1 on the test labels, from the frozen model's scores. Figures with it
@@ -30,7 +34,7 @@ its hyperparameters, its threshold rules. Made by `{command}`.
 - A figure of the paper without ± is one run of its appendix; a dash is one it does not print.
 - A difference is **bold** where it exceeds 2·√(s² + s²), with ours and the paper's deviation, and
   the last digit the paper prints.
-- Every run, with all its counts, is a line of [ablation.csv](ablation.csv).
+- Every run, with all its counts, is a line of [{name}.csv]({name}.csv).
 
 Computed by {versions}. Another machine rounds differently, which learning magnifies.
 """
@@ -65,34 +69,42 @@ moved the five-seed means of MSL P-15, DT+TTA, between 0.449 and 0.554 (F1) and 
 0.650 (AUPRC).
 """
 
+_SETTINGS = """\
+## Settings
 
-def ablation(
-    comparisons: Sequence[Comparison],
-    runs: Sequence[Run],
-    *,
-    not_run: Mapping[str, str],
-    command: str,
-) -> str:
-    """Return the page of the ablation."""
-    seeds = sorted({run.seed for run in runs})
-    parts = [
-        _INTRODUCTION.format(
-            command=command, seeds=", ".join(map(str, seeds)) or "none", versions=_versions()
-        )
-    ]
-    if comparisons:
-        parts += [
-            _RANKING,
-            _ranking(comparisons),
-            _HONEST,
-            _decisions(comparisons, runs, oracle=False),
-            _ORACLE,
-            _decisions(comparisons, runs, oracle=True),
-            _differences(comparisons),
-        ]
-    if not_run:
-        parts += ["## Not run\n", table(("data set", "why"), not_run.items())]
-    return "\n".join(parts)
+The paper's, but for what is **bold**: window, stride, step between training windows, latent width,
+epochs, batch; and γ, η where they are used.
+"""
+
+_DETAIL = """\
+# {title}
+
+One seed ({seed}) beside the paper's appendix, which has one too (2023): threshold rule, τ, ratios
+and counts, without and with point adjustment (PA). Made by `{command}`; a line a seed is in
+[{name}.csv]({name}.csv).
+"""
+
+
+def results(experiment: Experiment, introduction: str) -> str:
+    """Return the page of an experiment whose figures the paper prints."""
+    compared = experiment.comparisons()
+    parts = [introduction.format(command=experiment.command) + _notes(experiment)]
+    if compared:
+        parts += [_RANKING, _ranking(compared)]
+        for text, oracle in ((_HONEST, False), (_ORACLE, True)):
+            lines = _decisions(experiment, compared, oracle=oracle)
+            if lines:
+                parts += [text, lines]
+        parts.append(_differences(compared))
+    return "\n".join([*parts, *not_run(experiment)])
+
+
+def _notes(experiment: Experiment) -> str:
+    return _NOTES.format(
+        seeds=", ".join(map(str, experiment.seeds)) or "none",
+        name=experiment.name,
+        versions=versions(),
+    )
 
 
 def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -110,56 +122,158 @@ def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def _ranking(comparisons: Sequence[Comparison]) -> str:
-    header = ["data set", "row", "rule", "τ"]
+def not_run(experiment: Experiment) -> list[str]:
+    """Return the section of what is missing, if anything is."""
+    failed: dict[str, dict[str, list[str]]] = {}
+    for line, units in experiment.lines:
+        for unit in units:
+            if unit in experiment.failures:
+                what = f"{unit.dataset}, {line.entrant.name} {unit.row}"
+                why = f"failed: {experiment.failures[unit]}"
+                failed.setdefault(what, {}).setdefault(why, []).append(str(unit.seed))
+    lines = list(experiment.not_run.items())
+    for what, reasons in failed.items():
+        for why, seeds in reasons.items():
+            numbers = ", ".join(dict.fromkeys(seeds))
+            lines.append((f"{what}, seed{'s'[: ',' in numbers]} {numbers}", why))
+    return ["## Not run\n", table(("what", "why"), lines)] if lines else []
+
+
+def _ranking(compared: Sequence[Comparison]) -> str:
+    header = [*_heads(compared), "rule", "τ"]
     for measure in ("auroc", "auprc"):
         header += [MEASURES[measure], "paper", "difference"]
-    areas = {(c.dataset, c.row, str(c.rule), c.measure): c for c in comparisons}
+    areas = {(c.dataset, c.model, c.row, str(c.rule), c.measure): c for c in compared}
     adapting = {row.name for row in ROWS if row.adapt}
     lines = []
-    for (dataset, row, rule, measure), first in areas.items():
+    for (*key, measure), first in areas.items():
         if measure == "auroc":
-            second = areas[dataset, row, rule, "auprc"]
+            dataset, model, row, rule = key
+            second = areas[dataset, model, row, rule, "auprc"]
             threshold = [_rule(first.rule), _tau(first.tau)] if row in adapting else ["", ""]
-            lines.append([dataset, row, *threshold, *_beside(first), *_beside(second)])
+            lines.append([*_who(first, compared), *threshold, *beside(first), *beside(second)])
     return table(header, lines)
 
 
-def _decisions(comparisons: Sequence[Comparison], runs: Sequence[Run], *, oracle: bool) -> str:
-    header = ["data set", "row", "measure", "rule", "τ", "ours", "paper", "difference"]
+def _decisions(experiment: Experiment, compared: Sequence[Comparison], *, oracle: bool) -> str:
+    header = [*_heads(compared), "measure", "rule", "τ", "ours", "paper", "difference"]
     header += ["precision", "recall", "TP", "FP", "FN", "TN"]
+    runs: dict[tuple[str, str, str, str], list[Outcome]] = {}
+    for line, units in experiment.lines:
+        for rule in line.rules.distinct():
+            key = (line.stream.name, line.entrant.name, line.row.name, str(rule))
+            runs[key] = experiment.found(units, rule)
     lines = []
-    for c in comparisons:
+    for c in compared:
         if c.measure not in ("f1", "adjusted_f1") or c.rule.oracle != oracle:
             continue
         prefix = c.measure.removesuffix("f1")
-        mine = [r for r in runs if (r.dataset, r.row, r.rule) == (c.dataset, c.row, str(c.rule))]
+        mine = runs[c.dataset, c.model, c.row, str(c.rule)]
 
-        def mean(name: str, prefix: str = prefix, mine: list[Run] = mine) -> float:
-            return fmean(getattr(run, prefix + name) for run in mine)
+        def mean(name: str, prefix: str = prefix, mine: list[Outcome] = mine) -> float:
+            return fmean(getattr(run.report, prefix + name) for run in mine)
 
         ratios = [f"{mean(name):.3f}" for name in ("precision", "recall")]
         counts = [f"{mean(name):.0f}" for name in ("tp", "fp", "fn", "tn")]
         threshold = [_rule(c.rule), _tau(c.tau)]
         name = MEASURES[c.measure]
-        lines.append([c.dataset, c.row, name, *threshold, *_beside(c), *ratios, *counts])
-    return table(header, lines)
+        lines.append([*_who(c, compared), name, *threshold, *beside(c), *ratios, *counts])
+    return table(header, lines) if lines else ""
 
 
-def _differences(comparisons: Sequence[Comparison]) -> str:
-    judged = [c for c in comparisons if c.agrees is not None]
+def _differences(compared: Sequence[Comparison]) -> str:
+    judged = [c for c in compared if c.agrees is not None]
     beyond = [c for c in judged if not c.agrees]
     text = _DIFFERENCES.format(within=len(judged) - len(beyond), judged=len(judged))
     if beyond:
-        header = ("data set", "row", "measure", "rule", "ours", "paper", "difference")
+        header = (*_heads(compared), "measure", "rule", "ours", "paper", "difference")
         text += "\n" + table(
             header,
-            [[c.dataset, c.row, MEASURES[c.measure], _rule(c.rule), *_beside(c)] for c in beyond],
+            [[*_who(c, compared), MEASURES[c.measure], _rule(c.rule), *beside(c)] for c in beyond],
         )
     return text
 
 
-def _beside(compared: Comparison) -> list[str]:
+def _heads(compared: Sequence[Comparison]) -> list[str]:
+    return ["data set", *(["model"] if _several(compared) else []), "row"]
+
+
+def _who(c: Comparison, compared: Sequence[Comparison]) -> list[str]:
+    return [c.dataset, *([c.model] if _several(compared) else []), c.row]
+
+
+def _several(compared: Sequence[Comparison]) -> bool:
+    return any(c.model != compared[0].model for c in compared)
+
+
+def settings_used(experiment: Experiment) -> str:
+    """Return the section of the settings of every model on every data set."""
+    from newnormal.experiments.paper import options
+
+    header = ["data set", "model", "window", "stride", "step", "latent", "epochs", "batch"]
+    header += ["γ", "η", "seeds"]
+    names = ("window", "stride", "fit_stride", "latent", "epochs", "batch")
+    lines: dict[tuple[str, str], list[str]] = {}
+    for line, units in experiment.lines:
+        usual, unit = options(line.entrant.model, line.stream.setting), units[0]
+        cells = []
+        for name in (*names, "decay", "lr"):
+            value = getattr(unit.options, name)
+            shown = f"{value:g}" if value != 0.99999 else "0.99999"
+            cells.append(shown if value == getattr(usual, name) else f"**{shown}**")
+        key = (line.stream.name, line.entrant.name)
+        lines[key] = [*key, *cells, _seeds(units, experiment)]
+    return _SETTINGS + "\n" + table(header, lines.values())
+
+
+def _seeds(units: Sequence[Unit], experiment: Experiment) -> str:
+    done = sorted({unit.seed for unit in units if unit in experiment.outcomes})
+    return str(len(done)) if len(done) != 1 else f"1 ({done[0]})"
+
+
+def details(experiment: Experiment, heading: str) -> str:
+    """Return the page of the appendix: one seed of each line beside the paper's."""
+    ratios, counts = ("accuracy", "precision", "recall", "f1"), ("tn", "fp", "fn", "tp")
+    names = [*ratios, "auroc", *counts]
+    adjusted = [f"adjusted_{name}" for name in (*ratios, *counts)]
+    header = ["data set", "model", "row", "for", "", "rule", "τ"]
+    header += ["acc.", "prec.", "recall", "F1", "AUROC", "TN", "FP", "FN", "TP"]
+    header += [f"PA {name}" for name in ("acc.", "prec.", "recall", "F1", "TN", "FP", "FN", "TP")]
+    seed = 2023 if 2023 in experiment.seeds else (experiment.seeds or [0])[0]
+    lines = []
+    for line, units in experiment.lines:
+        for rule, serves in line.rules.distinct().items():
+            mine = [each for each in experiment.found(units, rule) if each.unit.seed == seed]
+            if not mine:
+                continue
+            who = [line.stream.name, line.entrant.name, line.row.name]
+            who.append(", ".join(MEASURES[measure] for measure in serves))
+            cells = [_detail(getattr(mine[0].report, name)) for name in (*names, *adjusted)]
+            lines.append([*who, "ours", _rule(rule), f"{mine[0].tau:.4g}", *cells])
+            for measure in serves:
+                printed = _printed(line, measure)
+                if printed is not None:
+                    cells = [printed[name] for name in (*names, *adjusted)]
+                    who[3] = MEASURES[measure]
+                    rule_text = printed["threshold"].replace("*", "\\*")
+                    lines.append([*who, "paper", rule_text, printed["tau"], *cells])
+    text = _DETAIL.format(
+        title=heading, seed=seed, command=experiment.command, name=experiment.name
+    )
+    return text + "\n" + table(header, lines)
+
+
+def _printed(line: Line, measure: str) -> dict[str, str] | None:
+    known = title(line.entrant.model) if line.compared else None
+    found = None if known is None else detail(line.stream.name, line.row.name, measure, known)
+    return None if found is None else dict(found)
+
+
+def _detail(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.3f}"
+
+
+def beside(compared: Comparison) -> list[str]:
     """Return ours, the paper's and the difference."""
     if compared.paper is None or compared.difference is None:
         return [str(compared.ours), "-", ""]
@@ -177,7 +291,8 @@ def _rule(rule: Rule) -> str:
     return "Q\\* (oracle)" if rule.oracle else str(rule)
 
 
-def _versions() -> str:
+def versions() -> str:
+    """Return what computed the figures."""
     return (
         f"newnormal {newnormal.__version__}, Python {platform.python_version()}, "
         f"NumPy {np.__version__} and Numba {numba.__version__} on "

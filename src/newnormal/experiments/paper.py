@@ -3,7 +3,8 @@
 Kim et al. (2024), "When Model Meets New Normals: Test-Time Adaptation for Unsupervised Time-Series
 Anomaly Detection". The folder ``data`` beside this file holds
 
-- ``settings.toml``: hyperparameters and threshold rules for each of its nine data sets;
+- ``settings.toml``: hyperparameters and threshold rules for each of its nine data sets, and those
+  of the other models;
 - ``printed.csv``: table:Main_Exp_Full and table:Ablation_Full, means and standard deviations over
   five seeds;
 - ``detail.csv``: table:Appendix:DetailExpMain and table:Appendix:DetailExpAb, one seed. In the
@@ -15,11 +16,11 @@ from __future__ import annotations
 import csv
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from statistics import fmean, pstdev
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from newnormal.errors import ParameterError
 
@@ -27,12 +28,16 @@ __all__ = [
     "MEASURES",
     "SEEDS",
     "Figure",
+    "Options",
     "Rule",
     "Rules",
     "Setting",
+    "borrowed",
     "detail",
+    "options",
     "printed",
     "settings",
+    "title",
 ]
 
 SEEDS = (2021, 2022, 2023, 2024, 2025)
@@ -121,6 +126,8 @@ class Setting:
         As `newnormal.Detector`'s.
     thresholds
         The rules of each row of the ablation, by the row's name.
+    like
+        The data set of the paper whose settings these are; its own name, unless `borrowed`.
     """
 
     name: str
@@ -133,22 +140,42 @@ class Setting:
     epochs: int
     batch: int
     thresholds: Mapping[str, Rules]
+    like: str
+
+    @property
+    def of_the_paper(self) -> bool:
+        """Whether the paper has this data set."""
+        return self.like == self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What one model uses on one data set: as `newnormal.Detector`'s."""
+
+    window: int
+    stride: int
+    fit_stride: int
+    latent: int
+    decay: float
+    lr: float
+    epochs: int
+    batch: int
 
 
 @cache
 def _settings() -> tuple[Setting, ...]:
-    blocks = tomllib.loads(_text("settings.toml"))["dataset"]
     return tuple(
         Setting(
             **{
                 **block,
+                "like": block["name"],
                 "thresholds": {
                     row: Rules(*map(Rule.parse, rules))
                     for row, rules in block["thresholds"].items()
                 },
             }
         )
-        for block in blocks
+        for block in _tables()["dataset"]
     )
 
 
@@ -171,6 +198,62 @@ def settings(datasets: Sequence[str] | None = None) -> tuple[Setting, ...]:
             hint=f"they are {', '.join(names)}",
         )
     return tuple(setting for setting in _settings() if setting.name.lower() in wanted)
+
+
+def borrowed(name: str, channels: int) -> Setting:
+    """Return settings for a stream the paper does not have: another's, chosen by channels alone.
+
+    One channel: Yahoo (A1-R20)'s; several: SMD (M-2-1)'s. The threshold is Q99 throughout.
+
+    Examples
+    --------
+    >>> setting = borrowed("NAB/x", 1)
+    >>> setting.like, setting.window, str(setting.thresholds["DT"].f1)
+    ('Yahoo/A1-R20', 5, 'Q99')
+    """
+    (setting,) = settings(["Yahoo/A1-R20" if channels == 1 else "SMD/2-1"])
+    rules = Rules(Rule(99.0), Rule(99.0))
+    return replace(
+        setting, name=name, title=name, thresholds=dict.fromkeys(setting.thresholds, rules)
+    )
+
+
+def options(model: str, setting: Setting) -> Options:
+    """Return what a model uses on a data set; what the paper does not know gets the MLP's.
+
+    γ and η are the MLP's for every model.
+
+    Examples
+    --------
+    >>> (setting,) = settings(["MSL/P-15"])
+    >>> options("usad", setting)  # doctest: +NORMALIZE_WHITESPACE
+    Options(window=5, stride=5, fit_stride=5, latent=33, decay=0.6, lr=0.1, epochs=30, batch=8)
+    """
+    own: dict[str, int] = {}
+    block = _model(model)
+    if block is not None:
+        column = [each.name for each in _settings()].index(setting.like)
+        columns = ("window", "stride", "fit_stride", "latent", "batch")
+        own = {name: block[name][column] for name in columns} | {"epochs": block["epochs"]}
+    mlp = {
+        name: getattr(setting, name)
+        for name in ("window", "fit_stride", "latent", "decay", "lr", "epochs", "batch")
+    }
+    return Options(**{"stride": setting.window, **mlp, **own})
+
+
+def title(model: str) -> str | None:
+    """Return what the paper calls a model, or None where it has no such model.
+
+    Examples
+    --------
+    >>> title("transformer"), title("mlp"), title("pyod:ECOD")
+    ('AT', 'MLP', None)
+    """
+    if model in ("mlp", "torch-mlp"):
+        return "MLP"
+    block = _model(model)
+    return None if block is None else str(block["title"])
 
 
 def printed(table: str, dataset: str, row: str, measure: str, model: str = "MLP") -> Figure | None:
@@ -210,6 +293,16 @@ def detail(dataset: str, row: str, measure: str, model: str = "MLP") -> Mapping[
     ('Q99.9', '28.991', '10', '1')
     """
     return _detail().get((dataset, model, row, measure))
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    return tomllib.loads(_text("settings.toml"))
+
+
+def _model(name: str) -> dict[str, Any] | None:
+    blocks = _tables()["model"]
+    return next((each for each in blocks if name in (each["name"], *each["variants"])), None)
 
 
 @cache

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
 from newnormal import thresholds
 from newnormal.detector import Detector
 from newnormal.errors import ParameterError
-from newnormal.experiments.paper import Rule, Setting
+from newnormal.experiments.admission import admit
+from newnormal.experiments.paper import Rule
+from newnormal.experiments.unit import Unit
 from newnormal.state import State
 from newnormal.thresholds import Fixed, Quantile
 from newnormal.types import Floats
 
-__all__ = ["FROZEN", "ROWS", "Fitted", "Row", "rows_named"]
+__all__ = ["FROZEN", "ROWS", "Fitted", "Row", "row_named", "rows_named"]
+
+
+_SCORES, _SECONDS = "history.scores", "history.seconds"
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,12 @@ def rows_named(names: Sequence[str] | None = None) -> tuple[Row, ...]:
     return tuple(row for row in ROWS if names is None or row.name in names)
 
 
+def row_named(name: str) -> Row:
+    """Return the row of a name."""
+    (row,) = rows_named([name])
+    return row
+
+
 @dataclass(frozen=True)
 class _NotYet(Fixed):
     """No threshold yet: keeps history's scores, from which any rule can take one later."""
@@ -74,34 +86,48 @@ class Fitted:
 
     detector: Detector
     history_scores: Floats
+    seconds: float
 
     @classmethod
-    def on(cls, history: Floats, setting: Setting, seed: int) -> Fitted:
-        """Fit the paper's MLP on history."""
+    def on(cls, history: Floats, unit: Unit) -> Fitted:
+        """Fit the unit's model on history."""
+        admit(unit.model)
         later = _NotYet()
+        began = time.perf_counter()
         detector = Detector(
-            window=setting.window,
-            fit_stride=setting.fit_stride,
-            latent=setting.latent,
-            decay=setting.decay,
-            lr=setting.lr,
-            epochs=setting.epochs,
-            batch=setting.batch,
-            seed=seed,
-            threshold=later,
+            model=unit.model, seed=unit.seed, threshold=later, **asdict(unit.options)
         ).fit(history)
-        return cls(detector, later.seen[0])
+        return cls(detector, later.seen[0], time.perf_counter() - began)
 
-    def threshold(self, rule: Rule, oracle: float) -> float:
-        """Return the threshold that a rule gives, where `oracle` is Q*."""
+    def to_state(self) -> State:
+        """Return it as data."""
+        state = self.detector.to_state()
+        extra = {_SCORES: self.history_scores, _SECONDS: np.array([self.seconds])}
+        return State(state.facts, {**state.tensors, **extra})
+
+    @classmethod
+    def from_state(cls, state: State) -> Fitted:
+        """Return what `to_state` was called on."""
+        admit(state.facts["config"]["model"])
+        seconds = float(state.tensors[_SECONDS][0])
+        return cls(Detector.from_state(state), state.tensors[_SCORES], seconds)
+
+    def threshold(self, rule: Rule, oracle: Callable[[], float]) -> float:
+        """Return the threshold that a rule gives, where `oracle` finds Q*."""
         if rule.percentile is None:
-            return oracle
+            return oracle()
         return Quantile(rule.percentile / 100).fit(self.history_scores)
 
-    def as_row(self, row: Row, threshold: float) -> Detector:
+    def as_row(self, row: Row, threshold: float, *, decay: float, lr: float) -> Detector:
         """Return a detector of its own with the fitted weights, as the row and threshold say."""
         state = self.detector.to_state()
-        config = {**state.facts["config"], "detrend": row.detrend, "adapt": row.adapt}
+        config = {
+            **state.facts["config"],
+            "decay": decay,
+            "lr": lr,
+            "detrend": row.detrend,
+            "adapt": row.adapt,
+        }
         rule = thresholds.to_json(Fixed(threshold))
         return Detector.from_state(
             State(

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import io
 import multiprocessing
+import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing.connection import wait
 from typing import Generic, TypeAlias, TypeVar
 
 __all__ = ["Failure", "Progress", "sweep"]
 
-# (tasks done, tasks in all, the one just done)
+# (done, in all, what was just done)
 Progress: TypeAlias = Callable[[int, int, str], None]
 
 _Task = TypeVar("_Task")
@@ -33,7 +37,7 @@ def sweep(
     tasks: Sequence[_Task],
     *,
     processes: int = 1,
-    progress: Progress | None = None,
+    on_done: Callable[[_Task], None] | None = None,
 ) -> list[_Result | Failure[_Task]]:
     """Return what `work` makes of each task, in the tasks' order.
 
@@ -50,11 +54,11 @@ def sweep(
 
     def done(at: int, result: _Result | Failure[_Task]) -> None:
         results[at] = result
-        if progress is not None:
-            progress(len(results), len(tasks), str(tasks[at]))
+        if on_done is not None:
+            on_done(tasks[at])
 
     attempt = partial(_attempt, work)
-    if processes <= 1 or len(tasks) <= 1:
+    if processes <= 1 or not tasks:
         for at, task in enumerate(tasks):
             done(at, attempt(task))
     else:
@@ -83,8 +87,22 @@ def _attempt(work: Callable[[_Task], _Result], task: _Task) -> _Result | Failure
 def _prepare_worker() -> None:
     """Leave the other processes their cores, and the terminal to the one that started them."""
     sys.stderr = io.StringIO()  # or each fit would draw a bar of its own
-    try:
+    _one_thread()
+    threading.Thread(target=_follow_parent, daemon=True).start()
+
+
+def _one_thread() -> None:
+    """Two threads never help models this small, and cost the other process its core."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # PyTorch asks when it is first imported
+    with suppress(ImportError):  # it comes with scikit-learn; without it BLAS is slower, not wrong
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-    except ImportError:  # it comes with scikit-learn; without it BLAS is slower here, not wrong
-        return
-    threadpool_limits(1)
+
+        threadpool_limits(1)
+
+
+def _follow_parent() -> None:
+    """End with the process that started this one, however that ended."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)

@@ -1,0 +1,149 @@
+"""`newnormal reproduce`: the paper's experiments, and ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from newnormal.cli.console import announce_compiling, say
+from newnormal.cli.options import names
+from newnormal.errors import ParameterError
+
+if TYPE_CHECKING:
+    from newnormal.experiments.lab import Lab
+
+__all__ = ["reproduce_app"]
+
+reproduce_app = typer.Typer(
+    help="The paper's experiments, with its figures beside ours.", no_args_is_help=True
+)
+
+Data = Annotated[
+    list[Path], typer.Option(metavar="DIR", help="Where benchmark data is; may be repeated.")
+]
+Output = Annotated[
+    Path, typer.Option("--output", "-o", metavar="DIR", help="Where pages, tables, pictures go.")
+]
+Datasets = Annotated[
+    Optional[list[str]],  # noqa: UP045 - typer evaluates it
+    typer.Option(metavar="NAMES", help="Only these, such as SMD/1-4,MSL/P-15 or NAB."),
+]
+Models = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option(
+        metavar="NAMES", help="Only these, such as mlp,usad; package.module:Class is one of yours."
+    ),
+]
+Seeds = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option(metavar="NUMBERS", help="These seeds.", show_default="2021 to 2025"),
+]
+Rows = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option(metavar="NAMES", help="Only these of frozen,DT,TTA,DT+TTA."),
+]
+Extra = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option(metavar="FILE", help="A TOML file of further models."),
+]
+Options = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--set", metavar="MODEL.OPTION=VALUE", help="Such as thoc.batch=64; repeatable."),
+]
+Cache = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option(
+        metavar="DIR", help="Where results are kept.", show_default=".newnormal-cache in the output"
+    ),
+]
+Processes = Annotated[int, typer.Option(min=1, help="Processes at work at once.")]
+
+_RESULTS = Path("results")
+
+
+@reproduce_app.command()
+def ablation(
+    data: Data,
+    output: Output = _RESULTS,
+    datasets: Datasets = None,
+    models: Models = None,
+    rows: Rows = None,
+    seeds: Seeds = None,
+    extra: Extra = None,
+    set_: Options = None,
+    cache: Cache = None,
+    processes: Processes = 2,
+) -> None:
+    """Frozen, detrended, adapted, both: the paper's MLP on every data set that is found."""
+    from newnormal.experiments.ablation import ablation as experiment
+
+    with at_work(data, output, cache, processes, set_) as lab:
+        result = experiment(
+            lab,
+            datasets=names(datasets),
+            models=names(models),
+            rows=names(rows),
+            extra=extra,
+            **_seeds(seeds),
+        )
+        _done(lab, result.write(output))
+
+
+@contextmanager
+def at_work(
+    data: list[Path],
+    output: Path,
+    cache: Path | None,
+    processes: int,
+    options: list[str] | None = None,
+) -> Iterator[Lab]:
+    """Give a lab whose progress is a bar on standard error."""
+    from newnormal.experiments.entrants import overrides
+    from newnormal.experiments.lab import Lab
+
+    announce_compiling()
+    with progress_bar() as progress:
+        yield Lab(
+            data,
+            cache=output / ".newnormal-cache" if cache is None else cache,
+            processes=processes,
+            progress=progress,
+            overrides=overrides(options or []),
+        )
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[int, int, str], None]]:
+    """Give what draws a bar on standard error, when called with done, total and what."""
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
+
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def progress(done: int, total: int, what: str) -> None:
+            bar.update(task, completed=done, total=total, description=what)
+
+        yield progress
+
+
+def _done(lab: Lab, paths: tuple[Path, ...]) -> None:
+    say(f"computed {lab.computed} results, wrote {', '.join(map(str, paths))}")
+
+
+def _seeds(texts: list[str] | None) -> dict[str, Any]:
+    """Return the seeds as an option, or none where none were given."""
+    given = names(texts)
+    if given is None:
+        return {}
+    try:
+        return {"seeds": tuple(int(text) for text in given)}
+    except ValueError:
+        raise ParameterError(
+            f"--seeds: expected whole numbers, found {','.join(given)}", hint="such as 2021,2022"
+        ) from None

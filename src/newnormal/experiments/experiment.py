@@ -1,0 +1,260 @@
+"""What the experiments share: lines of a table, the units behind them, and what came of those."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from newnormal.errors import NewnormalError, ParameterError
+from newnormal.experiments.comparison import Comparison, paper_figure
+from newnormal.experiments.entrants import Entrant
+from newnormal.experiments.lab import Lab
+from newnormal.experiments.paper import SEEDS, Figure, Options, Rules, title
+from newnormal.experiments.rows import Row
+from newnormal.experiments.streams import Stream, where_to_get
+from newnormal.experiments.unit import Outcome, Unit
+from newnormal.metrics import Report
+
+__all__ = ["Experiment", "Found", "Line", "check_seeds", "command", "conduct", "find_streams"]
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One line of a table: a model on a stream, as a row, under the thresholds for F1 and F1-PA.
+
+    Attributes
+    ----------
+    steady
+        Whether the learning rate is divided by ten until learning on history does not diverge.
+    compared
+        Whether the paper's figures, where it has any, belong beside it.
+    seeds
+        One unit each, and threshold.
+    """
+
+    stream: Stream
+    entrant: Entrant
+    row: Row
+    rules: Rules
+    seeds: tuple[int, ...]
+    steady: bool = False
+    compared: bool = True
+
+    def units(self, lab: Lab) -> list[Unit]:
+        """Return the units behind the line."""
+        return [
+            lab.unit(
+                self.stream,
+                self.entrant.model,
+                self.row.name,
+                rule,
+                seed,
+                steady=self.steady and self.row.adapt,
+                **dict(self.entrant.options),
+            )
+            for seed in self.seeds
+            for rule in self.rules.distinct()
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """What came of it.
+
+    Attributes
+    ----------
+    name
+        The experiment, which its files are named after.
+    lab
+        Where it was run.
+    lines
+        The lines of its table, each with its units.
+    outcomes, failures
+        What came of each unit: an outcome, or an error.
+    not_run
+        Why a data set is missing: where to get it, or what is wrong with it.
+    command
+        The command that does this again.
+    write_page
+        Makes the page.
+    """
+
+    name: str
+    lab: Lab
+    lines: tuple[tuple[Line, tuple[Unit, ...]], ...]
+    outcomes: Mapping[Unit, Outcome]
+    failures: Mapping[Unit, str]
+    not_run: Mapping[str, str]
+    command: str
+    write_page: Callable[[Experiment], str]
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds of all outcomes."""
+        return sorted({unit.seed for unit in self.outcomes})
+
+    def found(self, units: Iterable[Unit], rule: object) -> list[Outcome]:
+        """Return the outcomes of those units under a rule."""
+        return [
+            self.outcomes[unit] for unit in units if unit in self.outcomes and unit.rule == rule
+        ]
+
+    def comparisons(self) -> list[Comparison]:
+        """Return each measure of each line beside the paper's.
+
+        A row that adapts has AUROC and AUPRC for each of its thresholds. The paper prints one
+        figure and does not say for which; it is set beside the run with the threshold for F1,
+        because on MSL P-15, TTA, the other's AUROC is 0.1 below, in its own appendix as well.
+        """
+        return [each for line, units in self.lines for each in self._compare(line, units)]
+
+    def _compare(self, line: Line, units: Sequence[Unit]) -> Iterable[Comparison]:
+        known = title(line.entrant.model) if line.compared else None
+        for order, (rule, serves) in enumerate(line.rules.distinct().items()):
+            under = self.found(units, rule)
+            if not under:
+                continue
+            # Scores of a row that does not adapt are the same under any threshold.
+            ranking = ("auroc", "auprc") if order == 0 or line.row.adapt else ()
+            for measure in serves + ranking:
+                paper = None
+                if known is not None and (order == 0 or measure in serves):
+                    paper = paper_figure(line.stream.name, line.row.name, measure, known)
+                yield Comparison(
+                    dataset=line.stream.name,
+                    model=line.entrant.name,
+                    row=line.row.name,
+                    measure=measure,
+                    rule=rule,
+                    tau=Figure.of([each.tau for each in under]),
+                    ours=Figure.of([getattr(each.report, measure) for each in under]),
+                    paper=paper,
+                )
+
+    def csv(self) -> str:
+        """Return a line a unit, and a line for each data set not found and each failure."""
+        text = io.StringIO()
+        options = [field.name for field in fields(Options)]
+        measures = [field.name for field in fields(Report) if field.name != "threshold"]
+        head = ["status", "dataset", "model", "row", "seed", "rule", "oracle", "tau"]
+        table = csv.DictWriter(
+            text,
+            [*head, *measures, "learned", "restored", *options, "note"],
+            lineterminator="\n",
+        )
+        table.writeheader()
+        for line, units in self.lines:
+            for unit in units:
+                cells: dict[str, Any] = {
+                    "dataset": unit.dataset,
+                    "model": line.entrant.name,
+                    "row": unit.row,
+                    "seed": unit.seed,
+                    "rule": str(unit.rule),
+                    "oracle": unit.rule.oracle,
+                    **asdict(unit.options),
+                }
+                outcome = self.outcomes.get(unit)
+                if outcome is None:
+                    cells |= {"status": "failed", "note": self.failures.get(unit, "not run")}
+                else:
+                    cells |= asdict(outcome.report)
+                    del cells["threshold"]
+                    cells |= {"status": "ok", "tau": outcome.tau, "lr": outcome.lr}
+                    cells |= {"learned": outcome.learned, "restored": outcome.restored}
+                table.writerow({name: _cell(value) for name, value in cells.items()})
+        for name, why in self.not_run.items():
+            table.writerow({"status": "absent", "dataset": name, "note": why})
+        return text.getvalue()
+
+    def markdown(self) -> str:
+        """Return the page: tables of ours, the paper's and the difference."""
+        return self.write_page(self)
+
+    def write(self, folder: str | PathLike[str]) -> tuple[Path, ...]:
+        """Write the page and the table into a folder, and return their paths."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        texts = {f"{self.name}.md": self.markdown(), f"{self.name}.csv": self.csv()}
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8", newline="\n")
+        return tuple(folder / name for name in texts)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The streams that were asked for and are there, and why others are not."""
+
+    streams: tuple[Stream, ...]
+    not_run: dict[str, str]
+
+
+def find_streams(lab: Lab, names: Sequence[str]) -> Found:
+    """Read each of the streams named that is there."""
+    streams, not_run = [], {}
+    for name in names:
+        if not lab.streams.has(name):
+            not_run[name] = where_to_get(name)
+            continue
+        try:
+            streams.append(lab.streams.about(name))
+        except NewnormalError as error:
+            not_run[name] = f"failed: {type(error).__name__}: {error}"
+    return Found(tuple(streams), not_run)
+
+
+def conduct(
+    name: str,
+    lab: Lab,
+    lines: Sequence[Line],
+    *,
+    not_run: Mapping[str, str],
+    command: str,
+    page: Callable[[Experiment], str],
+) -> Experiment:
+    """Compute what the lines need, and return what came of it."""
+    with_units = tuple((line, tuple(line.units(lab))) for line in lines)
+    results = lab.run(unit for _, units in with_units for unit in units)
+    return Experiment(
+        name=name,
+        lab=lab,
+        lines=with_units,
+        outcomes=results.outcomes,
+        failures=results.failures,
+        not_run=not_run,
+        command=command,
+        write_page=page,
+    )
+
+
+def check_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
+    """Return the seeds, of which there must be one."""
+    if not seeds:
+        raise ParameterError(
+            "seeds: expected at least one, found none", hint="the paper's are 2021 to 2025"
+        )
+    return tuple(seeds)
+
+
+def command(name: str, seeds: Sequence[int] = SEEDS, **narrowed: Sequence[str] | None) -> str:
+    """Return the command that runs an experiment again.
+
+    >>> command("main", [1, 2], datasets=["SMD/1-4"], models=None)
+    'newnormal reproduce main --data DIR --datasets SMD/1-4 --seeds 1,2'
+    """
+    parts = [f"newnormal reproduce {name} --data DIR"]
+    parts += [f"--{option} {','.join(each)}" for option, each in narrowed.items() if each]
+    if tuple(seeds) != SEEDS:
+        parts.append(f"--seeds {','.join(map(str, seeds))}")
+    return " ".join(parts)
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, float):
+        return "" if value != value else f"{value:.6g}"  # noqa: PLR0124 - NaN
+    return value
