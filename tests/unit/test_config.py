@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from newnormal import Detector, ParameterError
 from newnormal.config import Config, duration, duration_text
+from newnormal.models import MODELS
 
 
 def test_the_defaults_are_the_documented_ones() -> None:
@@ -96,8 +97,8 @@ def test_a_stride_that_does_not_divide_the_window_is_an_error_that_names_those_t
         ("seed", None, "a whole number of at least 0"),
         ("detrend", 1, "True or False"),
         ("adapt", "yes", "True or False"),
-        ("model", "lstm2", "one of mlp"),
-        ("model", None, "one of mlp"),
+        ("model", "lstm2", f"one of {', '.join(sorted(MODELS))},"),
+        ("model", None, f"one of {', '.join(sorted(MODELS))},"),
     ],
 )
 def test_a_value_that_cannot_work_is_named_with_what_was_expected(
