@@ -1,0 +1,316 @@
+"""Write docs/reference from the code, so that it cannot say anything else.
+
+::
+
+    python docs/generate.py            write the pages
+    python docs/generate.py --check    write nothing; exit 1 if a page is out of date
+
+`python.md` comes from the public names, their signatures and docstrings; `cli.md` from the
+command line's own objects.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import re
+import sys
+import typing
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import typer
+
+__all__ = ["anchors", "main", "pages"]
+
+_FOLDER = Path(__file__).parent / "reference"
+_MODULES = ("newnormal", "newnormal.metrics", "newnormal.datasets")
+_WIDTH = 88
+
+_NOTE = "<!-- Written by `make docs`; do not edit. -->\n"
+
+_PYTHON_INTRO = """# Python reference
+
+Every public name, with its docstring. `import newnormal` costs next to nothing: a name is imported
+when it is first used. The examples are the docstrings' own and are run there by the tests; names
+that they do not import belong to the same module, and `np` is NumPy.
+"""
+
+_CLI_INTRO = """# Command line reference
+
+What each command takes, from the commands themselves. The [shell guide](../guides/shell.md) shows
+them at work.
+"""
+
+_STARS: dict[Any, str] = {
+    inspect.Parameter.VAR_POSITIONAL: "*",
+    inspect.Parameter.VAR_KEYWORD: "**",
+}
+_WORDS = {str: "TEXT", int: "N", float: "NUMBER", Path: "PATH"}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the pages, or say which are out of date; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing, exit 1 if outdated")
+    check = parser.parse_args(arguments).check
+    outdated = {path: text for path, text in pages().items() if _content(path) != text}
+    if check:
+        for path in outdated:
+            print(f"{path} is out of date: run `make docs` and commit it", file=sys.stderr)
+        return 1 if outdated else 0
+    _FOLDER.mkdir(exist_ok=True)
+    for path, text in outdated.items():
+        path.write_text(text, encoding="utf-8")
+        print(f"wrote {path}")
+    return 0
+
+
+def pages() -> dict[Path, str]:
+    """Return the text of each page by its path."""
+    return {_FOLDER / "python.md": _python_page(), _FOLDER / "cli.md": _cli_page()}
+
+
+def anchors(markdown: str) -> list[str]:
+    r"""Return the anchors of a page's headings, as GitHub makes them.
+
+    >>> anchors("# One `two`, three\n# One two three")
+    ['one-two-three', 'one-two-three-1']
+    """
+    found: list[str] = []
+    seen: Counter[str] = Counter()
+    prose = re.sub(r"^(```+).*?^\1", "", markdown, flags=re.MULTILINE | re.DOTALL)
+    for title in re.findall(r"^#+ +(.+?) *$", prose, flags=re.MULTILINE):
+        linked = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title)
+        slug = re.sub(r"[^\w\- ]", "", linked.lower()).replace(" ", "-")
+        found.append(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return found
+
+
+def _content(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+# ---------------------------------------------------------------------- Python
+
+
+def _python_page() -> str:
+    bodies: list[str] = []
+    for module_name in _MODULES:
+        module = importlib.import_module(module_name)
+        bodies += [f"## {module_name}", *_text(inspect.getdoc(module) or "")]
+        for name in module.__all__:
+            bodies += _entry(f"{module_name}.{name}", getattr(module, name))
+    body = "\n\n".join(bodies) + "\n"
+    titles = re.findall(r"^(##+) `?([^`\n]+)`?$", body, flags=re.MULTILINE)
+    links = [
+        f"{'  ' * (len(level) - 2)}- [`{title}`](#{anchor})"
+        for (level, title), anchor in zip(titles, anchors(body), strict=True)
+        if len(level) < 4
+    ]
+    return "\n".join([_NOTE, _PYTHON_INTRO, *links, "", body])
+
+
+def _entry(name: str, value: Any, level: str = "###") -> Iterator[str]:
+    """Yield the Markdown blocks of one public name."""
+    yield f"{level} `{name}`"
+    if isinstance(value, property):
+        yield from _text(inspect.getdoc(value) or "")
+    elif isinstance(value, type):
+        yield _fenced("py", _class_line(name, value))
+        yield from _text(inspect.cleandoc(value.__doc__ or ""))
+        for member, function in _members(value):
+            yield from _entry(f"{value.__name__}.{member}", function, level + "#")
+    elif callable(value) and not typing.get_origin(value):
+        yield _fenced("py", _signature(name.rsplit(".", 1)[-1], value))
+        yield from _text(inspect.getdoc(value) or "")
+    elif isinstance(value, str):
+        yield "The version, as text."
+    else:
+        yield _fenced("py", f"{name.rsplit('.', 1)[-1]} = {value}")
+
+
+def _members(cls: type) -> Iterator[tuple[str, Any]]:
+    """Yield the public methods and properties that a class itself documents."""
+    for name, value in vars(cls).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(value, property):
+            if value.__doc__:
+                yield name, value
+        elif isinstance(value, FunctionType | classmethod | staticmethod):
+            yield name, getattr(cls, name)
+
+
+def _class_line(name: str, cls: type) -> str:
+    short = name.rsplit(".", 1)[-1]
+    if issubclass(cls, Exception):
+        return f"class {short}({', '.join(base.__name__ for base in cls.__bases__)})"
+    if getattr(cls, "_is_protocol", False):
+        return f"class {short}(Protocol)"
+    return f"class {_signature(short, cls)}"
+
+
+def _signature(name: str, value: Any) -> str:
+    """Return `name(parameters) -> result`, a line each where they do not fit on one."""
+    signature = inspect.signature(value)
+    parameters: list[str] = []
+    keywords_only = False
+    for parameter in signature.parameters.values():
+        if parameter.name == "self":
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and not keywords_only:
+            parameters.append("*")
+            keywords_only = True
+        stars = _STARS.get(parameter.kind, "")
+        keywords_only = keywords_only or stars == "*"
+        text = stars + parameter.name + _annotated(": ", parameter.annotation)
+        if parameter.default is not parameter.empty:
+            text += f" = {parameter.default!r}"
+        parameters.append(text)
+    result = "" if isinstance(value, type) else _annotated(" -> ", signature.return_annotation)
+    line = f"{name}({', '.join(parameters)}){result}"
+    if len(line) <= _WIDTH:
+        return line
+    return "\n".join([f"{name}(", *(f"    {each}," for each in parameters), f"){result}"])
+
+
+def _annotated(before: str, annotation: Any) -> str:
+    if annotation is inspect.Signature.empty:
+        return ""
+    if isinstance(annotation, typing.ForwardRef):
+        annotation = annotation.__forward_arg__
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return before + text
+
+
+def _text(docstring: str) -> Iterator[str]:
+    """Yield the Markdown blocks of a NumPy docstring."""
+    parts = re.split(r"^(\w+)\n-{3,}\n", docstring, flags=re.MULTILINE)
+    yield from _paragraphs(parts[0])
+    for title, content in zip(parts[1::2], parts[2::2], strict=True):
+        yield f"**{title}**"
+        if title in ("Parameters", "Attributes", "Raises", "Returns"):
+            yield "\n".join(_items(content))
+        else:
+            yield from _paragraphs(content)
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        if paragraph.startswith(">>>"):
+            yield _fenced("pycon", paragraph)
+        elif paragraph:
+            yield paragraph
+
+
+def _items(content: str) -> Iterator[str]:
+    """Yield `- **name**: what it is` for the entries of a docstring's section."""
+    for item in re.split(r"^(?=\S)", content.strip(), flags=re.MULTILINE):
+        if item:
+            name, _, what = item.partition("\n")
+            yield f"- **`{name.strip()}`**: {' '.join(what.split())}"
+
+
+def _fenced(language: str, text: str) -> str:
+    return f"```{language}\n{text}\n```"
+
+
+# ---------------------------------------------------------------------- the command line
+
+
+def _cli_page() -> str:
+    from newnormal.cli.app import app
+
+    root: Any = typer.main.get_command(app)
+    blocks = [_CLI_INTRO, *_help(root.help), *_help(root.epilog), *_parameters(root)]
+    blocks.append("Every command takes `-h` or `--help`.")
+    for words, command in _commands("newnormal", root):
+        usage = [words, "[OPTIONS]", *(each.metavar for each in _arguments(command))]
+        blocks += [f"## `{words}`", _fenced("text", " ".join(usage)), *_help(command.help)]
+        blocks += _parameters(command)
+    return "\n".join([_NOTE, "\n\n".join(block.strip() for block in blocks), ""])
+
+
+def _commands(words: str, group: Any) -> Iterator[tuple[str, Any]]:
+    """Yield every command below a group, with the words that call it."""
+    for name, command in group.commands.items():
+        if command.hidden:
+            continue
+        if hasattr(command, "commands"):
+            yield from _commands(f"{words} {name}", command)
+        else:
+            yield f"{words} {name}", command
+
+
+def _help(text: str | None) -> Iterator[str]:
+    """Yield a help text's paragraphs, those that are commands as code."""
+    for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(text or "")):
+        flat = " ".join(paragraph.split())
+        if re.search(r"(^|\| )newnormal \w", flat):
+            yield _fenced("text", flat)
+        elif flat:
+            yield flat
+
+
+def _arguments(command: Any) -> list[Any]:
+    return [each for each in command.params if each.param_type_name == "argument"]
+
+
+def _parameters(command: Any) -> Iterator[str]:
+    hints = typing.get_type_hints(inspect.unwrap(command.callback)) if command.callback else {}
+    arguments = _arguments(command)
+    options = [each for each in command.params if each not in arguments and not each.hidden]
+    if arguments:
+        yield _table(
+            ("argument", ""), ((f"`{each.metavar}`", str(each.help)) for each in arguments)
+        )
+    if options:
+        yield _table(
+            ("option", "default", ""),
+            ((_spelled(each, hints), _default(each), str(each.help)) for each in options),
+        )
+
+
+def _spelled(option: Any, hints: dict[str, Any]) -> str:
+    """Return how an option is written, with what it takes."""
+    names = [f"`{name}`" for name in (*option.opts, *option.secondary_opts)]
+    if not option.is_flag:
+        names[0] = f"{names[0][:-1]} {option.metavar or _word(hints[option.name])}`"
+    return ", ".join(names)
+
+
+def _word(hint: Any) -> str:
+    kinds = [each for each in typing.get_args(hint) or (hint,) if each is not type(None)]
+    kind = kinds[0]
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return "|".join(str(each.value) for each in kind)
+    return _WORDS[kind]
+
+
+def _default(option: Any) -> str:
+    if option.required:
+        return "required"
+    if isinstance(option.show_default, str):
+        return option.show_default
+    if option.is_flag and option.secondary_opts:
+        return f"`{option.opts[0] if option.default else option.secondary_opts[0]}`"
+    if option.is_flag or option.default is None:
+        return ""
+    return f"`{option.default}`"
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    escaped = ([cell.replace("|", r"\|") for cell in line] for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in escaped)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

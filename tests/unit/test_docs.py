@@ -1,0 +1,223 @@
+"""Every example in README and docs runs, every link leads somewhere, the reference is complete.
+
+How to write an example in README.md or docs/, by the language of its fence:
+
+- ``python`` is run in this process; with prompts (>>>) its output is compared as doctest does;
+- ``sh`` is run with ``bash -e``, and must succeed;
+- ``console`` has commands after "$ " and, below each, all it prints to standard output and standard
+  error, compared as doctest does: "..." stands for anything;
+- anything else (``text``, ``py``, ``pycon``, ``toml``) is not run.
+
+A page's examples are run from top to bottom, in a folder of its own and in one Python namespace.
+The first Python example of docs/README.md has been run there before: it makes `data`, `history`,
+`live` and `labels`, and writes history.csv, live.csv and labelled.csv. `stream` is `live` too.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import typer
+
+from docs import generate
+from newnormal.cli.app import app
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+INDEX = ROOT / "docs" / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
+MARKDOWN = [
+    *sorted(ROOT.glob("*.md")),
+    *(
+        path
+        for part in ("docs", "src", "tests", "benchmarks")
+        for path in (ROOT / part).rglob("*.md")
+    ),
+]
+
+_FENCED = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(<?([^)\s>]+)>?[^)]*\)|<img[^>]* src=\"([^\"]+)\"")
+_LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+# Only the first command after an install says it.
+_COMPILING = re.compile(r"^compiling for this machine.*\n", re.MULTILINE)
+
+
+class Example(NamedTuple):
+    """A fenced block."""
+
+    language: str
+    text: str
+    line: int  # of the fence, from 1
+
+
+def examples(page: Path) -> list[Example]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Example(match[1], match[2], text.count("\n", 0, match.start()) + 1)
+        for match in _FENCED.finditer(text)
+    ]
+
+
+def named(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+# ---------------------------------------------------------------------- running
+
+
+def run_python(page: Path, example: Example, names: dict[str, Any]) -> None:
+    if ">>>" not in example.text:
+        exec(compile("\n" * example.line + example.text, str(page), "exec"), names)
+        return
+    parsed = doctest.DocTestParser().get_doctest(
+        example.text, {}, named(page), str(page), example.line
+    )
+    parsed.globs = names
+    said: list[str] = []
+    results = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(
+        parsed, out=said.append, clear_globs=False
+    )
+    assert results.failed == 0, "".join(said)
+
+
+def run_shell(page: Path, example: Example, script: str) -> str:
+    """Run a script as a reader would, and return what it printed."""
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", script],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+        env={
+            **os.environ,
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "COLUMNS": "100",
+            "NO_COLOR": "1",
+        },
+    )
+    where = f"{named(page)}, line {example.line}"
+    assert done.returncode == 0, f"{where}: exit code {done.returncode}\n{script}\n{done.stdout}"
+    return _COMPILING.sub("", done.stdout)
+
+
+def run_console(page: Path, example: Example) -> None:
+    for part in re.split(r"^\$ ", example.text, flags=re.MULTILINE)[1:]:
+        command, _, wanted = part.partition("\n")
+        found = run_shell(page, example, command)
+        assert doctest.OutputChecker().check_output(wanted, found, _LENIENT), (
+            f"{named(page)}, line {example.line}: $ {command}\nexpected:\n{wanted}\nfound:\n{found}"
+        )
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the shell examples need bash")
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_example_of_a_page_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    run_python(INDEX, next(each for each in examples(INDEX) if each.language == "python"), names)
+    names["stream"] = names["live"]
+    for example in examples(page):
+        if example.language == "python":
+            run_python(page, example, names)
+        elif example.language == "sh":
+            run_shell(page, example, example.text)
+        elif example.language == "console":
+            run_console(page, example)
+
+
+def test_no_fence_is_left_open() -> None:
+    for page in PAGES:
+        fences = re.findall(r"^```", page.read_text(encoding="utf-8"), re.MULTILINE)
+        assert len(fences) == 2 * len(examples(page)), named(page)
+
+
+# ---------------------------------------------------------------------- links
+
+
+def links(page: Path) -> Iterator[str]:
+    prose = re.sub(r"`[^`\n]*`", "", _FENCED.sub("", page.read_text(encoding="utf-8")))
+    for match in _LINK.finditer(prose):
+        yield match[1] or match[2]
+
+
+@pytest.mark.parametrize("page", MARKDOWN, ids=named)
+def test_every_link_and_picture_of_a_page_is_there(page: Path) -> None:
+    for link in links(page):
+        if re.match(r"https?:|mailto:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{named(page)} links to {link}, which is not there"
+        assert target.is_relative_to(ROOT), f"{named(page)} links to {link}, outside the project"
+        if anchor:
+            found = generate.anchors(target.read_text(encoding="utf-8"))
+            assert anchor in found, f"{named(page)} links to {link}, which has no such heading"
+
+
+def test_the_index_lists_every_page() -> None:
+    listed = {(INDEX.parent / link.partition("#")[0]).resolve() for link in links(INDEX)}
+    missing = [named(page) for page in PAGES if page not in listed and page not in (INDEX, README)]
+    assert not missing, f"docs/README.md does not link to {', '.join(missing)}"
+
+
+# ---------------------------------------------------------------------- reference
+
+
+def test_the_reference_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
+    assert generate.main(["--check"]) == 0, capsys.readouterr().err
+
+
+def test_an_outdated_reference_is_reported_and_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(generate, "_FOLDER", tmp_path / "reference")
+    assert generate.main([]) == 0
+    assert generate.main(["--check"]) == 0
+    page = tmp_path / "reference" / "cli.md"
+    page.write_text(page.read_text().replace("--alarms-only", "--alarms"))
+    before = page.read_text()
+    assert generate.main(["--check"]) == 1
+    assert "cli.md is out of date: run `make docs`" in capsys.readouterr().err
+    assert page.read_text() == before
+
+
+def commands(words: str, group: Any) -> Iterator[tuple[str, Any]]:
+    yield words, group
+    for name, command in getattr(group, "commands", {}).items():
+        yield from commands(f"{words} {name}", command)
+
+
+def test_every_command_and_option_is_in_the_reference() -> None:
+    text = (ROOT / "docs" / "reference" / "cli.md").read_text()
+    head, *rest = re.split(r"^## ", text, flags=re.MULTILINE)
+    sections = {"newnormal": head, **{part.split("`")[1]: part for part in rest}}
+    for words, command in commands("newnormal", typer.main.get_command(app)):
+        if words != "newnormal" and hasattr(command, "commands"):
+            continue  # a group has no section; its commands have
+        for parameter in command.params:
+            for spelled in (*parameter.opts, *parameter.secondary_opts):
+                if spelled.startswith("-"):
+                    assert re.search(rf"`{spelled}[ `]", sections[words]), f"{words} {spelled}"
+            assert parameter.help, f"{words} {parameter.name} has no help"
+            assert parameter.help.replace("|", r"\|") in sections[words]
+
+
+@pytest.mark.parametrize("module", ["newnormal", "newnormal.metrics", "newnormal.datasets"])
+def test_every_public_name_is_in_the_reference(module: str) -> None:
+    text = (ROOT / "docs" / "reference" / "python.md").read_text()
+    for name in import_module(module).__all__:
+        assert f"\n### `{module}.{name}`\n" in text
