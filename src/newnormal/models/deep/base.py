@@ -1,8 +1,8 @@
-"""What the PyTorch models share: parameters as one packed vector, training, and the loop.
+"""What the PyTorch models share: parameters as one packed vector, training, and learning.
 
 A model of this folder says what its network is, how it is trained, how it scores windows, and which
-errors adaptation descends on; `DeepModel` does the rest. Its loop is that of
-`newnormal.kernels.step` in Python: the same order, the same guard, for any model.
+errors adaptation descends on; `DeepModel` does the rest. The guard is that of
+`newnormal.kernels.step`, for any model.
 
 Shapes: B windows in a batch, L window length, C channels.
 """
@@ -15,27 +15,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from newnormal.core.scaling import Scaler
 from newnormal.core.windows import starts
 from newnormal.errors import MissingExtraError
-from newnormal.kernels.decision import is_anomalous, is_learnable
-from newnormal.kernels.step import (
-    AGE,
-    COPY_EVERY,
-    CYCLE,
-    HELD,
-    LEARNED,
-    PENDING,
-    RESTORED,
-    SEEN,
-    Rules,
-    Sheet,
-    Stream,
-)
+from newnormal.kernels.decision import is_learnable
+from newnormal.kernels.step import AGE, COPY_EVERY, LEARNED, RESTORED, Rules, Sheet, Stream
+from newnormal.models import loop
 from newnormal.models.base import OnEpoch, Training
+from newnormal.models.loop import Block
 from newnormal.types import Floats, Floats32
 
 try:
@@ -45,8 +34,6 @@ except ImportError:
     raise MissingExtraError.of("deep", "torch") from None
 
 __all__ = ["Batch", "Batches", "DeepModel", "Judged"]
-
-_AT_ONCE = 256  # windows judged at once where nothing is learned between them
 
 
 class Batch(NamedTuple):
@@ -107,6 +94,7 @@ class DeepModel(ABC):
     scaling: ClassVar[str] = "standard"
     reconstructs: ClassVar[bool] = True
     keeps_best: ClassVar[bool] = True  # the epoch of the lowest mean loss, not the last one
+    at_once = 256  # windows judged at once where nothing is learned between them
 
     def __init__(self, window: int, channels: int, latent: int) -> None:
         self.window = window
@@ -192,79 +180,14 @@ class DeepModel(ABC):
         self, samples: Floats, flush: bool, stream: Stream, rules: Rules, sheet: Sheet
     ) -> None:
         """Consume samples (T, C) and write the verdicts that became final."""
-        L, C = stream.samples.shape
-        sheet.scores[:] = sheet.expected[:] = sheet.shares[:] = np.nan
-        sheet.anomalous[:] = False
         self._bind(stream.weights)
-        series = np.concatenate([stream.samples, samples])
-        points = _points(len(samples), flush, L, rules.stride, stream.counts)
-        ends = np.array([L + point.consumed for point in points], dtype=np.int64)
-        if len(points):
-            scaled = Scaler(rules.mean, rules.scale).apply(series)
-            z = sliding_window_view(scaled, L, axis=0)[ends - L].transpose(
-                0, 2, 1
-            )  # (points, L, C)
-        learning = rules.lr != 0
-        at = row = 0
-        while at < len(points):
-            until = at + 1
-            if not (learning and points[at].ends_cycle):
-                while until < min(len(points), at + _AT_ONCE) and not (
-                    learning and points[until].ends_cycle
-                ):
-                    until += 1
-            block = z[at:until]
-            offsets = np.empty((until - at, 1, C))
-            for k in range(at, until):
-                if points[k].ends_cycle:
-                    self._update_trend(stream.trend, z[k], rules.decay)
-                offsets[k - at, 0] = stream.trend
-            batch = _batch(block, offsets)
-            scores, reconstruction = self._scored(batch, block, stream, rules)
-            for k in range(at, until):
-                row = self._report(
-                    points[k].newest,
-                    k - at,
-                    scores,
-                    reconstruction,
-                    batch,
-                    offsets,
-                    rules,
-                    sheet,
-                    row,
-                )
-            if learning and points[at].ends_cycle:
-                self._learn(batch, scores[0], stream, rules)
-            at = until
-        stream.samples[:] = series[-L:]
+        loop.advance(self, samples, flush, stream, rules, sheet)
 
-    # ------------------------------------------------------------------ inside
+    # ------------------------------------------------------------------ for the loop
 
-    def _packed(self) -> Floats32:
-        parameters = [each.detach().reshape(-1) for each in self.network.parameters()]
-        packed: Floats32 = torch.cat(parameters).numpy().astype(np.float32)
-        return packed
-
-    def _bind(self, weights: Floats32) -> None:
-        """Let the network's parameters be views of a packed vector."""
-        flat, at = torch.from_numpy(weights), 0
-        for parameter in self.network.parameters():
-            count = parameter.numel()
-            parameter.data = flat[at : at + count].view(parameter.shape)
-            at += count
-
-    def _update_trend(self, trend: Floats, scaled: Floats, decay: float) -> None:
-        """μ ← γ·μ + (1 - γ)·mean(window), where μ counts from history's mean."""
-        there = ~np.isnan(scaled)
-        seen = there.any(axis=0)
-        means = np.where(there, scaled, 0).sum(axis=0)[seen] / there.sum(axis=0)[seen]
-        trend[seen] = decay * trend[seen] + (1 - decay) * (means - self.center[seen])
-
-    def _scored(
-        self, batch: Batch, block: Floats, stream: Stream, rules: Rules
-    ) -> tuple[Floats, Floats | None]:
-        """Judge a batch; weights that give a score that is not finite are replaced."""
-        unseen = np.isnan(block).all(axis=2)
+    def scored(self, block: Block, stream: Stream, rules: Rules) -> tuple[Floats, Floats | None]:
+        """Judge a block; weights that give a score that is not finite are replaced."""
+        batch, unseen = _batch(block), ~block.there.any(axis=2)
         scores = np.empty(unseen.shape)
         reconstruction: Floats | None = None
         for source in (None, stream.good, rules.fitted):
@@ -284,40 +207,13 @@ class DeepModel(ABC):
                 break
         return scores, reconstruction
 
-    def _report(
-        self,
-        newest: int,
-        k: int,
-        scores: Floats,
-        reconstruction: Floats | None,
-        batch: Batch,
-        offsets: Floats,
-        rules: Rules,
-        sheet: Sheet,
-        row: int,
-    ) -> int:
-        """Write the verdicts of a window's newest samples, and return the next row."""
-        out = slice(row, row + newest)
-        new = slice(self.window - newest, self.window)
-        sheet.scores[out] = scores[k, new]
-        sheet.anomalous[out] = [is_anomalous(score, rules.threshold) for score in scores[k, new]]
-        if reconstruction is not None:
-            made = reconstruction[k, new]
-            sheet.expected[out] = (made + offsets[k]) * rules.scale + rules.mean
-            given, there = batch.windows[k, new].numpy(), batch.there[k, new].numpy()
-            squares = there * (made - given) ** 2
-            total = squares.sum(axis=1, keepdims=True)
-            shares = squares / np.where(total > 0, total, 1)
-            sheet.shares[out] = np.where(np.isnan(scores[k, new])[:, None], np.nan, shares)
-        return row + newest
-
-    def _learn(self, batch: Batch, scores: Floats, stream: Stream, rules: Rules) -> None:
+    def learn(self, block: Block, scores: Floats, stream: Stream, rules: Rules) -> None:
         """Take one SGD step on the learnable samples' errors, divided by the window's length."""
         learnable = np.array([is_learnable(score, rules.threshold) for score in scores])
         if not learnable.any():
             return
         parameters = list(self.network.parameters())
-        errors = self.errors(batch)[0]
+        errors = self.errors(_batch(block))[0]
         loss = (errors * torch.from_numpy(learnable.astype(np.float32))).sum() / self.window
         gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
         with torch.no_grad():
@@ -334,41 +230,23 @@ class DeepModel(ABC):
             stream.good[:] = stream.weights
             stream.counts[AGE] = 0
 
+    # ------------------------------------------------------------------ inside
 
-class _Point(NamedTuple):
-    """A moment at which a window is judged."""
+    def _packed(self) -> Floats32:
+        parameters = [each.detach().reshape(-1) for each in self.network.parameters()]
+        packed: Floats32 = torch.cat(parameters).numpy().astype(np.float32)
+        return packed
 
-    consumed: int  # of the samples handed in
-    newest: int  # samples that get their verdict
-    ends_cycle: bool
-
-
-def _points(
-    arriving: int, flush: bool, window: int, stride: int, counts: NDArray[np.int64]
-) -> list[_Point]:
-    """Count samples in, as `kernels.step.advance` does, and return when windows are judged."""
-    points = []
-    for t in range(arriving + 1):
-        if t < arriving:
-            counts[SEEN] += 1
-            counts[HELD] = min(counts[HELD] + 1, window)
-            counts[PENDING] += 1
-            counts[CYCLE] = counts[CYCLE] % window + 1
-            due = counts[HELD] == window and counts[CYCLE] % stride == 0
-            ends_cycle = bool(counts[CYCLE] == window)
-        else:
-            due = flush and counts[HELD] == window and counts[PENDING] > 0
-            ends_cycle = True
-        if due:
-            points.append(_Point(min(t + 1, arriving), int(counts[PENDING]), ends_cycle))
-            counts[PENDING] = 0
-            if ends_cycle:
-                counts[CYCLE] = window
-    return points
+    def _bind(self, weights: Floats32) -> None:
+        """Let the network's parameters be views of a packed vector."""
+        flat, at = torch.from_numpy(weights), 0
+        for parameter in self.network.parameters():
+            count = parameter.numel()
+            parameter.data = flat[at : at + count].view(parameter.shape)
+            at += count
 
 
-def _batch(scaled: Floats, offsets: Floats) -> Batch:
-    """Return detrended windows (B, L, C) as the network takes them: a missing value is 0."""
-    missing = np.isnan(scaled)
-    values = np.where(missing, 0, scaled - offsets).astype(np.float32)
-    return Batch(torch.from_numpy(values), torch.from_numpy((~missing).astype(np.float32)))
+def _batch(block: Block) -> Batch:
+    """Return windows as the network takes them."""
+    windows, there = block.windows.astype(np.float32), block.there.astype(np.float32)
+    return Batch(torch.from_numpy(windows), torch.from_numpy(there))
