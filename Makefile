@@ -67,4 +67,4 @@ constraints: .venv/dev ## Write constraints.txt from what is installed.
 	@touch $@ .venv/demo
 
 clean: ## Remove .venv and everything built.
-	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .numba_cache dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

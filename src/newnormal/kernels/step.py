@@ -129,8 +129,8 @@ def advance(
             counts[SEEN] += 1
             counts[HELD] = min(counts[HELD] + 1, L)
             counts[PENDING] += 1
-            counts[CYCLE] = counts[CYCLE] % L + 1
-            due = counts[HELD] == L and counts[CYCLE] % stride == 0
+            counts[CYCLE] = 1 if counts[CYCLE] == L else counts[CYCLE] + 1
+            due = counts[HELD] == L and counts[PENDING] >= stride
             ends_cycle = counts[CYCLE] == L
         else:
             due = flush and counts[HELD] == L and counts[PENDING] > 0
