@@ -15,19 +15,25 @@ __all__ = ["MODELS", "find"]
 MODELS = {
     "mlp": "newnormal.models.mlp:MLP",
     "thoc": "newnormal.models.deep.thoc:THOC",
+    "thoc-published": "newnormal.models.deep.thoc:PublishedTHOC",
     "torch-mlp": "newnormal.models.deep.mlp:TorchMLP",
     "lstm": "newnormal.models.deep.lstm:LSTM",
     "lstm-diagonal": "newnormal.models.deep.lstm:DiagonalLSTM",
     "usad": "newnormal.models.deep.usad:USAD",
+    "icl": "newnormal.models.deep.icl:ICL",
+    "bert": "newnormal.models.deep.bert:BERT",
     "transformer": "newnormal.models.deep.transformer:AnomalyTransformer",
 }
 
 
 def find(name: object) -> type[Model]:
-    """Return the model class called `name`."""
+    """Return the model class called `name`; "pyod:" and a class name is a PyOD detector."""
+    if isinstance(name, str) and name.startswith("pyod:"):
+        peer: type[Model] = import_module("newnormal.models.peers").adapter(name[5:])
+        return peer
     if not isinstance(name, str) or name not in MODELS:
         raise ParameterError(
-            f"model: expected one of {', '.join(sorted(MODELS))}, found {name!r}",
+            f"model: expected one of {', '.join(sorted(MODELS))} or pyod:NAME, found {name!r}",
             hint='model="mlp" is the compiled autoencoder',
         )
     module, attribute = MODELS[name].split(":")
