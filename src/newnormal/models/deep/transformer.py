@@ -52,6 +52,8 @@ class AnomalyTransformer(DeepModel):
     Discrepancy. ICLR 2022. Equations 2-6.
     """
 
+    keeps_best = False  # the error alone does not say how far the minimax has come
+
     def build(self) -> nn.Module:
         """Return the network."""
         return _Network(self.window, self.channels)
