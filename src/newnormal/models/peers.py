@@ -1,0 +1,187 @@
+"""Any PyOD detector as the detector's model: ``model="pyod:ECOD"``.
+
+Needs the extra `peers`; PyOD's neural detectors (DeepSVDD, LUNAR, SO_GAAL, ...) also need `deep`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newnormal.core.scaling import Scaler
+from newnormal.errors import MissingExtraError, ParameterError, StateError
+from newnormal.kernels.step import Rules, Sheet, Stream
+from newnormal.models import loop
+from newnormal.models.base import OnEpoch, Training
+from newnormal.models.loop import Block
+from newnormal.types import Floats, Floats32
+
+__all__ = ["Peer", "adapter"]
+
+
+class Peer:
+    """A PyOD detector behind the detector's interface: it judges samples, and learns nothing.
+
+    Each sample of history is a row to it, and each sample of the stream is judged by itself; the
+    window says only how often the trend moves. It can be detrended, as the trend is subtracted
+    before it sees anything, but not adapted: a PyOD detector has no step to take. Nor can it be
+    saved, since PyOD offers pickle alone. It keeps PyOD's own defaults; the epochs, batch and
+    latent of the detector are not its.
+
+    Missing values are history's mean to it, and samples with nothing observed are left out.
+
+    Notes
+    -----
+    Scores are PyOD's `decision_function`, which points up. Those of ECOD and COPOD depend on the
+    samples judged in the same call, as PyOD ranks them together with history: for these two,
+    stepping through a series does not equal running over it, and each call costs a pass over
+    history.
+    """
+
+    name: ClassVar[str]  # of the detector's class in PyOD
+    reconstructs: ClassVar[bool] = False
+    adaptable: ClassVar[tuple[str, ...]] = ()
+    size: ClassVar[int] = 0
+    at_once = 4096  # windows judged in one call: some detectors go through all history in each
+
+    def __init__(self, window: int, channels: int, latent: int) -> None:
+        del window, latent
+        self.center: Floats = np.zeros(channels)
+        self.detector: Any = None
+
+    def scaler(self, history: Floats) -> Scaler:
+        """Return the standard scaling."""
+        return Scaler.fit(history)
+
+    def fit(
+        self, history: Floats, training: Training, on_epoch: OnEpoch | None = None
+    ) -> tuple[Floats32, list[float]]:
+        """Fit on the samples of scaled history (T, C) in which something was observed."""
+        del on_epoch
+        missing = np.isnan(history)
+        rows = np.where(missing, 0, history)[~missing.all(axis=1)]
+        kind = self._imported()
+        takes = inspect.signature(kind).parameters
+        offered = {"n_features": rows.shape[1], "random_state": training.seed, "verbose": 0}
+        with redirect_stdout(io.StringIO()), _seeded(training.seed):
+            try:
+                self.detector = kind(**{key: offered[key] for key in offered if key in takes})
+                self.detector.fit(rows)
+            except (ImportError, NotImplementedError, TypeError, ValueError) as error:
+                raise ParameterError(
+                    f"model: pyod:{self.name} could not be fitted on history alone: {error}",
+                    hint="detectors that need labels, other detectors or other than numbers "
+                    "cannot be used here",
+                ) from error
+        return np.empty(0, dtype=np.float32), []
+
+    def advance(
+        self, samples: Floats, flush: bool, stream: Stream, rules: Rules, sheet: Sheet
+    ) -> None:
+        """Consume samples (T, C) and write the verdicts that became final."""
+        loop.advance(self, samples, flush, stream, rules, sheet)
+
+    def scored(self, block: Block, stream: Stream, rules: Rules) -> tuple[Floats, None]:
+        """Score the samples that get their verdict now."""
+        del stream, rules
+        B, L, _ = block.windows.shape
+        wanted = np.arange(L) >= L - block.newest[:, None]  # (B, L)
+        wanted &= block.there.any(axis=2)
+        scores = np.full((B, L), np.nan)
+        if wanted.any():
+            with redirect_stdout(io.StringIO()):
+                scores[wanted] = self.detector.decision_function(block.windows[wanted])
+        return scores, None
+
+    def learn(self, block: Block, scores: Floats, stream: Stream, rules: Rules) -> None:
+        """Refuse."""
+        del block, scores, stream, rules
+        raise ParameterError(
+            f"adapt: pyod:{self.name} cannot learn from the stream, found adapt=True",
+            hint="pass adapt=False; detrend=True works with any model",
+        )
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """Refuse: PyOD offers pickle alone, and a state file holds nothing that could run."""
+        raise StateError(
+            f"pyod:{self.name} cannot be saved: PyOD offers pickle alone, and a state file holds "
+            "nothing that could run",
+            hint="fit it again where it is needed, or choose one of newnormal's own models",
+        )
+
+    def restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse, as `tensors` does."""
+        del tensors
+        self.tensors()
+
+    def _imported(self) -> Any:
+        try:
+            with redirect_stdout(io.StringIO()):  # "please install torch first"
+                module = import_module(f"pyod.models.{_detectors()[self.name]}")
+        except (ImportError, NameError) as error:
+            raise MissingExtraError(
+                f"pyod:{self.name} needs a package that is not installed: {error}",
+                hint='PyTorch comes with pip install "newnormal[deep]", others by themselves',
+            ) from error
+        return getattr(module, self.name)
+
+
+@cache
+def adapter(name: str) -> type[Peer]:
+    """Return the model that is PyOD's detector class `name`, such as "ECOD"."""
+    known = _detectors()
+    if name not in known:
+        close = get_close_matches(name.lower(), {each.lower(): each for each in known}, n=3)
+        near = [f"pyod:{each}" for each in known if each.lower() in close]
+        raise ParameterError(
+            f"model: expected pyod: and the name of a PyOD detector, found 'pyod:{name}'",
+            hint=f"did you mean {' or '.join(near)}?" if near else f"one of {', '.join(known)}",
+        )
+    return type(name, (Peer,), {"name": name, "__doc__": Peer.__doc__})
+
+
+@cache
+def _detectors() -> dict[str, str]:
+    """Return PyOD's detectors of rows by class name, each with its module's name.
+
+    A detector of rows is the class that a module is named after (`so_gaal` has `SO_GAAL`); those
+    of series, graphs and texts are not. The sources are read, not imported: that would take
+    seconds, and every package that any of them needs.
+    """
+    spec = find_spec("pyod")
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingExtraError.of("peers", "pyod")
+    found = {}
+    for file in sorted((Path(spec.submodule_search_locations[0]) / "models").glob("*.py")):
+        for name in re.findall(r"^class (\w+)\(\w*Detector\)", file.read_text("utf-8"), re.M):
+            if name.replace("_", "").lower() == file.stem.replace("_", ""):
+                found[name] = file.stem
+    return found
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed the global generators that some detectors draw from, and put them back afterwards."""
+    torch = sys.modules.get("torch")  # there if the detector's module imported it
+    before = np.random.get_state()  # noqa: NPY002 - it is PyOD that uses the global generator
+    with torch.random.fork_rng(devices=[]) if torch else nullcontext():
+        if torch:
+            torch.manual_seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002
+        try:
+            yield
+        finally:
+            np.random.set_state(before)  # noqa: NPY002
