@@ -167,6 +167,11 @@ class Detector(Parameters):
         decay = config.decay_per_window(period)
 
         model = find(config.model)(config.window, len(channels), config.latent)
+        if config.adapt and not model.adaptable:
+            raise ParameterError(
+                f"adapt: {config.model} cannot learn from the stream, found adapt=True",
+                hint="pass adapt=False; detrend=True works with any model",
+            )
         scaler = model.scaler(table.values)
         training = Training(config.training_stride(), config.epochs, config.batch, config.seed)
         with _progress(config.epochs) as on_epoch:
