@@ -15,7 +15,6 @@ __all__ = ["MODELS", "find"]
 MODELS = {
     "mlp": "newnormal.models.mlp:MLP",
     "thoc": "newnormal.models.deep.thoc:THOC",
-    "thoc-published": "newnormal.models.deep.thoc:PublishedTHOC",
     "torch-mlp": "newnormal.models.deep.mlp:TorchMLP",
     "lstm": "newnormal.models.deep.lstm:LSTM",
     "lstm-diagonal": "newnormal.models.deep.lstm:DiagonalLSTM",
