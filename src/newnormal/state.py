@@ -157,8 +157,8 @@ def _mode(path: Path) -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable, where folders can be opened (not on Windows)."""
-    if os.name == "posix":
+    """Make the rename itself durable, where folders can be opened and synced."""
+    with suppress(OSError):  # the new file is in place already
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)

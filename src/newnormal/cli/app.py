@@ -19,6 +19,7 @@ from newnormal.cli.options import (
     Format,
     Frozen,
     Input,
+    Lines,
     Model,
     Time,
     names,
@@ -42,6 +43,8 @@ tail -f live.csv | newnormal watch plant.nn - --alarms-only
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a bad line with --strict, 130 interrupted.
 """
+
+_LITTLE_LEARNED = 0.9  # standardised channels have a variance of 1: the loss of a constant guess
 
 app = typer.Typer(
     name="newnormal",
@@ -171,8 +174,14 @@ def fit(
     say(f"fitting on {len(table.values):,} samples of {table.values.shape[1]} channels ...")
     detector.fit(table)
     detector.save(output)
+    loss = min(detector.losses_)
+    if loss > _LITTLE_LEARNED:
+        say(
+            f"the model learned little more than the mean (loss {loss:.3g} of 1): "
+            "try --fit-stride 1, more --epochs or a smaller --batch"
+        )
     say(
-        f"wrote {output}: threshold {detector.threshold_:.6g}, loss {min(detector.losses_):.4g}\n"
+        f"wrote {output}: threshold {detector.threshold_:.6g}, loss {loss:.4g}\n"
         f"next: newnormal watch {output} LIVE.csv"
     )
 
@@ -180,7 +189,7 @@ def fit(
 @app.command()
 def watch(
     model: Model,
-    input: Input,  # noqa: A002
+    input: Lines,  # noqa: A002
     state: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(

@@ -15,6 +15,7 @@ __all__ = [
     "Format",
     "Frozen",
     "Input",
+    "Lines",
     "Model",
     "Time",
     "names",
@@ -34,6 +35,9 @@ Model = Annotated[
 ]
 Input = Annotated[
     str, typer.Argument(metavar="INPUT", help="CSV, JSON lines or Parquet; - is standard input.")
+]
+Lines = Annotated[
+    str, typer.Argument(metavar="INPUT", help="CSV or JSON lines; - is standard input.")
 ]
 Time = Annotated[
     Optional[str],  # noqa: UP045 - typer evaluates it

@@ -14,6 +14,7 @@ from newnormal.core.windows import starts
 from newnormal.kernels.adam import adam_step
 from newnormal.kernels.step import Rules, Sheet, Stream, advance
 from newnormal.models.base import OnEpoch, Training
+from newnormal.models.blas import one_thread
 from newnormal.types import Floats, Floats32, Ints
 
 __all__ = ["MLP"]
@@ -103,12 +104,13 @@ class MLP:
         weights = self.initial(rng)
         trainer = _Trainer(self, weights, history, training)
         best, losses = weights.copy(), []
-        for epoch in range(training.epochs):
-            losses.append(trainer.epoch(rng.permutation(len(trainer.starts))))
-            if losses[-1] == min(losses):
-                best[:] = weights
-            if on_epoch is not None:
-                on_epoch(epoch + 1, losses[-1])
+        with one_thread():
+            for epoch in range(training.epochs):
+                losses.append(trainer.epoch(rng.permutation(len(trainer.starts))))
+                if losses[-1] == min(losses):
+                    best[:] = weights
+                if on_epoch is not None:
+                    on_epoch(epoch + 1, losses[-1])
         return best, losses
 
     def advance(
