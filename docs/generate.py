@@ -1,17 +1,19 @@
-"""Write docs/reference from the code, so that it cannot say anything else.
+"""Write docs/reference from the code and the README's table from the results.
 
 ::
 
     python docs/generate.py            write the pages
     python docs/generate.py --check    write nothing; exit 1 if a page is out of date
 
-`python.md` comes from the public names, their signatures and docstrings; `cli.md` from the
+The README's table comes from docs/results/ablation.csv, which `newnormal reproduce ablation`
+wrote; `python.md` comes from the public names, their signatures and docstrings; `cli.md` from the
 command line's own objects.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import importlib
 import inspect
 import re
@@ -21,6 +23,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
+from statistics import mean
 from types import FunctionType
 from typing import Any
 
@@ -29,6 +32,8 @@ import typer
 __all__ = ["anchors", "main", "pages"]
 
 _FOLDER = Path(__file__).parent / "reference"
+_README = Path(__file__).parents[1] / "README.md"
+_RESULTS = Path(__file__).parent / "results" / "ablation.csv"
 _MODULES = ("newnormal", "newnormal.metrics", "newnormal.datasets")
 _WIDTH = 88
 
@@ -73,7 +78,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 def pages() -> dict[Path, str]:
     """Return the text of each page by its path."""
-    return {_FOLDER / "python.md": _python_page(), _FOLDER / "cli.md": _cli_page()}
+    return {
+        _FOLDER / "python.md": _python_page(),
+        _FOLDER / "cli.md": _cli_page(),
+        _README: _readme(),
+    }
 
 
 def anchors(markdown: str) -> list[str]:
@@ -310,6 +319,37 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [head, ("---",) * len(head), *rows]
     escaped = ([cell.replace("|", r"\|") for cell in line] for line in lines)
     return "\n".join(f"| {' | '.join(line)} |" for line in escaped)
+
+
+def _readme() -> str:
+    """Return the README with its table made anew from the committed results."""
+    start, end = "<!-- the table is written by `make docs` -->\n", "<!-- end of the table -->"
+    before, _, rest = _README.read_text(encoding="utf-8").partition(start)
+    _, _, after = rest.partition(end)
+    return f"{before}{start}{_results_table()}{end}{after}"
+
+
+def _results_table() -> str:
+    with _RESULTS.open(encoding="utf-8", newline="") as file:
+        runs = [run for run in csv.DictReader(file) if run["status"] == "ok"]
+    lines = [
+        "| data set | AUROC frozen | adapting | AUPRC frozen | adapting |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for dataset in dict.fromkeys(run["dataset"] for run in runs):
+        cells = [
+            f"{mean(_figures(runs, dataset, row, measure)):.3f}"
+            for measure in ("auroc", "auprc")
+            for row in ("frozen", "DT+TTA")
+        ]
+        lines.append(f"| {dataset} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _figures(runs: list[dict[str, str]], dataset: str, row: str, measure: str) -> list[float]:
+    """Return a figure of each seed, from the run with the threshold for F1."""
+    wanted = [run for run in runs if run["dataset"] == dataset and run["row"] == row]
+    return [float(run[measure]) for run in wanted if "f1" in run["measures"].split()]
 
 
 if __name__ == "__main__":
