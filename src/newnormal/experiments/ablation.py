@@ -32,7 +32,8 @@ _INTRODUCTION = """\
 # The paper's ablation, run again
 
 The MLP of the paper: frozen, with detrending alone (DT), with adaptation alone (TTA), with both;
-its hyperparameters, its threshold rules. Made by `{command}`.
+its hyperparameters, its threshold rules. Made by `{command}`. One seed in
+full is in [ablation-detail.md](ablation-detail.md).
 """
 
 
@@ -91,5 +92,10 @@ def ablation(
         lines,
         not_run=found.not_run,
         command=command("ablation", seeds, datasets=datasets, models=models, rows=rows),
-        page=lambda result: page.results(result, _INTRODUCTION),
+        pages={
+            "ablation.md": lambda result: page.results(result, _INTRODUCTION),
+            "ablation-detail.md": lambda result: page.details(
+                result, "The ablation in detail (table:Appendix:DetailExpAb)"
+            ),
+        },
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from newnormal.errors import NewnormalError, ParameterError
 from newnormal.experiments.comparison import Comparison, paper_figure
@@ -20,7 +20,21 @@ from newnormal.experiments.streams import Stream, where_to_get
 from newnormal.experiments.unit import Outcome, Unit
 from newnormal.metrics import Report
 
-__all__ = ["Experiment", "Found", "Line", "check_seeds", "command", "conduct", "find_streams"]
+__all__ = [
+    "Draw",
+    "Experiment",
+    "Found",
+    "Line",
+    "Page",
+    "check_seeds",
+    "command",
+    "conduct",
+    "find_streams",
+    "write_texts",
+]
+
+Page: TypeAlias = "Callable[[Experiment], str]"
+Draw: TypeAlias = "Callable[[Experiment, Path], Sequence[Path]]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +94,10 @@ class Experiment:
         Why a data set is missing: where to get it, or what is wrong with it.
     command
         The command that does this again.
-    write_page
-        Makes the page.
+    pages
+        What makes each page, by the file's name; the first is the experiment's own.
+    draw
+        What draws pictures into a folder and returns their paths.
     """
 
     name: str
@@ -91,7 +107,8 @@ class Experiment:
     failures: Mapping[Unit, str]
     not_run: Mapping[str, str]
     command: str
-    write_page: Callable[[Experiment], str]
+    pages: Mapping[str, Page]
+    draw: Draw | None = None
 
     @property
     def seeds(self) -> list[int]:
@@ -174,16 +191,22 @@ class Experiment:
 
     def markdown(self) -> str:
         """Return the page: tables of ours, the paper's and the difference."""
-        return self.write_page(self)
+        return next(iter(self.pages.values()))(self)
 
     def write(self, folder: str | PathLike[str]) -> tuple[Path, ...]:
-        """Write the page and the table into a folder, and return their paths."""
+        """Write pages, table and pictures into a folder, and return their paths."""
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        texts = {f"{self.name}.md": self.markdown(), f"{self.name}.csv": self.csv()}
-        for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8", newline="\n")
-        return tuple(folder / name for name in texts)
+        texts = {name: page(self) for name, page in self.pages.items()}
+        paths = write_texts(folder, {**texts, f"{self.name}.csv": self.csv()})
+        return paths if self.draw is None else (*paths, *self.draw(self, folder))
+
+
+def write_texts(folder: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
+    """Write files into a folder, made where it is not there, and return their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    return tuple(folder / name for name in texts)
 
 
 @dataclass(frozen=True)
@@ -215,7 +238,8 @@ def conduct(
     *,
     not_run: Mapping[str, str],
     command: str,
-    page: Callable[[Experiment], str],
+    pages: Mapping[str, Page],
+    draw: Draw | None = None,
 ) -> Experiment:
     """Compute what the lines need, and return what came of it."""
     with_units = tuple((line, tuple(line.units(lab))) for line in lines)
@@ -228,7 +252,8 @@ def conduct(
         failures=results.failures,
         not_run=not_run,
         command=command,
-        write_page=page,
+        pages=pages,
+        draw=draw,
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import newnormal
 from newnormal.experiments.comparison import Comparison
 from newnormal.experiments.experiment import Experiment, Line
-from newnormal.experiments.paper import MEASURES, Figure, Rule, detail, title
+from newnormal.experiments.paper import MEASURES, Figure, Rule, detail, options, title
 from newnormal.experiments.rows import ROWS
 from newnormal.experiments.unit import Outcome, Unit
 
@@ -95,7 +95,7 @@ def results(experiment: Experiment, introduction: str) -> str:
             lines = _decisions(experiment, compared, oracle=oracle)
             if lines:
                 parts += [text, lines]
-        parts.append(_differences(compared))
+        parts += [_differences(compared), settings_used(experiment)]
     return "\n".join([*parts, *not_run(experiment)])
 
 
@@ -208,8 +208,6 @@ def _several(compared: Sequence[Comparison]) -> bool:
 
 def settings_used(experiment: Experiment) -> str:
     """Return the section of the settings of every model on every data set."""
-    from newnormal.experiments.paper import options
-
     header = ["data set", "model", "window", "stride", "step", "latent", "epochs", "batch"]
     header += ["γ", "η", "seeds"]
     names = ("window", "stride", "fit_stride", "latent", "epochs", "batch")

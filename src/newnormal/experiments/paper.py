@@ -7,6 +7,8 @@ Anomaly Detection". The folder ``data`` beside this file holds
   of the other models;
 - ``printed.csv``: table:Main_Exp_Full and table:Ablation_Full, means and standard deviations over
   five seeds;
+- ``described.csv``: table:Data_Description. It prints SMD (M-1-4)'s 0.0304 with a percent sign;
+- ``anoshift.csv``: table:anoshift; ``original`` are AnoShift's own figures, which it quotes;
 - ``detail.csv``: table:Appendix:DetailExpMain and table:Appendix:DetailExpAb, one seed. In the
   row of SMD (M-2-1), DT+TTA, the AUROC stands at the end in print; here it is in its column.
 """
@@ -32,7 +34,9 @@ __all__ = [
     "Rule",
     "Rules",
     "Setting",
+    "anoshift_table",
     "borrowed",
+    "described",
     "detail",
     "options",
     "printed",
@@ -293,6 +297,24 @@ def detail(dataset: str, row: str, measure: str, model: str = "MLP") -> Mapping[
     ('Q99.9', '28.991', '10', '1')
     """
     return _detail().get((dataset, model, row, measure))
+
+
+def described(dataset: str) -> Mapping[str, str] | None:
+    """Return the paper's line on a data set's size: train, test, features, anomalous, printed.
+
+    Examples
+    --------
+    >>> line = described("SMAP/T-3")
+    >>> line["train"], line["test"], line["features"], line["anomalous"]
+    ('2876', '8579', '25', '0.0212')
+    """
+    lines = csv.DictReader(_text("described.csv").splitlines())
+    return next((line for line in lines if line["dataset"] == dataset), None)
+
+
+def anoshift_table() -> list[dict[str, str]]:
+    """Return the lines of table:anoshift."""
+    return list(csv.DictReader(_text("anoshift.csv").splitlines()))
 
 
 @cache

@@ -1,0 +1,280 @@
+"""AnoShift, ten years of network traffic: table:anoshift and fig:anoshift.
+
+The paper gives no settings for it. Ours: the MLP with window 12, latent 16, γ 0.99, η 0.001 and
+threshold Q99; detectors of single rows see one row at a time. Fitted once on the normal rows of
+2006 to 2010; every split starts from the fitted state.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from newnormal.errors import InputError
+from newnormal.experiments import page
+from newnormal.experiments.bars import Group, grouped_bars
+from newnormal.experiments.entrants import Entrant, entrants
+from newnormal.experiments.experiment import (
+    Experiment,
+    Line,
+    check_seeds,
+    command,
+    conduct,
+    find_streams,
+    write_texts,
+)
+from newnormal.experiments.lab import Lab
+from newnormal.experiments.paper import SEEDS, Figure, Rule, Rules, anoshift_table
+from newnormal.experiments.pictures import figure_of, keep
+from newnormal.experiments.rows import FROZEN, Row, row_named
+from newnormal.experiments.streams import Roots, load_stream
+from newnormal.experiments.unit import Outcome
+from newnormal.metrics import auprc, auroc
+
+__all__ = ["SPLITS", "AnoShift", "anoshift"]
+
+SPLITS = ("near", "far", "2011", "2012", "2013", "2014", "2015")
+MEASURES = {"auroc": "AUROC", "auprc_in": "AUPRC-in", "auprc_out": "AUPRC-out"}
+_MODELS = ("pyod:SO_GAAL", "pyod:DeepSVDD", "pyod:LUNAR", "icl", "bert", "mlp")
+# The paper's name for each line of ours.
+_NAMES = {
+    "SO_GAAL": "SO-GAAL",
+    "DeepSVDD": "deepSVDD",
+    "LUNAR": "LUNAR",
+    "icl": "ICL",
+    "bert": "BERT",
+    "MLP": "MLP",
+    "MLP + DT+TTA": "MLP+Ours",
+}
+_WINDOWS = (
+    ("window", 12),
+    ("stride", 12),
+    ("fit_stride", 12),
+    ("latent", 16),
+    ("decay", 0.99),
+    ("lr", 0.001),
+    ("epochs", 10),
+    ("batch", 64),
+)
+_SINGLE = (("window", 1), ("stride", 1), ("fit_stride", 1), *_WINDOWS[3:])
+_RULE = Rule(99.0)
+
+_INTRODUCTION = """\
+# AnoShift
+
+Fitted on the normal traffic of 2006 to 2010, judged on NEAR (2011 to 2013), FAR (2014, 2015) and
+each year; each split starts from the fitted state. Made by `{command}`.
+
+- The paper gives no settings. Ours: MLP with window 12, latent 16, γ 0.99, η 0.001, learning from
+  what scores below Q99 of history; the others judge one row at a time, with PyOD's own defaults.
+- AUPRC-out has attacks as the positive class, AUPRC-in normal traffic; both by the trapezoid.
+- Figures are means ± population standard deviation over seeds {seeds}.
+- The paper quotes AnoShift's own figures for all but its MLP.
+
+Computed by {versions}.
+"""
+
+
+class AnoShift:
+    """What came of it: an experiment, measured as AnoShift does."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
+        self.measured = {
+            unit: _measured(outcome, experiment.lab)
+            for unit, outcome in experiment.outcomes.items()
+        }
+
+    def figures(self, split: str) -> dict[str, dict[str, Figure]]:
+        """Return each measure of each line on a split, over the seeds."""
+        found: dict[str, dict[str, Figure]] = {}
+        for line, units in self.experiment.lines:
+            values = [self.measured[unit] for unit in units if unit in self.measured]
+            if line.stream.name == f"AnoShift/{split}" and values:
+                found[_name(line)] = {
+                    measure: Figure.of([each[measure] for each in values]) for measure in MEASURES
+                }
+        return found
+
+    def markdown(self) -> str:
+        """Return the page."""
+        experiment = self.experiment
+        seeds = ", ".join(map(str, experiment.seeds)) or "none"
+        parts = [
+            _INTRODUCTION.format(command=experiment.command, seeds=seeds, versions=page.versions())
+        ]
+        for split in ("near", "far"):
+            if self.figures(split):
+                parts += [f"## {split.upper()}\n", self._split(split)]
+        years = [split for split in SPLITS[2:] if self.figures(split)]
+        if years:
+            parts += [figure_of("anoshift-gain", "What DT+TTA gains each year.") + "\n"]
+            for measure, title in MEASURES.items():
+                parts += [f"## {title} by year\n", self._years(measure, years)]
+        return "\n".join([*parts, *page.not_run(experiment)])
+
+    def _split(self, split: str) -> str:
+        header = ["method"]
+        for title in MEASURES.values():
+            header += [title, "paper", "difference"]
+        printed = {
+            line["method"]: line
+            for line in anoshift_table()
+            if line["reported"] == "paper" or line["method"] != "MLP"
+        }
+        lines = []
+        for name, figures in self.figures(split).items():
+            line = printed.get(_NAMES.get(name, ""))
+            cells = []
+            for measure, figure in figures.items():
+                if line is None:
+                    cells += [str(figure), "-", ""]
+                else:
+                    paper = line[f"{split}_{measure}"]
+                    cells += [str(figure), paper, f"{figure.mean - float(paper):+.3f}"]
+            lines.append([name, *cells])
+        return page.table(header, lines)
+
+    def _years(self, measure: str, years: Sequence[str]) -> str:
+        by_year = {year: self.figures(year) for year in years}
+        names = list(dict.fromkeys(name for found in by_year.values() for name in found))
+        lines = [
+            [
+                name,
+                *(
+                    str(by_year[year][name][measure]) if name in by_year[year] else "-"
+                    for year in years
+                ),
+            ]
+            for name in names
+        ]
+        return page.table(["method", *years], lines)
+
+    def csv(self) -> str:
+        """Return a line a unit, and one for each split not found and each failure."""
+        text = io.StringIO()
+        sheet = csv.writer(text, lineterminator="\n")
+        sheet.writerow(["status", "split", "method", "seed", *MEASURES, "tau", "note"])
+        for line, units in self.experiment.lines:
+            for unit in units:
+                who = [line.stream.name, _name(line), unit.seed]
+                if unit in self.measured:
+                    values = [f"{self.measured[unit][measure]:.6g}" for measure in MEASURES]
+                    tau = f"{self.experiment.outcomes[unit].tau:.6g}"
+                    sheet.writerow(["ok", *who, *values, tau, ""])
+                else:
+                    why = self.experiment.failures.get(unit, "not run")
+                    sheet.writerow(["failed", *who, "", "", "", "", why])
+        for name, why in self.experiment.not_run.items():
+            sheet.writerow(["absent", name, "", "", "", "", "", "", why])
+        return text.getvalue()
+
+    def write(self, folder: str | PathLike[str]) -> tuple[Path, ...]:
+        """Write page, table and picture into a folder, and return their paths."""
+        folder = Path(folder)
+        texts = {"anoshift.md": self.markdown(), "anoshift.csv": self.csv()}
+        return (*write_texts(folder, texts), *self._draw(folder))
+
+    def _draw(self, folder: Path) -> list[Path]:
+        """Draw fig:anoshift (b): what detrending and adaptation gain each year."""
+        groups: dict[str, Group] = {}
+        for year in SPLITS[2:]:
+            found = self.figures(year)
+            if "MLP" in found and "MLP + DT+TTA" in found:
+                groups[year] = {
+                    title: (
+                        Figure(
+                            found["MLP + DT+TTA"][measure].mean - found["MLP"][measure].mean, None
+                        ),
+                        None,
+                    )
+                    for measure, title in MEASURES.items()
+                }
+        if not groups:
+            return []
+        figure = grouped_bars(groups, axis="gained by DT+TTA", level=0.0)
+        return keep(figure, folder, "anoshift-gain")
+
+
+def anoshift(
+    roots: Roots | Lab,
+    *,
+    datasets: Sequence[str] | None = None,
+    models: Sequence[str] | None = None,
+    seeds: Sequence[int] = SEEDS,
+    extra: str | PathLike[str] | None = None,
+    **lab_options: Any,
+) -> AnoShift:
+    """Run AnoShift's NEAR and FAR splits and its years.
+
+    Parameters
+    ----------
+    roots
+        Folders that hold data sets, or a `Lab`.
+    datasets
+        Splits, such as ``"AnoShift/near"``; None: near, far and each year from 2011 to 2015.
+    models
+        Names of models; None: SO-GAAL, DeepSVDD, LUNAR, ICL, BERT and the MLP.
+    seeds
+        One fit each.
+    extra
+        A TOML file of further models.
+    **lab_options
+        As `Lab`'s: cache, processes, progress.
+    """
+    lab = roots if isinstance(roots, Lab) else Lab(roots, **lab_options)
+    seeds = check_seeds(seeds)
+    taking_part = entrants(models, _MODELS, extra)
+    usual = [f"AnoShift/{split}" for split in SPLITS]
+    found = find_streams(lab, lab.streams.chosen(datasets, usual))
+    lines = [
+        Line(stream, entrant, row, Rules(_RULE, _RULE), seeds, compared=False)
+        for stream in found.streams
+        for entrant, row in _lines(taking_part)
+    ]
+    return AnoShift(
+        conduct(
+            "anoshift",
+            lab,
+            lines,
+            not_run=found.not_run,
+            command=command("anoshift", seeds, datasets=datasets, models=models),
+            pages={},
+        )
+    )
+
+
+def _lines(taking_part: Sequence[Entrant]) -> list[tuple[Entrant, Row]]:
+    lines = []
+    for entrant in taking_part:
+        single = entrant.model.startswith("pyod:") or entrant.model in ("icl", "bert")
+        own = entrant.options or (_SINGLE if single else _WINDOWS)
+        ours = Entrant(entrant.name, entrant.model, own)
+        lines += [(ours, FROZEN)]
+        lines += [] if single else [(ours, row_named("DT+TTA"))]
+    return lines
+
+
+def _name(line: Line) -> str:
+    return line.entrant.name + ("" if line.row is FROZEN else f" + {line.row.name}")
+
+
+def _measured(outcome: Outcome, lab: Lab) -> dict[str, float]:
+    """Return AnoShift's measures; NaN where a split has one class alone."""
+    stream = lab.streams.about(outcome.unit.dataset)
+    labels = load_stream(stream.name, stream.root).labels
+    scores = np.nan_to_num(outcome.judgement.scores, nan=-np.inf)
+    try:
+        return {
+            "auroc": auroc(labels, scores),
+            "auprc_in": auprc(1 - labels, -scores),
+            "auprc_out": auprc(labels, scores),
+        }
+    except InputError:
+        return dict.fromkeys(MEASURES, float("nan"))

@@ -1,0 +1,74 @@
+"""Bars of several names, a group a data set, each with the mark of what the paper prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from newnormal.experiments.paper import Figure as Value
+from newnormal.experiments.pictures import colour_of
+from newnormal.plots.canvas import INK, PALE, SMALL, blank
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Group", "grouped_bars"]
+
+Group: TypeAlias = dict[str, tuple[Value, Value | None]]  # (ours, the paper's) by name
+
+
+def grouped_bars(groups: Mapping[str, Group], *, axis: str, level: float | None = None) -> Figure:
+    """Draw a bar a name, with its deviation over seeds, and a tick where the paper's figure is."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    names = list(dict.fromkeys(name for group in groups.values() for name in group))
+    width = max(6.5, 1.6 + 1.05 * len(groups) * max(1.0, len(names) / 5))
+    figure = blank(width, 4.1)
+    axes = figure.add_axes((0.6 / width, 0.29, 1 - 0.75 / width, 0.62))
+    bar = 0.8 / max(len(names), 1)
+    for at, group in enumerate(groups.values()):
+        for nth, name in enumerate(names):
+            if name not in group:
+                continue
+            ours, paper = group[name]
+            x = at - 0.4 + (nth + 0.5) * bar
+            axes.bar(x, ours.mean, bar * 0.88, color=colour_of(name), alpha=0.88, linewidth=0)
+            if ours.std:
+                axes.plot(
+                    [x, x], [ours.mean - ours.std, ours.mean + ours.std], color=INK, linewidth=0.8
+                )
+            if paper is not None:
+                axes.plot(
+                    [x - bar * 0.44, x + bar * 0.44], [paper.mean] * 2, color=INK, linewidth=1.6
+                )
+    if level is not None:
+        axes.axhline(level, color=INK, linewidth=0.8)
+    turned = 0 if len(groups) <= 10 else 30
+    axes.set_xticks(
+        range(len(groups)),
+        [name.replace("/", "\n", 1) for name in groups],
+        rotation=turned,
+        ha="right" if turned else "center",
+        fontsize=SMALL,
+    )
+    axes.set_xlim(-0.55, len(groups) - 0.45)
+    axes.set_ylabel(axis, fontsize=SMALL, color=INK)
+    axes.tick_params(labelsize=SMALL, length=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.grid(axis="y", color=PALE, linewidth=0.5, alpha=0.7)
+    axes.set_axisbelow(True)
+    marks: dict[str, Patch | Line2D] = {
+        name: Patch(facecolor=colour_of(name), alpha=0.88) for name in names
+    }
+    if any(paper is not None for group in groups.values() for _, paper in group.values()):
+        marks["the paper"] = Line2D([], [], color=INK, linewidth=1.6)
+    figure.legend(
+        list(marks.values()),
+        list(marks),
+        loc="lower center",
+        ncol=min(len(marks), max(3, int(width / 1.3))),
+        frameon=False,
+        fontsize=SMALL,
+    )
+    return figure

@@ -1,0 +1,142 @@
+"""The paper's main table: its five models frozen, and the MLP detrended and adapted.
+
+table:Main_Exp, table:Main_Exp_Full, table:Appendix:DetailExpMain and figure 1b. Each model has the
+thresholds the paper chose for it. NAB's streams come as extra rows with borrowed settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from newnormal.experiments import page
+from newnormal.experiments.bars import Group, grouped_bars
+from newnormal.experiments.entrants import PAPER_MODELS, Entrant, entrants
+from newnormal.experiments.experiment import (
+    Experiment,
+    Line,
+    check_seeds,
+    command,
+    conduct,
+    find_streams,
+)
+from newnormal.experiments.lab import Lab
+from newnormal.experiments.paper import SEEDS, Rule, Rules, detail, settings, title
+from newnormal.experiments.pictures import figure_of, keep
+from newnormal.experiments.rows import FROZEN, Row, row_named
+from newnormal.experiments.streams import Roots, Stream
+
+__all__ = ["main"]
+
+_BOTH = row_named("DT+TTA")
+
+_INTRODUCTION = """\
+# The paper's main table, run again
+
+Its five models as fitted, and its MLP with detrending and adaptation; its hyperparameters, its
+threshold rules. Made by `{command}`. One seed in full is in
+[main-detail.md](main-detail.md).
+
+LSTM scores by the Mahalanobis distance; LSTM (diagonal) by the diagonal alone, as the authors' code
+does, so that the paper's figures belong beside that one too. Streams the paper does not have borrow
+settings: one channel Yahoo (A1-R20)'s, several SMD (M-2-1)'s, threshold Q99.
+"""
+
+
+def main(
+    roots: Roots | Lab,
+    *,
+    datasets: Sequence[str] | None = None,
+    models: Sequence[str] | None = None,
+    seeds: Sequence[int] = SEEDS,
+    extra: str | PathLike[str] | None = None,
+    **lab_options: Any,
+) -> Experiment:
+    """Run the paper's main experiment on those of its data sets that are under the given folders.
+
+    Needs the extras ``eval`` and ``plot``, and ``deep`` for all models but the MLP.
+
+    Parameters
+    ----------
+    roots
+        Folders that hold data sets, or a `Lab`.
+    datasets
+        Names such as ``"SMD/1-4"`` or ``"NAB"``; None: the paper's nine, and NAB's where found.
+    models
+        Names of models; None: the paper's. One it does not have is run frozen and with both parts.
+    seeds
+        One fit each.
+    extra
+        A TOML file of further models.
+    **lab_options
+        As `Lab`'s: cache, processes, progress.
+    """
+    lab = roots if isinstance(roots, Lab) else Lab(roots, **lab_options)
+    seeds = check_seeds(seeds)
+    taking_part = entrants(models, PAPER_MODELS, extra)
+    nab = [name for name in lab.streams.places if name.startswith("NAB/")]
+    usual = [*(setting.name for setting in settings()), *nab]
+    found = find_streams(lab, lab.streams.chosen(datasets, usual))
+    lines = [
+        Line(
+            stream,
+            entrant,
+            row,
+            _rules(stream, entrant, row),
+            seeds,
+            steady=row.adapt and entrant.model != "mlp",
+        )
+        for stream in found.streams
+        for entrant, row in _lines(taking_part)
+    ]
+    return conduct(
+        "main",
+        lab,
+        lines,
+        not_run=found.not_run,
+        command=command("main", seeds, datasets=datasets, models=models),
+        pages={
+            "main.md": _page,
+            "main-detail.md": lambda result: page.details(
+                result, "The main table in detail (table:Appendix:DetailExpMain)"
+            ),
+        },
+        draw=_draw,
+    )
+
+
+def _lines(taking_part: Sequence[Entrant]) -> list[tuple[Entrant, Row]]:
+    """Return all frozen, then those that also run with both parts: the MLP and who is new."""
+    new = [each for each in taking_part if title(each.model) is None or each.model == "mlp"]
+    return [(each, FROZEN) for each in taking_part] + [(each, _BOTH) for each in new]
+
+
+def _rules(stream: Stream, entrant: Entrant, row: Row) -> Rules:
+    """Return the thresholds the paper chose, or for who is not in it, the MLP's."""
+    known = title(entrant.model)
+    if known is not None and known != "MLP" and stream.setting.of_the_paper:
+        lines = [detail(stream.name, row.name, measure, known) for measure in Rules._fields]
+        if all(lines):
+            return Rules(*(Rule.parse(line["threshold"]) for line in lines if line))
+    return stream.setting.thresholds[row.name]
+
+
+def _page(result: Experiment) -> str:
+    caption = "F1 of each model on the paper's data sets, under the paper's thresholds."
+    picture = f"\n{figure_of('main-f1', caption)}\n"
+    return page.results(result, _INTRODUCTION + (picture if result.outcomes else ""))
+
+
+def _draw(result: Experiment, folder: Path) -> list[Path]:
+    """Draw figure 1b: the F1 of each model, under the paper's thresholds, oracles included."""
+    groups: dict[str, Group] = {}
+    papers = {setting.name for setting in settings()}
+    for c in result.comparisons():
+        if c.measure == "f1" and c.dataset in papers:
+            name = c.model if c.row == FROZEN.name else f"{c.model} + {c.row}"
+            groups.setdefault(c.dataset, {})[name] = (c.ours, c.paper)
+    if not groups:
+        return []
+    return keep(grouped_bars(groups, axis="F1"), folder, "main-f1")

@@ -1,0 +1,159 @@
+"""Ours: classic detectors beside the five models on every stream there is, by AUPRC and VUS-PR."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from statistics import fmean
+from typing import Any
+
+from newnormal.experiments import page
+from newnormal.experiments.entrants import Entrant, entrants
+from newnormal.experiments.experiment import (
+    Experiment,
+    Line,
+    check_seeds,
+    command,
+    conduct,
+    find_streams,
+)
+from newnormal.experiments.lab import Lab
+from newnormal.experiments.paper import SEEDS, Figure, Rule, Rules, settings
+from newnormal.experiments.rows import FROZEN, Row, row_named
+from newnormal.experiments.streams import SYNTHETIC, Roots
+
+__all__ = ["PEERS", "peers"]
+
+PEERS = ("pyod:PCA", "pyod:IForest", "pyod:LOF", "pyod:OCSVM", "pyod:ECOD")
+_MODELS = ("mlp", "lstm", "usad", "thoc", "transformer", *PEERS)
+_CHANCE = ("pyod:IForest",)  # the other peers give the same scores whatever the seed
+_BY_ITSELF = (("window", 1), ("stride", 1), ("fit_stride", 1))
+_RULE = Rule(99.0)
+
+_INTRODUCTION = """\
+# Beside classic detectors
+
+PCA, isolation forest, LOF, one-class SVM and ECOD, from PyOD, with their own default settings, a
+sample judged by itself; the paper's models as fitted; and its MLP with detrending and adaptation.
+Every stream found, and synthetic ones. Made by `{command}`.
+
+- Nothing was tuned to a stream: those the paper does not have borrow Yahoo (A1-R20)'s settings if
+  they have one channel and SMD (M-2-1)'s if several; adaptation learns from what scores below Q99
+  of history.
+- AUPRC is the trapezoid's; VUS-PR forgives up to 100 samples at an event's border. Both need no
+  threshold. A figure is the mean over seeds ({seeds}), one for detectors that leave nothing to
+  chance.
+- Every run, with its deviation over seeds, is in [peers.csv](peers.csv).
+
+Computed by {versions}.
+"""
+
+
+def peers(
+    roots: Roots | Lab,
+    *,
+    datasets: Sequence[str] | None = None,
+    models: Sequence[str] | None = None,
+    seeds: Sequence[int] = SEEDS,
+    extra: str | PathLike[str] | None = None,
+    **lab_options: Any,
+) -> Experiment:
+    """Run classic detectors and the paper's models on every stream under the given folders.
+
+    Parameters
+    ----------
+    roots
+        Folders that hold data sets, or a `Lab`.
+    datasets
+        Names; None: every stream found, and the synthetic ones.
+    models
+        Names of models; None: the paper's five and `PEERS`.
+    seeds
+        One fit each; the first alone for detectors that leave nothing to chance.
+    extra
+        A TOML file of further models.
+    **lab_options
+        As `Lab`'s: cache, processes, progress.
+    """
+    lab = roots if isinstance(roots, Lab) else Lab(roots, **lab_options)
+    seeds = check_seeds(seeds)
+    taking_part = entrants(models, _MODELS, extra)
+    usual = [
+        *(setting.name for setting in settings()),
+        *(name for name in lab.streams.places if not name.startswith("AnoShift/")),
+        *SYNTHETIC,
+    ]
+    found = find_streams(lab, lab.streams.chosen(datasets, list(dict.fromkeys(usual))))
+    lines = [
+        Line(stream, entrant, row, Rules(_RULE, _RULE), _seeds(entrant, seeds), compared=False)
+        for stream in found.streams
+        for entrant, row in _lines(taking_part)
+    ]
+    return conduct(
+        "peers",
+        lab,
+        lines,
+        not_run=found.not_run,
+        command=command("peers", seeds, datasets=datasets, models=models),
+        pages={"peers.md": _page},
+    )
+
+
+def _lines(taking_part: Sequence[Entrant]) -> list[tuple[Entrant, Row]]:
+    lines = []
+    for entrant in taking_part:
+        if entrant.model.startswith("pyod:"):
+            own = Entrant(entrant.name, entrant.model, entrant.options or _BY_ITSELF)
+            lines.append((own, FROZEN))
+        else:
+            lines.append((entrant, FROZEN))
+            if entrant.model == "mlp":
+                lines.append((entrant, row_named("DT+TTA")))
+    return lines
+
+
+def _seeds(entrant: Entrant, seeds: tuple[int, ...]) -> tuple[int, ...]:
+    chance = not entrant.model.startswith("pyod:") or entrant.model in _CHANCE
+    return seeds if chance else seeds[:1]
+
+
+def _page(result: Experiment) -> str:
+    seeds = ", ".join(map(str, result.seeds)) or "none"
+    parts = [_INTRODUCTION.format(command=result.command, seeds=seeds, versions=page.versions())]
+    if result.outcomes:
+        for measure, name in (("auprc", "AUPRC"), ("vus_pr", "VUS-PR")):
+            parts += [f"## {name}\n", _table(result, measure)]
+    return "\n".join([*parts, *page.not_run(result)])
+
+
+def _table(result: Experiment, measure: str) -> str:
+    """Return a column a detector and a line a stream; the best of a line is bold."""
+    figures: dict[str, dict[str, Figure]] = {}
+    columns: list[str] = []
+    for line, units in result.lines:
+        name = line.entrant.name + ("" if line.row is FROZEN else f" + {line.row.name}")
+        columns += [name] if name not in columns else []
+        values = [
+            getattr(result.outcomes[unit].report, measure)
+            for unit in units
+            if unit in result.outcomes
+        ]
+        if values:
+            figures.setdefault(line.stream.name, {})[name] = Figure.of(values)
+    lines = []
+    for stream, row in figures.items():
+        best = max(figure.mean for figure in row.values())
+        lines.append([stream, *(_shown(row.get(name), best) for name in columns)])
+    complete = [row for row in figures.values() if len(row) == len(columns)]
+    if complete:
+        means = {name: Figure(fmean(row[name].mean for row in complete), None) for name in columns}
+        best = max(figure.mean for figure in means.values())
+        label = f"mean of the {len(complete)} with all"
+        lines.append([label, *(_shown(means[name], best) for name in columns)])
+    return page.table(["stream", *columns], lines)
+
+
+def _shown(figure: Figure | None, best: float) -> str:
+    if figure is None:
+        return "-"
+    return f"**{figure.mean:.3f}**" if figure.mean == best else f"{figure.mean:.3f}"
