@@ -161,11 +161,12 @@ class _Recurrence(torch.autograd.Function):
 
 
 class _Level(NamedTuple):
-    """What one level makes of the features that enter it."""
+    """What one level makes of the features that enter it: one, or one a cluster below."""
 
-    cosines: Tensor  # (B, 1 or K, K) of the features that enter with the centres
+    features: Tensor  # (B, 1 or K, H)
+    cosines: Tensor  # (B, 1 or K, K) with the centres
+    assigned: Tensor  # (B, 1 or K, K) their softmax
     reached: Tensor  # (B, K) how much of the sample is in each cluster; sums to 1
-    features: Tensor  # (B, K, H) of each cluster
 
 
 class _Network(nn.Module):
@@ -178,7 +179,7 @@ class _Network(nn.Module):
         self.centers = nn.ParameterList(
             [nn.init.xavier_uniform_(torch.empty(_CLUSTERS, _HIDDEN)) for _ in _DILATIONS]
         )
-        self.maps = nn.ModuleList([nn.Linear(_HIDDEN, _HIDDEN) for _ in _DILATIONS])
+        self.maps = nn.ModuleList([nn.Linear(_HIDDEN, _HIDDEN) for _ in _DILATIONS[1:]])
         self.merge = nn.Sequential(
             nn.Linear(2 * _HIDDEN, 2 * _HIDDEN),
             nn.ReLU(),
@@ -217,12 +218,11 @@ class _Network(nn.Module):
             cosines = _cosines(features, centers)  # (B, 1 or K, K)
             assigned = torch.softmax(cosines / _TEMPERATURE, dim=-1)
             reached = (reached[:, None] @ assigned)[:, 0]
-            mapped = torch.relu(self.maps[level](features))
-            features = assigned.transpose(1, 2) @ mapped
-            yield _Level(cosines, reached, features)
-            if level + 1 < len(endings):
-                above = endings[level + 1][:, None].expand_as(features)
-                features = self.merge(torch.cat([features, above], dim=-1))
+            yield _Level(features, cosines, assigned, reached)
+            if level < len(self.maps):
+                gathered = _gather(assigned, self.maps[level](features))
+                above = endings[level + 1][:, None].expand_as(gathered)
+                features = self.merge(torch.cat([gathered, above], dim=-1))
 
     def distances(self, endings: list[Tensor]) -> Tensor:
         """Return each window's distance from the centres, (B,)."""
@@ -253,10 +253,15 @@ class _Network(nn.Module):
 class _PublishedNetwork(_Network):
     """The same network with the loss of THOC's own paper."""
 
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels)
+        self.top = nn.Linear(_HIDDEN, _HIDDEN)
+
     def distances(self, endings: list[Tensor]) -> Tensor:
         """Return each window's distance from the top level's centres, (B,)."""
         *_, top = self.levels(endings)
-        own = torch.cosine_similarity(top.features, self.centers[-1][None], dim=-1)  # (B, K)
+        gathered = _gather(top.assigned, self.top(top.features))  # (B, K, H)
+        own = torch.cosine_similarity(gathered, self.centers[-1][None], dim=-1)  # (B, K)
         return (top.reached * (1 - own)).sum(-1)
 
     def overlap(self) -> Tensor:
@@ -268,3 +273,8 @@ def _cosines(features: Tensor, centers: Tensor) -> Tensor:
     """Return the cosine of each feature (B, from, H) with each centre (K, H)."""
     unit = nn.functional.normalize
     return unit(features, dim=-1, eps=1e-8) @ unit(centers, dim=-1, eps=1e-8).T
+
+
+def _gather(assigned: Tensor, mapped: Tensor) -> Tensor:
+    """Return each cluster's share of the mapped features, (B, K, H)."""
+    return assigned.transpose(1, 2) @ torch.relu(mapped)
