@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,7 +15,6 @@ from newnormal.models.deep.base import Batch, Batches, DeepModel, Judged
 
 __all__ = ["LSTM", "DiagonalLSTM"]
 
-_HIDDEN, _LAYERS, _DROPOUT = 128, 3, 0.1
 _AT_ONCE = 256  # windows of history whose errors are taken at once
 _RIDGE = 1e-4  # of the channels' mean variance
 _LEAST = 1e-8  # variance of an error, in scaled units, where history has none
@@ -37,6 +36,10 @@ class LSTM(DeepModel):
     Adaptation descends on the squared error; m and S stay.
     """
 
+    hidden: ClassVar[int] = 128
+    layers: ClassVar[int] = 3
+    dropout: ClassVar[float] = 0.1
+
     def __init__(self, window: int, channels: int, latent: int) -> None:
         super().__init__(window, channels, latent)
         self.error_mean = torch.zeros(channels, dtype=torch.float64)
@@ -44,7 +47,7 @@ class LSTM(DeepModel):
 
     def build(self) -> nn.Module:
         """Return encoder and decoder."""
-        return _EncoderDecoder(self.channels)
+        return _EncoderDecoder(self.channels, self.hidden, self.layers, self.dropout)
 
     def judge(self, batch: Batch) -> Judged:
         """Score by the errors' distance from history's."""
@@ -151,13 +154,12 @@ class DiagonalLSTM(LSTM):
 class _EncoderDecoder(nn.Module):
     """Reads windows (B, L, C) and returns them reconstructed."""
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, hidden: int, layers: int, dropout: float) -> None:
         super().__init__()
         self.encoder, self.decoder = (
-            nn.LSTM(channels, _HIDDEN, _LAYERS, dropout=_DROPOUT, batch_first=True)
-            for _ in range(2)
+            nn.LSTM(channels, hidden, layers, dropout=dropout, batch_first=True) for _ in range(2)
         )
-        self.output = nn.Linear(_HIDDEN, channels)
+        self.output = nn.Linear(hidden, channels)
 
     def forward(self, windows: Tensor) -> Tensor:
         _, state = self.encoder(windows)
