@@ -1,0 +1,417 @@
+"""What every model owes the detector, whatever it is inside."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newnormal import Detector
+from newnormal.core import live
+from newnormal.errors import MissingExtraError
+from newnormal.kernels.step import Rules
+from newnormal.models import MODELS, find
+from newnormal.models.base import Training, scores
+from newnormal.state import State
+from newnormal.types import Bools, Floats, Floats32, Verdicts
+
+SETTINGS = {
+    "frozen": (False, False),
+    "DT": (True, False),
+    "TTA": (False, True),
+    "both": (True, True),
+}
+CHANNELS = 4
+RECONSTRUCTION_ERROR = {"mlp", "torch-mlp", "lstm", "lstm-diagonal"}  # is what they score by
+BOUNDED = {"usad"}  # however large its weights, what it makes lies between 0 and 1
+
+
+def named(names: Iterable[str]) -> list[Any]:
+    """Models by name; one whose extra is missing is skipped, with the reason."""
+    found: list[Any] = []
+    for name in sorted(names):
+        try:
+            find(name)
+        except MissingExtraError as error:
+            found.append(pytest.param(name, marks=pytest.mark.skip(reason=error.message)))
+        else:
+            found.append(name)
+    return found
+
+
+each_model = pytest.mark.parametrize("name", named(MODELS))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_and_on_one_thread() -> Iterator[None]:
+    """A narrow LSTM owes the same as a wide one; more threads never help at these sizes."""
+    try:
+        import torch
+    except ImportError:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("newnormal.models.deep.lstm.LSTM.hidden", 16)
+        yield
+    torch.set_num_threads(before)
+
+
+def plant(samples: int, seed: int) -> Floats:
+    """One slow wave seen by four sensors, two of them upside down."""
+    rng = np.random.default_rng(seed)
+    wave = np.sin((np.arange(samples) + rng.integers(1000)) / 8)[:, None]
+    return np.asarray(wave * np.array([1, -1, 1, -1]) + 0.05 * rng.normal(size=(samples, CHANNELS)))
+
+
+def with_anomalies(series: Floats) -> tuple[Floats, Bools]:
+    """Turn one sensor upside down, now and then: no value is unusual, only their company."""
+    spoiled, labels = series.copy(), np.zeros(len(series), dtype=np.bool_)
+    for at in range(40, len(series) - 10, 40):
+        spoiled[at : at + 5, (at // 40) % CHANNELS] *= -1
+        labels[at : at + 5] = np.abs(series[at : at + 5, 0]) > 0.5
+    return spoiled, labels
+
+
+def auroc(labels: Bools, scores: Floats) -> float:
+    """The chance that an anomalous sample scores above a normal one, pair by pair."""
+    bad, good = scores[labels][:, None], scores[~labels][None]
+    return float(((bad > good) + 0.5 * (bad == good)).mean())
+
+
+@cache
+def _fitted(name: str) -> State:
+    stride = 1 if name.startswith("thoc") else None  # it judges a window's last sample alone
+    options: dict[str, Any] = {"epochs": 2, "batch": 16, "lr": 0.01, "decay": 0.9, "latent": 3}
+    detector = Detector(model=name, window=6, stride=stride, **options)
+    return detector.fit(plant(200, 0)).to_state()
+
+
+def fitted(name: str, **options: Any) -> Detector:
+    """Return a fitted detector, with some options other than when it was fitted."""
+    state = _fitted(name)
+    config = state.facts["config"] | options
+    return Detector.from_state(State(state.facts | {"config": config}, state.tensors))
+
+
+def after(samples: int = 100) -> Floats:
+    """A live series: a new normal, missing values, and a sample with nothing observed."""
+    series = plant(samples, 1)
+    series[30:] += 0.5
+    series[5, 2] = series[40:43, 0] = series[50] = np.nan
+    return series
+
+
+def assert_same(name: str, comp: Floats, ref: Floats) -> None:
+    """Exactly for the compiled model; PyTorch's sums depend on how many windows go at once."""
+    if name == "mlp":
+        np.testing.assert_array_equal(comp, ref)
+    else:
+        np.testing.assert_allclose(comp, ref, rtol=1e-5, atol=1e-6 * float(np.nanmax(ref)))
+
+
+def by_sample(parts: list[Verdicts], total: int) -> Floats:
+    """Gather the scores of several runs, late ones included."""
+    gathered = np.full(total, np.nan)
+    for part in parts:
+        for verdicts in (part.late, part):
+            if verdicts is not None:
+                there = ~np.isnan(verdicts.scores)
+                gathered[verdicts.samples[there]] = verdicts.scores[there]
+    return gathered
+
+
+# ------------------------------------------------------------------ the loop
+
+
+@each_model
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_sample_by_sample_equals_the_whole_series_at_once(name: str, setting: str) -> None:
+    detrend, adapt = SETTINGS[setting]
+    series = after(63)
+    ref = fitted(name, detrend=detrend, adapt=adapt).run(series)
+    detector = fitted(name, detrend=detrend, adapt=adapt)
+    verdicts = [verdict for sample in series for verdict in detector.step(sample)]
+    verdicts += detector.flush()
+    assert [verdict.sample for verdict in verdicts] == list(range(63))
+    assert_same(name, np.array([verdict.score for verdict in verdicts]), ref.scores)
+
+
+@each_model
+@pytest.mark.parametrize("setting", ["frozen", "both"])
+def test_stretches_equal_one_run(name: str, setting: str) -> None:
+    detrend, adapt = SETTINGS[setting]
+    series = after()
+    ref = fitted(name, detrend=detrend, adapt=adapt).run(series)
+    detector = fitted(name, detrend=detrend, adapt=adapt)
+    cuts = [0, 4, 5, 47, 60, 61, 100]
+    parts = [detector.run(series[start:end], flush=end == 100) for start, end in pairwise(cuts)]
+    assert_same(name, by_sample(parts, 100), ref.scores)
+
+
+@each_model
+def test_a_saved_and_loaded_detector_goes_on_exactly_as_it_would_have(
+    name: str, tmp_path: Path
+) -> None:
+    series, detector = after(), fitted(name)
+    detector.run(series[:45], flush=False)
+    detector.save(tmp_path / "detector.nn")
+    other = Detector.load(tmp_path / "detector.nn")
+    assert other.threshold_ == detector.threshold_
+    ref, comp = detector.run(series[45:]), other.run(series[45:])
+    np.testing.assert_array_equal(comp.scores, ref.scores)
+    if ref.expected is not None and comp.expected is not None:
+        np.testing.assert_array_equal(comp.expected, ref.expected)
+    np.testing.assert_array_equal(other._stream.weights, detector._stream.weights)
+
+
+@each_model
+def test_reset_goes_back_to_the_fitted_state(name: str) -> None:
+    series, detector = after(), fitted(name)
+    ref = detector.run(series).scores
+    assert not np.array_equal(detector._stream.weights, detector._rules.fitted)
+    detector.reset()
+    np.testing.assert_array_equal(detector._stream.weights, detector._rules.fitted)
+    np.testing.assert_array_equal(detector.run(series).scores, ref)
+
+
+@each_model
+def test_looking_changes_nothing(name: str) -> None:
+    series, detector = after(), fitted(name)
+    ref = fitted(name).run(series).scores
+    detector.score(series)
+    np.testing.assert_array_equal(detector.decision_function(series), ref)
+    np.testing.assert_array_equal(detector.run(series).scores, ref)
+
+
+# ------------------------------------------------------------------ what adapts
+
+
+@each_model
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_each_switch_moves_what_it_names_and_nothing_else(name: str, setting: str) -> None:
+    detrend, adapt = SETTINGS[setting]
+    detector = fitted(name, detrend=detrend, adapt=adapt)
+    verdicts = detector.run(plant(60, 1) + 0.2)
+    assert np.isfinite(verdicts.scores).all()
+    assert bool((detector._stream.trend != 0).all()) is detrend
+    assert np.array_equal(detector._stream.weights, detector._rules.fitted) is not adapt
+    assert (detector.counters["learned"] > 0) is adapt
+    assert bool(detector.adaptable_) is adapt
+
+
+@each_model
+def test_a_learning_rate_of_zero_leaves_every_weight(name: str) -> None:
+    detector = fitted(name, lr=0.0)
+    detector.run(after())
+    np.testing.assert_array_equal(detector._stream.weights, detector._rules.fitted)
+    ref = fitted(name, adapt=False).run(after()).scores
+    np.testing.assert_array_equal(detector.reset().run(after()).scores, ref)
+
+
+@each_model
+def test_nothing_is_learned_from_what_is_anomalous(name: str) -> None:
+    detector = fitted(name)
+    detector._rules = detector._rules._replace(threshold=-math.inf)
+    assert detector.run(plant(60, 1)).anomalous.all()
+    np.testing.assert_array_equal(detector._stream.weights, detector._rules.fitted)
+
+
+@each_model
+def test_every_parameter_that_may_change_has_a_name(name: str) -> None:
+    names = fitted(name).adaptable_
+    assert len(set(names)) == len(names) > 3
+
+
+@each_model
+def test_adaptation_lowers_the_scores_of_what_it_learns_from(name: str) -> None:
+    detector = fitted(name, detrend=False, lr=0.003)
+    detector._rules = detector._rules._replace(threshold=math.inf)
+    series = plant(120, 1) * 0.5
+    frozen = detector.score(series).scores.mean()
+    for _ in range(3):
+        detector.run(series)
+    learned = detector.score(series).scores.mean()
+    if name.startswith("lstm"):  # descends on squared errors, and scores by their distances
+        assert learned != frozen
+    else:
+        assert learned < frozen
+
+
+@each_model
+@pytest.mark.parametrize("lr", [1e6, 1e20, 3e38])
+def test_a_learning_rate_that_diverges_leaves_nothing_that_is_not_finite(
+    name: str, lr: float
+) -> None:
+    detector = fitted(name, lr=lr)
+    detector._rules = detector._rules._replace(threshold=math.inf)
+    for part in np.split(plant(120, 1) * 10, 4):
+        verdicts = detector.run(part)
+        assert np.isfinite(verdicts.scores).all()
+        assert np.isfinite(detector._stream.weights).all()
+        assert np.isfinite(detector._stream.good).all()
+    if lr > 1e6 and name not in BOUNDED:
+        assert detector.counters["restored"] > 0
+
+
+# ------------------------------------------------------------------ what is missing
+
+
+@each_model
+def test_a_sample_with_nothing_observed_has_no_score_and_the_others_have_one(name: str) -> None:
+    verdicts = fitted(name).run(after())
+    assert np.flatnonzero(np.isnan(verdicts.scores)).tolist() == [50]
+    assert not verdicts.anomalous[50]
+    if verdicts.expected is not None and verdicts.shares is not None:
+        assert np.isfinite(verdicts.expected).all()
+        assert np.isnan(verdicts.shares[50]).all()
+        assert verdicts.shares[5, 2] == 0
+
+
+@each_model
+def test_a_missing_value_is_not_read(name: str) -> None:
+    """Whatever stood there, the detector cannot know: two ways to say NaN give one result."""
+    series = plant(60, 1)
+    series[7, 1] = np.nan
+    ref = fitted(name).run(series).scores
+    comp = fitted(name).run(np.where(np.isnan(series), -np.nan, series)).scores
+    np.testing.assert_array_equal(comp, ref)
+    assert not np.array_equal(fitted(name).run(plant(60, 1)).scores, ref)
+
+
+@each_model
+def test_history_may_miss_values_and_hold_a_channel_that_never_moves(name: str) -> None:
+    history = plant(150, 0)
+    history[3, 1] = history[20:30, 0] = history[77] = np.nan
+    history[:, 3] = 7.0
+    detector = Detector(model=name, window=6, epochs=1, batch=16).fit(history)
+    assert math.isfinite(detector.threshold_)
+    moved = plant(60, 1)
+    moved[:, 3] = 7.0
+    moved[40:, 3] = 8.0
+    assert np.isfinite(detector.run(moved).scores).all()
+
+
+# ------------------------------------------------------------------ verdicts
+
+
+@each_model
+def test_verdicts_say_what_was_expected_or_say_that_nothing_was(name: str) -> None:
+    detector = fitted(name)
+    series = plant(60, 1)
+    verdicts = detector.run(series)
+    if not detector._model.reconstructs:
+        assert verdicts.expected is None
+        assert verdicts.shares is None
+        return
+    assert verdicts.expected is not None
+    assert verdicts.shares is not None
+    assert verdicts.expected.shape == verdicts.shares.shape == series.shape
+    np.testing.assert_allclose(verdicts.shares.sum(axis=1), 1, atol=1e-5)
+    assert np.abs(verdicts.expected - series).mean() < 2  # in the user's units
+
+
+# ------------------------------------------------------------------ training
+
+
+@each_model
+def test_the_same_seed_gives_the_same_detector(name: str) -> None:
+    options: dict[str, Any] = {"model": name, "window": 6, "epochs": 1, "batch": 16}
+    history, series = plant(120, 0), plant(60, 1)
+    one, same, other = (Detector(**options, seed=seed).fit(history) for seed in (5, 5, 6))
+    np.testing.assert_array_equal(one._rules.fitted, same._rules.fitted)
+    np.testing.assert_array_equal(one.run(series).scores, same.run(series).scores)
+    assert one.threshold_ == same.threshold_ != other.threshold_
+
+
+def trained(name: str, epochs: int) -> tuple[Floats, Floats32, list[float], Bools]:
+    """Train for so many epochs, 0 for not at all, and score a series with known anomalies."""
+    window = 5
+    model = find(name)(window, CHANNELS, 8)
+    history = plant(500, 0)
+    scaler = model.scaler(history)
+    training = Training(stride=2, epochs=epochs, batch=16, seed=0, lr=3e-3)
+    weights, losses = model.fit(scaler.apply(history), training)
+    stride = 1 if name.startswith("thoc") else window
+    rules = Rules(scaler.mean, scaler.scale, weights, stride, math.inf, 1.0, np.float32(0))
+    series, labels = with_anomalies(plant(600, 1))
+    judged = scores(model, live.fresh(window, CHANNELS, weights), rules, series)
+    return judged, weights.copy(), losses, labels
+
+
+@each_model
+def test_training_moves_the_weights_and_lowers_the_loss(name: str) -> None:
+    judged, weights, losses, _ = trained(name, 3)
+    _, start, none, _ = trained(name, 0)
+    assert none == []
+    assert (weights != start).mean() > 0.3
+    assert min(losses) < losses[0]
+    assert np.unique(judged).size > 20
+
+
+@pytest.mark.parametrize("name", named(RECONSTRUCTION_ERROR))
+def test_training_finds_what_an_untrained_model_does_not(name: str) -> None:
+    """The others' scores want other tasks, which their own tests have."""
+    judged, _, losses, labels = trained(name, 8)
+    before, *_ = trained(name, 0)
+    assert losses[-1] < 0.5 * losses[0]
+    assert auroc(labels, judged) > 0.9
+    assert auroc(labels, judged) > auroc(labels, before) + 0.1
+
+
+# ------------------------------------------------------------------ the two MLPs
+
+
+def test_the_mlp_in_pytorch_equals_the_compiled_one() -> None:
+    pytest.importorskip("torch", reason="needs the extra deep")
+    compiled, comp = fitted("mlp"), fitted("torch-mlp")
+    weights = [
+        part.ravel()
+        for matrix, bias in compiled._model.layers(compiled._rules.fitted)  # type: ignore[attr-defined]
+        for part in (matrix.T, bias)
+    ]
+    tau = compiled.threshold_
+    comp._rules = comp._rules._replace(fitted=np.concatenate(weights), threshold=tau)
+    series = after(600)
+    ref, judged = compiled.run(series), comp.reset().run(series)
+    assert compiled.counters == comp.counters
+    assert compiled.counters["learned"] > 50
+    np.testing.assert_allclose(judged.scores, ref.scores, rtol=1e-4)
+    np.testing.assert_allclose(np.asarray(judged.expected), np.asarray(ref.expected), atol=1e-4)
+    np.testing.assert_allclose(np.asarray(judged.shares), np.asarray(ref.shares), atol=1e-3)
+    np.testing.assert_array_equal(judged.anomalous, ref.anomalous)
+    np.testing.assert_allclose(comp.trend_, compiled.trend_, rtol=1e-12)
+
+
+# ------------------------------------------------------------------ without PyTorch
+
+
+_WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None
+from newnormal.errors import MissingExtraError
+from newnormal.models import MODELS, find
+find("mlp")
+for name in set(MODELS) - {"mlp"}:
+    try:
+        find(name)
+    except MissingExtraError as error:
+        assert str(error) == (
+            'torch is needed for this and is not installed\\nhint: pip install "newnormal[deep]"'
+        ), error
+    else:
+        raise AssertionError(name)
+"""
+
+
+def test_without_pytorch_each_of_its_models_says_what_to_install() -> None:
+    subprocess.run([sys.executable, "-c", _WITHOUT_TORCH], check=True)
