@@ -1,0 +1,60 @@
+"""Pictures of an experiment: which colour is whose, and where the files go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from newnormal import plots
+from newnormal.plots.canvas import FALSE, INK, TRUE
+from newnormal.plots.charts import PALETTE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["COLOURS", "colour_of", "figure_of", "keep"]
+
+# The paper's models and rows of its ablation; ours, as the paper has it, in red.
+COLOURS = {
+    "MLP": TRUE,
+    "MLP + DT": "#009E73",
+    "MLP + TTA": "#E69F00",
+    "MLP + DT+TTA": FALSE,
+    "LSTM": "#CC79A7",
+    "USAD": "#56B4E9",
+    "THOC": "#8C6D31",
+    "AT": INK,
+}
+
+
+def colour_of(name: str) -> str:
+    """Return a colour for a model's or row's name, the same one each time.
+
+    Examples
+    --------
+    >>> colour_of("MLP") == COLOURS["MLP"]
+    True
+    >>> colour_of("mine") == colour_of("mine")
+    True
+    """
+    return COLOURS.get(name) or PALETTE[sum(name.encode()) % len(PALETTE)]
+
+
+def keep(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write a figure as SVG and PNG; the same figure gives the same files."""
+    from matplotlib import rc_context
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with rc_context({"svg.hashsalt": name}):
+        return [plots.save(figure, folder / f"{name}{ending}") for ending in (".svg", ".png")]
+
+
+def figure_of(name: str, caption: str) -> str:
+    """Return the Markdown that shows a picture written by `keep`.
+
+    Examples
+    --------
+    >>> figure_of("shift-kl", "How far test is from train.")
+    '![How far test is from train.](shift-kl.svg)'
+    """
+    return f"![{' '.join(caption.split())}]({name}.svg)"

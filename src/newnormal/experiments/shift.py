@@ -1,0 +1,351 @@
+"""How far test lies from train: fig:main_kld, fig:Main_Figure (a) and fig:A_vis.
+
+One number a data set, the closed-form divergence of two Gaussians, beside the authors'; and
+pictures of both parts in a plane (t-SNE), for a single channel as histograms.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from newnormal.datasets import Dataset
+from newnormal.errors import DatasetError, MissingExtraError
+from newnormal.experiments import page
+from newnormal.experiments.experiment import check_seeds, command
+from newnormal.experiments.lab import Lab
+from newnormal.experiments.paper import SEEDS, settings
+from newnormal.experiments.pictures import figure_of, keep
+from newnormal.experiments.streams import (
+    SYNTHETIC,
+    Roots,
+    forget_data,
+    load_stream,
+    where_to_get,
+)
+from newnormal.plots.charts import Bar, Cloud, bars, clouds
+from newnormal.types import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Shift", "authors_divergence", "gaussian_divergence", "measure", "plane", "shift"]
+
+_COMPONENTS, _EXPLAINED = 30, 0.99
+_DRAWN = {"train": 500, "test, normal": 500, "test, anomalous": 200}
+
+
+_INTRODUCTION = """\
+# How far test lies from train
+
+`fig:main_kld`, `fig:Main_Figure` (a) and `fig:A_vis`. Made by `{command}`.
+
+The divergence KL(test ‖ train) says how much a description made for train misses of test: the
+distribution shift a detector meets. As the authors have it: data in their own units, test anomalies
+taken out, a PCA of train and test together to the fewest components (at most 30) that explain more
+than 0.99 of the variance (none for one channel), and the closed form for two Gaussians. Because
+nothing is scaled, the channels with the largest numbers decide. The paper draws the values and
+prints none; the authors' are those of their figure, to the digits known.
+"""
+
+_OTHERS = """\
+## Beyond the paper's data sets
+
+NAB's seven univariate series (first part train, rest test) and the generated streams; the paper
+has no figures for them.
+"""
+
+_PLANES = """\
+## What it looks like
+
+t-SNE of a sample of the rows, each channel scaled to unit variance; the axes mean nothing. Where
+train and normal test data form islands of their own, normal has moved.
+"""
+
+_MOTION = "Train, normal test samples and test anomalies of each data set (fig:A_vis), by t-SNE."
+_SINGLE = "Univariate data sets: histograms of train, of normal test samples and of anomalies."
+_BARS = """\
+KL(test ‖ train) per data set, on a log scale (fig:main_kld); the mark is the authors' value."""
+
+
+@dataclass(frozen=True)
+class Shift:
+    """How far one data set's test part lies from its train part.
+
+    Attributes
+    ----------
+    components
+        Principal components kept; None where there is one channel.
+    explained
+        The share of variance they explain.
+    divergence
+        KL(test ‖ train) in nats; infinite where train does not vary along a component.
+    """
+
+    dataset: str
+    channels: int
+    components: int | None
+    explained: float | None
+    divergence: float
+
+
+def gaussian_divergence(of: Floats, given: Floats) -> float:
+    """Return KL(N_of ‖ N_given) of the Gaussians with the samples' moments, in nats.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(1000, 2))
+    >>> gaussian_divergence(x, x), round(gaussian_divergence(x + [1, 0], x), 1)
+    (0.0, 0.5)
+
+    Notes
+    -----
+    ½ (tr(Σ₁⁻¹Σ₀) + (μ₁ - μ₀)ᵀΣ₁⁻¹(μ₁ - μ₀) - k + ln(|Σ₁| / |Σ₀|)), with 0 for `of` and 1 for
+    `given`.
+    """
+    spread, base = (np.atleast_2d(np.cov(part, rowvar=False)) for part in (of, given))
+    apart = given.mean(axis=0) - of.mean(axis=0)
+    sign, log_base = np.linalg.slogdet(base)
+    if sign <= 0:
+        return math.inf
+    try:
+        whitened = np.linalg.solve(base, np.column_stack([spread, apart]))
+    except np.linalg.LinAlgError:
+        return math.inf
+    traces = np.trace(whitened[:, :-1]) + apart @ whitened[:, -1] - len(apart)
+    return max(0.0, float(traces + log_base - np.linalg.slogdet(spread)[1]) / 2)
+
+
+def measure(data: Dataset) -> Shift:
+    """Measure one data set as the authors do; samples with missing values are left out.
+
+    Examples
+    --------
+    >>> from newnormal.datasets import neurips_ts_uni
+    >>> measure(neurips_ts_uni()).components is None
+    True
+    """
+    train, test = (_complete(part) for part in (data.train, data.test[data.labels == 0]))
+    channels = train.shape[1]
+    if channels == 1:
+        return Shift(data.name, 1, None, None, gaussian_divergence(test, train))
+    variances, axes = _principal_components(np.concatenate([train, test]))
+    shares = np.cumsum(variances) / variances.sum()
+    most = min(_COMPONENTS, channels)
+    count = min(int(np.searchsorted(shares, _EXPLAINED, side="right")) + 1, most)
+    kept = axes[:, :count]
+    divergence = gaussian_divergence(test @ kept, train @ kept)
+    return Shift(data.name, channels, count, float(shares[count - 1]), divergence)
+
+
+def plane(data: Dataset, seed: int = 0) -> Cloud:
+    """Return a sample of the data set's parts in a plane; needs the extra ``eval``."""
+    rng = np.random.default_rng(seed)
+    parts = [data.train, data.test[data.labels == 0], data.test[data.labels == 1]]
+    drawn = {
+        name: _some(_complete(part), most, rng)
+        for (name, most), part in zip(_DRAWN.items(), parts, strict=True)
+    }
+    if data.train.shape[1] == 1:
+        return Cloud(data.name, {name: part[:, 0] for name, part in drawn.items()})
+    together = np.concatenate([*drawn.values()])
+    scale = together.std(axis=0)
+    placed = _t_sne((together - together.mean(axis=0)) / np.where(scale > 0, scale, 1), seed)
+    ends = np.cumsum([len(part) for part in drawn.values()])[:-1]
+    return Cloud(data.name, dict(zip(drawn, np.split(placed, ends), strict=True)))
+
+
+def shift(
+    roots: Roots | Lab,
+    *,
+    datasets: Sequence[str] | None = None,
+    models: Sequence[str] | None = None,
+    seeds: Sequence[int] = SEEDS,
+    output: Path,
+    **lab_options: Any,
+) -> list[Path]:
+    """Measure and draw the shift of each data set that is found, and write page and pictures.
+
+    Parameters
+    ----------
+    roots
+        Folders that hold data sets, or a `Lab`.
+    datasets
+        Names such as ``"SMD/1-4"``; None: the paper's nine, NAB's, and the synthetic streams.
+    models
+        Not used: no model takes part.
+    seeds
+        The first one seeds t-SNE.
+    output
+        The folder for ``shift.md``, ``shift.csv`` and the pictures.
+    **lab_options
+        As `Lab`'s.
+    """
+    del models
+    lab = roots if isinstance(roots, Lab) else Lab(roots, **lab_options)
+    nine = [setting.name for setting in settings()]
+    extra = [name for name in lab.streams.places if name.startswith("NAB/")]
+    wanted = lab.streams.chosen(datasets, [*nine, *extra, *SYNTHETIC])
+    measured: dict[str, Shift | str] = {}
+    planes = []
+    for done, name in enumerate(wanted, start=1):
+        if not lab.streams.has(name):
+            measured[name] = where_to_get(name)
+            continue
+        try:
+            data = replace(load_stream(name, lab.streams.places.get(name, Path())), name=name)
+            measured[name] = measure(data)
+            planes.append(plane(data, check_seeds(seeds)[0]))
+        except DatasetError as error:
+            measured[name] = f"failed: {error}"
+        if lab.progress is not None:
+            lab.progress(done, len(wanted), name)
+    forget_data()
+    return _write(measured, planes, nine, command("shift", datasets=datasets), output)
+
+
+@cache
+def authors_divergence(dataset: str) -> float | None:
+    """Return the authors' divergence of one of their nine data sets, or None.
+
+    Examples
+    --------
+    >>> authors_divergence("SMAP/T-3"), authors_divergence("mine")
+    (2.927, None)
+    """
+    text = files("newnormal.experiments").joinpath("data", "shift.csv").read_text("utf-8")
+    rows = {row["dataset"]: float(row["divergence"]) for row in csv.DictReader(io.StringIO(text))}
+    return rows.get(dataset)
+
+
+def _write(
+    measured: dict[str, Shift | str],
+    planes: Sequence[Cloud],
+    nine: Sequence[str],
+    again: str,
+    output: Path,
+) -> list[Path]:
+    output.mkdir(parents=True, exist_ok=True)
+    paths = [output / "shift.md", output / "shift.csv"]
+    text = [_INTRODUCTION.format(command=again)]
+    of_paper = {name: result for name, result in measured.items() if name in nine}
+    others = {name: result for name, result in measured.items() if name not in nine}
+    if any(isinstance(result, Shift) for result in measured.values()):
+        paths += keep(_chart(measured), output, "shift-kl")
+        text += [figure_of("shift-kl", _BARS) + "\n"]
+    if of_paper:
+        text += [page.table(_HEADER, [_line(*item) for item in of_paper.items()])]
+    if others:
+        text += [_OTHERS, page.table(_HEADER, [_line(*item) for item in others.items()])]
+    flat = [cloud for cloud in planes if next(iter(cloud.groups.values())).ndim == 2]
+    single = [_named(cloud) for cloud in planes if cloud not in flat]
+    if planes:
+        text += [_PLANES]
+    if flat:
+        paths += keep(clouds(flat), output, "shift-planes")
+        text += [figure_of("shift-planes", _MOTION) + "\n"]
+    if single:
+        paths += keep(clouds(single), output, "shift-histograms")
+        text += [figure_of("shift-histograms", _SINGLE) + "\n"]
+    paths[0].write_text("\n".join(text), encoding="utf-8", newline="\n")
+    paths[1].write_text(_csv(measured), encoding="utf-8", newline="\n")
+    return paths
+
+
+_HEADER = ("data set", "channels", "components", "explained", "KL", "authors", "difference")
+
+
+def _line(name: str, result: Shift | str) -> list[str]:
+    theirs = authors_divergence(name)
+    printed = "-" if theirs is None else f"{theirs:.5g}"
+    if isinstance(result, str):
+        return [name, "", "", "", "not run", printed, result]
+    kept = ["-", "-"]
+    if result.components is not None and result.explained is not None:
+        kept = [str(result.components), f"{result.explained:.4f}"]
+    away = "" if theirs is None else f"{(result.divergence / theirs - 1):+.2%}"
+    return [name, str(result.channels), *kept, f"{result.divergence:.5g}", printed, away]
+
+
+def _chart(measured: dict[str, Shift | str]) -> Figure:
+    rows = []
+    for name, result in measured.items():
+        theirs = authors_divergence(name)
+        value = result.divergence if isinstance(result, Shift) else math.nan
+        if theirs is None and math.isnan(value):
+            continue
+        text = f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+        rows.append(
+            Bar(
+                _short(name),
+                value,
+                math.nan if theirs is None else theirs,
+                "no data here" if math.isnan(value) else text,
+            )
+        )
+    return bars(rows, axis="KL(test ‖ train)", ours="ours", beside="the authors'")
+
+
+def _csv(measured: dict[str, Shift | str]) -> str:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    numbers = ["channels", "components", "explained", "divergence", "authors"]
+    table.writerow(["status", "dataset", *numbers, "note"])
+    for name, result in measured.items():
+        theirs = authors_divergence(name)
+        if isinstance(result, str):
+            table.writerow(["absent", name, "", "", "", "", theirs, result])
+        else:
+            explained = "" if result.explained is None else f"{result.explained:.6g}"
+            kept = [result.channels, result.components, explained]
+            table.writerow(["ok", name, *kept, f"{result.divergence:.6g}", theirs, ""])
+    return text.getvalue()
+
+
+def _principal_components(samples: Floats) -> tuple[Floats, Floats]:
+    """Return variances, largest first, and axes as columns."""
+    variances, axes = np.linalg.eigh(np.cov(samples, rowvar=False))
+    return np.maximum(variances[::-1], 0), axes[:, ::-1]
+
+
+def _t_sne(samples: Floats, seed: int) -> Floats:
+    try:
+        from sklearn.manifold import TSNE
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    except ImportError:
+        raise MissingExtraError.of("eval", "scikit-learn") from None
+    most = max(1, min(30, (len(samples) - 1) // 3))
+    model = TSNE(perplexity=most, random_state=seed, init="pca", max_iter=500)
+    with threadpool_limits(1):  # on a busy machine several threads take ten times as long
+        return np.asarray(model.fit_transform(samples), dtype=np.float64)
+
+
+def _complete(samples: Floats) -> Floats:
+    return samples[~np.isnan(samples).any(axis=1)]
+
+
+def _some(samples: Floats, most: int, rng: np.random.Generator) -> Floats:
+    if len(samples) <= most:
+        return samples
+    return samples[np.sort(rng.choice(len(samples), most, replace=False))]
+
+
+def _short(name: str) -> str:
+    """Return a name that fits beside a bar."""
+    return name.replace("realKnownCause/", "").removeprefix("synthetic/")
+
+
+def _named(cloud: Cloud) -> Cloud:
+    """Return the panel under a title that fits above it."""
+    name = _short(cloud.title).removeprefix("NAB/").replace("_", " ")
+    return cloud._replace(title=name if len(name) <= 28 else f"{name[:27]}…")

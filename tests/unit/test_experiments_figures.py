@@ -1,0 +1,154 @@
+"""Shift, curves, traces and cost: the numbers behind the pictures, and that the files are there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from newnormal.datasets import Dataset
+from newnormal.experiments.cost import cost, cost_of, printed_cost
+from newnormal.experiments.pictures import COLOURS, colour_of, keep
+from newnormal.experiments.shift import (
+    authors_divergence,
+    gaussian_divergence,
+    measure,
+    plane,
+    shift,
+)
+from newnormal.plots.canvas import blank
+
+
+def moved(apart: float = 0.0, channels: int = 3) -> Dataset:
+    rng = np.random.default_rng(0)
+    test = rng.normal(size=(400, channels)) + apart
+    labels = np.zeros(400, dtype=np.int64)
+    labels[100:110] = 1
+    test[labels == 1] += 1e6
+    return Dataset(
+        "toy",
+        rng.normal(size=(400, channels)),
+        test,
+        labels,
+        tuple("abcdefgh"[:channels]),
+    )
+
+
+def test_divergence_of_two_gaussians_is_the_closed_form() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(200, 1))
+    scaled = (x - x.mean()) / x.std(ddof=1)
+    # KL(N(1, 4) ‖ N(0, 1)) = ½ (4 + 1 - 1 - ln 4)
+    assert gaussian_divergence(2 * scaled + 1, scaled) == pytest.approx((4 - np.log(4)) / 2)
+
+
+def test_divergence_is_infinite_where_train_does_not_vary() -> None:
+    varied = np.random.default_rng(0).normal(size=(50, 2))
+    assert gaussian_divergence(varied, np.zeros((50, 2))) == np.inf
+
+
+def test_shift_grows_with_the_distance_and_ignores_test_anomalies() -> None:
+    near, far = measure(moved(0.0)).divergence, measure(moved(3.0)).divergence
+    assert near < 0.1 < far
+
+
+def test_shift_keeps_the_fewest_components_that_explain_more_than_099() -> None:
+    rng = np.random.default_rng(0)
+    one = rng.normal(size=(500, 1)) * [100, 0.1, 0.1, 0.1]
+    noise = rng.normal(size=(500, 4)) * 0.1
+    data = Dataset("toy", one + noise, one - noise, np.zeros(500, dtype=np.int64), tuple("abcd"))
+    measured = measure(data)
+    assert (measured.components, measured.channels) == (1, 4)
+    assert measured.explained is not None
+    assert measured.explained > 0.99
+
+
+def test_a_single_channel_needs_no_components() -> None:
+    assert measure(moved(channels=1)).components is None
+
+
+def test_a_plane_has_all_three_groups_in_two_dimensions() -> None:
+    cloud = plane(moved())
+    shapes = {name: points.shape for name, points in cloud.groups.items()}
+    assert shapes == {
+        "train": (400, 2),
+        "test, normal": (390, 2),
+        "test, anomalous": (10, 2),
+    }
+
+
+def test_a_single_channel_is_drawn_as_it_is() -> None:
+    assert plane(moved(channels=1)).groups["train"].ndim == 1
+
+
+def test_shift_writes_page_table_and_pictures_and_says_what_is_missing(tmp_path: Path) -> None:
+    paths = shift(
+        [tmp_path], datasets=["synthetic/neurips-ts-uni", "SWaT"], output=tmp_path / "out"
+    )
+    names = {path.name for path in paths}
+    assert {"shift.md", "shift.csv", "shift-kl.svg", "shift-histograms.png"} <= names
+    assert all(path.stat().st_size for path in paths)
+    text = (tmp_path / "out" / "shift.md").read_text(encoding="utf-8")
+    assert "| SWaT |  |  |  | not run | 143.9 | get " in text
+    assert "newnormal reproduce shift --data DIR" in text
+
+
+def test_the_authors_divergences_are_transcribed() -> None:
+    assert authors_divergence("WADI") == 2.94e7
+    assert authors_divergence("Yahoo/A1-R55") == 1.07
+    assert authors_divergence("CreditCard") == 0.00103
+
+
+def test_the_papers_costs_are_transcribed() -> None:
+    assert printed_cost("THOC") == {
+        "time_ms": 4.686,
+        "time_ms_std": 0.336,
+        "multiply_adds": 1724360,
+        "parameters_mb": 1.82,
+        "activations_mb": 0.11,
+    }
+
+
+def test_the_compiled_mlp_costs_what_the_paper_says() -> None:
+    measured = cost_of("mlp", trials=4)
+    assert measured.linear == measured.forward == 586740
+    assert measured.learning == 3 * 586740 - 660 * 330
+    assert round(measured.parameters_mb, 2) == 2.35
+    assert round(measured.learning_mb, 2) == 0.01
+
+
+def test_a_pytorch_model_is_counted_product_by_product() -> None:
+    pytest.importorskip("torch")
+    measured, compiled = cost_of("torch-mlp", trials=4), cost_of("mlp", trials=4)
+    assert measured.linear == measured.forward == compiled.forward
+    assert measured.learning == compiled.learning + 586740  # it goes forward once more
+    assert measured.outputs == compiled.outputs
+
+
+def test_an_lstm_is_mostly_what_the_paper_leaves_out() -> None:
+    pytest.importorskip("torch")
+    measured = cost_of("lstm", trials=2)
+    assert measured.linear == 84480
+    assert measured.forward > 50 * measured.linear
+
+
+def test_a_model_that_cannot_be_measured_is_a_row_that_says_so(tmp_path: Path) -> None:
+    cost([], models=["nothing.here:Model"], output=tmp_path)
+    assert "| nothing.here:Model | failed: " in (tmp_path / "cost.md").read_text(encoding="utf-8")
+    assert "failed,,nothing.here:Model" in (tmp_path / "cost.csv").read_text(encoding="utf-8")
+
+
+def test_the_same_figure_gives_the_same_files(tmp_path: Path) -> None:
+    figures = []
+    for name in ("a", "b"):
+        figure = blank(2, 1)
+        figure.add_axes((0, 0, 1, 1)).plot([0, 1], [1, 0])
+        figures.append(keep(figure, tmp_path / name, "x"))
+    for one, other in zip(*figures, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+
+
+def test_no_two_of_the_papers_models_share_a_colour() -> None:
+    assert len(set(COLOURS.values())) == len(COLOURS)
+    assert colour_of("another") not in (COLOURS["MLP + DT+TTA"],)
