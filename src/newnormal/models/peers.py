@@ -76,6 +76,8 @@ class Peer:
         kind = self._imported()
         takes = inspect.signature(kind).parameters
         offered = {"n_features": rows.shape[1], "random_state": training.seed, "verbose": 0}
+        if self.name == "PCA":  # it divides by each component's variance, which may be none
+            offered["n_components"] = max(int(np.linalg.matrix_rank(rows)), 1)
         with redirect_stdout(io.StringIO()), _seeded(training.seed):
             try:
                 self.detector = kind(**{key: offered[key] for key in offered if key in takes})
@@ -144,8 +146,8 @@ def adapter(name: str) -> type[Peer]:
     """Return the model that is PyOD's detector class `name`, such as "ECOD"."""
     known = _detectors()
     if name not in known:
-        close = get_close_matches(name.lower(), {each.lower(): each for each in known}, n=3)
-        near = [f"pyod:{each}" for each in known if each.lower() in close]
+        lowered = {each.lower(): each for each in known}
+        near = [f"pyod:{lowered[each]}" for each in get_close_matches(name.lower(), lowered)]
         raise ParameterError(
             f"model: expected pyod: and the name of a PyOD detector, found 'pyod:{name}'",
             hint=f"did you mean {' or '.join(near)}?" if near else f"one of {', '.join(known)}",

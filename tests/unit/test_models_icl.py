@@ -1,0 +1,139 @@
+"""Internal contrastive learning: its loss, its parts, and that it learns."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the extra deep")
+
+from newnormal import Detector  # noqa: E402 - after the check that PyTorch is there
+from newnormal.errors import ParameterError  # noqa: E402
+from newnormal.models.base import Training  # noqa: E402
+from newnormal.models.deep.base import Batch, Batches  # noqa: E402
+from newnormal.models.deep.icl import ICL, part  # noqa: E402
+from newnormal.types import Bools, Floats  # noqa: E402
+
+torch.set_num_threads(1)
+CHANNELS = 6
+
+
+def plant(samples: int, seed: int) -> Floats:
+    """Two waves seen by six sensors, each in its own mixture."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(samples)[:, None] + rng.integers(1000)
+    waves = np.hstack([np.sin(t / 7), np.cos(t / 7), np.sin(t / 11), np.cos(t / 11)])
+    mixture = np.random.default_rng(9).normal(size=(4, CHANNELS))
+    return np.asarray(waves @ mixture + 0.05 * rng.normal(size=(samples, CHANNELS)))
+
+
+def spoiled(samples: int, seed: int) -> tuple[Floats, Bools]:
+    """Now and then the channels are in another order: no value is unusual by itself."""
+    series, labels = plant(samples, seed), np.zeros(samples, dtype=np.bool_)
+    labels[9::15] = True
+    series[labels] = series[labels][:, [3, 5, 0, 4, 1, 2]]
+    return series, labels
+
+
+def auroc(labels: Bools, scores: Floats) -> float:
+    bad, good = scores[labels][:, None], scores[~labels][None]
+    return float(((bad > good) + 0.5 * (bad == good)).mean())
+
+
+def naive(network: Any, sample: Any) -> float:
+    """The score of one sample, part by part."""
+    C = len(sample)
+    k = part(C)
+    m = C - k + 1
+    G = [network.part(sample[j : j + k]) for j in range(m)]
+    F = [network.rest(torch.cat([sample[:j], sample[j + k :]])) for j in range(m)]
+
+    def on_sphere(vectors: list[Any]) -> list[Any]:
+        lengths = torch.stack(vectors).square().sum(0).sqrt().clamp(min=1e-12)
+        across = [vector / lengths for vector in vectors]
+        return [vector / vector.norm().clamp(min=1e-12) for vector in across]
+
+    G, F = on_sphere(G), on_sphere(F)
+    total = 0.0
+    for j in range(m):
+        alike = [float(F[j] @ G[i]) / 0.01 for i in range(m)]
+        top = max(alike)
+        total -= alike[j] - top - math.log(sum(math.exp(each - top) for each in alike))
+    return total / m
+
+
+@pytest.mark.parametrize("channels", [2, 3, 7, 43])
+def test_the_score_is_the_papers_contrastive_loss(channels: int) -> None:
+    model = ICL(3, channels, latent=5)
+    windows = torch.randn(2, 3, channels, generator=torch.Generator().manual_seed(1))
+    batch = Batch(windows, torch.ones_like(windows))
+    with torch.no_grad():
+        comp = model.judge(batch).scores
+        ref = [[naive(model.network, sample) for sample in window] for window in windows]
+    np.testing.assert_allclose(comp.numpy(), ref, rtol=1e-3, atol=1e-4)
+
+
+def test_parts_have_the_papers_sizes_and_always_leave_a_rest() -> None:
+    sizes = {1000: 850, 161: 11, 160: 10, 41: 10, 40: 2, 3: 2, 2: 1}
+    assert {channels: part(channels) for channels in sizes} == sizes
+
+
+def test_one_channel_has_no_rest_to_fit() -> None:
+    with pytest.raises(ParameterError, match="model: icl needs at least 2 channels, found 1"):
+        Detector(model="icl", window=4).fit(plant(60, 0)[:, :1])
+
+
+def test_adaptation_descends_on_the_score() -> None:
+    model = ICL(4, CHANNELS, latent=5)
+    windows = torch.randn(3, 4, CHANNELS, generator=torch.Generator().manual_seed(1))
+    batch = Batch(windows, torch.ones_like(windows))
+    errors = model.errors(batch)
+    assert errors.shape == (3, 4)
+    assert errors.requires_grad
+    assert torch.equal(errors.detach(), model.judge(batch).scores.detach())
+
+
+def test_samples_with_nothing_observed_are_not_learned_from() -> None:
+    training = Training(stride=4, epochs=2, batch=8, seed=0)
+    history = plant(40, 0)
+    history[8:12] = np.nan
+    model, other = ICL(4, CHANNELS, 5), ICL(4, CHANNELS, 5)
+    batch = next(Batches(history, 4, training).epoch(shuffled=False))
+    batch.windows[2] = 7.0  # whatever stands where nothing was observed
+    ref = model.errors(batch)[[0, 1, 3, 4, 5, 6, 7]].mean().item()
+
+    class One(Batches):
+        def epoch(self, shuffled: bool = True) -> Any:
+            yield batch
+
+    loss = next(other.train(One(history[:32], 4, training), training))
+    assert loss == pytest.approx(ref, rel=1e-5)
+
+
+def test_it_learns() -> None:
+    series, labels = spoiled(200, 1)
+    options: dict[str, Any] = {"model": "icl", "window": 5, "adapt": False, "detrend": False}
+    trained = Detector(**options, epochs=8, batch=16).fit(plant(500, 0))
+    judged = trained.run(series).scores
+    untrained = ICL(5, CHANNELS, 16)._packed()
+    assert trained.losses_[-1] < 0.5 * trained.losses_[0]
+    assert (trained._rules.fitted != untrained).mean() > 0.9
+    assert np.unique(judged).size > 150
+    trained._rules = trained._rules._replace(fitted=untrained)
+    before = trained.reset().run(series).scores
+    assert auroc(labels, judged) > 0.9
+    assert auroc(labels, judged) > auroc(labels, before) + 0.1
+
+
+def test_saved_and_reloaded_it_scores_the_same(tmp_path: Path) -> None:
+    detector = Detector(model="icl", window=5, epochs=1, lr=1e-3).fit(plant(100, 0))
+    detector.run(plant(40, 1))
+    detector.save(tmp_path / "icl.nn")
+    again = Detector.load(tmp_path / "icl.nn")
+    series = spoiled(40, 2)[0]
+    np.testing.assert_array_equal(detector.run(series).scores, again.run(series).scores)
+    assert detector.counters["learned"] > 8

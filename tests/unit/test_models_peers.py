@@ -1,0 +1,248 @@
+"""PyOD's detectors behind the detector's interface."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newnormal import Detector
+from newnormal.errors import MissingExtraError, ParameterError, StateError
+from newnormal.models import find
+from newnormal.types import Bools, Floats
+
+pytest.importorskip("pyod", reason="needs the extra peers")
+
+CLASSICS = ["ECOD", "IForest", "LOF", "OCSVM", "PCA"]
+
+
+def plant(samples: int, seed: int) -> Floats:
+    """Four channels that are two."""
+    rng = np.random.default_rng(seed)
+    pair = rng.normal(size=(samples, 2))
+    four = np.hstack([pair, pair @ np.array([[1.0, 1.0], [1.0, -1.0]])])
+    return (four + 0.2 * rng.normal(size=four.shape)) * 3 + 50
+
+
+def spoiled(samples: int, seed: int) -> tuple[Floats, Bools]:
+    series, labels = plant(samples, seed), np.zeros(samples, dtype=np.bool_)
+    labels[7::20] = True
+    series[labels] += np.array([14.0, -14.0, 14.0, 14.0])
+    return series, labels
+
+
+def auroc(labels: Bools, scores: Floats) -> float:
+    bad, good = scores[labels][:, None], scores[~labels][None]
+    return float(((bad > good) + 0.5 * (bad == good)).mean())
+
+
+def fitted(name: str, **options: Any) -> Detector:
+    options = {"window": 5, "adapt": False, "detrend": False, **options}
+    return Detector(model=f"pyod:{name}", **options).fit(plant(300, 0))
+
+
+@pytest.mark.parametrize("name", CLASSICS)
+def test_a_detector_finds_what_does_not_belong(name: str) -> None:
+    series, labels = spoiled(200, 1)
+    verdicts = fitted(name).run(series)
+    assert auroc(labels, verdicts.scores) > 0.95
+    assert verdicts.anomalous[labels].mean() > 0.8 > 0.2 > verdicts.anomalous[~labels].mean()
+    assert verdicts.expected is None
+    assert verdicts.shares is None
+
+
+@pytest.mark.parametrize("name", ["DeepSVDD", "LUNAR", "SO_GAAL"])
+def test_the_neural_ones_learn_from_their_seed_alone_and_print_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch = pytest.importorskip("torch", reason="needs the extra deep")
+    import pyod.models.deep_svdd
+    import pyod.models.lunar
+    import pyod.models.so_gaal
+
+    for kind, epochs in (
+        (pyod.models.deep_svdd.DeepSVDD, "epochs"),
+        (pyod.models.lunar.LUNAR, "n_epochs"),
+        (pyod.models.so_gaal.SO_GAAL, "stop_epochs"),
+    ):
+        _fewer(monkeypatch, kind, epochs)
+    series, _ = spoiled(100, 1)
+    before = torch.get_rng_state(), repr(np.random.get_state())  # noqa: NPY002
+    one, same, other = (fitted(name, seed=seed).run(series).scores for seed in (3, 3, 4))
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert repr(np.random.get_state()) == before[1]  # noqa: NPY002
+    np.testing.assert_array_equal(one, same)
+    assert (one != other).any()
+    assert np.unique(one).size > 50
+    assert capsys.readouterr().out == ""
+
+
+def _fewer(monkeypatch: pytest.MonkeyPatch, kind: Any, epochs: str) -> None:
+    """Let a detector train for two epochs."""
+    fit = kind.fit
+
+    def shorter(self: Any, X: Floats, y: object = None) -> Any:
+        setattr(self, epochs, 2)
+        return fit(self, X, y)
+
+    monkeypatch.setattr(kind, "fit", shorter)
+
+
+def test_scores_are_pyods_of_the_scaled_samples() -> None:
+    from pyod.models.pca import PCA
+
+    history, series = plant(300, 0), plant(53, 1)
+    mean, scale = history.mean(axis=0), history.std(axis=0)
+    ref = PCA(random_state=0).fit((history - mean) / scale)
+    comp = fitted("PCA").run(series).scores
+    np.testing.assert_allclose(comp, ref.decision_function((series - mean) / scale), rtol=1e-9)
+
+
+def test_pca_of_channels_that_are_constant_or_say_the_same_has_finite_scores() -> None:
+    history, series = plant(300, 0), plant(40, 1)
+    for each in (history, series):
+        each[:, 2] = 7.0
+        each[:, 3] = each[:, 0]
+    series[20, 0] += 40
+    verdicts = Detector(model="pyod:PCA", window=5, adapt=False).fit(history).run(series)
+    assert verdicts.scores.max() < 1e6
+    assert verdicts.scores.argmax() == 20
+
+
+@pytest.mark.parametrize("stride", [1, 5])
+@pytest.mark.parametrize("detrend", [False, True])
+def test_sample_by_sample_equals_the_whole_series_at_once(stride: int, detrend: bool) -> None:
+    series, _ = spoiled(53, 1)
+    detector = fitted("PCA", stride=stride, detrend=detrend, decay=0.8)
+    whole = detector.run(series).scores
+    detector.reset()
+    single = [v.score for sample in series for v in detector.step(sample)]
+    single += [v.score for v in detector.flush()]
+    np.testing.assert_allclose(single, whole, rtol=1e-12)
+
+
+def test_the_trend_is_subtracted_before_the_detector_sees_anything() -> None:
+    series = plant(400, 1)
+    series[100:] += 30  # a new normal
+    followed = fitted("PCA", detrend=True, decay=0.5).run(series)
+    assert not followed.anomalous[-200:].mean() > 0.2
+    assert fitted("PCA").run(series).anomalous[-200:].all()
+
+
+def test_a_missing_value_is_historys_mean_and_an_empty_sample_has_no_score() -> None:
+    detector = fitted("PCA")
+    series = plant(10, 1)
+    filled = series.copy()
+    filled[3, 1] = plant(300, 0)[:, 1].mean()
+    series[3, 1] = np.nan
+    series[6] = np.nan
+    comp, ref = detector.run(series), fitted("PCA").run(filled)
+    assert np.flatnonzero(np.isnan(comp.scores)).tolist() == [6]
+    assert not comp.anomalous[6]
+    np.testing.assert_allclose(comp.scores[:6], ref.scores[:6], rtol=1e-9)
+
+
+def test_history_may_miss_values_and_whole_samples() -> None:
+    history = plant(300, 0)
+    history[5, 2] = history[17] = np.nan
+    detector = Detector(model="pyod:PCA", window=5, adapt=False).fit(history)
+    assert len(detector._model.detector.decision_scores_) == 299  # type: ignore[attr-defined]
+    assert np.isfinite(detector.run(plant(20, 1)).scores).all()
+
+
+def test_adapting_is_refused_before_anything_is_trained() -> None:
+    with pytest.raises(ParameterError) as caught:
+        Detector(model="pyod:PCA").fit(plant(300, 0))
+    assert str(caught.value) == (
+        "adapt: pyod:PCA cannot learn from the stream, found adapt=True\n"
+        "hint: pass adapt=False; detrend=True works with any model"
+    )
+    assert fitted("PCA").adaptable_ == ()
+
+
+def test_saving_is_refused_since_a_pickle_could_run(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match=r"pyod:PCA cannot be saved: PyOD offers pickle alone"):
+        fitted("PCA").save(tmp_path / "peer.nn")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unknown_name_is_met_with_those_close_to_it() -> None:
+    with pytest.raises(ParameterError) as caught:
+        Detector(model="pyod:iforest")
+    assert str(caught.value) == (
+        "model: expected pyod: and the name of a PyOD detector, found 'pyod:iforest'\n"
+        "hint: did you mean pyod:IForest?"
+    )
+    with pytest.raises(ParameterError, match=r"hint: one of ABOD, .*IForest"):
+        find("pyod:")
+
+
+def test_a_detector_that_wants_more_than_history_says_so() -> None:
+    with pytest.raises(ParameterError, match=r"pyod:LSCP could not be fitted on history alone"):
+        fitted("LSCP")
+
+
+def test_every_class_of_rows_is_found_and_no_class_of_series_or_graphs() -> None:
+    from newnormal.models.peers import _detectors
+
+    found = _detectors()
+    assert {*CLASSICS, "DeepSVDD", "LUNAR", "SO_GAAL", "AutoEncoder", "KNN"} <= set(found)
+    assert found["SO_GAAL"] == "so_gaal"
+    assert not {"BaseDetector", "TimeSeriesOD", "KShape", "CoLA", "EmbeddingOD"} & set(found)
+
+
+def test_naming_a_detector_does_not_import_pyod() -> None:
+    code = (
+        "import sys; from newnormal import Detector; Detector(model='pyod:ECOD'); "
+        "sys.exit(any(name in sys.modules for name in ('pyod', 'sklearn', 'torch')))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_without_pyod_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from newnormal.models import peers
+
+    monkeypatch.setattr(peers, "find_spec", lambda name: None)
+    peers._detectors.cache_clear()
+    peers.adapter.cache_clear()
+    with pytest.raises(MissingExtraError) as caught:
+        find("pyod:ECOD")
+    assert str(caught.value) == (
+        'pyod is needed for this and is not installed\nhint: pip install "newnormal[peers]"'
+    )
+
+
+_WITHOUT_TORCH = """
+import sys
+
+class Without:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+sys.meta_path.insert(0, Without())
+import numpy as np
+from newnormal import Detector
+from newnormal.errors import MissingExtraError
+
+history = np.random.default_rng(0).normal(size=(60, 3))
+Detector(model="pyod:PCA", adapt=False).fit(history)
+try:
+    Detector(model="pyod:DeepSVDD", adapt=False).fit(history)
+except MissingExtraError as error:
+    print(error)
+"""
+
+
+def test_without_pytorch_a_neural_detector_says_what_to_install() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_TORCH], check=True, capture_output=True, text=True
+    )
+    assert done.stdout == (
+        "pyod:DeepSVDD needs a package that is not installed: No module named 'torch'\n"
+        'hint: PyTorch comes with pip install "newnormal[deep]", others by themselves\n'
+    )
