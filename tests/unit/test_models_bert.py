@@ -139,7 +139,7 @@ def test_missing_values_do_not_count_in_the_bins() -> None:
 def test_it_learns() -> None:
     series, labels = spoiled(300, 1)
     options: dict[str, Any] = {"model": "bert", "window": 5, "adapt": False, "detrend": False}
-    trained = Detector(**options, epochs=20, batch=16).fit(plant(1500, 0))
+    trained = Detector(**options, epochs=8, batch=8).fit(plant(1000, 0))
     judged = trained.run(series).scores
     untrained = BERT(5, CHANNELS, 16)._packed()
     assert trained.losses_[-1] < 0.8 * trained.losses_[0]

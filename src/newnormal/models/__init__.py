@@ -32,8 +32,8 @@ def find(name: object) -> type[Model]:
         return peer
     if not isinstance(name, str) or name not in MODELS:
         raise ParameterError(
-            f"model: expected one of {', '.join(sorted(MODELS))} or pyod:NAME, found {name!r}",
-            hint='model="mlp" is the compiled autoencoder',
+            f"model: expected one of {', '.join(sorted(MODELS))}, found {name!r}",
+            hint='model="mlp" is the compiled autoencoder, "pyod:ECOD" PyOD\'s ECOD',
         )
     module, attribute = MODELS[name].split(":")
     model: type[Model] = getattr(import_module(module), attribute)
