@@ -318,7 +318,7 @@ class Detector(Parameters):
     def trend_(self) -> Floats:
         """The trend as it stands, in the user's units, one value a channel."""
         rules = self._fitted()
-        return self._live().trend * rules.scale + rules.mean
+        return (self._live().trend + self._model.center) * rules.scale + rules.mean
 
     @property
     def adaptable_(self) -> tuple[str, ...]:

@@ -41,6 +41,8 @@ class Model(Protocol):
 
     def __init__(self, window: int, channels: int, latent: int) -> None: ...
 
+    center: Floats  # (C,) history's mean, scaled as the model has it; the trend counts from there
+
     @property
     def reconstructs(self) -> bool:
         """Whether it says what it expected; if not, verdicts have no `expected` and `shares`."""

@@ -41,6 +41,7 @@ class MLP:
         outer, inner = max(n // 2, 1), max(n // 4, 1)
         self.window = window
         self.channels = channels
+        self.center: Floats = np.zeros(channels)  # history is standardised
         self.widths: Ints = np.array([n, outer, inner, latent, inner, outer, n], dtype=np.int64)
 
     reconstructs = True
