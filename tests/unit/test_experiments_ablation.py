@@ -358,9 +358,9 @@ def test_without_any_data_set_there_are_only_rows_that_say_where_to_get_them(
 
 def test_page_and_csv_are_written_where_asked(result: Experiment, tmp_path: Path) -> None:
     paths = result.write(tmp_path / "new" / "folder")
-    assert [path.name for path in paths] == ["ablation.md", "ablation.csv"]
+    assert [path.name for path in paths] == ["ablation.md", "ablation-detail.md", "ablation.csv"]
     assert paths[0].read_text(encoding="utf-8") == result.markdown()
-    assert paths[1].read_text(encoding="utf-8") == result.csv()
+    assert paths[2].read_text(encoding="utf-8") == result.csv()
 
 
 def test_progress_counts_every_unit(root: Path) -> None:

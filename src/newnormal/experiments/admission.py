@@ -19,11 +19,8 @@ def admit(model: str) -> type[Model]:
     Modules in the working folder are found too. From then on a `Detector` of this process takes
     the import path as its `model`.
     """
-    try:
+    if ":" not in model or model.startswith("pyod:"):
         return find(model)
-    except ParameterError:
-        if ":" not in model:
-            raise
     module, _, name = model.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:

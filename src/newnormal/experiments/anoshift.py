@@ -62,7 +62,6 @@ _WINDOWS = (
     ("epochs", 10),
     ("batch", 64),
 )
-_SINGLE = (("window", 1), ("stride", 1), ("fit_stride", 1), *_WINDOWS[3:])
 _RULE = Rule(99.0)
 
 _INTRODUCTION = """\
@@ -254,10 +253,10 @@ def _lines(taking_part: Sequence[Entrant]) -> list[tuple[Entrant, Row]]:
     lines = []
     for entrant in taking_part:
         single = entrant.model.startswith("pyod:") or entrant.model in ("icl", "bert")
-        own = entrant.options or (_SINGLE if single else _WINDOWS)
-        ours = Entrant(entrant.name, entrant.model, own)
-        lines += [(ours, FROZEN)]
-        lines += [] if single else [(ours, row_named("DT+TTA"))]
+        ours = Entrant(entrant.name, entrant.model, entrant.options or _WINDOWS)
+        lines.append((ours, FROZEN))
+        if not single:
+            lines.append((ours, row_named("DT+TTA")))
     return lines
 
 

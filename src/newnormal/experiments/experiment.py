@@ -158,7 +158,7 @@ class Experiment:
         text = io.StringIO()
         options = [field.name for field in fields(Options)]
         measures = [field.name for field in fields(Report) if field.name != "threshold"]
-        head = ["status", "dataset", "model", "row", "seed", "rule", "oracle", "tau"]
+        head = ["status", "dataset", "model", "row", "seed", "measures", "rule", "oracle", "tau"]
         table = csv.DictWriter(
             text,
             [*head, *measures, "learned", "restored", *options, "note"],
@@ -172,6 +172,7 @@ class Experiment:
                     "model": line.entrant.name,
                     "row": unit.row,
                     "seed": unit.seed,
+                    "measures": " ".join(line.rules.distinct()[unit.rule]),
                     "rule": str(unit.rule),
                     "oracle": unit.rule.oracle,
                     **asdict(unit.options),
@@ -251,7 +252,7 @@ def conduct(
         outcomes=results.outcomes,
         failures=results.failures,
         not_run=not_run,
-        command=command,
+        command=command + _sets(lab),
         pages=pages,
         draw=draw,
     )
@@ -277,6 +278,14 @@ def command(name: str, seeds: Sequence[int] = SEEDS, **narrowed: Sequence[str] |
     if tuple(seeds) != SEEDS:
         parts.append(f"--seeds {','.join(map(str, seeds))}")
     return " ".join(parts)
+
+
+def _sets(lab: Lab) -> str:
+    return "".join(
+        f" --set {model}.{option}={value}"
+        for model, options in lab.overrides.items()
+        for option, value in options.items()
+    )
 
 
 def _cell(value: object) -> object:

@@ -108,7 +108,7 @@ class Lab:
 
         `own` and then the lab's overrides for the model replace options of the detector.
         """
-        chosen = replace(options(model, stream.setting), **own, **self.overrides.get(model, {}))
+        chosen = replace(options(model, stream.setting), **{**own, **self.overrides.get(model, {})})
         if chosen.window % chosen.stride:
             chosen = replace(chosen, stride=chosen.window)
         return Unit(
@@ -126,7 +126,7 @@ class Lab:
         wanted = list(dict.fromkeys(units))
         outcomes: dict[Unit, Outcome] = {}
         failures: dict[Unit, str] = {}
-        left: dict[Path, list[tuple[Unit, Path]]] = {}
+        left: dict[tuple[Path, str], list[tuple[Unit, Path]]] = {}
         for unit in wanted:
             stream = self.streams.about(unit.dataset)
             try:
@@ -136,13 +136,14 @@ class Lab:
                 continue
             outcome = self.store.read(path)
             if outcome is None:
-                left.setdefault(self.store.fit_path(unit, stream), []).append((unit, path))
+                key = self.store.fit_path(unit, stream), stream.name
+                left.setdefault(key, []).append((unit, path))
             else:
                 # The file may be of a unit that differs in what does not count.
                 outcomes[unit] = replace(outcome, unit=unit)
         tasks = [
-            _Task(self.streams.about(group[0][0].dataset), fit_path, tuple(group))
-            for fit_path, group in left.items()
+            _Task(self.streams.about(name), fit_path, tuple(group))
+            for (fit_path, name), group in left.items()
         ]
         for result in self._swept(tasks, len(wanted), len(outcomes)):
             if isinstance(result, Failure):

@@ -27,7 +27,6 @@ __all__ = ["PEERS", "peers"]
 PEERS = ("pyod:PCA", "pyod:IForest", "pyod:LOF", "pyod:OCSVM", "pyod:ECOD")
 _MODELS = ("mlp", "lstm", "usad", "thoc", "transformer", *PEERS)
 _CHANCE = ("pyod:IForest",)  # the other peers give the same scores whatever the seed
-_BY_ITSELF = (("window", 1), ("stride", 1), ("fit_stride", 1))
 _RULE = Rule(99.0)
 
 _INTRODUCTION = """\
@@ -102,13 +101,9 @@ def peers(
 def _lines(taking_part: Sequence[Entrant]) -> list[tuple[Entrant, Row]]:
     lines = []
     for entrant in taking_part:
-        if entrant.model.startswith("pyod:"):
-            own = Entrant(entrant.name, entrant.model, entrant.options or _BY_ITSELF)
-            lines.append((own, FROZEN))
-        else:
-            lines.append((entrant, FROZEN))
-            if entrant.model == "mlp":
-                lines.append((entrant, row_named("DT+TTA")))
+        lines.append((entrant, FROZEN))
+        if entrant.model == "mlp":
+            lines.append((entrant, row_named("DT+TTA")))
     return lines
 
 

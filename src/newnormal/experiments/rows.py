@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ import numpy as np
 
 from newnormal import thresholds
 from newnormal.detector import Detector
-from newnormal.errors import ParameterError
+from newnormal.errors import ParameterError, StateError
 from newnormal.experiments.admission import admit
 from newnormal.experiments.paper import Rule
 from newnormal.experiments.unit import Unit
@@ -94,8 +95,13 @@ class Fitted:
         admit(unit.model)
         later = _NotYet()
         began = time.perf_counter()
+        # Not all models can adapt; those that can do so where `as_row` says so.
         detector = Detector(
-            model=unit.model, seed=unit.seed, threshold=later, **asdict(unit.options)
+            model=unit.model,
+            seed=unit.seed,
+            threshold=later,
+            adapt=False,
+            **asdict(unit.options),
         ).fit(history)
         return cls(detector, later.seen[0], time.perf_counter() - began)
 
@@ -120,7 +126,10 @@ class Fitted:
 
     def as_row(self, row: Row, threshold: float, *, decay: float, lr: float) -> Detector:
         """Return a detector of its own with the fitted weights, as the row and threshold say."""
-        state = self.detector.to_state()
+        try:
+            state = self.detector.to_state()
+        except StateError:
+            return self._lent(row, threshold, decay, lr)
         config = {
             **state.facts["config"],
             "decay": decay,
@@ -135,3 +144,14 @@ class Fitted:
                 {**state.tensors, "threshold": np.array([threshold])},
             )
         )
+
+    def _lent(self, row: Row, threshold: float, decay: float, lr: float) -> Detector:
+        """Return the same for a model that cannot be made data: it is shared, not copied."""
+        twin = copy.copy(self.detector)
+        twin._rules = twin._rules._replace(
+            threshold=threshold,
+            decay=decay if row.detrend else 1.0,
+            lr=np.float32(lr if row.adapt else 0),
+        )
+        twin.threshold_ = threshold
+        return twin.reset()

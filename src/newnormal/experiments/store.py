@@ -37,7 +37,8 @@ class Store:
     def fit_path(self, unit: Unit, stream: Stream) -> Path:
         """Return where the unit's fitted detector goes: many units share one."""
         key = _key({**unit.fit_facts(), "data": stream.train_digest}, fitting_code(unit.model))
-        return self.folder / "fits" / f"{_plain(unit.dataset, unit.model, unit.seed)}-{key}.nn"
+        owner = unit.dataset.partition("/")[0]  # streams of one data set may share their history
+        return self.folder / "fits" / f"{_plain(owner, unit.model, unit.seed)}-{key}.nn"
 
     def path(self, unit: Unit, stream: Stream) -> Path:
         """Return where the unit's outcome goes."""
@@ -59,7 +60,7 @@ class Store:
     def read(path: Path) -> Outcome | None:
         """Return an outcome, or None where it is not there whole."""
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 return Outcome.from_json(str(file["facts"]), path)
         except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
             return None

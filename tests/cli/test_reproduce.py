@@ -1,0 +1,117 @@
+"""`newnormal reproduce` from the command line: narrowing, adding a row, resuming, mistakes."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from newnormal.cli.reproduce import reproduce_app
+
+from tests.cli.conftest import Command
+
+TOY = """
+from newnormal.models.mlp import MLP
+
+class Toy(MLP):
+    pass
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    root = tmp_path / "data"
+    rng = np.random.default_rng(0)
+    series = np.sin(np.arange(300)[:, None] / [7, 9]) + rng.normal(0, 0.1, (300, 2))
+    labels = np.zeros(150, dtype=int)
+    labels[100:104] = 1
+    series[150:][labels == 1] += 3
+    parts = {"train": series[:150], "test": series[150:], "test_label": labels[:, None]}
+    for part, values in parts.items():
+        (root / "SMD" / part).mkdir(parents=True)
+        path = root / "SMD" / part / "machine-1-4.txt"
+        np.savetxt(path, values, delimiter=",", fmt="%.6g")
+    return root
+
+
+def lines(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
+def test_an_experiment_writes_its_files_and_says_where(
+    newnormal: Command, data: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    arguments = ("reproduce", "ablation", "--data", data, "-o", out, "--seeds", "1,2")
+    done = newnormal(*arguments, "--rows", "frozen,DT", "--processes", 1)
+    assert done.returncode == 0
+    assert "computed 6 results, wrote" in done.stderr
+    assert {path.name for path in out.iterdir()} == {
+        "ablation.md",
+        "ablation-detail.md",
+        "ablation.csv",
+        ".newnormal-cache",
+    }
+    assert {line["row"] for line in lines(out / "ablation.csv")} == {"frozen", "DT", ""}
+    again = newnormal(*arguments, "--rows", "frozen,DT,TTA", "--processes", 1)
+    assert "computed 2 results, wrote" in again.stderr
+
+
+def test_a_class_of_ones_own_is_one_more_row(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(TOY)
+    (tmp_path / "rows.toml").write_text('[[row]]\nmodel = "mine:Toy"\nname = "Again"\nbatch = 4\n')
+    command = [sys.executable, "-m", "newnormal", "reproduce", "ablation", "--data", str(data)]
+    command += ["-o", "out", "--seeds", "1", "--rows", "frozen", "--models", "mlp,mine:Toy"]
+    command += ["--extra", "rows.toml", "--set", "mlp.epochs=2"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    found = {
+        line["model"]: (line["status"], line["epochs"], line["batch"])
+        for line in lines(tmp_path / "out" / "ablation.csv")
+        if line["status"] != "absent"
+    }
+    assert found == {
+        "MLP": ("ok", "2", "8"),
+        "Toy": ("ok", "10", "8"),
+        "Again": ("ok", "10", "4"),
+    }
+
+
+def test_the_data_sets_are_described(newnormal: Command, data: Path, tmp_path: Path) -> None:
+    done = newnormal("reproduce", "datasets", "--data", data, "-o", tmp_path / "out")
+    assert done.returncode == 0
+    assert "wrote" in done.stderr
+    assert lines(tmp_path / "out" / "datasets.csv")[0]["dataset"] == "SMD/1-4"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--seeds", "one"), "error: --seeds: expected whole numbers, found one"),
+        (("--models", "nothing"), "error: model: expected one of"),
+        (("--datasets", "nothing"), "error: datasets: expected data sets of the paper or found"),
+        (("--set", "mlp.width=3"), "error: mlp.width=3: expected an option of the detector"),
+        (("--rows", "both"), "error: rows: expected rows of the ablation, found 'both'"),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_what_was_expected(
+    newnormal: Command, data: Path, tmp_path: Path, arguments: tuple[str, str], message: str
+) -> None:
+    done = newnormal("reproduce", "ablation", "--data", data, "-o", tmp_path, *arguments)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "hint: " in done.stderr
+
+
+def test_every_experiment_has_a_command() -> None:
+    names = {
+        command.name or str(command.callback and command.callback.__name__)
+        for command in reproduce_app.registered_commands
+    }
+    assert names >= {"datasets", "main", "ablation", "everyone", "peers", "anoshift"}
