@@ -90,7 +90,8 @@ def test_shift_writes_page_table_and_pictures_and_says_what_is_missing(tmp_path:
     assert {"shift.md", "shift.csv", "shift-kl.svg", "shift-histograms.png"} <= names
     assert all(path.stat().st_size for path in paths)
     text = (tmp_path / "out" / "shift.md").read_text(encoding="utf-8")
-    assert "| SWaT |  |  |  | not run | 143.9 | get " in text
+    assert "| SWaT |  |  |  | not run | 143.9 |  |" in text
+    assert "| SWaT | get Secure Water Treatment" in text
     assert "newnormal reproduce shift --data DIR" in text
 
 

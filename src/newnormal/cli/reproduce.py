@@ -213,6 +213,84 @@ def anoshift(
         _done(lab, result.write(output))
 
 
+@reproduce_app.command()
+def shift(
+    data: Data,
+    output: Output = _RESULTS,
+    datasets: Datasets = None,
+    cache: Cache = None,
+) -> None:
+    """How far test lies from train: divergence and t-SNE (fig:main_kld, fig:A_vis)."""
+    from newnormal.experiments.shift import shift as experiment
+
+    with at_work(data, output, cache, 1) as lab:
+        _done(lab, tuple(experiment(lab, datasets=names(datasets), output=output)))
+
+
+@reproduce_app.command()
+def curves(
+    data: Data,
+    output: Output = _RESULTS,
+    datasets: Datasets = None,
+    models: Models = None,
+    seeds: Seeds = None,
+    set_: Options = None,
+    cache: Cache = None,
+    processes: Processes = 2,
+) -> None:
+    """ROC, precision-recall, and F1 against the threshold (fig:main_roc, fig:ab_f1trace)."""
+    from newnormal.experiments.curves import curves as experiment
+
+    with at_work(data, output, cache, processes, set_) as lab:
+        paths = experiment(
+            lab, datasets=names(datasets), models=names(models), output=output, **_seeds(seeds)
+        )
+        _done(lab, tuple(paths))
+
+
+@reproduce_app.command()
+def traces(
+    data: Data,
+    output: Output = _RESULTS,
+    datasets: Datasets = None,
+    models: Models = None,
+    seeds: Seeds = None,
+    set_: Options = None,
+    cache: Cache = None,
+    processes: Processes = 2,
+) -> None:
+    """Scores, alarms and expectations over time (fig:A_anosc, fig:ab_qual, fig:main_ion)."""
+    from newnormal.experiments.traces import traces as experiment
+
+    with at_work(data, output, cache, processes, set_) as lab:
+        paths = experiment(
+            lab, datasets=names(datasets), models=names(models), output=output, **_seeds(seeds)
+        )
+        _done(lab, tuple(paths))
+
+
+@reproduce_app.command()
+def cost(
+    output: Output = _RESULTS,
+    models: Models = None,
+) -> None:
+    """Time, multiply-adds and memory of each model for one window (table:Appendix:CC)."""
+    from newnormal.experiments.cost import cost as experiment
+
+    announce_compiling()
+    with progress_bar() as progress:
+        paths = experiment((), models=names(models), output=output, progress=progress)
+    say(f"wrote {', '.join(map(str, paths))}")
+
+
+@reproduce_app.command()
+def page(output: Output = _RESULTS) -> None:
+    """Gather what has been run into one self-contained HTML page, index.html."""
+    from newnormal.experiments.site import build
+
+    say(f"wrote {build(output)}: open it in a browser")
+
+
 @contextmanager
 def at_work(
     data: list[Path],

@@ -257,6 +257,9 @@ def _write(
     if single:
         paths += keep(clouds(single), output, "shift-histograms")
         text += [figure_of("shift-histograms", _SINGLE) + "\n"]
+    missing = {name: why for name, why in measured.items() if isinstance(why, str)}
+    if missing:
+        text += ["## Not run\n", page.table(("data set", "why"), missing.items())]
     paths[0].write_text("\n".join(text), encoding="utf-8", newline="\n")
     paths[1].write_text(_csv(measured), encoding="utf-8", newline="\n")
     return paths
@@ -269,7 +272,7 @@ def _line(name: str, result: Shift | str) -> list[str]:
     theirs = authors_divergence(name)
     printed = "-" if theirs is None else f"{theirs:.5g}"
     if isinstance(result, str):
-        return [name, "", "", "", "not run", printed, result]
+        return [name, "", "", "", "not run", printed, ""]
     kept = ["-", "-"]
     if result.components is not None and result.explained is not None:
         kept = [str(result.components), f"{result.explained:.4f}"]

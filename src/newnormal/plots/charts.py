@@ -208,15 +208,20 @@ def bands(
     *,
     axis: str,
     changes: Sequence[float] = (),
+    together: bool = False,
 ) -> Figure:
-    """Draw lines with their spread, one panel below the other: (title, bands, x, labels) each."""
+    """Draw lines with their spread, one panel below the other: (title, bands, x, labels) each.
+
+    `together`: on one scale, which leaves out the farthest hundredth on either side.
+    """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    width, each, gap, foot = 9.0, 1.35, 0.45, 0.85
+    width, each, gap, foot = 9.0, 1.35, 0.45, 1.0
     total = (each + gap) * len(panels) + foot
     figure = blank(width, total)
     marks: dict[str, Artist] = {}
+    limits = _limits([line.middle for _, lines, *_ in panels for line in lines], together)
     for nth, (title, lines, x, labels) in enumerate(panels):
         bottom = total - (nth + 1) * (each + gap)
         axes = figure.add_axes((0.062, bottom / total, 0.925, each / total))
@@ -244,6 +249,8 @@ def bands(
         for change in changes:
             axes.axvline(change, color=INK, linewidth=0.9)
         axes.set_xlim(x[0], x[-1])
+        if limits is not None:
+            axes.set_ylim(*limits)
         _calm(axes)
         axes.tick_params(axis="x", labelbottom=nth == len(panels) - 1)
         _entitle(axes, title)
@@ -253,6 +260,14 @@ def bands(
         marks["labelled anomaly"] = Patch(facecolor=TRUE, alpha=0.25)
     _legend(figure, marks)
     return figure
+
+
+def _limits(values: Sequence[Floats], together: bool) -> tuple[float, float] | None:
+    if not together:
+        return None
+    low, high = np.nanquantile(np.concatenate([*values]), [0.01, 0.99])
+    room = 0.12 * (high - low) or 1.0
+    return float(low - room), float(high + room)
 
 
 def _grid(count: int, columns: int, foot: float = _FOOT) -> tuple[Figure, list[Axes]]:
@@ -300,11 +315,13 @@ def _entitle(axes: Axes, title: str) -> None:
 
 
 def _legend(figure: Figure, marks: Mapping[str, Artist]) -> None:
+    # About 0.075 inches a letter and 0.55 a mark; two lines where one is too long.
+    fits = sum(0.075 * len(name) + 0.55 for name in marks) < figure.get_figwidth()
     figure.legend(
         list(marks.values()),
         list(marks),
         loc="lower center",
-        ncols=min(len(marks), 7),
+        ncols=len(marks) if fits else -(-len(marks) // 2),
         frameon=False,
         fontsize=SMALL,
         labelcolor=INK,

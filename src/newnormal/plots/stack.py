@@ -79,10 +79,12 @@ def stack(
     heading: str,
     over: str | None,
     changes: Sequence[Change] = (),
+    comparable: bool = True,
 ) -> Figure:
     """Draw signals, and below them for each run its score and its alarms.
 
-    `heading` says what the signals are, `over` what lies over them.
+    `heading` says what the signals are, `over` what lies over them. Scores that are `comparable`
+    have one scale.
     """
     figure, axes = _column(
         [(_CLOSE if nth else _TITLED, _SIGNAL) for nth in range(len(signals))]
@@ -93,8 +95,9 @@ def stack(
         panel = next(panels)
         signal_panel(panel, ruler.x, signal.values, labels, signal.over)
         tidy(panel, signal.name)
-    limits = score_range([run.verdicts for run in runs])
+    everyone = [run.verdicts for run in runs]
     for run in runs:
+        limits = score_range(everyone if comparable else [run.verdicts])
         panel = next(panels)
         score_panel(panel, ruler.x, run.verdicts, labels, limits)
         tidy(panel, "score")

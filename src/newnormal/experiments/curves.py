@@ -1,0 +1,287 @@
+"""All thresholds at once: fig:main_roc and fig:ab_f1trace.
+
+ROC and precision-recall curves of the rows of the main table, and F1 against the threshold for the
+rows of the ablation, from the scores those experiments kept.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from newnormal.experiments import page
+from newnormal.experiments.ablation import ablation
+from newnormal.experiments.entrants import PAPER_MODELS
+from newnormal.experiments.experiment import Experiment, Line, command
+from newnormal.experiments.lab import Lab
+from newnormal.experiments.main import main
+from newnormal.experiments.paper import SEEDS, settings
+from newnormal.experiments.pictures import colour_of, figure_of, keep
+from newnormal.experiments.streams import Roots, forget_data, load_stream
+from newnormal.experiments.unit import Outcome
+from newnormal.metrics.inputs import labels_and_scores
+from newnormal.plots.charts import Curve, Panel
+from newnormal.plots.charts import curves as draw_curves
+from newnormal.types import Floats, Ints
+
+__all__ = ["curves", "f1_against_threshold", "line_name", "operating_points"]
+
+_POINTS = 300  # of a drawn curve
+
+_INTRODUCTION = """\
+# All thresholds at once
+
+`fig:main_roc` and `fig:ab_f1trace`. Made by `{command}`.
+
+Each curve is one run: of the seeds {seeds}, the one whose AUROC is the median. A row that adapts
+was run with the threshold the paper chose for its F1, which decides what it learns; the curve
+grades the scores of that run by other thresholds.
+"""
+
+_ROC = """\
+ROC curves, one panel a data set (fig:main_roc, left). A score that knows nothing gets the
+diagonal."""
+_PR = """\
+Precision-recall curves (fig:main_roc, right). The level line is the share of anomalous samples,
+which a score that knows nothing gets."""
+_F1 = """\
+F1 against the threshold for the rows of the ablation (fig:ab_f1trace), threshold on a log scale.
+The dot is the threshold the paper's rule gives; where that is Q*, an oracle, it sits on the frozen
+model's peak."""
+
+_BEST = """\
+## The decision, for every threshold
+
+The best F1 over all thresholds is an **oracle**: nobody has it before the labels are known. Beside
+it, F1 at the threshold the rule gives.
+"""
+
+
+class Points(NamedTuple):
+    """What every threshold gives, from the highest to the lowest."""
+
+    false_positive_rate: Floats
+    recall: Floats
+    precision: Floats
+
+
+def operating_points(labels: Ints, scores: Floats) -> Points:
+    """Return false-positive rate, recall and precision for each distinct score as threshold.
+
+    Examples
+    --------
+    >>> operating_points(np.array([0, 1]), np.array([0.1, 0.9])).precision.tolist()
+    [1.0, 1.0, 0.5]
+    """
+    truth, values = labels_and_scores(labels, scores)
+    order = np.argsort(-values, kind="stable")
+    descending = values[order]
+    ends = np.flatnonzero(np.append(descending[1:] != descending[:-1], True))
+    hits = np.cumsum(truth[order])[ends]
+    flagged = ends + 1
+    anomalous = max(int(truth.sum()), 1)
+    rates = (flagged - hits) / max(len(truth) - int(truth.sum()), 1)
+    precision = hits / flagged
+    return Points(
+        np.concatenate([[0.0], rates]),
+        np.concatenate([[0.0], hits / anomalous]),
+        np.concatenate([precision[:1], precision]),
+    )
+
+
+def f1_against_threshold(labels: Ints, scores: Floats, thresholds: Floats) -> Floats:
+    """Return F1 at each threshold, where a sample is anomalous if its score reaches it.
+
+    Examples
+    --------
+    >>> f1_against_threshold(np.array([0, 1]), np.array([0.1, 0.9]), np.array([0.5, 2.0])).tolist()
+    [1.0, 0.0]
+    """
+    truth, values = labels_and_scores(labels, scores)
+    order = np.argsort(values, kind="stable")
+    first = np.searchsorted(values[order], thresholds, side="left")
+    hits = np.append(np.cumsum(truth[order][::-1])[::-1], 0)[first]
+    flagged = len(values) - first
+    f1: Floats = 2 * hits / np.maximum(flagged + truth.sum(), 1)
+    return f1
+
+
+def line_name(line: Line) -> str:
+    """Return what pictures call a line: the model, and what was added to it."""
+    added = "" if line.row.name == "frozen" else f" + {line.row.name}"
+    return line.entrant.name + added
+
+
+def curves(
+    roots: Roots | Lab,
+    *,
+    datasets: Sequence[str] | None = None,
+    models: Sequence[str] | None = None,
+    seeds: Sequence[int] = SEEDS,
+    output: Path,
+    **lab_options: Any,
+) -> list[Path]:
+    """Draw the curves of the main table's and the ablation's runs, computing what is missing.
+
+    Parameters
+    ----------
+    roots
+        Folders that hold data sets, or a `Lab`.
+    datasets
+        Names such as ``"SMD/1-4"``; None: the paper's nine.
+    models
+        Models of the ROC and precision-recall curves; None: the paper's five. The rows of the
+        ablation are the MLP's.
+    seeds
+        One fit each.
+    output
+        The folder for ``curves.md``, ``curves.csv`` and the pictures.
+    **lab_options
+        As `Lab`'s: cache, processes, progress.
+    """
+    lab = roots if isinstance(roots, Lab) else Lab(roots, **lab_options)
+    names = lab.streams.chosen(datasets, [setting.name for setting in settings()])
+    five = [model for model in PAPER_MODELS if model != "lstm-diagonal"]
+    rows = ablation(lab, datasets=names, seeds=seeds)
+    baselines = main(lab, datasets=names, models=list(models or five), seeds=seeds)
+    taken = {"baselines": _median_runs(baselines), "rows": _median_runs(rows)}
+    output.mkdir(parents=True, exist_ok=True)
+    paths = [output / "curves.md", output / "curves.csv"]
+    text = [
+        _INTRODUCTION.format(
+            command=command("curves", seeds, datasets=datasets, models=models),
+            seeds=", ".join(map(str, seeds)),
+        )
+    ]
+    if taken["baselines"]:
+        roc, pr = _ranking_panels(lab, taken["baselines"])
+        for name, panels, caption in (("curves-roc", roc, _ROC), ("curves-pr", pr, _PR)):
+            paths += keep(draw_curves(panels, _colours(panels), columns=3), output, name)
+            text.append(figure_of(name, caption) + "\n")
+    if taken["rows"]:
+        panels = _threshold_panels(lab, taken["rows"])
+        paths += keep(draw_curves(panels, _colours(panels), columns=3), output, "curves-f1")
+        text += [figure_of("curves-f1", _F1) + "\n", _BEST]
+        text.append(page.table(_HEADER, [_line(line, run) for line, run in taken["rows"]]))
+    missing = {**baselines.not_run, **_failures(baselines), **_failures(rows)}
+    if missing:
+        text += ["## Not run\n", page.table(("what", "why"), missing.items())]
+    forget_data()
+    paths[0].write_text("\n".join(text), encoding="utf-8", newline="\n")
+    paths[1].write_text(_csv(taken), encoding="utf-8", newline="\n")
+    return paths
+
+
+def _median_runs(experiment: Experiment) -> list[tuple[Line, Outcome]]:
+    """Return each line's run of median AUROC, under the threshold for F1."""
+    found = []
+    for line, units in experiment.lines:
+        runs = experiment.found(units, line.rules.f1)
+        if runs:
+            ranked = sorted(runs, key=lambda run: run.report.auroc)
+            found.append((line, ranked[(len(ranked) - 1) // 2]))
+    return found
+
+
+def _ranking_panels(
+    lab: Lab, runs: Sequence[tuple[Line, Outcome]]
+) -> tuple[list[Panel], list[Panel]]:
+    roc, pr = [], []
+    for name in dict.fromkeys(line.stream.name for line, _ in runs):
+        labels = _labels(lab, name)
+        left, right = [], []
+        for line, run in runs:
+            if line.stream.name != name:
+                continue
+            points = operating_points(labels, run.judgement.scores)
+            called, strong = line_name(line), line.row.name == "DT+TTA"
+            left.append(Curve(called, *_thin(points.false_positive_rate, points.recall), strong))
+            right.append(Curve(called, *_thin(points.recall, points.precision), strong))
+        roc.append(Panel(name, left, "false-positive rate", "recall", diagonal=True))
+        pr.append(Panel(name, right, "recall", "precision", level=float(labels.mean())))
+    return roc, pr
+
+
+def _threshold_panels(lab: Lab, runs: Sequence[tuple[Line, Outcome]]) -> list[Panel]:
+    panels = []
+    for name in dict.fromkeys(line.stream.name for line, _ in runs):
+        labels = _labels(lab, name)
+        mine = [(line, run) for line, run in runs if line.stream.name == name]
+        shown = np.concatenate([run.judgement.scores for _, run in mine])
+        shown = shown[np.isfinite(shown) & (shown > 0)]
+        bounds = np.quantile(shown, [0.2, 1.0])
+        taus = [run.tau for _, run in mine if np.isfinite(run.tau)]
+        thresholds = np.geomspace(min([bounds[0], *taus]), max([bounds[1], *taus]) * 1.2, _POINTS)
+        drawn = []
+        for line, run in mine:
+            scores = run.judgement.scores
+            f1 = f1_against_threshold(labels, scores, thresholds)
+            at = f1_against_threshold(labels, scores, np.array([run.tau]))
+            drawn.append(
+                Curve(
+                    line_name(line),
+                    thresholds,
+                    f1,
+                    line.row.name == "DT+TTA",
+                    (run.tau, float(at[0])),
+                )
+            )
+        panels.append(Panel(name, drawn, "threshold", "F1", log=True))
+    return panels
+
+
+_HEADER = ("data set", "row", "seed", "rule", "τ", "F1", "best F1 (oracle)", "its threshold")
+
+
+def _line(line: Line, run: Outcome) -> list[str]:
+    report = run.report
+    return [
+        line.stream.name,
+        line_name(line),
+        str(run.unit.seed),
+        str(run.unit.rule).replace("*", "\\*") + (" (oracle)" if run.unit.rule.oracle else ""),
+        f"{run.tau:.3g}",
+        f"{report.f1:.3f}",
+        f"{report.best_f1:.3f}",
+        f"{report.best_f1_threshold:.3g}",
+    ]
+
+
+def _csv(taken: dict[str, list[tuple[Line, Outcome]]]) -> str:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    measures = ("auroc", "auprc", "f1", "best_f1", "best_f1_threshold")
+    table.writerow(["curves", "dataset", "name", "seed", "rule", "tau", *measures])
+    for which, runs in taken.items():
+        for line, run in runs:
+            numbers = [f"{getattr(run.report, name):.6g}" for name in measures]
+            place = [which, line.stream.name, line_name(line), run.unit.seed, str(run.unit.rule)]
+            table.writerow([*place, f"{run.tau:.6g}", *numbers])
+    return text.getvalue()
+
+
+def _failures(experiment: Experiment) -> dict[str, str]:
+    return {str(unit): f"failed: {why}" for unit, why in experiment.failures.items()}
+
+
+def _colours(panels: Sequence[Panel]) -> dict[str, str]:
+    return {curve.name: colour_of(curve.name) for panel in panels for curve in panel.curves}
+
+
+def _labels(lab: Lab, name: str) -> Ints:
+    return load_stream(name, lab.streams.about(name).root).labels
+
+
+def _thin(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Return a curve of at most so many points; those where y turns are among them."""
+    if len(x) <= _POINTS:
+        return x, y
+    ends = np.linspace(0, len(x) - 1, 4 * _POINTS).astype(np.int64)
+    early = np.geomspace(1, len(x) - 1, _POINTS).astype(np.int64)
+    chosen = np.unique(np.concatenate([[0], early, ends]))
+    return x[chosen], y[chosen]

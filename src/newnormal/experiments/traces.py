@@ -1,0 +1,383 @@
+"""What it looks like over time: fig:Main_Figure (c), fig:main_ion, fig:ab_qual, fig:A_anosc.
+
+Scores with threshold, truth and alarms of each row of the main table; what the rows of the
+ablation expected around an event; and two generated streams that show why a trend and why learning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from newnormal.datasets import Dataset, neurips_ts_uni
+from newnormal.datasets.synthetic import Wave
+from newnormal.detector import Detector
+from newnormal.experiments import page
+from newnormal.experiments.ablation import ablation
+from newnormal.experiments.curves import line_name
+from newnormal.experiments.entrants import PAPER_MODELS
+from newnormal.experiments.experiment import Experiment, Line, check_seeds, command
+from newnormal.experiments.lab import Lab
+from newnormal.experiments.main import main
+from newnormal.experiments.paper import SEEDS, settings
+from newnormal.experiments.pictures import colour_of, figure_of, keep
+from newnormal.experiments.rows import ROWS
+from newnormal.experiments.streams import Roots, forget_data, load_stream
+from newnormal.experiments.unit import Outcome
+from newnormal.metrics import auroc, confusion
+from newnormal.metrics.events import runs as events
+from newnormal.plots.canvas import INK, LINE, PALE
+from newnormal.plots.charts import Band, bands
+from newnormal.plots.stack import Judged, Ruler, Signal, stack
+from newnormal.types import Bools, Floats, Verdicts
+
+__all__ = ["changed_dynamics", "farthest_channels", "traces"]
+
+_SHOWN_SEED = 2023  # that of the paper's appendix
+_AROUND = 300  # samples shown before and after an event
+
+_INTRODUCTION = """\
+# What it looks like over time
+
+`fig:Main_Figure` (c), `fig:main_ion`, `fig:ab_qual` and `fig:A_anosc`. Made by `{command}`.
+"""
+
+_SCORES = """\
+## Scores, thresholds, alarms
+
+Seed {seed}. Each score has its own scale, which is logarithmic. The dashed line is the threshold
+behind the row's F1: a percentile of history's scores, or Q\\*, an **oracle**
+chosen with the labels.
+"""
+
+_SCORES_CAPTION = """\
+{name}: the channels whose normal moved farthest, then score, threshold and alarms of each
+row (fig:Main_Figure (c), fig:A_anosc). Blue: alarms within a labelled event; red: false alarms."""
+
+_EXPECTED = """\
+## What was expected
+
+The rows of the ablation around one event. The model's expectation follows the signal where it has
+learned it; the distance is the score. Mean and standard deviation over seeds {seeds}.
+"""
+
+_EXPECTED_CAPTION = """\
+{name}, channel {channel}, around the longest event: the signal and what each row of the ablation
+expected (fig:ab_qual), mean and spread over seeds."""
+
+_WHY = """\
+## Why a trend, why learning
+
+Two generated streams of one channel, window {window}, the MLP, five seeds: of the data and of the
+fit. The paper's second example, Yahoo A1-R20, may not be passed on; in ours, too, the level stays
+and the dynamics change: from amplitude 1.5 and frequency 0.04 to 2.0 and 0.05. False alarms are the
+share of normal samples after the change that were flagged, threshold Q{quantile:g}.
+"""
+
+_TREND_CAPTION = """\
+The level moves for good at the line, the dynamics stay (NeurIPS-TS-UNI, fig:main_ion (a)). Above:
+signal and trend estimate. Below: scores, medians over 100 samples, mean and spread over seeds, for
+the frozen model, with detrending, and with both."""
+
+_DYNAMICS_CAPTION = """\
+The level stays and the dynamics change for good at the line (as fig:main_ion (b)): the bands are
+mean and standard deviation of train and of test after the change. Detrending alone cannot follow;
+learning can."""
+
+
+def changed_dynamics(seed: int = 0, *, length: int = 6_000) -> Dataset:
+    """Return a wave that, half-way through the live part, swings wider and faster for good.
+
+    Its mean stays, so that a trend has nothing to follow.
+
+    Examples
+    --------
+    >>> data = changed_dynamics()
+    >>> data.shifts
+    (3000,)
+    """
+    base = neurips_ts_uni(seed, length=length, shift=0.0)
+    half = length // 2
+    rng = np.random.default_rng([seed, 1])
+    times = np.arange(length, 2 * length, dtype=np.int64)
+    slow, fast = Wave(), Wave(amplitude=2.0, frequency=0.05)
+    test = base.test[:, 0].copy()
+    outlying = test - slow.amplitude * np.sin(2 * np.pi * slow.frequency * times)
+    new = fast.at(times, rng)
+    marked = base.labels.astype(bool)
+    test[half:] = np.where(marked, new + outlying * fast.amplitude / slow.amplitude, new)[half:]
+    return Dataset(
+        "changed dynamics", base.train, test[:, None], base.labels, base.channels, shifts=(half,)
+    )
+
+
+def farthest_channels(data: Dataset, count: int) -> list[int]:
+    """Return the channels whose normal mean moved farthest from train's, in its deviations.
+
+    At least one; of the others only those that moved by half a deviation.
+
+    Examples
+    --------
+    >>> farthest_channels(neurips_ts_uni(), 2)
+    [0]
+    """
+    normal = data.test[data.labels == 0]
+    spread = np.nanstd(data.train, axis=0)
+    moved = np.abs(np.nanmean(normal, axis=0) - np.nanmean(data.train, axis=0))
+    varies = np.nanstd(data.test, axis=0) > 0
+    far = np.where(varies, moved / np.where(spread > 0, spread, 1), -1.0)
+    order = np.argsort(-far, kind="stable")[:count]
+    return [int(channel) for nth, channel in enumerate(order) if nth == 0 or far[channel] >= 0.5]
+
+
+def traces(
+    roots: Roots | Lab,
+    *,
+    datasets: Sequence[str] | None = None,
+    models: Sequence[str] | None = None,
+    seeds: Sequence[int] = SEEDS,
+    output: Path,
+    **lab_options: Any,
+) -> list[Path]:
+    """Draw scores and expectations over time, computing what is missing.
+
+    Parameters
+    ----------
+    roots
+        Folders that hold data sets, or a `Lab`.
+    datasets
+        Names such as ``"SMD/1-4"``; None: the paper's nine.
+    models
+        Models whose scores are drawn; None: the paper's five.
+    seeds
+        One fit each.
+    output
+        The folder for ``traces.md`` and the pictures.
+    **lab_options
+        As `Lab`'s: cache, processes, progress.
+    """
+    lab = roots if isinstance(roots, Lab) else Lab(roots, **lab_options)
+    seeds = check_seeds(seeds)
+    shown = _SHOWN_SEED if _SHOWN_SEED in seeds else seeds[0]
+    names = lab.streams.chosen(datasets, [setting.name for setting in settings()])
+    five = [model for model in PAPER_MODELS if model != "lstm-diagonal"]
+    scored = main(lab, datasets=names, models=list(models or five), seeds=[shown])
+    rows = ablation(lab, datasets=names, seeds=seeds)
+    output.mkdir(parents=True, exist_ok=True)
+    paths = [output / "traces.md"]
+    again = command("traces", seeds, datasets=datasets, models=models)
+    text = [_INTRODUCTION.format(command=again), _SCORES.format(seed=shown)]
+    for name in dict.fromkeys(line.stream.name for line, _ in scored.lines):
+        file = f"traces-scores-{_file(name)}"
+        paths += keep(_scores(lab, scored, name), output, file)
+        text.append(figure_of(file, _SCORES_CAPTION.format(name=name)) + "\n")
+    text.append(_EXPECTED.format(seeds=", ".join(map(str, seeds))))
+    for name in dict.fromkeys(line.stream.name for line, _ in rows.lines):
+        drawn = _expectations(lab, rows, name)
+        if drawn is not None:
+            figure, channel = drawn
+            file = f"traces-expected-{_file(name)}"
+            paths += keep(figure, output, file)
+            caption = _EXPECTED_CAPTION.format(name=name, channel=channel)
+            text.append(figure_of(file, caption) + "\n")
+    forget_data()
+    text.append(_WHY.format(window=_WINDOW, quantile=100 * _QUANTILE))
+    for file, make, caption in (
+        ("traces-trend", neurips_ts_uni, _TREND_CAPTION),
+        ("traces-dynamics", changed_dynamics, _DYNAMICS_CAPTION),
+    ):
+        figure, table = _illustration([make(seed) for seed in seeds], seeds)
+        paths += keep(figure, output, file)
+        text += [figure_of(file, caption) + "\n", table]
+    missing = {
+        **scored.not_run,
+        **{str(unit): f"failed: {why}" for unit, why in scored.failures.items()},
+    }
+    if missing:
+        text += ["## Not run\n", page.table(("what", "why"), missing.items())]
+    paths[0].write_text("\n".join(text), encoding="utf-8", newline="\n")
+    return paths
+
+
+# ------------------------------------------------------------------ scores
+
+
+def _scores(lab: Lab, experiment: Experiment, name: str) -> Any:
+    data = load_stream(name, lab.streams.about(name).root)
+    judged = []
+    for line, units in experiment.lines:
+        if line.stream.name == name:
+            judged += [
+                Judged(line_name(line), _remark(run), _verdicts(run, data))
+                for run in experiment.found(units, line.rules.f1)
+            ]
+    signals = [
+        Signal(_channel(data, channel), data.test[:, channel], None)
+        for channel in farthest_channels(data, 2)
+    ]
+    return stack(
+        Ruler(np.arange(len(data.test), dtype=np.float64), "sample"),
+        signals,
+        judged,
+        data.labels.astype(bool),
+        heading=name,
+        over=None,
+        comparable=False,
+    )
+
+
+def _remark(run: Outcome) -> str:
+    rule = run.unit.rule
+    chosen = "Q*, an oracle" if rule.oracle else str(rule)
+    found = f"F1 {run.report.f1:.3f} · AUROC {run.report.auroc:.3f}"
+    return f"τ = {run.tau:.3g} ({chosen}) · {found}"
+
+
+def _verdicts(run: Outcome, data: Dataset) -> Verdicts:
+    said = run.judgement
+    return Verdicts(said.scores, said.thresholds, said.anomalous, None, None, None, data.channels)
+
+
+def _channel(data: Dataset, channel: int) -> str:
+    name = data.channels[channel]
+    return f"channel {name}" if name.isdigit() else name
+
+
+# ------------------------------------------------------------------ expectations
+
+
+def _expectations(lab: Lab, experiment: Experiment, name: str) -> tuple[Any, str] | None:
+    """Draw what each row expected around the longest event, for the channel that varies most."""
+    data = load_stream(name, lab.streams.about(name).root)
+    labels = data.labels.astype(bool)
+    starts, ends = events(labels)
+    if not len(starts):
+        return None
+    longest = int(np.argmax(ends - starts))
+    middle = int(starts[longest] + ends[longest]) // 2
+    low = max(0, middle - _AROUND)
+    shown = slice(low, min(len(labels), middle + _AROUND))
+    spread = np.nanstd(data.train, axis=0)
+    channel = int(np.argmax(np.nanstd(data.test[shown], axis=0) / np.where(spread > 0, spread, 1)))
+    x = np.arange(shown.start, shown.stop, dtype=np.float64)
+    signal = Band("signal", x, data.test[shown, channel], None, LINE, 1.0)
+    panels = []
+    for line, units in experiment.lines:
+        if line.stream.name != name:
+            continue
+        made = [
+            _expected(lab, run, data, shown.stop)[shown, channel]
+            for run in experiment.found(units, line.rules.f1)
+        ]
+        if made:
+            panels.append((line_name(line), [signal, _band(line, x, made)], x, labels[shown]))
+    if not panels:
+        return None
+    return bands(panels, axis="sample", together=True), data.channels[channel]
+
+
+def _expected(lab: Lab, run: Outcome, data: Dataset, until: int) -> Floats:
+    verdicts = lab.detector(run).run(data.test[:until])
+    assert verdicts.expected is not None  # noqa: S101 - the rows are the MLP's
+    return verdicts.expected
+
+
+def _band(line: Line, x: Floats, made: Sequence[Floats]) -> Band:
+    spread = np.std(made, axis=0) if len(made) > 1 else None
+    name = line_name(line)
+    return Band(f"expected by {name}", x, np.mean(made, axis=0), spread, colour_of(name), 1.3)
+
+
+# ------------------------------------------------------------------ illustrations
+
+_WINDOW, _LATENT, _DECAY, _LR, _QUANTILE = 12, 4, 0.9, 0.05, 0.999
+_PERIOD = 100  # samples over which a score's median is taken: four periods of the wave
+
+
+def _illustration(streams: Sequence[Dataset], seeds: Sequence[int]) -> tuple[Any, str]:
+    """Judge each stream as three rows; draw the first stream, and scores over all of them."""
+    first = streams[0]
+    change = first.shifts[0]
+    around = slice(max(0, change - 6 * _PERIOD), min(len(first.test), change + 18 * _PERIOD))
+    x = np.arange(around.start, around.stop, dtype=np.float64)
+    after = first.test[change:][first.labels[change:] == 0, 0]
+    nothing: Bools = np.zeros(len(x), dtype=np.bool_)
+    top = [
+        Band("signal", x, first.test[around, 0], None, LINE, 0.7),
+        _level("train", x, first.train[:, 0], PALE),
+        _level("test after the change", x[x >= change], after, colour_of("MLP + TTA")),
+    ]
+    scores, table = [], []
+    for row in ROWS:
+        if row.name == "TTA":
+            continue
+        name = "MLP" if row.name == "frozen" else f"MLP + {row.name}"
+        runs, areas, alarms = [], [], []
+        for data, seed in zip(streams, seeds, strict=True):
+            detector = _detector(data, seed, detrend=row.detrend, adapt=row.adapt)
+            if row.name == "DT+TTA" and data is first:
+                top.append(Band("trend", x, _trend(detector, data)[around], None, INK, 1.2))
+                detector.reset()
+            verdicts = detector.run(data.test)
+            runs.append(_medians(verdicts.scores)[around])
+            late = slice(change, None)
+            areas.append(auroc(data.labels[late], verdicts.scores[late]))
+            counts = confusion(data.labels[late], verdicts.anomalous[late])
+            alarms.append(counts.fp / (counts.fp + counts.tn))
+        scores.append(Band(name, x, np.mean(runs, axis=0), np.std(runs, axis=0), colour_of(name)))
+        table.append([name, _mean(areas), _mean(alarms)])
+    figure = bands(
+        [
+            (first.name, top, x, nothing),
+            ("score", scores, x, nothing),
+        ],
+        axis="sample",
+        changes=[float(change)],
+    )
+    return figure, page.table(("row", "AUROC after the change", "false alarms after it"), table)
+
+
+def _detector(data: Dataset, seed: int, *, detrend: bool, adapt: bool) -> Detector:
+    return Detector(
+        window=_WINDOW,
+        latent=_LATENT,
+        decay=_DECAY,
+        lr=_LR,
+        threshold=_QUANTILE,
+        detrend=detrend,
+        adapt=adapt,
+        seed=seed,
+    ).fit(data.train)
+
+
+def _trend(detector: Detector, data: Dataset) -> Floats:
+    """Return the trend at each sample."""
+    trend = np.empty(len(data.test))
+    for at in range(0, len(trend), _WINDOW):
+        detector.run(data.test[at : at + _WINDOW], flush=False)
+        trend[at : at + _WINDOW] = detector.trend_[0]
+    return trend
+
+
+def _level(name: str, x: Floats, values: Floats, colour: str) -> Band:
+    level = np.full(len(x), values.mean())
+    return Band(f"{name}, mean ± deviation", x, level, np.full(len(x), values.std()), colour, 1.0)
+
+
+def _medians(scores: Floats) -> Floats:
+    """Return, for each sample, the median score of the stretch it lies in."""
+    medians = np.empty_like(scores)
+    for at in range(0, len(scores), _PERIOD):
+        medians[at : at + _PERIOD] = np.median(scores[at : at + _PERIOD])
+    return medians
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{np.mean(values):.3f} ± {np.std(values):.3f}"
+
+
+def _file(name: str) -> str:
+    return name.lower().replace("/", "-")
