@@ -93,8 +93,8 @@ def _points(arriving: int, flush: bool, window: int, stride: int, counts: Ints) 
             counts[SEEN] += 1
             counts[HELD] = min(counts[HELD] + 1, window)
             counts[PENDING] += 1
-            counts[CYCLE] = counts[CYCLE] % window + 1
-            due = counts[HELD] == window and counts[CYCLE] % stride == 0
+            counts[CYCLE] = 1 if counts[CYCLE] == window else counts[CYCLE] + 1
+            due = counts[HELD] == window and counts[PENDING] >= stride
             ends_cycle = bool(counts[CYCLE] == window)
         else:
             due = flush and counts[HELD] == window and counts[PENDING] > 0
