@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 from newnormal.datasets import Dataset
 from newnormal.experiments.cost import cost, cost_of, printed_cost
+from newnormal.experiments.curves import curves, f1_against_threshold, operating_points
+from newnormal.experiments.lab import Lab
 from newnormal.experiments.pictures import COLOURS, colour_of, keep
 from newnormal.experiments.shift import (
     authors_divergence,
@@ -17,18 +20,21 @@ from newnormal.experiments.shift import (
     plane,
     shift,
 )
+from newnormal.experiments.traces import changed_dynamics, farthest_channels, traces
+from newnormal.metrics import auroc, best_f1, f1
 from newnormal.plots.canvas import blank
+from newnormal.types import Bools, Floats, Ints
 
 
 def moved(apart: float = 0.0, channels: int = 3) -> Dataset:
     rng = np.random.default_rng(0)
-    test = rng.normal(size=(400, channels)) + apart
-    labels = np.zeros(400, dtype=np.int64)
+    test = rng.normal(size=(150, channels)) + apart
+    labels = np.zeros(150, dtype=np.int64)
     labels[100:110] = 1
     test[labels == 1] += 1e6
     return Dataset(
         "toy",
-        rng.normal(size=(400, channels)),
+        rng.normal(size=(150, channels)),
         test,
         labels,
         tuple("abcdefgh"[:channels]),
@@ -72,8 +78,8 @@ def test_a_plane_has_all_three_groups_in_two_dimensions() -> None:
     cloud = plane(moved())
     shapes = {name: points.shape for name, points in cloud.groups.items()}
     assert shapes == {
-        "train": (400, 2),
-        "test, normal": (390, 2),
+        "train": (150, 2),
+        "test, normal": (140, 2),
         "test, anomalous": (10, 2),
     }
 
@@ -153,3 +159,87 @@ def test_the_same_figure_gives_the_same_files(tmp_path: Path) -> None:
 def test_no_two_of_the_papers_models_share_a_colour() -> None:
     assert len(set(COLOURS.values())) == len(COLOURS)
     assert colour_of("another") not in (COLOURS["MLP + DT+TTA"],)
+
+
+def random_scores(seed: int) -> tuple[Ints, Floats]:
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 2, 60)
+    return labels, rng.integers(0, 8, 60).astype(np.float64)  # with ties
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_area_under_the_drawn_roc_curve_is_auroc(seed: int) -> None:
+    labels, scores = random_scores(seed)
+    points = operating_points(labels, scores)
+    area = np.trapezoid(points.recall, points.false_positive_rate)
+    assert area == pytest.approx(auroc(labels, scores))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_f1_against_threshold_is_f1_at_each_threshold_and_peaks_at_the_best(seed: int) -> None:
+    labels, scores = random_scores(seed)
+    thresholds = np.unique(scores)
+    drawn = f1_against_threshold(labels, scores, thresholds)
+    assert drawn.tolist() == [f1(labels, scores >= tau) for tau in thresholds]
+    assert drawn.max() == pytest.approx(best_f1(labels, scores).value)
+
+
+def test_dynamics_change_and_the_level_does_not() -> None:
+    data = changed_dynamics(3)
+    (change,) = data.shifts
+    normal = data.labels == 0
+    before, after = (data.test[part & normal, 0] for part in (_until(change), ~_until(change)))
+    assert abs(before.mean() - after.mean()) < 0.1
+    assert after.std() > 1.25 * before.std()
+    assert data.labels[change:].any()
+
+
+def _until(change: int) -> Bools:
+    return np.arange(6_000) < change
+
+
+def test_the_channel_that_moved_farthest_comes_first_and_one_that_stayed_does_not_come() -> None:
+    rng = np.random.default_rng(0)
+    train = rng.normal(size=(200, 3))
+    test = rng.normal(size=(200, 3)) + np.array([0, 5, 2])
+    data = Dataset("toy", train, test, np.zeros(200, dtype=np.int64), ("a", "b", "c"))
+    assert farthest_channels(data, 3) == [1, 2]
+
+
+def small_smd(folder: Path) -> Path:
+    """Write SMD 1-4 in upstream's form, with an event."""
+    rng = np.random.default_rng(0)
+    root = folder / "SMD"
+    for part in ("train", "test", "test_label"):
+        (root / part).mkdir(parents=True)
+    waves = np.sin(np.arange(300)[:, None] / 7 + np.arange(38)) + rng.normal(0, 0.1, (300, 38))
+    test, labels = waves[::-1].copy(), np.zeros(300, dtype=int)
+    test[200:210] += 4
+    labels[200:210] = 1
+    np.savetxt(root / "train" / "machine-1-4.txt", waves, delimiter=",")
+    np.savetxt(root / "test" / "machine-1-4.txt", test, delimiter=",")
+    np.savetxt(root / "test_label" / "machine-1-4.txt", labels, fmt="%d")
+    return folder
+
+
+def test_curves_and_traces_write_pages_and_pictures_from_one_cache(tmp_path: Path) -> None:
+    lab = Lab(small_smd(tmp_path), cache=tmp_path / "cache")
+    given = {
+        "datasets": ["SMD/1-4"],
+        "models": ["mlp"],
+        "seeds": [1, 2],
+        "output": tmp_path / "out",
+    }
+    drawn = [*curves(lab, **given)]  # type: ignore[arg-type]
+    computed = lab.computed
+    drawn += traces(lab, **given)  # type: ignore[arg-type]
+    assert all(path.stat().st_size for path in drawn)
+    assert lab.computed == computed  # the scores were kept
+    names = {path.name for path in drawn}
+    assert {"curves-roc.svg", "curves-f1.png", "traces-scores-smd-1-4.svg"} <= names
+    assert {"traces-expected-smd-1-4.png", "traces-trend.svg", "traces-dynamics.svg"} <= names
+    for page in ("curves.md", "traces.md"):
+        text = (tmp_path / "out" / page).read_text(encoding="utf-8")
+        pictures = re.findall(r"\]\(([\w.-]+\.svg)\)", text)
+        assert pictures
+        assert all((tmp_path / "out" / picture).is_file() for picture in pictures)
