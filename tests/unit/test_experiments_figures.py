@@ -56,7 +56,7 @@ def test_divergence_is_infinite_where_train_does_not_vary() -> None:
 
 def test_shift_grows_with_the_distance_and_ignores_test_anomalies() -> None:
     near, far = measure(moved(0.0)).divergence, measure(moved(3.0)).divergence
-    assert near < 0.1 < far
+    assert near < 0.3 < 3 < far
 
 
 def test_shift_keeps_the_fewest_components_that_explain_more_than_099() -> None:
