@@ -24,7 +24,7 @@ from safetensors import SafetensorError
 
 from newnormal.errors import StateError
 
-__all__ = ["VERSION", "State", "read", "write"]
+__all__ = ["VERSION", "State", "check_target", "read", "write"]
 
 VERSION = 1
 
@@ -39,6 +39,17 @@ class State:
     facts: dict[str, Any]
     tensors: Mapping[str, NDArray[Any]]
     version: int = VERSION  # of the file it was read from
+
+
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Raise a StateError if no state file could be written here: ask before long work."""
+    folder = Path(path).parent
+    if not folder.is_dir() or Path(path).is_dir():
+        found = "a folder" if folder.is_dir() else f"no folder {folder}"
+        raise StateError(
+            f"cannot write {path}: found {found}",
+            hint="choose a file in a folder that exists and can be written to",
+        )
 
 
 def write(path: str | os.PathLike[str], state: State) -> None:

@@ -148,9 +148,11 @@ def fit(
 
     newnormal fit history.csv -o plant.nn --window 12 --half-life 6h
     """
+    from newnormal import state as state_file
     from newnormal.detector import Detector
     from newnormal.thresholds import Fixed
 
+    state_file.check_target(output)
     announce_compiling()
     options: dict[str, Any] = {} if decay is None else {"decay": decay}
     detector = Detector(
@@ -393,6 +395,9 @@ def data_list(
 
     from newnormal.datasets import catalogue
 
+    for folder in root or ():
+        if not folder.is_dir():
+            raise InputError(f"--data: expected a folder, found none at {folder}")
     console = Console(highlight=False, soft_wrap=True)
     for entry in catalogue():
         console.print(Text.assemble((entry.name, "bold cyan"), f"  {entry.title}"))

@@ -1,0 +1,136 @@
+"""The other commands: what they print, what they refuse, and in which words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from newnormal import Detector, __version__
+from newnormal.tabular import read
+from tests.cli.conftest import Command, Plant, rows
+
+
+def labelled(plant: Plant) -> Path:
+    """Write a live file with the truth in a column."""
+    path = plant.folder / "labelled.csv"
+    body = [f"{line},{int(at % 97 == 50)}" for at, line in enumerate(rows(400, 900), 900)]
+    path.write_text("\n".join(["time,a,b,c,truth", *body]) + "\n")
+    return path
+
+
+def test_version_is_the_packages(newnormal: Command) -> None:
+    assert newnormal("--version").stdout == f"newnormal {__version__}\n"
+
+
+def test_fit_writes_what_python_would(plant: Plant, newnormal: Command) -> None:
+    history = plant.folder / "history.csv"
+    history.write_text("\n".join(["time,a,b,c", *rows(300)]) + "\n")
+    model = plant.folder / "mine.nn"
+    done = newnormal("fit", history, "-o", model, "--window", 6, "--half-life", "2h", "--seed", 3)
+    assert done.returncode == 0, done.stderr
+    assert f"next: newnormal watch {model} LIVE.csv" in done.stderr
+    assert done.stdout == ""
+    twin = plant.folder / "twin.nn"
+    Detector(window=6, half_life="2h", seed=3).fit(read(history)).save(twin)
+    assert model.read_bytes() == twin.read_bytes()
+
+
+def test_fit_takes_a_threshold_as_a_score(plant: Plant, newnormal: Command) -> None:
+    model = plant.folder / "mine.nn"
+    newnormal("fit", plant.live, "-o", model, "--fixed-threshold", 4.5)
+    assert Detector.load(model).threshold_ == 4.5
+
+
+def test_fit_refuses_a_target_before_it_works(plant: Plant, newnormal: Command) -> None:
+    target = plant.folder / "no" / "mine.nn"
+    done = newnormal("fit", plant.live, "-o", target)
+    assert done.returncode == 1
+    assert f"error: cannot write {target}: found no folder {target.parent}" in done.stderr
+    assert "fitting" not in done.stderr
+
+
+def test_fit_says_when_little_was_learned(plant: Plant, newnormal: Command) -> None:
+    done = newnormal("fit", plant.live, "-o", plant.folder / "mine.nn", "--epochs", 1)
+    assert "the model learned little more than the mean" in done.stderr
+
+
+def test_score_prints_what_run_says_and_frozen_what_score_says(
+    plant: Plant, newnormal: Command
+) -> None:
+    table = read(plant.live)
+    ran = newnormal("score", plant.model, plant.live).stdout.splitlines()
+    assert ran == Detector.load(plant.model).run(table).json_lines()
+    frozen = newnormal("score", plant.model, plant.live, "--frozen").stdout.splitlines()
+    assert frozen == Detector.load(plant.model).score(table).json_lines()
+    assert frozen != ran
+
+
+def test_evaluate_prints_every_metric_and_draws(plant: Plant, newnormal: Command) -> None:
+    path, picture = labelled(plant), plant.folder / "picture.png"
+    done = newnormal("evaluate", plant.model, path, "--label", "truth", "--json", "--plot", picture)
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads(done.stdout)
+    assert metrics["samples"] == 400
+    assert metrics["labelled"] == 4
+    assert metrics["auroc"] > 0.9
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    shown = newnormal("evaluate", plant.model, path, "--label", "truth").stdout
+    for name in metrics:
+        assert name.replace("_", " ") in shown
+
+
+def test_evaluate_refuses_an_unknown_label_and_picture(plant: Plant, newnormal: Command) -> None:
+    path = labelled(plant)
+    done = newnormal("evaluate", plant.model, path, "--label", "y")
+    assert (done.returncode, "label names column 'y'" in done.stderr) == (1, True)
+    done = newnormal("evaluate", plant.model, path, "--label", "truth", "--plot", "x.gif")
+    assert "expected a picture ending in .pdf, .png, .svg" in done.stderr
+
+
+def test_inspect_says_what_a_checkpoint_has_been_through(plant: Plant, newnormal: Command) -> None:
+    state = plant.folder / "plant.state"
+    newnormal("watch", plant.model, plant.live, "--state", state)
+    facts = json.loads(newnormal("inspect", state, "--json").stdout)
+    assert facts["samples seen"] == 400
+    assert facts["learning steps"] > 0
+    assert facts["distance from fit"] > 0
+    assert facts["line"] == 401
+    assert facts["input"] == str(plant.live.resolve())
+    shown = newnormal("inspect", plant.model).stdout
+    assert "channel names" in shown
+    assert "a, b, c" in shown
+
+
+@pytest.mark.parametrize("command", ["watch", "score", "inspect"])
+def test_a_model_that_is_none_is_refused(plant: Plant, newnormal: Command, command: str) -> None:
+    arguments = [plant.live] if command == "inspect" else [plant.live, plant.live]
+    done = newnormal(command, *arguments)
+    assert done.returncode == 1
+    assert "is not a newnormal state file" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_data_list_says_where_to_get_each_and_what_is_there(
+    plant: Plant, newnormal: Command
+) -> None:
+    done = newnormal("data", "list")
+    for name in ("SMD", "SMAP", "MSL", "CreditCard", "NAB", "ASD", "SWaT", "WADI", "Yahoo"):
+        assert f"{name}  " in done.stdout
+    folder = plant.folder / "SMD"
+    for part, text in (("train", "1,2\n3,4\n"), ("test", "1,2\n3,4\n"), ("test_label", "0\n1\n")):
+        (folder / part).mkdir(parents=True)
+        (folder / part / "machine-1-4.txt").write_text(text)
+    assert "1: SMD/1-4" in newnormal("data", "list", "--data", plant.folder).stdout
+    assert newnormal("data", "list", "--data", plant.folder / "no").returncode == 1
+
+
+def test_a_wrong_usage_is_exit_code_2(newnormal: Command) -> None:
+    assert newnormal("fit", "history.csv").returncode == 2
+
+
+def test_help_is_a_quickstart(newnormal: Command) -> None:
+    shown = newnormal("--help").stdout
+    for command in ("newnormal demo", "newnormal fit history.csv -o plant.nn", "Exit codes"):
+        assert command in shown
