@@ -26,8 +26,9 @@ CAVEATS = (
     "batch of streams would narrow the gap. It is there as a yardstick that everybody knows.",
     "Most of the gap is the cost of starting an operation, not arithmetic. So it is widest for "
     "small models and shrinks as they grow.",
-    "The best of many rounds is what the machine can do undisturbed. What is compared is measured "
-    "in turns, within the same seconds, because a shared machine's speed drifts.",
+    "Times are processor time, which leaves out what other programs take; starting alone is by the "
+    "wall clock. The best of many rounds counts, and what is compared is measured in turns, within "
+    "the same seconds, because a shared machine's speed drifts.",
     "Other machines give other ratios: small models follow the processor's clock, the largest "
     "one its caches.",
 )
@@ -47,6 +48,8 @@ def main() -> int:
     options = parser.parse_args()
     _one_thread()
 
+    machine = facts()
+    print("".join(f"{key}: {text}\n" for key, text in machine.items()))
     chosen = options.only or [name for name in SECTIONS if name != "size" or options.size]
     sections = []
     for name in chosen:
@@ -55,7 +58,7 @@ def main() -> int:
         print(f"{to_text(sections[-1])}\n", flush=True)
     print(summary(sections))
     if not options.quick and not options.only:
-        _write(sections)
+        _write(sections, machine)
     return 0
 
 
@@ -76,10 +79,10 @@ def _measure(name: str, quick: bool) -> Section:
     return section
 
 
-def _write(sections: list[Section]) -> None:
+def _write(sections: list[Section], machine: dict[str, str]) -> None:
     page, raw = DOCS / "benchmarks.md", DOCS / "benchmarks.json"
-    page.write_text(to_markdown(sections, facts(), CAVEATS, COMMAND), encoding="utf-8")
-    figures = {"machine": facts(), "sections": [asdict(section) for section in sections]}
+    page.write_text(to_markdown(sections, machine, CAVEATS, COMMAND), encoding="utf-8")
+    figures = {"machine": machine, "sections": [asdict(section) for section in sections]}
     raw.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"wrote {page} and {raw}", file=sys.stderr)
 
