@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from newnormal.cli.reproduce import reproduce_app
-
 from tests.cli.conftest import Command
 
 TOY = """

@@ -35,7 +35,9 @@ from newnormal.experiments.pictures import figure_of, keep
 from newnormal.experiments.rows import FROZEN, Row, row_named
 from newnormal.experiments.streams import Roots, load_stream
 from newnormal.experiments.unit import Outcome
+from newnormal.experiments.years import years_apart
 from newnormal.metrics import auprc, auroc
+from newnormal.types import Floats
 
 __all__ = ["SPLITS", "AnoShift", "anoshift"]
 
@@ -113,7 +115,8 @@ class AnoShift:
                 parts += [f"## {split.upper()}\n", self._split(split)]
         years = [split for split in SPLITS[2:] if self.figures(split)]
         if years:
-            parts += [figure_of("anoshift-gain", "What DT+TTA gains each year.") + "\n"]
+            parts.append(figure_of("anoshift-years", "Normal traffic by year, t-SNE.") + "\n")
+            parts.append(figure_of("anoshift-gain", "What DT+TTA gains each year.") + "\n")
             for measure, title in MEASURES.items():
                 parts += [f"## {title} by year\n", self._years(measure, years)]
         return "\n".join([*parts, *page.not_run(experiment)])
@@ -181,7 +184,7 @@ class AnoShift:
         return (*write_texts(folder, texts), *self._draw(folder))
 
     def _draw(self, folder: Path) -> list[Path]:
-        """Draw fig:anoshift (b): what detrending and adaptation gain each year."""
+        """Draw fig:anoshift: the years in a plane, and what DT and TTA gain in each."""
         groups: dict[str, Group] = {}
         for year in SPLITS[2:]:
             found = self.figures(year)
@@ -195,10 +198,25 @@ class AnoShift:
                     )
                     for measure, title in MEASURES.items()
                 }
-        if not groups:
-            return []
-        figure = grouped_bars(groups, axis="gained by DT+TTA", level=0.0)
-        return keep(figure, folder, "anoshift-gain")
+        paths = []
+        if groups:
+            figure = grouped_bars(groups, axis="gained by DT+TTA", level=0.0)
+            paths += keep(figure, folder, "anoshift-gain")
+        normal = self._normal_rows()
+        if normal:
+            paths += keep(years_apart(normal), folder, "anoshift-years")
+        return paths
+
+    def _normal_rows(self) -> dict[str, Floats]:
+        """Return the history and each year's normal rows, for fig:anoshift (a)."""
+        rows: dict[str, Floats] = {}
+        for line, _ in self.experiment.lines:
+            split = line.stream.name.partition("/")[2]
+            if split in SPLITS[2:] and split not in rows:
+                data = load_stream(line.stream.name, line.stream.root)
+                rows.setdefault("2006 to 2010", data.train)
+                rows[split] = data.test[data.labels == 0]
+        return rows
 
 
 def anoshift(
