@@ -55,7 +55,8 @@ _TIMES = """\
 ## Time
 
 Milliseconds, median of {trials} trials (± half the distance between their quartiles), one thread of
-{machine}. The paper's are means of 30 trials on a Titan Xp, the forward pass alone.
+{machine}. The paper's are means of 30 trials on a Titan Xp, the forward pass alone. Where the
+spread is large, the machine was busy with other work.
 """
 
 _WORK = """\

@@ -122,7 +122,7 @@ def _table(block: Sequence[str], link: Callable[[str], str]) -> str:
         for nth, row in enumerate(members):
             kinds = ["group"] * (nth == 0) + ["oracle"] * any("(oracle)" in cell for cell in row)
             cells = "".join(
-                f"<td{look}>{_cell(cell, at == 0 and nth > 0, link)}</td>"
+                f"<td{look}>{_cell(cell, at, nth > 0, link)}</td>"
                 for at, (cell, look) in enumerate(zip(row, looks, strict=True))
             )
             body.append(f"<tr{_class(kinds)}>{cells}</tr>")
@@ -143,8 +143,12 @@ def _look(name: str, column: Sequence[str]) -> str:
     return _class(kinds)
 
 
-def _cell(cell: str, again: bool, link: Callable[[str], str]) -> str:
+def _cell(cell: str, column: int, again: bool, link: Callable[[str], str]) -> str:
     inside = _inline(cell, link)
+    if column > 0:
+        return inside
+    if "<" not in inside:  # a path may be broken after its parts, where it is long
+        inside = re.sub(r"([/_])(?=\w)", r"\1<wbr>", inside)
     return f'<span class="again">{inside}</span>' if again else inside
 
 

@@ -246,7 +246,8 @@ def _write(
     if of_paper:
         text += [page.table(_HEADER, [_line(*item) for item in of_paper.items()])]
     if others:
-        text += [_OTHERS, page.table(_HEADER, [_line(*item) for item in others.items()])]
+        lines = [_line(*item)[:-2] for item in others.items()]
+        text += [_OTHERS, page.table(_HEADER[:-2], lines)]
     flat = [cloud for cloud in planes if next(iter(cloud.groups.values())).ndim == 2]
     single = [_named(cloud) for cloud in planes if cloud not in flat]
     if planes:

@@ -171,7 +171,7 @@ prints none.</li>
 <li><strong class="beyond">Bold differences</strong> exceed twice both standard deviations together
 and the last printed digit.</li>
 <li><span class="oracle">Tinted rows and columns</span> use an oracle: a threshold chosen with the
-test labels. No detector in use has one, so they never stand in one column with honest ones.</li>
+test labels. No detector in use has one; F1 under such a threshold has a table of its own.</li>
 <li>DT is detrending, TTA test-time adaptation. F1-PA is F1 after point adjustment, which counts an
 event as found in full when one of its samples is.</li>
 </ul>
@@ -223,8 +223,8 @@ def _state(text: str) -> str:
 
 
 def _absent(text: str) -> int:
-    _, found, rest = text.partition("## Not run\n")
-    return max(sum(line.startswith("| ") for line in rest.splitlines()) - 2, 0) if found else 0
+    _, _, rest = _parted(text)
+    return max(sum(line.startswith("| ") for line in rest.splitlines()) - 2, 0)
 
 
 def _section(section: Section, text: str | None, detail: str | None, folder: Path) -> str:
@@ -240,7 +240,14 @@ def _section(section: Section, text: str | None, detail: str | None, folder: Pat
             f"<code>{section.command}</code></p>",
         ]
     else:
-        parts.append(render(text, folder, link=_link))
+        found, heading, missing = _parted(text)
+        parts.append(render(found, folder, link=_link))
+        if missing:
+            parts += [
+                f"<details><summary>{heading}: what, and how to get it</summary>",
+                render(missing, folder, link=_link),
+                "</details>",
+            ]
     if detail is not None:
         parts += [
             f'<details id="{section.name}-detail"><summary>In detail</summary>',
@@ -248,6 +255,12 @@ def _section(section: Section, text: str | None, detail: str | None, folder: Pat
             "</details>",
         ]
     return "\n".join([*parts, "</section>"])
+
+
+def _parted(text: str) -> tuple[str, str, str]:
+    """Return a page's text, and what it says at its end of that which was not run."""
+    parts = re.split(r"^## (Not run|Not found)$", text, maxsplit=1, flags=re.MULTILINE)
+    return (parts[0], parts[1], parts[2]) if len(parts) == 3 else (text, "", "")
 
 
 def _link(target: str) -> str:
