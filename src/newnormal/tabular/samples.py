@@ -22,8 +22,8 @@ def to_sample(sample: Any, channels: tuple[str, ...], number: int) -> Floats:
     >>> to_sample({"b": 2, "a": None}, ("a", "b"), 0)
     array([[nan,  2.]])
     """
-    if isinstance(sample, Mapping):
-        sample = _row(sample, channels, number)
+    if not isinstance(sample, np.ndarray | list | tuple):
+        sample = _by_name(sample, channels, number)
     try:
         # A copy: a read-only or strided array would be another type to the compiled loop, which
         # would be compiled again for it, in the middle of the stream.
@@ -48,6 +48,15 @@ def to_sample(sample: Any, channels: tuple[str, ...], number: int) -> Floats:
             hint="pass NaN for a missing value",
         )
     return values.reshape(1, -1)
+
+
+def _by_name(sample: Any, channels: tuple[str, ...], number: int) -> Any:
+    """Return the values of a mapping, or of a pandas row, in the order of the channels."""
+    if hasattr(sample, "index") and hasattr(sample, "to_dict"):  # a row of a pandas frame
+        named = sample.to_dict()
+        if all(isinstance(name, str) for name in named):
+            sample = named
+    return _row(sample, channels, number) if isinstance(sample, Mapping) else sample
 
 
 def _row(sample: Mapping[str, Any], channels: tuple[str, ...], number: int) -> list[Any]:
