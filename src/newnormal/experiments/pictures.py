@@ -43,7 +43,7 @@ def colour_of(name: str) -> str:
 def keep(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write a figure as SVG and PNG; the same figure gives the same files.
 
-    The PNG has 128 colours, which is a third of the bytes and looks the same.
+    The PNG has 256 colours, which is a third of the bytes and looks the same.
     """
     from matplotlib import rc_context
     from PIL import Image  # Matplotlib brings it
@@ -52,7 +52,8 @@ def keep(figure: Figure, folder: Path, name: str) -> list[Path]:
     with rc_context({"svg.hashsalt": name}):
         paths = [plots.save(figure, folder / f"{name}{ending}") for ending in (".svg", ".png")]
     with Image.open(paths[1]) as picture:
-        small = picture.convert("RGB").quantize(128)
+        # Maximum coverage: the usual way merges colours that few pixels have, such as a line's.
+        small = picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE)
     small.save(paths[1], optimize=True)
     return paths
 
