@@ -40,7 +40,7 @@ imports: .venv/dev
 	@$(BIN)/lint-imports
 
 bench: .venv/dev ## Time newnormal beside PyTorch (needs the extra `deep`), and write docs/benchmarks.md.
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks --size
 
 docs: .venv/dev ## Write the reference in docs/reference from the code.
 	@$(BIN)/python docs/generate.py

@@ -321,6 +321,12 @@ class Detector(Parameters):
         return (self._live().trend + self._model.center) * rules.scale + rules.mean
 
     @property
+    def parameters_(self) -> int:
+        """How many parameters the model has."""
+        self._fitted()
+        return self._model.parameters
+
+    @property
     def adaptable_(self) -> tuple[str, ...]:
         """The names of the parameters that may change at test time; none if `adapt` is off."""
         self._fitted()
@@ -442,8 +448,8 @@ class Detector(Parameters):
         detector._stream = Stream(
             samples=tensors["samples"].copy(),
             trend=tensors["trend"].copy(),
-            weights=tensors["weights"].copy(),
-            good=tensors["good"].copy(),
+            weights=live.aligned(tensors["weights"]),
+            good=live.aligned(tensors["good"]),
             reach=tensors["reach"].copy(),
             counts=counts,
         )

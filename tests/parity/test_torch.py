@@ -33,7 +33,7 @@ def network(model: MLP, packed: Floats32) -> Any:
 
 
 def packed_parameters(model: MLP, module: Any) -> Floats32:
-    packed = np.empty(model.size, dtype=np.float32)
+    packed = np.zeros(model.size, dtype=np.float32)
     linears = [part for part in module if isinstance(part, torch.nn.Linear)]
     for (matrix, bias), linear in zip(model.layers(packed), linears, strict=True):
         matrix[:] = linear.weight.detach().numpy().T

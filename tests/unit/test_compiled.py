@@ -23,7 +23,8 @@ from newnormal.kernels.mlp import forward
 from newnormal.models.mlp import MLP
 model = MLP(3, 2, 2)
 units = np.ones(model.widths.sum(), dtype=np.float32)
-forward(model.initial(np.random.default_rng(0)), model.widths, units)
+active = np.empty(model.widths.max(), dtype=np.int64)
+forward(model.initial(np.random.default_rng(0)), model.widths, units, active)
 print(units.sum())
 """
 

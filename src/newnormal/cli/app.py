@@ -344,7 +344,7 @@ def inspect(
         if isinstance(detector.threshold, float)
         else repr(detector.threshold),
         "period": period,
-        "parameters": int(state.tensors["weights"].size),
+        "parameters": detector.parameters_,
         "training loss": min(detector.losses_),
         "samples seen": detector.counters["seen"],
         "samples pending": detector.counters["pending"],

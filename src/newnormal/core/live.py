@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
+from numpy.typing import NDArray
 
 from newnormal.kernels.step import AGE, CYCLE, HELD, LEARNED, PENDING, RESTORED, SEEN, Sheet, Stream
 from newnormal.types import Floats32
 
-__all__ = ["COUNTS", "blank_sheet", "copied", "drop_pending", "fresh"]
+__all__ = ["COUNTS", "aligned", "blank_sheet", "copied", "drop_pending", "fresh"]
+
+_Number = TypeVar("_Number", bound=np.number)
 
 # The counters by name, as they stand in a state file.
 COUNTS = {
@@ -26,8 +31,8 @@ def fresh(window: int, channels: int, weights: Floats32) -> Stream:
     return Stream(
         samples=np.full((window, channels), np.nan),
         trend=np.zeros(channels),
-        weights=weights.copy(),
-        good=weights.copy(),
+        weights=aligned(weights),
+        good=aligned(weights),
         reach=np.abs(weights, dtype=np.float64).sum(keepdims=True),
         counts=np.zeros(len(COUNTS), dtype=np.int64),
     )
@@ -35,7 +40,20 @@ def fresh(window: int, channels: int, weights: Floats32) -> Stream:
 
 def copied(stream: Stream) -> Stream:
     """Return a copy that shares nothing."""
-    return Stream._make(array.copy() for array in stream)
+    return Stream._make(aligned(array) for array in stream)
+
+
+def aligned(array: NDArray[_Number]) -> NDArray[_Number]:
+    """Return a contiguous copy that begins at a cache line.
+
+    NumPy's own begin at any 16 bytes, and a step on rows that straddle cache lines takes a sixth
+    longer.
+    """
+    room = np.empty(array.nbytes + 64, dtype=np.uint8)
+    start = -room.ctypes.data % 64
+    copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
 
 
 def drop_pending(stream: Stream, count: int) -> None:

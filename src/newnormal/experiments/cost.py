@@ -185,7 +185,7 @@ def _measured(name: str, model: Model, trials: int, counting: Any = None) -> Cos
         *window,
         *learning,
         *counted[:3],
-        model.size,
+        model.parameters,
         counted[3],
     )
 

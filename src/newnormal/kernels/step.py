@@ -61,6 +61,9 @@ LEARNED = 5  # learning steps taken
 RESTORED = 6  # times the guard put the good copy back
 
 
+_at = np.uint64  # a place in a packed vector: see kernels.mlp
+
+
 class Stream(NamedTuple):
     """What changes while a stream runs."""
 
@@ -99,14 +102,16 @@ def advance(
 ) -> None:
     """Consume samples (T, C), which hold no infinity, and write the verdicts that became final.
 
-    The model is an MLP of the given `widths`. With `flush`, samples still pending at the end are
-    judged in one last window made of the newest L samples, which ends the cycle.
+    The model is an MLP of the given `widths`, padding included. With `flush`, samples still
+    pending at the end are judged in one last window made of the newest L samples, which ends the
+    cycle.
     """
     # Arrays are taken out of their tuples once, here: Numba counts a reference each time.
     recent, trend, weights, good, reach, counts = stream
     mean, scale, fitted, stride, threshold, decay, lr = rules
     out_scores, out_anomalous, out_expected, out_shares = sheet
     L, C = recent.shape
+    out = widths.sum() - widths[-1]  # where the reconstruction begins in `units`
 
     # The window while it is judged. Loops over it have no branches, so that they vectorise: a
     # missing value is a 0 in `there`, and counts for nothing wherever that is a factor.
@@ -115,8 +120,9 @@ def advance(
     observed = np.empty(L)  # how many channels of a sample are observed
     squares = np.empty((L, C))  # squared residuals, 0 where missing
     scores = np.empty(L)  # NaN where nothing is observed
-    units = np.empty(widths.sum(), np.float32)  # the input, every layer's output
-    deltas = np.empty(widths.sum(), np.float32)  # their gradients
+    units = np.zeros(widths.sum(), np.float32)  # the input, every layer's output; padding stays 0
+    deltas = np.zeros(widths.sum(), np.float32)  # their gradients
+    active = np.empty(widths.max(), np.int64)  # scratch: the units that are not at zero
 
     out_scores[:] = np.nan
     out_anomalous[:] = False
@@ -142,21 +148,33 @@ def advance(
         if ends_cycle:
             _update_trend(trend, scaled, there, decay)
         _enter(scaled, there, trend, units)
-        forward(weights, widths, units)
-        if not _score(units, there, observed, squares, scores):
-            _restore(weights, good, fitted, widths, units, there, observed, squares, scores, counts)
+        forward(weights, widths, units, active)
+        if not _score(units, out, there, observed, squares, scores):
+            _restore(
+                weights,
+                good,
+                fitted,
+                widths,
+                units,
+                active,
+                there,
+                observed,
+                squares,
+                scores,
+                counts,
+            )
         for k in range(L - counts[PENDING], L):
             out_scores[row] = scores[k]
             out_anomalous[row] = is_anomalous(scores[k], threshold)
-            _expect(len(units) - (L - k) * C, units, trend, mean, scale, out_expected, row)
+            _expect(out + k * C, units, trend, mean, scale, out_expected, row)
             _share(k, squares, scores[k] * observed[k], out_shares, row)
             row += 1
         counts[PENDING] = 0
 
         if ends_cycle:
             counts[CYCLE] = L  # after a flush, the next cycle starts afresh
-            if lr != 0 and _pull(units, there, observed, scores, threshold, deltas):
-                reach[0] += descend(weights, widths, units, deltas, lr)
+            if lr != 0 and _pull(units, out, there, observed, scores, threshold, deltas):
+                reach[0] += descend(weights, widths, units, deltas, lr, active)
                 counts[LEARNED] += 1
                 counts[AGE] += 1
                 if counts[AGE] >= COPY_EVERY or not reach[0] < _SAFE:
@@ -214,25 +232,24 @@ def _enter(scaled: Floats, there: Floats, trend: Floats, units: Floats32) -> Non
     L, C = scaled.shape
     for k in range(L):
         for c in range(C):
-            units[k * C + c] = there[k, c] * (scaled[k, c] - trend[c])
+            units[_at(k * C + c)] = there[k, c] * (scaled[k, c] - trend[c])
 
 
 @inlined
 def _score(
-    units: Floats32, there: Floats, observed: Floats, squares: Floats, scores: Floats
+    units: Floats32, out: int, there: Floats, observed: Floats, squares: Floats, scores: Floats
 ) -> bool:
     """Score each sample by its mean squared residual over observed channels, NaN without any.
 
     Returns whether every score that exists is finite.
     """
     L, C = there.shape
-    out = len(units) - L * C
     sums = 0.0
     for k in range(L):
         total = 0.0
         for c in range(C):
             i = k * C + c
-            residual = np.float64(units[out + i]) - np.float64(units[i])
+            residual = np.float64(units[_at(out + i)]) - np.float64(units[_at(i)])
             squares[k, c] = there[k, c] * residual * residual
             total += squares[k, c]
         scores[k] = total / observed[k] if observed[k] > 0 else np.nan
@@ -247,6 +264,7 @@ def _restore(
     fitted: Floats32,
     widths: Ints,
     units: Floats32,
+    active: Ints,
     there: Floats,
     observed: Floats,
     squares: Floats,
@@ -254,15 +272,16 @@ def _restore(
     counts: Ints,
 ) -> None:
     """Score again with the good copy or, should even that fail, with the weights as fitted."""
+    out = len(units) - widths[-1]
     counts[RESTORED] += 1
     counts[AGE] = 0
     weights[:] = good
-    forward(weights, widths, units)
-    if not _score(units, there, observed, squares, scores):
+    forward(weights, widths, units, active)
+    if not _score(units, out, there, observed, squares, scores):
         weights[:] = fitted
         good[:] = fitted
-        forward(weights, widths, units)
-        _score(units, there, observed, squares, scores)
+        forward(weights, widths, units, active)
+        _score(units, out, there, observed, squares, scores)
 
 
 @inlined
@@ -277,7 +296,7 @@ def _expect(
 ) -> None:
     """Write the reconstruction that begins at `at` plus the trend, in the user's units."""
     for c in range(len(trend)):
-        expected[row, c] = (np.float64(units[at + c]) + trend[c]) * scale[c] + mean[c]
+        expected[row, c] = (np.float64(units[_at(at + c)]) + trend[c]) * scale[c] + mean[c]
 
 
 @inlined
@@ -291,6 +310,7 @@ def _share(k: int, squares: Floats, total: float, shares: Floats32, row: int) ->
 @inlined
 def _pull(
     units: Floats32,
+    out: int,
     there: Floats,
     observed: Floats,
     scores: Floats,
@@ -303,7 +323,6 @@ def _pull(
     whether there are any.
     """
     L, C = there.shape
-    out = len(units) - L * C
     any_learnable = False
     for k in range(L):
         learnable = is_learnable(scores[k], threshold)
@@ -311,8 +330,8 @@ def _pull(
         pull = 2 / (observed[k] * L) if learnable else 0.0
         for c in range(C):
             i = k * C + c
-            residual = np.float64(units[out + i]) - np.float64(units[i])
-            deltas[out + i] = there[k, c] * pull * residual
+            residual = np.float64(units[_at(out + i)]) - np.float64(units[_at(i)])
+            deltas[_at(out + i)] = there[k, c] * pull * residual
     return any_learnable
 
 

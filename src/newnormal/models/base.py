@@ -66,8 +66,13 @@ class Model(Protocol):
         ...
 
     @property
-    def size(self) -> int:
+    def parameters(self) -> int:
         """How many parameters there are."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How long their packed vector is."""
         ...
 
     def fit(

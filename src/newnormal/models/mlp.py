@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from numpy.typing import NDArray
 from newnormal.core.scaling import Scaler
 from newnormal.core.windows import starts
 from newnormal.kernels.adam import adam_step
+from newnormal.kernels.mlp import PAD
 from newnormal.kernels.step import Rules, Sheet, Stream, advance
+from newnormal.kernels.training import activate, pull_back
 from newnormal.models.base import OnEpoch, Training
 from newnormal.models.blas import one_thread
 from newnormal.types import Floats, Floats32, Ints
@@ -43,6 +46,8 @@ class MLP:
         self.channels = channels
         self.center: Floats = np.zeros(channels)  # history is standardised
         self.widths: Ints = np.array([n, outer, inner, latent, inner, outer, n], dtype=np.int64)
+        # As they are laid out: see kernels.mlp.
+        self.padded = np.where(self.widths < PAD, self.widths, -(-self.widths // PAD) * PAD)
 
     reconstructs = True
 
@@ -64,17 +69,30 @@ class MLP:
         """Take back what `tensors` returned."""
 
     @property
-    def size(self) -> int:
+    def parameters(self) -> int:
         """How many parameters there are."""
         inputs, outputs = self.widths[:-1], self.widths[1:]
         return int(((inputs + 1) * outputs).sum())
 
+    @property
+    def size(self) -> int:
+        """How long their packed vector is, padding included."""
+        inputs, outputs = self.padded[:-1], self.padded[1:]
+        return int(((inputs + 1) * outputs).sum())
+
     def layers(self, packed: Floats32) -> list[tuple[Floats32, Floats32]]:
         """Return each layer's matrix (in, out) and bias (out,) as views into a packed vector."""
+        return [
+            (matrix[:inputs, :outputs], bias[:outputs])
+            for (matrix, bias), (inputs, outputs) in zip(
+                self.padded_layers(packed), pairwise(self.widths.tolist()), strict=True
+            )
+        ]
+
+    def padded_layers(self, packed: Floats32) -> list[tuple[Floats32, Floats32]]:
+        """Return the same with the padding."""
         views, at = [], 0
-        for layer, (inputs, outputs) in enumerate(
-            zip(self.widths[:-1].tolist(), self.widths[1:].tolist(), strict=True)
-        ):
+        for layer, (inputs, outputs) in enumerate(pairwise(self.padded.tolist())):
             matrix = packed[at : at + inputs * outputs]
             if layer == 0:
                 matrix = matrix.reshape(outputs, inputs).T
@@ -87,7 +105,7 @@ class MLP:
 
     def initial(self, rng: np.random.Generator) -> Floats32:
         """Return untrained parameters, uniform within ±1/√(inputs of the layer)."""
-        packed = np.empty(self.size, dtype=np.float32)
+        packed = np.zeros(self.size, dtype=np.float32)
         for matrix, bias in self.layers(packed):
             bound = 1 / np.sqrt(len(matrix))
             matrix[:] = rng.uniform(-bound, bound, size=matrix.shape[::-1]).T
@@ -118,7 +136,7 @@ class MLP:
         self, samples: Floats, flush: bool, stream: Stream, rules: Rules, sheet: Sheet
     ) -> None:
         """Run the compiled loop."""
-        advance(samples, flush, self.widths, stream, rules, sheet)
+        advance(samples, flush, self.padded, stream, rules, sheet)
 
 
 class _Trainer:
@@ -144,11 +162,11 @@ class _Trainer:
         self.gradient = np.zeros_like(weights)
         self.first = np.zeros_like(weights)
         self.second = np.zeros_like(weights)
-        self.layers = model.layers(weights)
-        self.gradients = model.layers(self.gradient)
-        shape = [(self.batch, int(width)) for width in model.widths]
-        self.units = [np.empty(each, dtype=np.float32) for each in shape]
-        self.deltas = [np.empty(each, dtype=np.float32) for each in shape]
+        self.layers = model.padded_layers(weights)
+        self.gradients = model.padded_layers(self.gradient)
+        shape = [(self.batch, int(width)) for width in model.padded]
+        self.units = [np.zeros(each, dtype=np.float32) for each in shape]
+        self.deltas = [np.zeros(each, dtype=np.float32) for each in shape]
 
     def epoch(self, order: Ints) -> float:
         """Take a step on each batch of windows, in the given order, and return the mean loss."""
@@ -160,38 +178,35 @@ class _Trainer:
 
     def step(self, chosen: Ints) -> float:
         """Take one step on the windows that start at `chosen`, and return their mean loss."""
-        size = len(chosen)
-        units = [buffer[:size] for buffer in self.units]
-        deltas = [buffer[:size] for buffer in self.deltas]
-        units[0][:] = self.inputs[chosen]
+        size, n = len(chosen), int(self.inputs.shape[1])
+        units, deltas = self.units, self.deltas
+        if size < self.batch:
+            units, deltas = [each[:size] for each in units], [each[:size] for each in deltas]
+        units[0][:, :n] = self.inputs[chosen]
         last = len(self.layers) - 1
+        # np.dot, which starts faster than np.matmul: there are 17 products in a step.
         for layer, (matrix, bias) in enumerate(self.layers):
-            out = units[layer + 1]
-            np.matmul(units[layer], matrix, out=out)
-            out += bias
-            if layer < last:
-                np.maximum(out, 0, out=out)
+            np.dot(units[layer], matrix, out=units[layer + 1])
+            activate(units[layer + 1], bias, layer < last)
 
         residual = deltas[-1]
         np.subtract(units[-1], units[0], out=residual)
         if self.weighting is None:
-            loss = float(np.vdot(residual, residual)) / residual.size
+            loss = float(np.vdot(residual, residual)) / (size * n)
         else:
-            weighted = residual * self.weighting[chosen]
-            loss = float(np.vdot(residual, weighted)) / residual.size
-            residual[:] = weighted
-        residual *= 2 / residual.size
+            weighted = residual[:, :n] * self.weighting[chosen]
+            loss = float(np.vdot(residual[:, :n], weighted)) / (size * n)
+            residual[:, :n] = weighted
+        residual *= 2 / (size * n)
 
         for layer in range(last, -1, -1):
             matrix_gradient, bias_gradient = self.gradients[layer]
+            pull_back(deltas[layer + 1], units[layer + 1], layer < last, bias_gradient)
             if layer == 0:  # its matrix is stored (out, in): see kernels.mlp
-                np.matmul(deltas[1].T, units[0], out=matrix_gradient.T)
+                np.dot(deltas[1].T, units[0], out=matrix_gradient.T)
             else:
-                np.matmul(units[layer].T, deltas[layer + 1], out=matrix_gradient)
-            np.sum(deltas[layer + 1], axis=0, out=bias_gradient)
-            if layer > 0:
-                np.matmul(deltas[layer + 1], self.layers[layer][0].T, out=deltas[layer])
-                deltas[layer] *= units[layer] > 0
+                np.dot(units[layer].T, deltas[layer + 1], out=matrix_gradient)
+                np.dot(deltas[layer + 1], self.layers[layer][0].T, out=deltas[layer])
         self.steps += 1
         adam_step(self.weights, self.gradient, self.first, self.second, self.steps, self.lr)
         return loss

@@ -54,6 +54,7 @@ class Peer:
     name: ClassVar[str]  # of the detector's class in PyOD
     reconstructs: ClassVar[bool] = False
     adaptable: ClassVar[tuple[str, ...]] = ()
+    parameters: ClassVar[int] = 0
     size: ClassVar[int] = 0
     at_once = 4096  # windows judged in one call: some detectors go through all history in each
 

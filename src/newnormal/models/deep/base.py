@@ -138,9 +138,14 @@ class DeepModel(ABC):
     # ------------------------------------------------------------------ for the detector
 
     @property
-    def size(self) -> int:
+    def parameters(self) -> int:
         """How many parameters there are."""
         return sum(parameter.numel() for parameter in self.network.parameters())
+
+    @property
+    def size(self) -> int:
+        """How long their packed vector is."""
+        return self.parameters
 
     @property
     def adaptable(self) -> tuple[str, ...]:
