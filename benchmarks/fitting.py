@@ -21,7 +21,7 @@ __all__ = ["measure"]
 
 SHAPE = (23_706, 38)  # SMD 1-4's history
 EQUAL = 1e-3  # relative, of the first epoch's loss
-NUDGE = 1e-7
+NUDGES = (1e-7, 1e-6, 1e-5)
 
 NOTES = (
     "`Detector.fit`, whole: validation, scaling, training, scoring the history for its "
@@ -29,7 +29,8 @@ NOTES = (
     "the same initial weights, the same batches in the same order.",
     "Window 5, latent 16, batch 8.",
     "The first epoch's losses are checked to be equal. Later ones drift apart as rounding grows: "
-    f"the last row is PyTorch beside itself, started from weights {NUDGE:g} larger.",
+    "the last row is PyTorch beside itself, started from weights larger by "
+    f"{', '.join(f'{nudge:g}' for nudge in NUDGES)}, and has the largest difference of the three.",
 )
 
 
@@ -46,7 +47,7 @@ def measure(quick: bool) -> Section:
     ours = detector.fit(history).losses_
     if not abs(ours[0] / theirs[0] - 1) < EQUAL:
         raise NotMeasured(f"the first epoch's losses are {ours[0]:.6g} and {theirs[0]:.6g}")
-    nudged = eager.train(model, scaled, training, NUDGE)
+    nudged = [eager.train(model, scaled, training, nudge) for nudge in NUDGES]
     us, them = in_turns(
         2 if quick else 5,
         Task(lambda: detector, lambda it: it.fit(history)),
@@ -68,8 +69,8 @@ def measure(quick: bool) -> Section:
         Row(
             "PyTorch beside itself",
             {
-                "first loss differs by": abs(nudged[0] / theirs[0] - 1),
-                "lowest loss differs by": abs(min(nudged) / min(theirs) - 1),
+                "first loss differs by": max(abs(each[0] / theirs[0] - 1) for each in nudged),
+                "lowest loss differs by": max(abs(min(each) / min(theirs) - 1) for each in nudged),
             },
         ),
     ]
