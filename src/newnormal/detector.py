@@ -307,6 +307,14 @@ class Detector(Parameters):
         self._last_time: np.datetime64 = _NAT
         return self
 
+    def restart(self) -> Self:
+        """Start on another input: keep what was learned, forget its samples and their times."""
+        live.forget_samples(self._live())
+        self._times.clear()
+        self._timed = False
+        self._last_time = _NAT
+        return self
+
     @property
     def counters(self) -> dict[str, int]:
         """Samples seen and pending, learning steps taken, and times the guard stepped in."""
@@ -372,13 +380,7 @@ class Detector(Parameters):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a detector back, exactly as it was."""
-        try:
-            return cls.from_state(state_file.read(path))
-        except (KeyError, TypeError, ValueError) as error:
-            raise StateError(
-                f"{path} is not a state this newnormal understands: {error}",
-                hint="fit again with `newnormal fit`",
-            ) from error
+        return cls.from_state(state_file.read(path), str(path))
 
     def to_state(self) -> State:
         """Return the detector as data."""
@@ -412,8 +414,18 @@ class Detector(Parameters):
         return State(facts, tensors)
 
     @classmethod
-    def from_state(cls, state: State) -> Self:
-        """Return the detector that `to_state` was called on."""
+    def from_state(cls, state: State, origin: str = "this") -> Self:
+        """Return the detector that `to_state` was called on; `origin` is for errors."""
+        try:
+            return cls._from_state(state)
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(
+                f"{origin} is not a state this newnormal understands: {error}",
+                hint="fit again with `newnormal fit`",
+            ) from error
+
+    @classmethod
+    def _from_state(cls, state: State) -> Self:
         facts, tensors = state.facts, state.tensors
         config = Config.from_json(facts["config"])
         rule = thresholds.from_json(facts["threshold"])

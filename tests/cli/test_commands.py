@@ -74,6 +74,7 @@ def test_evaluate_prints_every_metric_and_draws(plant: Plant, newnormal: Command
     metrics = json.loads(done.stdout)
     assert metrics["samples"] == 400
     assert metrics["labelled"] == 4
+    assert metrics["threshold"] == Detector.load(plant.model).threshold_
     assert metrics["auroc"] > 0.9
     assert picture.read_bytes().startswith(b"\x89PNG")
     shown = newnormal("evaluate", plant.model, path, "--label", "truth").stdout

@@ -389,3 +389,135 @@ def test_a_clean_stop_writes_the_checkpoint_though_the_file_is_gone(plant: Plant
     _, err = watch.communicate(timeout=60)
     assert watch.returncode == 0, err
     assert Detector.load(state).counters["seen"] == 400
+
+
+def json_lines(plant: Plant) -> list[str]:
+    """Return the live lines as JSON objects."""
+    objects = []
+    for line in plant.lines[1:]:
+        when, a, b, c = line.split(",")
+        objects.append(json.dumps({"time": when, "a": float(a), "b": float(b), "c": float(c)}))
+    return objects
+
+
+BAD_FIRST_OBJECTS = [
+    '{"a": 1,',
+    '{"time": "2026-01-01T00:00:00", "a": 1, "b": 2}',
+    '{"time": "2026-01-01T00:00:00", "a": 1, "b": 2, "c": 3, "d": 4}',
+    '{"time": null, "a": 1, "b": 2, "c": 3}',
+    "[1, 2, 3]",
+    "\udcff",
+]
+
+
+@pytest.mark.parametrize("bad", BAD_FIRST_OBJECTS)
+def test_a_bad_first_object_is_a_bad_line_like_any_other_also_when_resumed(
+    plant: Plant, newnormal: Command, bad: str
+) -> None:
+    expected = whole(plant, newnormal)
+    path, state = plant.folder / "live.jsonl", plant.folder / "plant.state"
+    lines = [bad, *json_lines(plant)]
+
+    def write(count: int) -> None:
+        text = "\n".join(lines[:count]) + "\n"
+        path.write_bytes(text.encode("utf-8", "surrogateescape"))
+
+    write(80)
+    before = newnormal("watch", plant.model, path, "--state", state)
+    assert before.returncode == 0, before.stderr
+    assert "line 1: " in before.stderr
+    write(len(lines))
+    after = newnormal("watch", plant.model, path, "--state", state)
+    assert after.returncode == 0, after.stderr
+    assert (before.stdout + after.stdout).splitlines() == expected
+
+
+@pytest.mark.parametrize("cut", [1, 60])
+def test_a_bad_time_in_the_first_line_read_is_a_bad_line(
+    plant: Plant, newnormal: Command, cut: int
+) -> None:
+    expected = whole(plant, newnormal)
+    state = plant.folder / "plant.state"
+    plant.live.write_text("\n".join(plant.lines[:cut]) + "\n")
+    before = newnormal("watch", plant.model, plant.live, "--state", state)
+    rest = ["garbage,1,2,3", ",1,2,3", *plant.lines[cut:]]
+    with plant.live.open("a") as file:
+        file.write("\n".join(rest) + "\n")
+    after = newnormal("watch", plant.model, plant.live, "--state", state)
+    assert after.returncode == 0, after.stderr
+    assert "2 bad lines skipped" in after.stderr
+    assert (before.stdout + after.stdout).splitlines() == expected
+
+
+def test_an_input_in_which_no_line_fits_is_refused_not_skipped(
+    plant: Plant, newnormal: Command
+) -> None:
+    text = "\n".join('{"x": 1}' for _ in range(50)) + "\n"
+    done = newnormal("watch", plant.model, "-", stdin=text)
+    assert done.returncode == 1
+    assert "error: standard input: " in done.stderr
+    assert done.stderr.count("skipped") == 9
+
+
+def test_a_resumed_file_with_options_that_do_not_fit_is_refused_in_a_line(
+    plant: Plant, newnormal: Command
+) -> None:
+    state = plant.folder / "plant.state"
+    newnormal("watch", plant.model, plant.live, "--state", state)
+    done = newnormal("watch", plant.model, plant.live, "--state", state, "--columns", "a,b")
+    assert done.returncode == 1
+    assert "missing channel 'c'" in done.stderr
+
+
+def test_a_file_rewritten_behind_its_beginning_is_another_input(
+    plant: Plant, newnormal: Command
+) -> None:
+    state = plant.folder / "plant.state"
+    newnormal("watch", plant.model, plant.live, "--state", state)
+    text = plant.live.read_text()
+    plant.live.write_text(text[:9000] + text[9000:].replace(",0.", ",5."))
+    done = newnormal("watch", plant.model, plant.live, "--state", state)
+    assert "belongs to another input" in done.stderr
+    assert json.loads(done.stdout.splitlines()[0])["sample"] == 0
+
+
+def test_the_end_of_a_pipe_ends_its_last_line(plant: Plant, newnormal: Command) -> None:
+    state = plant.folder / "plant.state"
+    text = "\n".join(plant.lines[:61])
+    done = newnormal("watch", plant.model, "-", "--state", state, stdin=text)
+    assert len(done.stdout.splitlines()) == 60
+
+
+def test_a_checkpoint_as_the_model_of_another_input_keeps_only_what_was_learned(
+    plant: Plant, newnormal: Command
+) -> None:
+    newnormal("watch", plant.model, plant.live, "--state", plant.model)
+    learned = Detector.load(plant.model)
+    other = plant.folder / "other.csv"
+    other.write_text("\n".join(["time,a,b,c", *rows(60)]) + "\n")  # earlier times
+    done = newnormal("watch", plant.model, other, "--state", plant.model)
+    assert "0 bad" not in done.stderr
+    assert "skipped" not in done.stderr
+    assert len(done.stdout.splitlines()) == 60
+    assert json.loads(done.stdout.splitlines()[0])["sample"] == 400
+    again = learned.restart().run(read(other), flush=False)
+    assert done.stdout.splitlines() == again.json_lines(0, 60)
+
+
+def test_verdicts_are_utf8_whatever_the_terminal_says(plant: Plant, tmp_path: Path) -> None:
+    model = tmp_path / "names.nn"
+    history = read(plant.live).values
+    import polars as pl
+
+    names = ["Ünïcode", "b%s", 'c"{}']
+    Detector(window=6, epochs=1).fit(pl.DataFrame(history, schema=names)).save(model)
+    text = "\n".join(json.dumps(dict(zip(names, row, strict=True))) for row in history.tolist())
+    done = subprocess.run(
+        [sys.executable, "-m", "newnormal", "watch", str(model), "-", "-q"],
+        input=(text + "\n").encode(),
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert list(json.loads(done.stdout.splitlines()[0])["shares"]) == names

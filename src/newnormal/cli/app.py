@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import closing
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -64,6 +65,8 @@ app.add_typer(reproduce_app, name="reproduce")
 def run() -> None:
     """Run the command line, and turn errors into a line on standard error and an exit code."""
     listen()
+    if isinstance(sys.stdout, TextIOWrapper):  # verdicts are JSON, whatever the terminal's encoding
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         app()
     except NewnormalError as error:
@@ -306,7 +309,7 @@ def evaluate(
     result = report(
         table.labels,
         verdicts.scores,
-        predictions=verdicts.anomalous,
+        detector.threshold_,
         period=detector.period_,
     )
     if as_json:
@@ -330,7 +333,7 @@ def inspect(
     from newnormal.types import time_text
 
     state = state_file.read(model)
-    detector = Detector.from_state(state)
+    detector = Detector.from_state(state, str(model))
     period = None if detector.period_ is None else duration_text(detector.period_)
     last = detector.last_time_
     place = state.facts.get("place") or {}

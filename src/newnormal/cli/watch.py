@@ -8,7 +8,6 @@ nothing is missing; after a kill, the verdicts since the last checkpoint come ag
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import signal
 import sys
@@ -24,13 +23,14 @@ import numpy as np
 
 from newnormal import state as state_file
 from newnormal.cli.console import say
+from newnormal.cli.layout import Layout, LayoutError
 from newnormal.detector import Detector
 from newnormal.errors import InputError, StateError
 from newnormal.state import State
-from newnormal.tabular import LineParser, Table
+from newnormal.tabular import Table
 from newnormal.types import Bools, time_text
 
-__all__ = ["BadLineError", "FileSource", "PipeSource", "Stop", "Watch", "resume"]
+__all__ = ["BadLineError", "FileSource", "PipeSource", "Watch", "resume"]
 
 _HEAD = 4096  # bytes of a file's beginning that tell it from another of the same name
 _READ = 1 << 18
@@ -43,14 +43,6 @@ class Stop(Exception):  # noqa: N818 - not an error
 
 class BadLineError(InputError):
     """A line is bad, and `--strict` was asked for."""
-
-
-class LayoutError(Exception):
-    """Every line would be wrong, so none is skipped."""
-
-    def __init__(self, error: InputError, name: str) -> None:
-        super().__init__(error.message)
-        self.message, self.hint = f"{name}: {error.message}", error.hint
 
 
 class Line(NamedTuple):
@@ -176,6 +168,7 @@ class FileSource:
             "path": self._resolved,
             "head": head,
             "sha256": hashlib.sha256(self._head[:head]).hexdigest(),
+            "tail_sha256": self._digest_before(offset),
             "offset": offset,
             "line": line,
         }
@@ -186,17 +179,23 @@ class FileSource:
             return False
         if os.fstat(self._file.fileno()).st_size < place["offset"]:
             return False
-        return hashlib.sha256(self._start(place["head"])).hexdigest() == str(place["sha256"])
-
-    def first_line(self) -> str:
-        """Return the first line that is not blank, wherever reading stands."""
-        with self._path.open(encoding="utf-8-sig", errors="replace") as file:
-            return next((line for line in file if line.strip()), "")
+        if hashlib.sha256(self._start(place["head"])).hexdigest() != place["sha256"]:
+            return False
+        return self._digest_before(place["offset"]) == str(place["tail_sha256"])
 
     def seek(self, offset: int) -> None:
         """Go on reading from here."""
         self._head = self._start(min(offset, _HEAD))
         self._file.seek(offset)
+
+    def _digest_before(self, offset: int) -> str:
+        """Return the digest of the last bytes before a place: a file rewritten differs there."""
+        here = self._file.tell()
+        start = max(offset - _HEAD, 0)
+        self._file.seek(start)
+        digest = hashlib.sha256(self._file.read(offset - start) or b"").hexdigest()
+        self._file.seek(here)
+        return digest
 
     def _start(self, count: int) -> bytes:
         with self._path.open("rb") as file:
@@ -208,20 +207,27 @@ def resume(
 ) -> tuple[Detector, dict[str, Any] | None]:
     """Return the detector to go on with and its place in the input, None for the beginning."""
     if checkpoint is None or not checkpoint.exists():
-        return Detector.load(model), None
+        return _beginning(model), None
     state = state_file.read(checkpoint)
     place = state.facts.get("place")
     if place is None:
         if checkpoint.resolve() != model.resolve():
             say(f"{checkpoint} has no place in an input: starting from {model}")
-        return Detector.load(model), None
+        return _beginning(model), None
     if not source.is_at(place):
         say(f"{checkpoint} belongs to another input: starting from {model}")
-        return Detector.load(model), None
-    detector = Detector.from_state(state)
+        return _beginning(model), None
+    detector = Detector.from_state(state, str(checkpoint))
     if checkpoint.resolve() != model.resolve() and not _same_fit(detector, model):
         say(f"{checkpoint} continues another fit than {model}: delete it to start from {model}")
     return detector, place
+
+
+def _beginning(model: Path) -> Detector:
+    """Return a detector for an input's beginning; of a checkpoint, only what was learned stays."""
+    state = state_file.read(model)
+    detector = Detector.from_state(state, str(model))
+    return detector if state.facts.get("place") is None else detector.restart()
 
 
 def _same_fit(detector: Detector, model: Path) -> bool:
@@ -251,7 +257,9 @@ class Watch:
     skipped: int = 0
 
     def __post_init__(self) -> None:
-        self._parser: LineParser | None = None
+        self._layout = Layout(self.detector.channels_, self.layout, self.source.name)
+        self._interruption = Interruption()
+        self._hinted = False
         self._offset = 0  # behind the last line consumed
         self._line = 0
         self._tail = b""  # an unfinished line
@@ -261,31 +269,38 @@ class Watch:
         if isinstance(self.source, FileSource) and self.place is not None:
             self._offset, self._line = self.place["offset"], self.place["line"]
             self.source.seek(self._offset)
-            self._open(self.source.first_line())
+            try:
+                self._layout.restore(self.place["layout"])
+            except LayoutError as error:
+                raise error.error from None
             say(f"resuming at line {self._line + 1}")
         elif self.place is not None:
             self._resume_pipe()
 
     def run(self) -> None:
         """Watch until the input ends or the user stops it; then write the checkpoint."""
-        interruption = Interruption()
-        with interruption.installed():
+        with self._interruption.installed():
             try:
-                while not interruption.asked:
-                    with interruption.waiting():
-                        chunk = self.source.read()
-                    if not chunk:
-                        self._end()
-                        break
-                    self._feed(chunk)
-            except Stop:
-                pass
+                self._read()
+                self._layout.check()
             except LayoutError as error:
-                raise InputError(error.message, hint=error.hint) from None
+                raise error.error from None
             except InputError:
                 self._checkpoint()
                 raise
             self._checkpoint()
+
+    def _read(self) -> None:
+        try:
+            while not self._interruption.asked:
+                with self._interruption.waiting():
+                    chunk = self.source.read()
+                if not chunk:
+                    self._end()
+                    break
+                self._feed(chunk)
+        except Stop:
+            pass
 
     # ------------------------------------------------------------------ lines
 
@@ -294,7 +309,8 @@ class Watch:
         self._consume(complete, newline=1)
 
     def _end(self) -> None:
-        if self._tail and self.state is not None and not self.flush:
+        growing = isinstance(self.source, FileSource) and self.state is not None
+        if self._tail and growing and not self.flush:
             say("the last line has no end yet: left for the next time")
         elif self._tail:
             tail, self._tail = self._tail, b""
@@ -317,6 +333,8 @@ class Watch:
             self._judge(block)
             if self._since >= self.every:
                 self._checkpoint()
+            if self._interruption.asked and isinstance(self.source, FileSource):
+                return  # the rest can be read again; what a pipe has sent cannot
 
     def _judge(self, lines: list[Line]) -> None:
         """Judge a block of lines, print its verdicts, and move the place behind it."""
@@ -342,6 +360,9 @@ class Watch:
                     stopped = BadLineError(message, hint=error.hint)
                     break
                 say(f"{message}; skipped")
+                if error.hint and not self._hinted:
+                    say(f"hint: {error.hint}")
+                    self._hinted = True
             self._offset, self._line = line.end, line.number
         if rows:
             series = Table(
@@ -358,30 +379,8 @@ class Watch:
     def _sample(self, line: Line) -> tuple[Any, np.datetime64 | None] | None:
         if line.text is None:
             raise InputError("expected UTF-8 text")
-        if not line.text.strip():
-            return None
-        if self._parser is None:
-            if line.text.lstrip("\ufeff \t").startswith("{"):
-                _check_json(line.text)
-            parser = self._open(line.text)
-            if parser.header_consumed:
-                return None
-        else:
-            parser = self._parser
-        try:
-            parser.settle(line.text)
-        except InputError as error:
-            raise LayoutError(error, self.source.name) from None
-        sample = parser.parse(line.text)
+        sample = self._layout.sample(line.text)
         return None if sample is None else (sample.values, sample.time)
-
-    def _open(self, first_line: str) -> LineParser:
-        try:
-            parser = LineParser.open(first_line, channels=self.detector.channels_, **self.layout)
-        except InputError as error:
-            raise LayoutError(error, self.source.name) from None
-        self._parser = parser
-        return parser
 
     # ------------------------------------------------------------------ times
 
@@ -439,7 +438,7 @@ class Watch:
         if self.state is None:
             return
         data = self.detector.to_state()
-        place = self.source.place(self._offset, self._line)
+        place = self.source.place(self._offset, self._line) | {"layout": self._layout.facts()}
         state_file.write(self.state, State({**data.facts, "place": place}, data.tensors))
         self._since = 0
 
@@ -453,10 +452,3 @@ def _text(raw: bytes, first: bool) -> str | None:
         return raw.rstrip(b"\r").decode("utf-8-sig" if first else "utf-8")
     except UnicodeDecodeError:
         return None
-
-
-def _check_json(text: str) -> None:
-    try:
-        json.loads(text)
-    except ValueError as error:
-        raise InputError(f"expected a JSON object, found {error}") from None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from newnormal.kernels.step import AGE, CYCLE, HELD, LEARNED, PENDING, RESTORED, SEEN, Sheet, Stream
 from newnormal.types import Floats32
 
-__all__ = ["COUNTS", "aligned", "blank_sheet", "copied", "drop_pending", "fresh"]
+__all__ = ["COUNTS", "aligned", "blank_sheet", "copied", "drop_pending", "forget_samples", "fresh"]
 
 _Number = TypeVar("_Number", bound=np.number)
 
@@ -65,6 +65,13 @@ def drop_pending(stream: Stream, count: int) -> None:
         stream.samples[:count] = np.nan
         for position in (SEEN, HELD, PENDING, CYCLE):
             stream.counts[position] -= count
+
+
+def forget_samples(stream: Stream) -> None:
+    """Forget the newest samples, so that the next one begins a first window."""
+    stream.samples[:] = np.nan
+    for position in (HELD, PENDING, CYCLE):
+        stream.counts[position] = 0
 
 
 def blank_sheet(rows: int, channels: int) -> Sheet:
