@@ -496,12 +496,25 @@ def test_a_checkpoint_as_the_model_of_another_input_keeps_only_what_was_learned(
     other = plant.folder / "other.csv"
     other.write_text("\n".join(["time,a,b,c", *rows(60)]) + "\n")  # earlier times
     done = newnormal("watch", plant.model, other, "--state", plant.model)
-    assert "0 bad" not in done.stderr
+    assert "it keeps only what it learned" in done.stderr
     assert "skipped" not in done.stderr
     assert len(done.stdout.splitlines()) == 60
     assert json.loads(done.stdout.splitlines()[0])["sample"] == 400
     again = learned.restart().run(read(other), flush=False)
     assert done.stdout.splitlines() == again.json_lines(0, 60)
+
+
+def test_a_checkpoint_as_the_model_goes_on_exactly_in_the_next_file(
+    plant: Plant, newnormal: Command
+) -> None:
+    expected = whole(plant, newnormal)
+    head, *body = plant.lines
+    monday, tuesday = plant.folder / "monday.csv", plant.folder / "tuesday.csv"
+    monday.write_text("\n".join([head, *body[:200]]) + "\n")
+    tuesday.write_text("\n".join([head, *body[200:]]) + "\n")
+    before = newnormal("watch", plant.model, monday, "--state", plant.model)
+    after = newnormal("watch", plant.model, tuesday, "--state", plant.model)
+    assert (before.stdout + after.stdout).splitlines() == expected
 
 
 def test_verdicts_are_utf8_whatever_the_terminal_says(plant: Plant, tmp_path: Path) -> None:

@@ -207,27 +207,20 @@ def resume(
 ) -> tuple[Detector, dict[str, Any] | None]:
     """Return the detector to go on with and its place in the input, None for the beginning."""
     if checkpoint is None or not checkpoint.exists():
-        return _beginning(model), None
+        return Detector.load(model), None
     state = state_file.read(checkpoint)
     place = state.facts.get("place")
     if place is None:
         if checkpoint.resolve() != model.resolve():
             say(f"{checkpoint} has no place in an input: starting from {model}")
-        return _beginning(model), None
+        return Detector.load(model), None
     if not source.is_at(place):
         say(f"{checkpoint} belongs to another input: starting from {model}")
-        return _beginning(model), None
+        return Detector.load(model), None
     detector = Detector.from_state(state, str(checkpoint))
     if checkpoint.resolve() != model.resolve() and not _same_fit(detector, model):
         say(f"{checkpoint} continues another fit than {model}: delete it to start from {model}")
     return detector, place
-
-
-def _beginning(model: Path) -> Detector:
-    """Return a detector for an input's beginning; of a checkpoint, only what was learned stays."""
-    state = state_file.read(model)
-    detector = Detector.from_state(state, str(model))
-    return detector if state.facts.get("place") is None else detector.restart()
 
 
 def _same_fit(detector: Detector, model: Path) -> bool:
@@ -259,13 +252,13 @@ class Watch:
     def __post_init__(self) -> None:
         self._layout = Layout(self.detector.channels_, self.layout, self.source.name)
         self._interruption = Interruption()
-        self._hinted = False
         self._offset = 0  # behind the last line consumed
         self._line = 0
         self._tail = b""  # an unfinished line
         self._since = 0  # samples since the last checkpoint
         self._skip_to: np.datetime64 | None = None
         self._resent = False  # whether a pipe may send pending samples again
+        self._elsewhere = self.place is None  # whether what was seen so far was another input
         if isinstance(self.source, FileSource) and self.place is not None:
             self._offset, self._line = self.place["offset"], self.place["line"]
             self.source.seek(self._offset)
@@ -360,9 +353,6 @@ class Watch:
                     stopped = BadLineError(message, hint=error.hint)
                     break
                 say(f"{message}; skipped")
-                if error.hint and not self._hinted:
-                    say(f"hint: {error.hint}")
-                    self._hinted = True
             self._offset, self._line = line.end, line.number
         if rows:
             series = Table(
@@ -404,12 +394,14 @@ class Watch:
         if newest is not None and when <= newest:
             if self._resent:  # it was pending: forget it, and take it again
                 self.detector.drop_pending(since=when)
-                self._resent = False
-                return when
-            raise InputError(
-                f"expected a time after {time_text(newest)}, found {time_text(when)}",
-            )
-        self._resent = False
+            elif self._elsewhere:
+                say(f"the model has been to {time_text(newest)}: it keeps only what it learned")
+                self.detector.restart()
+            else:
+                raise InputError(
+                    f"expected a time after {time_text(newest)}, found {time_text(when)}",
+                )
+        self._resent = self._elsewhere = False
         return when
 
     # ------------------------------------------------------------------ out
