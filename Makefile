@@ -39,7 +39,7 @@ imports: .venv/dev
 	@echo "==> import direction"
 	@$(BIN)/lint-imports
 
-bench: .venv/dev ## Time newnormal beside PyTorch (needs the extra `deep`), and write docs/benchmarks.md.
+bench: .venv/bench ## Install PyTorch too, time newnormal beside it, and write docs/benchmarks.md.
 	@$(BIN)/python -m benchmarks --size
 
 docs: .venv/dev ## Write the reference in docs/reference from the code.
@@ -65,6 +65,11 @@ constraints: .venv/dev ## Write constraints.txt from what is installed.
 	@echo "==> installing newnormal with the development tools (a minute or two the first time)"
 	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[dev]'
 	@touch $@ .venv/demo
+
+.venv/bench: .venv/dev
+	@echo "==> installing PyTorch (CONTRIBUTING.md says how to get the smaller CPU build)"
+	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[dev,deep]'
+	@touch $@
 
 clean: ## Remove .venv and everything built.
 	rm -rf .venv .numba_cache dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
