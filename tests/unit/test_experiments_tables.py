@@ -19,6 +19,7 @@ from newnormal.experiments.experiment import Experiment
 from newnormal.experiments.lab import Lab
 from newnormal.experiments.main import main
 from newnormal.experiments.paper import (
+    Rule,
     anoshift_table,
     borrowed,
     described,
@@ -288,6 +289,25 @@ def test_a_wrong_import_path_is_an_error_that_says_why() -> None:
 def test_a_wrong_override_is_an_error(text: str) -> None:
     with pytest.raises(ParameterError):
         overrides([text])
+
+
+def test_options_for_one_data_set_go_before_those_for_all(root: Path) -> None:
+    asked = overrides(["mlp.batch=3", "mlp.epochs=4", "mlp@smd.batch=5", "usad@WADI.batch=7"])
+    lab = Lab(root, overrides=asked)
+    stream, other = (lab.streams.about(name) for name in ("SMD/1-4", "synthetic/plant"))
+    found = [
+        lab.unit(which, model, "frozen", Rule(99.0), 1).options
+        for model, which in (("mlp", stream), ("mlp", other), ("usad", stream))
+    ]
+    assert [each.batch for each in found] == [5, 3, 8]
+    assert [each.epochs for each in found] == [4, 4, 30]
+    page = main(lab, datasets=["SMD/1-4"], models=["mlp"], seeds=[1]).markdown()
+    assert "--set mlp.batch=3 --set mlp.epochs=4 --set mlp@smd.batch=5" in page
+
+
+def test_options_for_a_data_set_there_is_not_are_an_error(root: Path) -> None:
+    with pytest.raises(ParameterError, match="datasets: expected data sets of the paper or found"):
+        Lab(root, overrides=overrides(["mlp@nothing.batch=3"]))
 
 
 def test_names_of_models_are_the_papers_where_it_has_them() -> None:

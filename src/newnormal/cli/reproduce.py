@@ -52,7 +52,11 @@ Extra = Annotated[
 ]
 Options = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("--set", metavar="MODEL.OPTION=VALUE", help="Such as thoc.batch=64; repeatable."),
+    typer.Option(
+        "--set",
+        metavar="MODEL.OPTION=VALUE",
+        help="Such as thoc.batch=8, or thoc@CreditCard.batch=64 for one data set; repeatable.",
+    ),
 ]
 Cache = Annotated[
     Optional[Path],  # noqa: UP045

@@ -76,10 +76,10 @@ def entrants(
 
 
 def overrides(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return options by model, written as ``model.option=value``.
+    """Return options by model, or model and data set, written as ``model@data set.option=value``.
 
-    >>> overrides(["thoc.batch=64", "thoc.epochs=2"])
-    {'thoc': {'batch': 64, 'epochs': 2}}
+    >>> overrides(["thoc.batch=8", "thoc@CreditCard.batch=64"])
+    {'thoc': {'batch': 8}, 'thoc@CreditCard': {'batch': 64}}
     """
     found: dict[str, dict[str, Any]] = {}
     for text in texts:
@@ -87,7 +87,8 @@ def overrides(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
         model, _, option = place.rpartition(".")
         if not equals or not model:
             raise ParameterError(
-                f"expected MODEL.OPTION=VALUE, found {text!r}", hint="such as thoc.batch=64"
+                f"expected MODEL.OPTION=VALUE, found {text!r}",
+                hint="such as thoc.batch=8, or thoc@CreditCard.batch=64 for one data set",
             )
         found.setdefault(model, {})[option] = _option(option, value, text)
     return found

@@ -70,7 +70,8 @@ class Lab:
     progress
         Called with how many units are done, how many there are, and which came last.
     overrides
-        Options of the detector by model, such as ``{"thoc": {"batch": 64}}``.
+        Options of the detector by model, such as ``{"thoc": {"batch": 8}}``; those for one data
+        set alone, under ``"thoc@CreditCard"``, go before.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Lab:
         self.processes = processes
         self.progress = progress
         self.overrides = overrides or {}
+        self._overrides = _by_stream(self.overrides, self.streams)
         self.computed = 0
 
     def unit(
@@ -108,7 +110,12 @@ class Lab:
 
         `own` and then the lab's overrides for the model replace options of the detector.
         """
-        chosen = replace(options(model, stream.setting), **{**own, **self.overrides.get(model, {})})
+        asked = {
+            **own,
+            **self._overrides.get((model, None), {}),
+            **self._overrides.get((model, stream.name), {}),
+        }
+        chosen = replace(options(model, stream.setting), **asked)
         if chosen.window % chosen.stride:
             chosen = replace(chosen, stride=chosen.window)
         return Unit(
@@ -184,6 +191,18 @@ class Lab:
             )
         finally:
             forget_data()
+
+
+def _by_stream(
+    overrides: Mapping[str, Mapping[str, Any]], streams: Streams
+) -> dict[tuple[str, str | None], Mapping[str, Any]]:
+    """Return options by model and stream; None stands for every stream."""
+    found: dict[tuple[str, str | None], Mapping[str, Any]] = {}
+    for place, asked in overrides.items():
+        model, _, dataset = place.partition("@")
+        for name in streams.chosen([dataset], []) if dataset else [None]:
+            found[model, name] = {**found.get((model, name), {}), **asked}
+    return found
 
 
 def _work(task: _Task) -> Results:
