@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from newnormal.experiments.paper import Figure as Value
-from newnormal.experiments.pictures import colour_of
+from newnormal.experiments.pictures import colour_of, label_of
 from newnormal.plots.canvas import INK, PALE, SMALL, blank
 
 if TYPE_CHECKING:
@@ -24,8 +24,14 @@ def grouped_bars(groups: Mapping[str, Group], *, axis: str, level: float | None 
 
     names = list(dict.fromkeys(name for group in groups.values() for name in group))
     width = max(6.5, 1.6 + 1.05 * len(groups) * max(1.0, len(names) / 5))
-    figure = blank(width, 4.1)
-    axes = figure.add_axes((0.6 / width, 0.29, 1 - 0.75 / width, 0.62))
+    labels = [label_of(name) for name in groups]
+    upright = [label.replace("/", "\n", 1) for label in labels]
+    longest = max((len(part) for label in upright for part in label.split("\n")), default=0)
+    turned = len(groups) > 10 or longest > 14
+    foot = 1.65 if turned else 1.2  # inches below the axes
+    height = foot + 2.9
+    figure = blank(width, height)
+    axes = figure.add_axes((0.6 / width, foot / height, 1 - 0.75 / width, 2.55 / height))
     bar = 0.8 / max(len(names), 1)
     for at, group in enumerate(groups.values()):
         for nth, name in enumerate(names):
@@ -44,11 +50,10 @@ def grouped_bars(groups: Mapping[str, Group], *, axis: str, level: float | None 
                 )
     if level is not None:
         axes.axhline(level, color=INK, linewidth=0.8)
-    turned = 0 if len(groups) <= 10 else 30
     axes.set_xticks(
         range(len(groups)),
-        [name.replace("/", "\n", 1) for name in groups],
-        rotation=turned,
+        labels if turned else upright,
+        rotation=30 if turned else 0,
         ha="right" if turned else "center",
         fontsize=SMALL,
     )

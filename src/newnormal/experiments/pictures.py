@@ -12,7 +12,7 @@ from newnormal.plots.charts import PALETTE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "colour_of", "figure_of", "keep"]
+__all__ = ["COLOURS", "colour_of", "figure_of", "keep", "label_of"]
 
 # The paper's models and rows of its ablation; ours, as the paper has it, in red.
 COLOURS = {
@@ -38,6 +38,21 @@ def colour_of(name: str) -> str:
     True
     """
     return COLOURS.get(name) or PALETTE[sum(name.encode()) % len(PALETTE)]
+
+
+def label_of(stream: str) -> str:
+    """Return a stream's name as short as it has to be above a panel or below a bar.
+
+    Examples
+    --------
+    >>> label_of("SMD/1-4"), label_of("NAB/realKnownCause/ambient_temperature_system_failure")
+    ('SMD/1-4', 'ambient temperature system…')
+    """
+    known = ("NAB/realKnownCause/", "synthetic/")
+    for folder in known:
+        if stream.startswith(folder):
+            stream = stream.removeprefix(folder).replace("_", " ")
+    return stream if len(stream) <= 28 else f"{stream[:27].rsplit(' ', 1)[0]}…"
 
 
 def keep(figure: Figure, folder: Path, name: str) -> list[Path]:

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from newnormal.datasets import Dataset
-from newnormal.errors import DatasetError, MissingExtraError
+from newnormal.errors import DatasetError
 from newnormal.experiments import page
 from newnormal.experiments.experiment import check_seeds, command
 from newnormal.experiments.lab import Lab
 from newnormal.experiments.paper import SEEDS, settings
-from newnormal.experiments.pictures import figure_of, keep
+from newnormal.experiments.pictures import figure_of, keep, label_of
 from newnormal.experiments.streams import (
     SYNTHETIC,
     Roots,
@@ -32,6 +32,7 @@ from newnormal.experiments.streams import (
     load_stream,
     where_to_get,
 )
+from newnormal.experiments.tsne import t_sne
 from newnormal.plots.charts import Bar, Cloud, bars, clouds
 from newnormal.types import Floats
 
@@ -158,9 +159,7 @@ def plane(data: Dataset, seed: int = 0) -> Cloud:
     }
     if data.train.shape[1] == 1:
         return Cloud(data.name, {name: part[:, 0] for name, part in drawn.items()})
-    together = np.concatenate([*drawn.values()])
-    scale = together.std(axis=0)
-    placed = _t_sne((together - together.mean(axis=0)) / np.where(scale > 0, scale, 1), seed)
+    placed = t_sne(np.concatenate([*drawn.values()]), seed)
     ends = np.cumsum([len(part) for part in drawn.values()])[:-1]
     return Cloud(data.name, dict(zip(drawn, np.split(placed, ends), strict=True)))
 
@@ -249,7 +248,7 @@ def _write(
         lines = [_line(*item)[:-2] for item in others.items()]
         text += [_OTHERS, page.table(_HEADER[:-2], lines)]
     flat = [cloud for cloud in planes if next(iter(cloud.groups.values())).ndim == 2]
-    single = [_named(cloud) for cloud in planes if cloud not in flat]
+    single = [cloud._replace(title=label_of(cloud.title)) for cloud in planes if cloud not in flat]
     if planes:
         text += [_PLANES]
     if flat:
@@ -322,18 +321,6 @@ def _principal_components(samples: Floats) -> tuple[Floats, Floats]:
     return np.maximum(variances[::-1], 0), axes[:, ::-1]
 
 
-def _t_sne(samples: Floats, seed: int) -> Floats:
-    try:
-        from sklearn.manifold import TSNE
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-    except ImportError:
-        raise MissingExtraError.of("eval", "scikit-learn") from None
-    most = max(1, min(30, (len(samples) - 1) // 3))
-    model = TSNE(perplexity=most, random_state=seed, init="pca", max_iter=500)
-    with threadpool_limits(1):  # on a busy machine several threads take ten times as long
-        return np.asarray(model.fit_transform(samples), dtype=np.float64)
-
-
 def _complete(samples: Floats) -> Floats:
     return samples[~np.isnan(samples).any(axis=1)]
 
@@ -347,9 +334,3 @@ def _some(samples: Floats, most: int, rng: np.random.Generator) -> Floats:
 def _short(name: str) -> str:
     """Return a name that fits beside a bar."""
     return name.replace("realKnownCause/", "").removeprefix("synthetic/")
-
-
-def _named(cloud: Cloud) -> Cloud:
-    """Return the panel under a title that fits above it."""
-    name = _short(cloud.title).removeprefix("NAB/").replace("_", " ")
-    return cloud._replace(title=name if len(name) <= 28 else f"{name[:27]}…")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newnormal.errors import MissingExtraError
+from newnormal.experiments.tsne import t_sne
 from newnormal.plots.canvas import INK, SMALL, blank
 from newnormal.types import Floats
 
@@ -21,19 +21,11 @@ _MOST = 300  # samples of a group: t-SNE's time grows with their square
 
 def years_apart(groups: Mapping[str, Floats], seed: int = 0) -> Figure:
     """Draw groups of samples (T, C), in the order of time, by t-SNE; later is darker."""
-    try:
-        from sklearn.manifold import TSNE
-    except ImportError:
-        raise MissingExtraError.of("eval", "scikit-learn") from None
     rng = np.random.default_rng(seed)
     some = {
         name: rows[np.sort(rng.permutation(len(rows))[:_MOST])] for name, rows in groups.items()
     }
-    together = np.concatenate(list(some.values()))
-    spread = together.std(axis=0)
-    scaled = (together - together.mean(axis=0)) / np.where(spread > 0, spread, 1)
-    perplexity = min(30.0, (len(scaled) - 1) / 3)
-    points = TSNE(perplexity=perplexity, random_state=seed, init="pca").fit_transform(scaled)
+    points = t_sne(np.concatenate(list(some.values())), seed)
 
     from matplotlib import colormaps
 
