@@ -82,6 +82,21 @@ def test_a_class_of_ones_own_is_one_more_row(data: Path, tmp_path: Path) -> None
     }
 
 
+def test_what_has_been_computed_is_shown_and_nothing_else_is_computed(
+    newnormal: Command, data: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    arguments = ("reproduce", "ablation", "--data", data, "-o", out, "--processes", 1)
+    newnormal(*arguments, "--seeds", 1, "--rows", "frozen")
+    done = newnormal(*arguments, "--seeds", "1,2", "--computed")
+    assert done.returncode == 0
+    assert done.stderr.startswith("wrote")
+    found = [line for line in lines(out / "ablation.csv") if line["status"] != "absent"]
+    assert [(line["status"], line["row"], line["seed"]) for line in found] == [
+        ("ok", "frozen", "1")
+    ]
+
+
 def test_the_data_sets_are_described(newnormal: Command, data: Path, tmp_path: Path) -> None:
     done = newnormal("reproduce", "datasets", "--data", data, "-o", tmp_path / "out")
     assert done.returncode == 0

@@ -203,7 +203,7 @@ def test_the_main_table_has_the_papers_lines_with_the_papers_rules(mains: Experi
 
 def test_the_main_page_says_which_settings_are_not_the_papers(mains: Experiment) -> None:
     page = mains.markdown()
-    assert "| SMD/1-4 | USAD | 5 | 5 | 5 | 38 | **1** | 8 | 0.4 | 0.1 | 2 |" in page
+    assert "| SMD/1-4 | USAD | 5 | 5 | 5 | 38 | **1** | 8 | 0.4 | 0.1 | 1, 2023 |" in page
     assert "![F1 of each model" in page
     assert "--set usad.epochs=1" in page
 
@@ -211,8 +211,10 @@ def test_the_main_page_says_which_settings_are_not_the_papers(mains: Experiment)
 def test_the_detail_page_has_our_seed_2023_beside_the_papers(mains: Experiment) -> None:
     page = mains.pages["main-detail.md"](mains)
     (ours,) = [o for u, o in mains.outcomes.items() if (str(u.rule), u.seed) == ("Q96", 2023)]
-    assert f"| SMD/1-4 | USAD | frozen | F1-PA | ours | Q96 | {ours.tau:.4g} |" in page
-    assert "| SMD/1-4 | USAD | frozen | F1-PA | paper | Q96 | 0.309 | 0.942 | 0.057 |" in page
+    assert f"| SMD/1-4 | USAD | frozen | F1-PA | ours | 2023 | Q96 | {ours.tau:.4g} |" in page
+    assert (
+        "| SMD/1-4 | USAD | frozen | F1-PA | paper | 2023 | Q96 | 0.309 | 0.942 | 0.057 |" in page
+    )
 
 
 def test_main_writes_pages_table_and_picture(mains: Experiment, tmp_path: Path) -> None:
@@ -403,9 +405,9 @@ def test_anoshifts_page_has_the_papers_figures_beside_ours(
 ) -> None:
     page = shifted.markdown()
     figures = shifted.figures("near")["MLP + DT+TTA"]
-    assert f"| MLP + DT+TTA | {figures['auroc']} | 0.639 |" in page
-    assert f"| MLP | {shifted.figures('far')['MLP']['auroc']} | 0.208 |" in page
-    assert "| method | 2011 | 2012 | 2013 | 2014 | 2015 |" in page
+    assert f"| MLP + DT+TTA | 2 | {figures['auroc']} | 0.639 |" in page
+    assert f"| MLP | 2 | {shifted.figures('far')['MLP']['auroc']} | 0.208 |" in page
+    assert "| method | seeds | 2011 | 2012 | 2013 | 2014 | 2015 |" in page
     lines = list(csv.DictReader(shifted.csv().splitlines()))
     assert {line["status"] for line in lines} == {"ok"}
     assert len(lines) == 28
@@ -413,6 +415,15 @@ def test_anoshifts_page_has_the_papers_figures_beside_ours(
     names = [path.name for path in shifted.write(tmp_path)]
     pictures = ("anoshift-gain.svg", "anoshift-gain.png", "anoshift-years.svg")
     assert names == ["anoshift.md", "anoshift.csv", *pictures, "anoshift-years.png"]
+
+
+def test_anoshift_half_way_has_the_seeds_that_are_there(shifted: AnoShift, years: Path) -> None:
+    lab = Lab(years, cache=shifted.experiment.lab.store.folder, overrides=FAST, compute=False)
+    result = anoshift(lab, models=["mlp"], seeds=[2, 3])
+    assert lab.computed == 0
+    figures = result.figures("near")["MLP"]
+    assert f"| MLP | 1 | {figures['auroc']} | 0.441 |" in result.markdown()
+    assert [line["status"] for line in csv.DictReader(result.csv().splitlines())] == ["ok"] * 14
 
 
 def test_without_anoshift_there_are_rows_that_say_where_to_get_it(root: Path) -> None:

@@ -64,6 +64,12 @@ Cache = Annotated[
         metavar="DIR", help="Where results are kept.", show_default=".newnormal-cache in the output"
     ),
 ]
+Computed = Annotated[
+    bool,
+    typer.Option(
+        "--computed", help="Compute nothing: show what is kept so far, of however many seeds."
+    ),
+]
 Processes = Annotated[int, typer.Option(min=1, help="Processes at work at once.")]
 
 _RESULTS = Path("results")
@@ -93,12 +99,13 @@ def main(
     extra: Extra = None,
     set_: Options = None,
     cache: Cache = None,
+    computed: Computed = False,
     processes: Processes = 2,
 ) -> None:
     """Five models frozen, and the MLP detrended and adapted (table:Main_Exp, figure 1b)."""
     from newnormal.experiments.main import main as experiment
 
-    with at_work(data, output, cache, processes, set_) as lab:
+    with at_work(data, output, cache, processes, set_, computed) as lab:
         result = experiment(
             lab,
             datasets=names(datasets),
@@ -120,12 +127,13 @@ def ablation(
     extra: Extra = None,
     set_: Options = None,
     cache: Cache = None,
+    computed: Computed = False,
     processes: Processes = 2,
 ) -> None:
     """Frozen, detrended, adapted, both: the paper's MLP (table:Ablation)."""
     from newnormal.experiments.ablation import ablation as experiment
 
-    with at_work(data, output, cache, processes, set_) as lab:
+    with at_work(data, output, cache, processes, set_, computed) as lab:
         result = experiment(
             lab,
             datasets=names(datasets),
@@ -148,12 +156,13 @@ def everyone(
     extra: Extra = None,
     set_: Options = None,
     cache: Cache = None,
+    computed: Computed = False,
     processes: Processes = 2,
 ) -> None:
     """Detrending, adaptation and both on all five models (ours)."""
     from newnormal.experiments.everyone import everyone as experiment
 
-    with at_work(data, output, cache, processes, set_) as lab:
+    with at_work(data, output, cache, processes, set_, computed) as lab:
         result = experiment(
             lab,
             datasets=names(datasets),
@@ -175,12 +184,13 @@ def peers(
     extra: Extra = None,
     set_: Options = None,
     cache: Cache = None,
+    computed: Computed = False,
     processes: Processes = 2,
 ) -> None:
     """Classic detectors beside the five models on every stream found (ours)."""
     from newnormal.experiments.peers import peers as experiment
 
-    with at_work(data, output, cache, processes, set_) as lab:
+    with at_work(data, output, cache, processes, set_, computed) as lab:
         result = experiment(
             lab,
             datasets=names(datasets),
@@ -201,12 +211,13 @@ def anoshift(
     extra: Extra = None,
     set_: Options = None,
     cache: Cache = None,
+    computed: Computed = False,
     processes: Processes = 2,
 ) -> None:
     """Ten years of traffic: NEAR, FAR, and year by year (table:anoshift, fig:anoshift)."""
     from newnormal.experiments.anoshift import anoshift as experiment
 
-    with at_work(data, output, cache, processes, set_) as lab:
+    with at_work(data, output, cache, processes, set_, computed) as lab:
         result = experiment(
             lab,
             datasets=names(datasets),
@@ -240,12 +251,13 @@ def curves(
     seeds: Seeds = None,
     set_: Options = None,
     cache: Cache = None,
+    computed: Computed = False,
     processes: Processes = 2,
 ) -> None:
     """ROC, precision-recall, and F1 against the threshold (fig:main_roc, fig:ab_f1trace)."""
     from newnormal.experiments.curves import curves as experiment
 
-    with at_work(data, output, cache, processes, set_) as lab:
+    with at_work(data, output, cache, processes, set_, computed) as lab:
         paths = experiment(
             lab, datasets=names(datasets), models=names(models), output=output, **_seeds(seeds)
         )
@@ -261,12 +273,13 @@ def traces(
     seeds: Seeds = None,
     set_: Options = None,
     cache: Cache = None,
+    computed: Computed = False,
     processes: Processes = 2,
 ) -> None:
     """Scores, alarms and expectations over time (fig:A_anosc, fig:ab_qual, fig:main_ion)."""
     from newnormal.experiments.traces import traces as experiment
 
-    with at_work(data, output, cache, processes, set_) as lab:
+    with at_work(data, output, cache, processes, set_, computed) as lab:
         paths = experiment(
             lab, datasets=names(datasets), models=names(models), output=output, **_seeds(seeds)
         )
@@ -302,6 +315,7 @@ def at_work(
     cache: Path | None,
     processes: int,
     options: list[str] | None = None,
+    computed: bool = False,
 ) -> Iterator[Lab]:
     """Give a lab whose progress is a bar on standard error."""
     from newnormal.experiments.entrants import overrides
@@ -313,6 +327,7 @@ def at_work(
             data,
             cache=output / ".newnormal-cache" if cache is None else cache,
             processes=processes,
+            compute=not computed,
             progress=progress,
             overrides=overrides(options or []),
         )

@@ -91,7 +91,7 @@ def ablation(
         lab,
         lines,
         not_run=found.not_run,
-        command=command("ablation", seeds, datasets=datasets, models=models, rows=rows),
+        command=command("ablation", seeds, lab, datasets=datasets, models=models, rows=rows),
         pages={
             "ablation.md": lambda result: page.results(result, _INTRODUCTION),
             "ablation-detail.md": lambda result: page.details(

@@ -75,7 +75,7 @@ each year; each split starts from the fitted state. Made by `{command}`.
 - The paper gives no settings. Ours: MLP with window 12, latent 16, γ 0.99, η 0.001, learning from
   what scores below Q99 of history; the others judge one row at a time, with PyOD's own defaults.
 - AUPRC-out has attacks as the positive class, AUPRC-in normal traffic; both by the trapezoid.
-- Figures are means ± population standard deviation over seeds {seeds}.
+- Figures are means ± population standard deviation over {seeds}.
 - The paper quotes AnoShift's own figures for all but its MLP.
 
 Computed by {versions}.
@@ -98,15 +98,23 @@ class AnoShift:
         for line, units in self.experiment.lines:
             values = [self.measured[unit] for unit in units if unit in self.measured]
             if line.stream.name == f"AnoShift/{split}" and values:
-                found[_name(line)] = {
+                found[line.name] = {
                     measure: Figure.of([each[measure] for each in values]) for measure in MEASURES
                 }
         return found
 
+    def seeds(self, split: str) -> dict[str, int]:
+        """Return how many seeds each line's figures on a split are over."""
+        return {
+            line.name: len(self.experiment.seeds_of(units))
+            for line, units in self.experiment.lines
+            if line.stream.name == f"AnoShift/{split}"
+        }
+
     def markdown(self) -> str:
         """Return the page."""
         experiment = self.experiment
-        seeds = ", ".join(map(str, experiment.seeds)) or "none"
+        seeds = page.over_seeds(experiment)
         parts = [
             _INTRODUCTION.format(command=experiment.command, seeds=seeds, versions=page.versions())
         ]
@@ -116,13 +124,14 @@ class AnoShift:
         years = [split for split in SPLITS[2:] if self.figures(split)]
         if years:
             parts.append(figure_of("anoshift-years", "Normal traffic by year, t-SNE.") + "\n")
-            parts.append(figure_of("anoshift-gain", "What DT+TTA gains each year.") + "\n")
+            if self._gains():
+                parts.append(figure_of("anoshift-gain", "What DT+TTA gains each year.") + "\n")
             for measure, title in MEASURES.items():
                 parts += [f"## {title} by year\n", self._years(measure, years)]
         return "\n".join([*parts, *page.not_run(experiment)])
 
     def _split(self, split: str) -> str:
-        header = ["method"]
+        header = ["method", "seeds"]
         for title in MEASURES.values():
             header += [title, "paper", "difference"]
         printed = {
@@ -140,23 +149,18 @@ class AnoShift:
                 else:
                     paper = line[f"{split}_{measure}"]
                     cells += [str(figure), paper, f"{figure.mean - float(paper):+.3f}"]
-            lines.append([name, *cells])
+            lines.append([name, str(self.seeds(split)[name]), *cells])
         return page.table(header, lines)
 
     def _years(self, measure: str, years: Sequence[str]) -> str:
         by_year = {year: self.figures(year) for year in years}
         names = list(dict.fromkeys(name for found in by_year.values() for name in found))
-        lines = [
-            [
-                name,
-                *(
-                    str(by_year[year][name][measure]) if name in by_year[year] else "-"
-                    for year in years
-                ),
-            ]
-            for name in names
-        ]
-        return page.table(["method", *years], lines)
+        lines = []
+        for name in names:
+            found = {year: by_year[year][name][measure] for year in years if name in by_year[year]}
+            seeds = page.span(self.seeds(year)[name] for year in found)
+            lines.append([name, seeds, *(str(found.get(year, "-")) for year in years)])
+        return page.table(["method", "seeds", *years], lines)
 
     def csv(self) -> str:
         """Return a line a unit, and one for each split not found and each failure."""
@@ -165,13 +169,13 @@ class AnoShift:
         sheet.writerow(["status", "split", "method", "seed", *MEASURES, "tau", "note"])
         for line, units in self.experiment.lines:
             for unit in units:
-                who = [line.stream.name, _name(line), unit.seed]
+                who = [line.stream.name, line.name, unit.seed]
                 if unit in self.measured:
                     values = [f"{self.measured[unit][measure]:.6g}" for measure in MEASURES]
                     tau = f"{self.experiment.outcomes[unit].tau:.6g}"
                     sheet.writerow(["ok", *who, *values, tau, ""])
                 else:
-                    why = self.experiment.failures.get(unit, "not run")
+                    why = self.experiment.failures[unit]
                     sheet.writerow(["failed", *who, "", "", "", "", why])
         for name, why in self.experiment.not_run.items():
             sheet.writerow(["absent", name, "", "", "", "", "", "", why])
@@ -183,8 +187,8 @@ class AnoShift:
         texts = {"anoshift.md": self.markdown(), "anoshift.csv": self.csv()}
         return (*write_texts(folder, texts), *self._draw(folder))
 
-    def _draw(self, folder: Path) -> list[Path]:
-        """Draw fig:anoshift: the years in a plane, and what DT and TTA gain in each."""
+    def _gains(self) -> dict[str, Group]:
+        """Return what DT and TTA add to the MLP's figures in each year."""
         groups: dict[str, Group] = {}
         for year in SPLITS[2:]:
             found = self.figures(year)
@@ -198,9 +202,13 @@ class AnoShift:
                     )
                     for measure, title in MEASURES.items()
                 }
+        return groups
+
+    def _draw(self, folder: Path) -> list[Path]:
+        """Draw fig:anoshift: the years in a plane, and what DT and TTA gain in each."""
         paths = []
-        if groups:
-            figure = grouped_bars(groups, axis="gained by DT+TTA", level=0.0)
+        if gains := self._gains():
+            figure = grouped_bars(gains, axis="gained by DT+TTA", level=0.0)
             paths += keep(figure, folder, "anoshift-gain")
         normal = self._normal_rows()
         if normal:
@@ -261,7 +269,7 @@ def anoshift(
             lab,
             lines,
             not_run=found.not_run,
-            command=command("anoshift", seeds, datasets=datasets, models=models),
+            command=command("anoshift", seeds, lab, datasets=datasets, models=models),
             pages={},
         )
     )
@@ -276,10 +284,6 @@ def _lines(taking_part: Sequence[Entrant]) -> list[tuple[Entrant, Row]]:
         if not single:
             lines.append((ours, row_named("DT+TTA")))
     return lines
-
-
-def _name(line: Line) -> str:
-    return line.entrant.name + ("" if line.row is FROZEN else f" + {line.row.name}")
 
 
 def _measured(outcome: Outcome, lab: Lab) -> dict[str, float]:

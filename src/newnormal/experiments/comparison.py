@@ -22,6 +22,8 @@ class Comparison:
         What is compared.
     rule, tau
         The threshold's rule, and its value over the seeds.
+    seeds
+        How many.
     ours, paper
         The figures; the paper's is None where it prints none, and has no deviation where its
         appendix alone has it, for one seed.
@@ -32,6 +34,7 @@ class Comparison:
     row: str
     measure: str
     rule: Rule
+    seeds: int
     tau: Figure
     ours: Figure
     paper: Figure | None

@@ -21,7 +21,7 @@ from newnormal.experiments.experiment import Experiment, Line, command
 from newnormal.experiments.lab import Lab
 from newnormal.experiments.main import main
 from newnormal.experiments.paper import SEEDS, settings
-from newnormal.experiments.pictures import colour_of, figure_of, keep
+from newnormal.experiments.pictures import colour_of, figure_of, keep, label_of
 from newnormal.experiments.streams import Roots, forget_data, load_stream
 from newnormal.experiments.unit import Outcome
 from newnormal.metrics.inputs import labels_and_scores
@@ -29,7 +29,7 @@ from newnormal.plots.charts import Curve, Panel
 from newnormal.plots.charts import curves as draw_curves
 from newnormal.types import Floats, Ints
 
-__all__ = ["curves", "f1_against_threshold", "line_name", "operating_points"]
+__all__ = ["curves", "f1_against_threshold", "operating_points"]
 
 _POINTS = 300  # of a drawn curve
 
@@ -38,9 +38,10 @@ _INTRODUCTION = """\
 
 `fig:main_roc` and `fig:ab_f1trace`. Made by `{command}`.
 
-Each curve is one run: of the seeds {seeds}, the one whose AUROC is the median. A row that adapts
-was run with the threshold the paper chose for its F1, which decides what it learns; the curve
-grades the scores of that run by other thresholds.
+Each curve is one run: of {seeds}, the one whose AUROC is the median; which that
+is stands in [curves.csv](curves.csv). A row that adapts was run with the threshold the paper chose
+for its F1, which decides what it learns; the curve grades the scores of that run by other
+thresholds.
 """
 
 _ROC = """\
@@ -111,12 +112,6 @@ def f1_against_threshold(labels: Ints, scores: Floats, thresholds: Floats) -> Fl
     return f1
 
 
-def line_name(line: Line) -> str:
-    """Return what pictures call a line: the model, and what was added to it."""
-    added = "" if line.row.name == "frozen" else f" + {line.row.name}"
-    return line.entrant.name + added
-
-
 def curves(
     roots: Roots | Lab,
     *,
@@ -150,14 +145,11 @@ def curves(
     rows = ablation(lab, datasets=names, seeds=seeds)
     baselines = main(lab, datasets=names, models=list(models or five), seeds=seeds)
     taken = {"baselines": _median_runs(baselines), "rows": _median_runs(rows)}
+    again = command("curves", seeds, lab, datasets=datasets, models=models)
     output.mkdir(parents=True, exist_ok=True)
     paths = [output / "curves.md", output / "curves.csv"]
-    text = [
-        _INTRODUCTION.format(
-            command=command("curves", seeds, datasets=datasets, models=models),
-            seeds=", ".join(map(str, seeds)),
-        )
-    ]
+    over = page.over_seeds(baselines, rows, where="curves.csv")
+    text = [_INTRODUCTION.format(command=again, seeds=over)]
     if taken["baselines"]:
         roc, pr = _ranking_panels(lab, taken["baselines"])
         for name, panels, caption in (("curves-roc", roc, _ROC), ("curves-pr", pr, _PR)):
@@ -167,51 +159,55 @@ def curves(
         panels = _threshold_panels(lab, taken["rows"])
         paths += keep(draw_curves(panels, _colours(panels), columns=3), output, "curves-f1")
         text += [figure_of("curves-f1", _F1) + "\n", _BEST]
-        text.append(page.table(_HEADER, [_line(line, run) for line, run in taken["rows"]]))
-    missing = {**baselines.not_run, **_failures(baselines), **_failures(rows)}
-    if missing:
-        text += ["## Not run\n", page.table(("what", "why"), missing.items())]
+        text.append(page.table(_HEADER, [_line(each) for each in taken["rows"]]))
+    text += page.not_run(baselines, rows)
     forget_data()
     paths[0].write_text("\n".join(text), encoding="utf-8", newline="\n")
     paths[1].write_text(_csv(taken), encoding="utf-8", newline="\n")
     return paths
 
 
-def _median_runs(experiment: Experiment) -> list[tuple[Line, Outcome]]:
+class _Taken(NamedTuple):
+    """The run of a line that is drawn, and of how many seeds it is the middle one."""
+
+    line: Line
+    run: Outcome
+    seeds: int
+
+
+def _median_runs(experiment: Experiment) -> list[_Taken]:
     """Return each line's run of median AUROC, under the threshold for F1."""
     found = []
     for line, units in experiment.lines:
         runs = experiment.found(units, line.rules.f1)
         if runs:
             ranked = sorted(runs, key=lambda run: run.report.auroc)
-            found.append((line, ranked[(len(ranked) - 1) // 2]))
+            found.append(_Taken(line, ranked[(len(ranked) - 1) // 2], len(ranked)))
     return found
 
 
-def _ranking_panels(
-    lab: Lab, runs: Sequence[tuple[Line, Outcome]]
-) -> tuple[list[Panel], list[Panel]]:
+def _ranking_panels(lab: Lab, runs: Sequence[_Taken]) -> tuple[list[Panel], list[Panel]]:
     roc, pr = [], []
-    for name in dict.fromkeys(line.stream.name for line, _ in runs):
+    for name in dict.fromkeys(each.line.stream.name for each in runs):
         labels = _labels(lab, name)
         left, right = [], []
-        for line, run in runs:
+        for line, run, _ in runs:
             if line.stream.name != name:
                 continue
             points = operating_points(labels, run.judgement.scores)
-            called, strong = line_name(line), line.row.name == "DT+TTA"
+            called, strong = line.name, line.row.name == "DT+TTA"
             left.append(Curve(called, *_thin(points.false_positive_rate, points.recall), strong))
             right.append(Curve(called, *_thin(points.recall, points.precision), strong))
-        roc.append(Panel(name, left, "false-positive rate", "recall", diagonal=True))
-        pr.append(Panel(name, right, "recall", "precision", level=float(labels.mean())))
+        roc.append(Panel(label_of(name), left, "false-positive rate", "recall", diagonal=True))
+        pr.append(Panel(label_of(name), right, "recall", "precision", level=float(labels.mean())))
     return roc, pr
 
 
-def _threshold_panels(lab: Lab, runs: Sequence[tuple[Line, Outcome]]) -> list[Panel]:
+def _threshold_panels(lab: Lab, runs: Sequence[_Taken]) -> list[Panel]:
     panels = []
-    for name in dict.fromkeys(line.stream.name for line, _ in runs):
+    for name in dict.fromkeys(each.line.stream.name for each in runs):
         labels = _labels(lab, name)
-        mine = [(line, run) for line, run in runs if line.stream.name == name]
+        mine = [(line, run) for line, run, _ in runs if line.stream.name == name]
         shown = np.concatenate([run.judgement.scores for _, run in mine])
         shown = shown[np.isfinite(shown) & (shown > 0)]
         bounds = np.quantile(shown, [0.2, 1.0])
@@ -224,25 +220,37 @@ def _threshold_panels(lab: Lab, runs: Sequence[tuple[Line, Outcome]]) -> list[Pa
             at = f1_against_threshold(labels, scores, np.array([run.tau]))
             drawn.append(
                 Curve(
-                    line_name(line),
+                    line.name,
                     thresholds,
                     f1,
                     line.row.name == "DT+TTA",
                     (run.tau, float(at[0])),
                 )
             )
-        panels.append(Panel(name, drawn, "threshold", "F1", log=True))
+        panels.append(Panel(label_of(name), drawn, "threshold", "F1", log=True))
     return panels
 
 
-_HEADER = ("data set", "row", "seed", "rule", "τ", "F1", "best F1 (oracle)", "its threshold")
+_HEADER = (
+    "data set",
+    "row",
+    "seeds",
+    "shown",
+    "rule",
+    "τ",
+    "F1",
+    "best F1 (oracle)",
+    "its threshold",
+)
 
 
-def _line(line: Line, run: Outcome) -> list[str]:
+def _line(taken: _Taken) -> list[str]:
+    line, run, seeds = taken
     report = run.report
     return [
         line.stream.name,
-        line_name(line),
+        line.name,
+        str(seeds),
         str(run.unit.seed),
         str(run.unit.rule).replace("*", "\\*") + (" (oracle)" if run.unit.rule.oracle else ""),
         f"{run.tau:.3g}",
@@ -252,21 +260,17 @@ def _line(line: Line, run: Outcome) -> list[str]:
     ]
 
 
-def _csv(taken: dict[str, list[tuple[Line, Outcome]]]) -> str:
+def _csv(taken: dict[str, list[_Taken]]) -> str:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     measures = ("auroc", "auprc", "f1", "best_f1", "best_f1_threshold")
-    table.writerow(["curves", "dataset", "name", "seed", "rule", "tau", *measures])
+    table.writerow(["curves", "dataset", "name", "seeds", "seed", "rule", "tau", *measures])
     for which, runs in taken.items():
-        for line, run in runs:
+        for line, run, seeds in runs:
             numbers = [f"{getattr(run.report, name):.6g}" for name in measures]
-            place = [which, line.stream.name, line_name(line), run.unit.seed, str(run.unit.rule)]
-            table.writerow([*place, f"{run.tau:.6g}", *numbers])
+            place = [which, line.stream.name, line.name, seeds, run.unit.seed]
+            table.writerow([*place, str(run.unit.rule), f"{run.tau:.6g}", *numbers])
     return text.getvalue()
-
-
-def _failures(experiment: Experiment) -> dict[str, str]:
-    return {str(unit): f"failed: {why}" for unit, why in experiment.failures.items()}
 
 
 def _colours(panels: Sequence[Panel]) -> dict[str, str]:

@@ -8,11 +8,11 @@ is for every model and row the percentile the paper uses for the MLP's DT+TTA: n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from os import PathLike
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from newnormal.experiments import page
 from newnormal.experiments.bars import Group, grouped_bars
@@ -46,18 +46,23 @@ Made by `{command}`.
   that does not: run over history, adapting, the guard never puts weights back and the mean score
   stays below ten times that of the same detector learning nothing.
 - The threshold of every line is the percentile the paper uses for the MLP's DT+TTA: no oracle.
-- Figures are the mean ± population standard deviation over seeds {seeds}; AUPRC is the trapezoid's.
-  The difference is DT+TTA's mean less the frozen one's.
+- Figures are the mean ± population standard deviation over {seeds}; AUPRC is the
+  trapezoid's. A line has the seeds that all its rows have. The difference is DT+TTA's mean less the
+  frozen one's.
 - Every run is a line of [everyone.csv](everyone.csv).
 
 Computed by {versions}.
 """
 
 _OVERALL = """\
-## Over all data sets
+{heading}
 
-Means over the {count} data sets on which all four rows ran. Detrending plus adaptation raises the
-mean AUROC of {better} of the {others} other models than the MLP.
+Means over the data sets on which all rows of the model ran; a data set counts once, however many
+seeds it has.
+"""
+_RAISED = """\
+Detrending plus adaptation raises the mean AUROC of {better}
+of the {others} other models than the MLP.
 """
 
 
@@ -116,37 +121,60 @@ def everyone(
         lab,
         lines,
         not_run=found.not_run,
-        command=command("everyone", seeds, datasets=datasets, models=models, rows=rows),
+        command=command("everyone", seeds, lab, datasets=datasets, models=models, rows=rows),
         pages={"everyone.md": _page},
         draw=_draw,
     )
 
 
-Cells = dict[tuple[str, str], dict[str, list[float]]]  # (data set, model) → row → a value a seed
+class Cell(NamedTuple):
+    """A model on a data set: how many seeds all of its rows have, and a value each, by row."""
+
+    seeds: int
+    rows: dict[str, list[float]]
+
+    @property
+    def gain(self) -> float | None:
+        """What DT+TTA adds to the mean."""
+        if "frozen" not in self.rows or "DT+TTA" not in self.rows:
+            return None
+        return fmean(self.rows["DT+TTA"]) - fmean(self.rows["frozen"])
+
+
+Cells: TypeAlias = dict[tuple[str, str], Cell]  # by data set and model
 
 
 def _cells(result: Experiment, measure: str) -> Cells:
-    cells: Cells = {}
+    """Return the values of a measure; rows are compared over the seeds that all of them have."""
+    found: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
     for line, units in result.lines:
-        values = [
-            getattr(result.outcomes[unit].report, measure)
+        values = {
+            unit.seed: getattr(result.outcomes[unit].report, measure)
             for unit in units
             if unit in result.outcomes
-        ]
+        }
         if values:
             key = (line.stream.name, line.entrant.name)
-            cells.setdefault(key, {})[line.row.name] = values
+            found.setdefault(key, {})[line.row.name] = values
+    cells: Cells = {}
+    for key, rows in found.items():
+        shared = sorted(set.intersection(*(set(values) for values in rows.values())))
+        if shared:
+            each = {name: [values[seed] for seed in shared] for name, values in rows.items()}
+            cells[key] = Cell(len(shared), each)
     return cells
 
 
 def _page(result: Experiment) -> str:
-    seeds = ", ".join(map(str, result.seeds)) or "none"
     parts = [
-        _INTRODUCTION.format(command=result.command, seeds=seeds, versions=page.versions()),
+        _INTRODUCTION.format(
+            command=result.command, seeds=page.over_seeds(result), versions=page.versions()
+        ),
     ]
     if result.outcomes:
-        parts.append(figure_of("everyone-gain", "AUROC gained by DT+TTA.") + "\n")
-        parts.append(_overall(result))
+        if _gains(result):
+            parts.append(figure_of("everyone-gain", "AUROC gained by DT+TTA.") + "\n")
+        parts += _means(result)
         for measure, name in _MEASURES.items():
             parts += [f"## {name}\n", _table(_cells(result, measure))]
         parts += ["## Learning rates\n", _rates(result), page.settings_used(result)]
@@ -154,42 +182,67 @@ def _page(result: Experiment) -> str:
 
 
 def _table(cells: Cells) -> str:
-    header = ["data set", "model", *(row.name for row in ROWS), "difference"]
+    header = ["data set", "model", "seeds", *(row.name for row in ROWS), "difference"]
     lines = []
-    for (dataset, model), rows in cells.items():
-        shown = [str(Figure.of(rows[row.name])) if row.name in rows else "-" for row in ROWS]
-        lines.append([dataset, model, *shown, _gain(rows)])
+    for (dataset, model), cell in cells.items():
+        shown = [
+            str(Figure.of(cell.rows[row.name])) if row.name in cell.rows else "-" for row in ROWS
+        ]
+        lines.append([dataset, model, str(cell.seeds), *shown, _difference(cell.gain)])
     return page.table(header, lines)
 
 
-def _gain(rows: dict[str, list[float]]) -> str:
-    if "frozen" not in rows or "DT+TTA" not in rows:
-        return ""
-    return f"{fmean(rows['DT+TTA']) - fmean(rows['frozen']):+.3f}"
+def _difference(gain: float | None) -> str:
+    return "" if gain is None else f"{gain:+.3f}"
 
 
-def _overall(result: Experiment) -> str:
-    """Return means over data sets, each model over those on which all its rows ran."""
-    header = ["model", "measure", *(row.name for row in ROWS), "difference", "data sets"]
-    lines, gains = [], {}
-    complete: set[str] = set()
-    for measure, name in _MEASURES.items():
-        by_model: dict[str, list[dict[str, list[float]]]] = {}
-        for (dataset, model), rows in _cells(result, measure).items():
-            if all(row.name in rows for row in ROWS):
-                complete.add(dataset)
-                by_model.setdefault(model, []).append(rows)
-        for model, found in by_model.items():
-            means = {row.name: [fmean(fmean(rows[row.name]) for rows in found)] for row in ROWS}
-            if measure == "auroc":
-                gains[model] = means["DT+TTA"][0] - means["frozen"][0]
-            shown = [f"{means[row.name][0]:.3f}" for row in ROWS]
-            lines.append([model, name, *shown, _gain(means), str(len(found))])
-    others = {model: gain for model, gain in gains.items() if model != "MLP"}
-    text = _OVERALL.format(
-        count=len(complete), better=sum(gain > 0 for gain in others.values()), others=len(others)
-    )
-    lines.sort(key=lambda line: list(gains).index(line[0]))
+def _means(result: Experiment) -> list[str]:
+    """Return means over the paper's data sets and, where there are others, over all streams."""
+    papers = {line.stream.name for line, _ in result.lines if line.stream.setting.of_the_paper}
+    everything = {line.stream.name for line, _ in result.lines}
+    parts = []
+    if papers:
+        parts.append(_overall(result, papers, "## Over the paper's data sets"))
+    if everything != papers:
+        parts.append(_overall(result, everything, "## Over all streams"))
+    return parts
+
+
+def _overall(result: Experiment, datasets: Set[str], heading: str) -> str:
+    """Return each model's means over those of the data sets on which all its rows ran."""
+    header = ["model", "measure", "data sets", "seeds", *(row.name for row in ROWS), "difference"]
+    asked = {line.row.name for line, _ in result.lines}
+    means: dict[tuple[str, str], tuple[list[str], Cell]] = {}
+    for measure in _MEASURES:
+        by_model: dict[str, list[Cell]] = {}
+        for (dataset, model), cell in _cells(result, measure).items():
+            if dataset in datasets and asked == cell.rows.keys():
+                by_model.setdefault(model, []).append(cell)
+        for model, cells in by_model.items():
+            counts = [str(len(cells)), page.span(cell.seeds for cell in cells)]
+            rows = {name: [fmean(fmean(cell.rows[name]) for cell in cells)] for name in asked}
+            means[model, measure] = counts, Cell(1, rows)
+    gains = {
+        model: cell.gain
+        for (model, measure), (_, cell) in means.items()
+        if measure == "auroc" and model != "MLP" and cell.gain is not None
+    }
+    lines = [
+        [
+            model,
+            _MEASURES[measure],
+            *counts,
+            *(f"{cell.rows[row.name][0]:.3f}" if row.name in asked else "-" for row in ROWS),
+            _difference(cell.gain),
+        ]
+        for model in dict.fromkeys(model for model, _ in means)
+        for measure in _MEASURES
+        for counts, cell in [means[model, measure]]
+    ]
+    text = _OVERALL.format(heading=heading)
+    if gains:
+        better = sum(gain > 0 for gain in gains.values())
+        text += _RAISED.format(better=better, others=len(gains))
     return text + "\n" + page.table(header, lines)
 
 
@@ -214,12 +267,16 @@ def _rates(result: Experiment) -> str:
     return page.table(header, lines)
 
 
-def _draw(result: Experiment, folder: Path) -> list[Path]:
+def _gains(result: Experiment) -> dict[str, Group]:
     groups: dict[str, Group] = {}
-    for (dataset, model), rows in _cells(result, "auroc").items():
-        if "frozen" in rows and "DT+TTA" in rows:
-            gain = fmean(rows["DT+TTA"]) - fmean(rows["frozen"])
-            groups.setdefault(dataset, {})[model] = (Figure(gain, None), None)
+    for (dataset, model), cell in _cells(result, "auroc").items():
+        if cell.gain is not None:
+            groups.setdefault(dataset, {})[model] = (Figure(cell.gain, None), None)
+    return groups
+
+
+def _draw(result: Experiment, folder: Path) -> list[Path]:
+    groups = _gains(result)
     if not groups:
         return []
     figure = grouped_bars(groups, axis="AUROC gained by DT+TTA", level=0.0)

@@ -14,8 +14,8 @@ from newnormal.errors import NewnormalError, ParameterError
 from newnormal.experiments.comparison import Comparison, paper_figure
 from newnormal.experiments.entrants import Entrant
 from newnormal.experiments.lab import Lab
-from newnormal.experiments.paper import SEEDS, Figure, Options, Rules, title
-from newnormal.experiments.rows import Row
+from newnormal.experiments.paper import APPENDIX_SEED, SEEDS, Figure, Options, Rules, title
+from newnormal.experiments.rows import FROZEN, Row
 from newnormal.experiments.streams import Stream, where_to_get
 from newnormal.experiments.unit import Outcome, Unit
 from newnormal.metrics import Report
@@ -59,6 +59,11 @@ class Line:
     steady: bool = False
     compared: bool = True
 
+    @property
+    def name(self) -> str:
+        """What pictures and columns call it: the model, and what was added to it."""
+        return self.entrant.name + ("" if self.row == FROZEN else f" + {self.row.name}")
+
     def units(self, lab: Lab) -> list[Unit]:
         """Return the units behind the line."""
         return [
@@ -87,11 +92,12 @@ class Experiment:
     lab
         Where it was run.
     lines
-        The lines of its table, each with its units.
+        The lines of its table, each with those of its units of which something came.
     outcomes, failures
         What came of each unit: an outcome, or an error.
     not_run
-        Why a data set is missing: where to get it, or what is wrong with it.
+        Why a data set is missing: where to get it, what is wrong with it, or that nothing has been
+        computed for it.
     command
         The command that does this again.
     pages
@@ -113,13 +119,26 @@ class Experiment:
     @property
     def seeds(self) -> list[int]:
         """The seeds of all outcomes."""
-        return sorted({unit.seed for unit in self.outcomes})
+        return self.seeds_of(self.outcomes)
+
+    def seeds_of(self, units: Iterable[Unit]) -> list[int]:
+        """Return the seeds for which some of these units have an outcome."""
+        return sorted({unit.seed for unit in units if unit in self.outcomes})
 
     def found(self, units: Iterable[Unit], rule: object) -> list[Outcome]:
         """Return the outcomes of those units under a rule."""
         return [
             self.outcomes[unit] for unit in units if unit in self.outcomes and unit.rule == rule
         ]
+
+    def shown(self, units: Iterable[Unit], rule: object) -> Outcome | None:
+        """Return one outcome under a rule: of the appendix's seed, or else the first."""
+        found = self.found(units, rule)
+        return min(
+            found,
+            key=lambda each: (each.unit.seed != APPENDIX_SEED, each.unit.seed),
+            default=None,
+        )
 
     def comparisons(self) -> list[Comparison]:
         """Return each measure of each line beside the paper's.
@@ -148,6 +167,7 @@ class Experiment:
                     row=line.row.name,
                     measure=measure,
                     rule=rule,
+                    seeds=len(under),
                     tau=Figure.of([each.tau for each in under]),
                     ours=Figure.of([getattr(each.report, measure) for each in under]),
                     paper=paper,
@@ -179,7 +199,7 @@ class Experiment:
                 }
                 outcome = self.outcomes.get(unit)
                 if outcome is None:
-                    cells |= {"status": "failed", "note": self.failures.get(unit, "not run")}
+                    cells |= {"status": "failed", "note": self.failures[unit]}
                 else:
                     cells |= asdict(outcome.report)
                     del cells["threshold"]
@@ -242,17 +262,28 @@ def conduct(
     pages: Mapping[str, Page],
     draw: Draw | None = None,
 ) -> Experiment:
-    """Compute what the lines need, and return what came of it."""
-    with_units = tuple((line, tuple(line.units(lab))) for line in lines)
-    results = lab.run(unit for _, units in with_units for unit in units)
+    """Compute what the lines need, and return what came of it.
+
+    Where the lab does not compute, that may be less than was asked for.
+    """
+    asked = [(line, line.units(lab)) for line in lines]
+    results = lab.run(unit for _, units in asked for unit in units)
+    came = results.outcomes.keys() | results.failures.keys()
+    with_units = [
+        (line, tuple(unit for unit in units if unit in came))
+        for line, units in asked
+        if not came.isdisjoint(units)
+    ]
+    shown = {line.stream.name for line, _ in with_units}
+    nothing = [line.stream.name for line in lines if line.stream.name not in shown]
     return Experiment(
         name=name,
         lab=lab,
-        lines=with_units,
+        lines=tuple(with_units),
         outcomes=results.outcomes,
         failures=results.failures,
-        not_run=not_run,
-        command=command + _sets(lab),
+        not_run={**not_run, **dict.fromkeys(nothing, "not computed")},
+        command=command,
         pages=pages,
         draw=draw,
     )
@@ -267,7 +298,12 @@ def check_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
     return tuple(seeds)
 
 
-def command(name: str, seeds: Sequence[int] = SEEDS, **narrowed: Sequence[str] | None) -> str:
+def command(
+    name: str,
+    seeds: Sequence[int] = SEEDS,
+    lab: Lab | None = None,
+    **narrowed: Sequence[str] | None,
+) -> str:
     """Return the command that runs an experiment again.
 
     >>> command("main", [1, 2], datasets=["SMD/1-4"], models=None)
@@ -277,15 +313,14 @@ def command(name: str, seeds: Sequence[int] = SEEDS, **narrowed: Sequence[str] |
     parts += [f"--{option} {','.join(each)}" for option, each in narrowed.items() if each]
     if tuple(seeds) != SEEDS:
         parts.append(f"--seeds {','.join(map(str, seeds))}")
+    if lab is not None:
+        parts += [
+            f"--set {model}.{option}={value}"
+            for model, options in lab.overrides.items()
+            for option, value in options.items()
+        ]
+        parts += [] if lab.compute else ["--computed"]
     return " ".join(parts)
-
-
-def _sets(lab: Lab) -> str:
-    return "".join(
-        f" --set {model}.{option}={value}"
-        for model, options in lab.overrides.items()
-        for option, value in options.items()
-    )
 
 
 def _cell(value: object) -> object:

@@ -67,6 +67,8 @@ class Lab:
         Folder of results, made where it is not there. None: a temporary one, gone with the lab.
     processes
         How many to run in, each with one thread. 1: in this process.
+    compute
+        Whether to compute what is not on disk; if not, it is left out of the results.
     progress
         Called with how many units are done, how many there are, and which came last.
     overrides
@@ -80,6 +82,7 @@ class Lab:
         *,
         cache: str | PathLike[str] | None = None,
         processes: int = 1,
+        compute: bool = True,
         progress: Progress | None = None,
         overrides: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
@@ -90,6 +93,7 @@ class Lab:
             weakref.finalize(self, shutil.rmtree, cache, ignore_errors=True)
         self.store = Store(Path(cache))
         self.processes = processes
+        self.compute = compute
         self.progress = progress
         self.overrides = overrides or {}
         self._overrides = _by_stream(self.overrides, self.streams)
@@ -129,7 +133,10 @@ class Lab:
         )
 
     def run(self, units: Iterable[Unit]) -> Results:
-        """Compute those units that are not on disk, and return what came of all."""
+        """Compute those units that are not on disk, and return what came of all.
+
+        A lab that does not compute leaves out what is not on disk: that is no failure.
+        """
         wanted = list(dict.fromkeys(units))
         outcomes: dict[Unit, Outcome] = {}
         failures: dict[Unit, str] = {}
@@ -142,12 +149,12 @@ class Lab:
                 failures[unit] = f"{type(error).__name__}: {error}"
                 continue
             outcome = self.store.read(path)
-            if outcome is None:
-                key = self.store.fit_path(unit, stream), stream.name
-                left.setdefault(key, []).append((unit, path))
-            else:
+            if outcome is not None:
                 # The file may be of a unit that differs in what does not count.
                 outcomes[unit] = replace(outcome, unit=unit)
+            elif self.compute:
+                key = self.store.fit_path(unit, stream), stream.name
+                left.setdefault(key, []).append((unit, path))
         tasks = [
             _Task(self.streams.about(name), fit_path, tuple(group))
             for (fit_path, name), group in left.items()
@@ -163,6 +170,11 @@ class Lab:
             {unit: outcomes[unit] for unit in wanted if unit in outcomes},
             {unit: failures[unit] for unit in wanted if unit in failures},
         )
+
+    def has_detector(self, outcome: Outcome) -> bool:
+        """Return whether `detector` need not fit, or may."""
+        stream = self.streams.about(outcome.unit.dataset)
+        return self.compute or self.store.fit_path(outcome.unit, stream).is_file()
 
     def detector(self, outcome: Outcome) -> Detector:
         """Return the detector of an outcome as it was before it judged the test part."""

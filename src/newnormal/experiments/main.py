@@ -96,7 +96,7 @@ def main(
         lab,
         lines,
         not_run=found.not_run,
-        command=command("main", seeds, datasets=datasets, models=models),
+        command=command("main", seeds, lab, datasets=datasets, models=models),
         pages={
             "main.md": _page,
             "main-detail.md": lambda result: page.details(

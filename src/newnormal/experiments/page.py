@@ -12,28 +12,38 @@ import numpy as np
 import newnormal
 from newnormal.experiments.comparison import Comparison
 from newnormal.experiments.experiment import Experiment, Line
-from newnormal.experiments.paper import MEASURES, Figure, Rule, detail, options, title
+from newnormal.experiments.paper import (
+    APPENDIX_SEED,
+    MEASURES,
+    Figure,
+    Rule,
+    detail,
+    options,
+    title,
+)
 from newnormal.experiments.rows import ROWS
-from newnormal.experiments.unit import Outcome, Unit
+from newnormal.experiments.unit import Outcome
 
 __all__ = [
     "beside",
     "details",
     "not_run",
+    "over_seeds",
     "results",
     "settings_used",
+    "span",
     "table",
     "versions",
 ]
 
 _NOTES = """
-- Figures are the mean ± population standard deviation over seeds {seeds}; AUPRC is the trapezoid's.
+- Figures are the mean ± population standard deviation over {seeds}; AUPRC is the trapezoid's.
 - Qp is the p-th percentile of history's scores and τ its value. Q\\* is an **oracle**: the
   threshold with the best F1 on the test labels, from the frozen model's scores. Figures with it
   stand apart or are marked.
 - A figure of the paper without ± is one run of its appendix; a dash is one it does not print.
 - A difference is **bold** where it exceeds 2·√(s² + s²), with ours and the paper's deviation, and
-  the last digit the paper prints.
+  the last digit the paper prints. One seed has no deviation, and is not judged.
 - Every run, with all its counts, is a line of [{name}.csv]({name}.csv).
 
 Computed by {versions}. Another machine rounds differently, which learning magnifies.
@@ -63,7 +73,7 @@ As the paper has it where its rule is Q\\*. No detector in use can have such a t
 _DIFFERENCES = """\
 ## Where ours differs from the paper
 
-{within} of the {judged} figures for which the paper prints a deviation are within 2·√(s² + s²).
+{within} of the {judged} figures for which both have a deviation are within 2·√(s² + s²).
 Small differences mean little: with the authors' code, scaling the initial weights by 1 ± 1e-7
 moved the five-seed means of MSL P-15, DT+TTA, between 0.449 and 0.554 (F1) and between 0.563 and
 0.650 (AUPRC).
@@ -79,9 +89,9 @@ epochs, batch; and γ, η where they are used.
 _DETAIL = """\
 # {title}
 
-One seed ({seed}) beside the paper's appendix, which has one too (2023): threshold rule, τ, ratios
-and counts, without and with point adjustment (PA). Made by `{command}`; a line a seed is in
-[{name}.csv]({name}.csv).
+One seed of each line beside the paper's appendix, which has one too (2023): threshold rule, τ,
+ratios and counts, without and with point adjustment (PA). Made by `{command}`; a
+line a seed is in [{name}.csv]({name}.csv).
 """
 
 
@@ -101,10 +111,37 @@ def results(experiment: Experiment, introduction: str) -> str:
 
 def _notes(experiment: Experiment) -> str:
     return _NOTES.format(
-        seeds=", ".join(map(str, experiment.seeds)) or "none",
+        seeds=over_seeds(experiment),
         name=experiment.name,
         versions=versions(),
     )
+
+
+def over_seeds(*experiments: Experiment, where: str = "its line") -> str:
+    """Return which seeds a figure is over: the same for all, or as many as `where` says."""
+    every = sorted({seed for experiment in experiments for seed in experiment.seeds})
+    numbers = ", ".join(map(str, every)) or "none"
+    each = [
+        seeds
+        for experiment in experiments
+        for _, units in experiment.lines
+        if (seeds := experiment.seeds_of(units))
+    ]
+    if all(seeds == every for seeds in each):
+        return f"seeds {numbers}"
+    return f"the seeds {where} says ({span(map(len, each))} of {numbers})"
+
+
+def span(counts: Iterable[int]) -> str:
+    """Return how many, or from how many to how many.
+
+    Examples
+    --------
+    >>> span([5, 5]), span([3, 1, 5])
+    ('5', '1 to 5')
+    """
+    found = sorted(set(counts))
+    return str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"
 
 
 def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -122,16 +159,21 @@ def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def not_run(experiment: Experiment) -> list[str]:
-    """Return the section of what is missing, if anything is."""
+def not_run(*experiments: Experiment) -> list[str]:
+    """Return the section of what is missing, if anything is: what none of the experiments has."""
     failed: dict[str, dict[str, list[str]]] = {}
-    for line, units in experiment.lines:
-        for unit in units:
-            if unit in experiment.failures:
-                what = f"{unit.dataset}, {line.entrant.name} {unit.row}"
-                why = f"failed: {experiment.failures[unit]}"
-                failed.setdefault(what, {}).setdefault(why, []).append(str(unit.seed))
-    lines = list(experiment.not_run.items())
+    for experiment in experiments:
+        for line, units in experiment.lines:
+            for unit in units:
+                if unit in experiment.failures:
+                    what = f"{unit.dataset}, {line.entrant.name} {unit.row}"
+                    why = f"failed: {experiment.failures[unit]}"
+                    failed.setdefault(what, {}).setdefault(why, []).append(str(unit.seed))
+    lines = [
+        (name, why)
+        for name, why in experiments[0].not_run.items()
+        if all(name in experiment.not_run for experiment in experiments)
+    ]
     for what, reasons in failed.items():
         for why, seeds in reasons.items():
             numbers = ", ".join(dict.fromkeys(seeds))
@@ -140,7 +182,7 @@ def not_run(experiment: Experiment) -> list[str]:
 
 
 def _ranking(compared: Sequence[Comparison]) -> str:
-    header = [*_heads(compared), "rule", "τ"]
+    header = [*_heads(compared), "seeds", "rule", "τ"]
     for measure in ("auroc", "auprc"):
         header += [MEASURES[measure], "paper", "difference"]
     areas = {(c.dataset, c.model, c.row, str(c.rule), c.measure): c for c in compared}
@@ -151,12 +193,13 @@ def _ranking(compared: Sequence[Comparison]) -> str:
             dataset, model, row, rule = key
             second = areas[dataset, model, row, rule, "auprc"]
             threshold = [_rule(first.rule), _tau(first.tau)] if row in adapting else ["", ""]
-            lines.append([*_who(first, compared), *threshold, *beside(first), *beside(second)])
+            who = [*_who(first, compared), str(first.seeds)]
+            lines.append([*who, *threshold, *beside(first), *beside(second)])
     return table(header, lines)
 
 
 def _decisions(experiment: Experiment, compared: Sequence[Comparison], *, oracle: bool) -> str:
-    header = [*_heads(compared), "measure", "rule", "τ", "ours", "paper", "difference"]
+    header = [*_heads(compared), "seeds", "measure", "rule", "τ", "ours", "paper", "difference"]
     header += ["precision", "recall", "TP", "FP", "FN", "TN"]
     runs: dict[tuple[str, str, str, str], list[Outcome]] = {}
     for line, units in experiment.lines:
@@ -175,9 +218,8 @@ def _decisions(experiment: Experiment, compared: Sequence[Comparison], *, oracle
 
         ratios = [f"{mean(name):.3f}" for name in ("precision", "recall")]
         counts = [f"{mean(name):.0f}" for name in ("tp", "fp", "fn", "tn")]
-        threshold = [_rule(c.rule), _tau(c.tau)]
-        name = MEASURES[c.measure]
-        lines.append([*_who(c, compared), name, *threshold, *beside(c), *ratios, *counts])
+        what = [str(c.seeds), MEASURES[c.measure], _rule(c.rule), _tau(c.tau)]
+        lines.append([*_who(c, compared), *what, *beside(c), *ratios, *counts])
     return table(header, lines) if lines else ""
 
 
@@ -186,11 +228,12 @@ def _differences(compared: Sequence[Comparison]) -> str:
     beyond = [c for c in judged if not c.agrees]
     text = _DIFFERENCES.format(within=len(judged) - len(beyond), judged=len(judged))
     if beyond:
-        header = (*_heads(compared), "measure", "rule", "ours", "paper", "difference")
-        text += "\n" + table(
-            header,
-            [[*_who(c, compared), MEASURES[c.measure], _rule(c.rule), *beside(c)] for c in beyond],
-        )
+        header = (*_heads(compared), "seeds", "measure", "rule", "ours", "paper", "difference")
+        lines = [
+            [*_who(c, compared), str(c.seeds), MEASURES[c.measure], _rule(c.rule), *beside(c)]
+            for c in beyond
+        ]
+        text += "\n" + table(header, lines)
     return text
 
 
@@ -212,6 +255,7 @@ def settings_used(experiment: Experiment) -> str:
     header += ["γ", "η", "seeds"]
     names = ("window", "stride", "fit_stride", "latent", "epochs", "batch")
     lines: dict[tuple[str, str], list[str]] = {}
+    seeds: dict[tuple[str, str], set[int]] = {}
     for line, units in experiment.lines:
         usual, unit = options(line.entrant.model, line.stream.setting), units[0]
         cells = []
@@ -220,44 +264,55 @@ def settings_used(experiment: Experiment) -> str:
             shown = f"{value:g}" if value != 0.99999 else "0.99999"
             cells.append(shown if value == getattr(usual, name) else f"**{shown}**")
         key = (line.stream.name, line.entrant.name)
-        lines[key] = [*key, *cells, _seeds(units, experiment)]
-    return _SETTINGS + "\n" + table(header, lines.values())
+        lines[key] = [*key, *cells]
+        seeds.setdefault(key, set()).update(experiment.seeds_of(units))
+    complete = [[*cells, _numbers(seeds[key])] for key, cells in lines.items()]
+    return _SETTINGS + "\n" + table(header, complete)
 
 
-def _seeds(units: Sequence[Unit], experiment: Experiment) -> str:
-    done = sorted({unit.seed for unit in units if unit in experiment.outcomes})
-    return str(len(done)) if len(done) != 1 else f"1 ({done[0]})"
+def _numbers(seeds: Iterable[int]) -> str:
+    """Return seeds as short as they can be said.
+
+    >>> _numbers({2021, 2022, 2023}), _numbers({2022, 2021}), _numbers([])
+    ('2021 to 2023', '2021, 2022', 'none')
+    """
+    found = sorted(seeds)
+    if len(found) > 2 and found[-1] - found[0] == len(found) - 1:
+        return f"{found[0]} to {found[-1]}"
+    return ", ".join(map(str, found)) or "none"
 
 
 def details(experiment: Experiment, heading: str) -> str:
-    """Return the page of the appendix: one seed of each line beside the paper's."""
+    """Return the page of the appendix: one seed of each line beside the paper's.
+
+    It is the paper's where the line has it, else the line's first.
+    """
     ratios, counts = ("accuracy", "precision", "recall", "f1"), ("tn", "fp", "fn", "tp")
     names = [*ratios, "auroc", *counts]
     adjusted = [f"adjusted_{name}" for name in (*ratios, *counts)]
-    header = ["data set", "model", "row", "for", "", "rule", "τ"]
+    header = ["data set", "model", "row", "for", "", "seed", "rule", "τ"]
     header += ["acc.", "prec.", "recall", "F1", "AUROC", "TN", "FP", "FN", "TP"]
     header += [f"PA {name}" for name in ("acc.", "prec.", "recall", "F1", "TN", "FP", "FN", "TP")]
-    seed = 2023 if 2023 in experiment.seeds else (experiment.seeds or [0])[0]
     lines = []
     for line, units in experiment.lines:
         for rule, serves in line.rules.distinct().items():
-            mine = [each for each in experiment.found(units, rule) if each.unit.seed == seed]
-            if not mine:
+            mine = experiment.shown(units, rule)
+            if mine is None:
                 continue
             who = [line.stream.name, line.entrant.name, line.row.name]
             who.append(", ".join(MEASURES[measure] for measure in serves))
-            cells = [_detail(getattr(mine[0].report, name)) for name in (*names, *adjusted)]
-            lines.append([*who, "ours", _rule(rule), f"{mine[0].tau:.4g}", *cells])
+            cells = [_detail(getattr(mine.report, name)) for name in (*names, *adjusted)]
+            ours = ["ours", str(mine.unit.seed), _rule(rule), f"{mine.tau:.4g}"]
+            lines.append([*who, *ours, *cells])
             for measure in serves:
                 printed = _printed(line, measure)
                 if printed is not None:
                     cells = [printed[name] for name in (*names, *adjusted)]
                     who[3] = MEASURES[measure]
                     rule_text = printed["threshold"].replace("*", "\\*")
-                    lines.append([*who, "paper", rule_text, printed["tau"], *cells])
-    text = _DETAIL.format(
-        title=heading, seed=seed, command=experiment.command, name=experiment.name
-    )
+                    paper = ["paper", str(APPENDIX_SEED), rule_text, printed["tau"]]
+                    lines.append([*who, *paper, *cells])
+    text = _DETAIL.format(title=heading, command=experiment.command, name=experiment.name)
     return text + "\n" + table(header, lines)
 
 

@@ -40,9 +40,10 @@ Every stream found, and synthetic ones. Made by `{command}`.
   they have one channel and SMD (M-2-1)'s if several; adaptation learns from what scores below Q99
   of history.
 - AUPRC is the trapezoid's; VUS-PR forgives up to 100 samples at an event's border. Both need no
-  threshold. A figure is the mean over seeds ({seeds}), one for detectors that leave nothing to
-  chance.
-- Every run, with its deviation over seeds, is in [peers.csv](peers.csv).
+  threshold.
+- A figure is the mean over {seeds}; detectors that leave
+  nothing to chance need one.
+- Every run is a line of [peers.csv](peers.csv).
 
 Computed by {versions}.
 """
@@ -93,7 +94,7 @@ def peers(
         lab,
         lines,
         not_run=found.not_run,
-        command=command("peers", seeds, datasets=datasets, models=models),
+        command=command("peers", seeds, lab, datasets=datasets, models=models),
         pages={"peers.md": _page},
     )
 
@@ -113,11 +114,11 @@ def _seeds(entrant: Entrant, seeds: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _page(result: Experiment) -> str:
-    seeds = ", ".join(map(str, result.seeds)) or "none"
+    seeds = page.over_seeds(result, where="the line below its table")
     parts = [_INTRODUCTION.format(command=result.command, seeds=seeds, versions=page.versions())]
     if result.outcomes:
         for measure, name in (("auprc", "AUPRC"), ("vus_pr", "VUS-PR")):
-            parts += [f"## {name}\n", _table(result, measure)]
+            parts += [f"## {name}\n", _table(result, measure), f"{_seeds_said(result)}\n"]
     return "\n".join([*parts, *page.not_run(result)])
 
 
@@ -126,7 +127,7 @@ def _table(result: Experiment, measure: str) -> str:
     figures: dict[str, dict[str, Figure]] = {}
     columns: list[str] = []
     for line, units in result.lines:
-        name = line.entrant.name + ("" if line.row is FROZEN else f" + {line.row.name}")
+        name = line.name
         columns += [name] if name not in columns else []
         values = [
             getattr(result.outcomes[unit].report, measure)
@@ -146,6 +147,14 @@ def _table(result: Experiment, measure: str) -> str:
         label = f"mean of the {len(complete)} with all"
         lines.append([label, *(_shown(means[name], best) for name in columns)])
     return page.table(["stream", *columns], lines)
+
+
+def _seeds_said(result: Experiment) -> str:
+    """Return how many seeds each column rests on."""
+    counts: dict[str, list[int]] = {}
+    for line, units in result.lines:
+        counts.setdefault(line.name, []).append(len(result.seeds_of(units)))
+    return f"Seeds: {', '.join(f'{name} {page.span(each)}' for name, each in counts.items())}."
 
 
 def _shown(figure: Figure | None, best: float) -> str:

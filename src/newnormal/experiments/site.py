@@ -117,6 +117,7 @@ SECTIONS = (
 
 _BEYOND = re.compile(r"(\d+) of the (\d+) figures for which")
 _SEEDS = re.compile(r"seeds? ([\d, ]+\d)")
+_UNEQUAL = re.compile(r"\((\d+(?: to \d+)?) of \d+(?:, \d+)*\)")
 
 
 def build(folder: Path, name: str = "index.html") -> Path:
@@ -209,10 +210,10 @@ def _overview(texts: dict[str, str | None]) -> str:
 def _state(text: str) -> str:
     """Return what a page says of itself: its seeds, and how many figures agree."""
     said = []
-    seeds = _SEEDS.search(text)
-    if seeds is not None:
-        count = len(seeds[1].split(","))
-        said.append(f"{count} seed{'s'[: count > 1]}")
+    unequal, seeds = _UNEQUAL.search(text), _SEEDS.search(text)
+    if unequal is not None or seeds is not None:
+        count = unequal[1] if unequal else str(len(seeds[1].split(",")) if seeds else 0)
+        said.append(f"{count} seed{'s'[: count != '1']}")
     within = _BEYOND.search(text)
     if within is not None:
         said.append(f"{within[1]} of {within[2]} figures agree")

@@ -17,12 +17,16 @@ from newnormal.datasets.synthetic import Wave
 from newnormal.detector import Detector
 from newnormal.experiments import page
 from newnormal.experiments.ablation import ablation
-from newnormal.experiments.curves import line_name
 from newnormal.experiments.entrants import PAPER_MODELS
-from newnormal.experiments.experiment import Experiment, Line, check_seeds, command
+from newnormal.experiments.experiment import (
+    Experiment,
+    Line,
+    check_seeds,
+    command,
+)
 from newnormal.experiments.lab import Lab
 from newnormal.experiments.main import main
-from newnormal.experiments.paper import SEEDS, settings
+from newnormal.experiments.paper import APPENDIX_SEED, SEEDS, settings
 from newnormal.experiments.pictures import colour_of, figure_of, keep
 from newnormal.experiments.rows import ROWS
 from newnormal.experiments.streams import Roots, forget_data, load_stream
@@ -36,7 +40,6 @@ from newnormal.types import Bools, Floats, Verdicts
 
 __all__ = ["changed_dynamics", "farthest_channels", "traces"]
 
-_SHOWN_SEED = 2023  # that of the paper's appendix
 _AROUND = 300  # samples shown before and after an event
 
 _INTRODUCTION = """\
@@ -48,9 +51,9 @@ _INTRODUCTION = """\
 _SCORES = """\
 ## Scores, thresholds, alarms
 
-Seed {seed}. Each score has its own scale, which is logarithmic. The dashed line is the threshold
-behind the row's F1: a percentile of history's scores, or Q\\*, an **oracle**
-chosen with the labels.
+Seed {seed}, or the one that stands with a row's name. Each score has its own scale, which is
+logarithmic. The dashed line is the threshold behind the row's F1: a percentile of history's scores,
+or Q\\*, an **oracle** chosen with the labels.
 """
 
 _SCORES_CAPTION = """\
@@ -61,7 +64,8 @@ _EXPECTED = """\
 ## What was expected
 
 The rows of the ablation around one event. The model's expectation follows the signal where it has
-learned it; the distance is the score. Mean and standard deviation over seeds {seeds}.
+learned it; the distance is the score. Mean and standard deviation over seeds {seeds}, or over as
+many as a panel says.
 """
 
 _EXPECTED_CAPTION = """\
@@ -165,20 +169,25 @@ def traces(
     """
     lab = roots if isinstance(roots, Lab) else Lab(roots, **lab_options)
     seeds = check_seeds(seeds)
-    shown = _SHOWN_SEED if _SHOWN_SEED in seeds else seeds[0]
+    shown = APPENDIX_SEED if APPENDIX_SEED in seeds else seeds[0]
     names = lab.streams.chosen(datasets, [setting.name for setting in settings()])
     five = [model for model in PAPER_MODELS if model != "lstm-diagonal"]
-    scored = main(lab, datasets=names, models=list(models or five), seeds=[shown])
+    # One seed is enough to compute; of what has been computed, another may be all there is.
+    wanted = [shown] if lab.compute else seeds
+    scored = main(lab, datasets=names, models=list(models or five), seeds=wanted)
     rows = ablation(lab, datasets=names, seeds=seeds)
     output.mkdir(parents=True, exist_ok=True)
     paths = [output / "traces.md"]
-    again = command("traces", seeds, datasets=datasets, models=models)
-    text = [_INTRODUCTION.format(command=again), _SCORES.format(seed=shown)]
+    again = command("traces", seeds, lab, datasets=datasets, models=models)
+    text = [_INTRODUCTION.format(command=again)]
+    if scored.outcomes:
+        text.append(_SCORES.format(seed=shown))
     for name in dict.fromkeys(line.stream.name for line, _ in scored.lines):
         file = f"traces-scores-{_file(name)}"
-        paths += keep(_scores(lab, scored, name), output, file)
+        paths += keep(_scores(lab, scored, name, shown), output, file)
         text.append(figure_of(file, _SCORES_CAPTION.format(name=name)) + "\n")
-    text.append(_EXPECTED.format(seeds=", ".join(map(str, seeds))))
+    if rows.outcomes:
+        text.append(_EXPECTED.format(seeds=", ".join(map(str, rows.seeds))))
     for name in dict.fromkeys(line.stream.name for line, _ in rows.lines):
         drawn = _expectations(lab, rows, name)
         if drawn is not None:
@@ -196,12 +205,7 @@ def traces(
         figure, table = _illustration([make(seed) for seed in seeds], seeds)
         paths += keep(figure, output, file)
         text += [figure_of(file, caption) + "\n", table]
-    missing = {
-        **scored.not_run,
-        **{str(unit): f"failed: {why}" for unit, why in scored.failures.items()},
-    }
-    if missing:
-        text += ["## Not run\n", page.table(("what", "why"), missing.items())]
+    text += page.not_run(scored, rows)
     paths[0].write_text("\n".join(text), encoding="utf-8", newline="\n")
     return paths
 
@@ -209,15 +213,14 @@ def traces(
 # ------------------------------------------------------------------ scores
 
 
-def _scores(lab: Lab, experiment: Experiment, name: str) -> Any:
+def _scores(lab: Lab, experiment: Experiment, name: str, seed: int) -> Any:
     data = load_stream(name, lab.streams.about(name).root)
     judged = []
     for line, units in experiment.lines:
-        if line.stream.name == name:
-            judged += [
-                Judged(line_name(line), _remark(run), _verdicts(run, data))
-                for run in experiment.found(units, line.rules.f1)
-            ]
+        run = experiment.shown(units, line.rules.f1)
+        if line.stream.name == name and run is not None:
+            other = "" if run.unit.seed == seed else f", seed {run.unit.seed}"
+            judged.append(Judged(line.name + other, _remark(run), _verdicts(run, data)))
     signals = [
         Signal(_channel(data, channel), data.test[:, channel], None)
         for channel in farthest_channels(data, 2)
@@ -275,9 +278,12 @@ def _expectations(lab: Lab, experiment: Experiment, name: str) -> tuple[Any, str
         made = [
             _expected(lab, run, data, shown.stop)[shown, channel]
             for run in experiment.found(units, line.rules.f1)
+            if lab.has_detector(run)
         ]
         if made:
-            panels.append((line_name(line), [signal, _band(line, x, made)], x, labels[shown]))
+            all_seeds = len(made) == len(experiment.seeds)
+            called = line.name + ("" if all_seeds else f", seeds: {len(made)}")
+            panels.append((called, [signal, _band(line, x, made)], x, labels[shown]))
     if not panels:
         return None
     return bands(panels, axis="sample", together=True), data.channels[channel]
@@ -291,8 +297,8 @@ def _expected(lab: Lab, run: Outcome, data: Dataset, until: int) -> Floats:
 
 def _band(line: Line, x: Floats, made: Sequence[Floats]) -> Band:
     spread = np.std(made, axis=0) if len(made) > 1 else None
-    name = line_name(line)
-    return Band(f"expected by {name}", x, np.mean(made, axis=0), spread, colour_of(name), 1.3)
+    colour = colour_of(line.name)
+    return Band(f"expected by {line.name}", x, np.mean(made, axis=0), spread, colour, 1.3)
 
 
 # ------------------------------------------------------------------ illustrations
