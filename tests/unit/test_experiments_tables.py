@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+import re
 import sys
 from pathlib import Path
 
@@ -222,6 +224,42 @@ def test_main_writes_pages_table_and_picture(mains: Experiment, tmp_path: Path) 
     names = [path.name for path in mains.write(tmp_path)]
     assert names == ["main.md", "main-detail.md", "main.csv", "main-f1.svg", "main-f1.png"]
     assert all((tmp_path / name).stat().st_size > 100 for name in names)
+
+
+def write_nab(root: Path) -> None:
+    values, labels = series(900, 1, 5)
+    times = np.datetime64("2014-01-01T00:00:00") + np.arange(900) * np.timedelta64(300, "s")
+    text = [str(time).replace("T", " ") for time in times]
+    folder = root / "NAB" / "data" / "realKnownCause"
+    folder.mkdir(parents=True)
+    (folder / "clock.csv").write_text(
+        "timestamp,value\n"
+        + "".join(f"{at},{value:.6g}\n" for at, value in zip(text, values[:, 0], strict=True))
+    )
+    ends = [text[int(at)] for at in np.flatnonzero(labels)[[0, -1]]]
+    windows = {"realKnownCause/clock.csv": [ends]}
+    (root / "NAB" / "labels").mkdir()
+    (root / "NAB" / "labels" / "combined_windows.json").write_text(json.dumps(windows))
+
+
+def test_nab_stands_below_the_papers_data_sets_with_a_chart_of_its_own(
+    root: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra plot")
+    write_nab(tmp_path)
+    lab = Lab([root, tmp_path], overrides=FAST)
+    both = main(lab, models=["mlp"], seeds=[1, 2])
+    assert both.failures == {}
+    shown = [line.stream.name for line, _ in both.lines]
+    assert list(dict.fromkeys(shown)) == ["SMD/1-4", "NAB/realKnownCause/clock"]
+    assert {str(u.rule) for u in both.outcomes if u.dataset.startswith("NAB/")} == {"Q99"}
+    assert all(c.paper is None for c in both.comparisons() if c.dataset.startswith("NAB/"))
+    assert "| NAB/realKnownCause/clock | frozen | 2 |" in both.markdown()
+    alone = main(lab, datasets=["NAB"], models=["mlp"], seeds=[1, 2])
+    for result, expected in ((both, {"main-f1", "main-f1-others"}), (alone, {"main-f1-others"})):
+        paths = result.write(tmp_path / "out")
+        assert {path.stem for path in paths if path.suffix == ".svg"} == expected
+        assert set(re.findall(r"\]\((.*)\.svg\)", result.markdown())) == expected
 
 
 def test_every_table_of_every_page_is_rectangular(mains: Experiment) -> None:

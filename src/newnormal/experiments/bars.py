@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from textwrap import wrap
 from typing import TYPE_CHECKING, TypeAlias
 
 from newnormal.experiments.paper import Figure as Value
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Group", "grouped_bars"]
 
+_WRAPPED = 14  # characters that fit below a group
+
 Group: TypeAlias = dict[str, tuple[Value, Value | None]]  # (ours, the paper's) by name
 
 
@@ -24,14 +27,8 @@ def grouped_bars(groups: Mapping[str, Group], *, axis: str, level: float | None 
 
     names = list(dict.fromkeys(name for group in groups.values() for name in group))
     width = max(6.5, 1.6 + 1.05 * len(groups) * max(1.0, len(names) / 5))
-    labels = [label_of(name) for name in groups]
-    upright = [label.replace("/", "\n", 1) for label in labels]
-    longest = max((len(part) for label in upright for part in label.split("\n")), default=0)
-    turned = len(groups) > 10 or longest > 14
-    foot = 1.65 if turned else 1.2  # inches below the axes
-    height = foot + 2.9
-    figure = blank(width, height)
-    axes = figure.add_axes((0.6 / width, foot / height, 1 - 0.75 / width, 2.55 / height))
+    figure = blank(width, 4.1)
+    axes = figure.add_axes((0.6 / width, 0.29, 1 - 0.75 / width, 0.62))
     bar = 0.8 / max(len(names), 1)
     for at, group in enumerate(groups.values()):
         for nth, name in enumerate(names):
@@ -52,9 +49,7 @@ def grouped_bars(groups: Mapping[str, Group], *, axis: str, level: float | None 
         axes.axhline(level, color=INK, linewidth=0.8)
     axes.set_xticks(
         range(len(groups)),
-        labels if turned else upright,
-        rotation=30 if turned else 0,
-        ha="right" if turned else "center",
+        ["\n".join(wrap(label_of(name).replace("/", " "), _WRAPPED)) for name in groups],
         fontsize=SMALL,
     )
     axes.set_xlim(-0.55, len(groups) - 0.45)

@@ -44,6 +44,11 @@ does, so that the paper's figures belong beside that one too. Streams the paper 
 settings: one channel Yahoo (A1-R20)'s, several SMD (M-2-1)'s, threshold Q99.
 """
 
+_CHARTS = {
+    "main-f1": "F1 of each model on the paper's data sets, under the paper's thresholds.",
+    "main-f1-others": "F1 of each model on streams that the paper does not have, threshold Q99.",
+}
+
 
 def main(
     roots: Roots | Lab,
@@ -124,19 +129,26 @@ def _rules(stream: Stream, entrant: Entrant, row: Row) -> Rules:
 
 
 def _page(result: Experiment) -> str:
-    caption = "F1 of each model on the paper's data sets, under the paper's thresholds."
-    picture = f"\n{figure_of('main-f1', caption)}\n"
-    return page.results(result, _INTRODUCTION + (picture if result.outcomes else ""))
+    pictures = "".join(f"\n{figure_of(name, _CHARTS[name])}\n" for name in _charts(result))
+    return page.results(result, _INTRODUCTION + pictures)
+
+
+def _charts(result: Experiment) -> dict[str, dict[str, Group]]:
+    """Return the bars of figure 1b, and others for streams that the paper does not have."""
+    papers, others = _CHARTS
+    charts: dict[str, dict[str, Group]] = {}
+    known = {setting.name for setting in settings()}
+    for c in result.comparisons():
+        if c.measure == "f1":
+            name = c.model if c.row == FROZEN.name else f"{c.model} + {c.row}"
+            groups = charts.setdefault(papers if c.dataset in known else others, {})
+            groups.setdefault(c.dataset, {})[name] = (c.ours, c.paper)
+    return charts
 
 
 def _draw(result: Experiment, folder: Path) -> list[Path]:
-    """Draw figure 1b: the F1 of each model, under the paper's thresholds, oracles included."""
-    groups: dict[str, Group] = {}
-    papers = {setting.name for setting in settings()}
-    for c in result.comparisons():
-        if c.measure == "f1" and c.dataset in papers:
-            name = c.model if c.row == FROZEN.name else f"{c.model} + {c.row}"
-            groups.setdefault(c.dataset, {})[name] = (c.ours, c.paper)
-    if not groups:
-        return []
-    return keep(grouped_bars(groups, axis="F1"), folder, "main-f1")
+    """Draw the F1 of each model, under the paper's thresholds, oracles included."""
+    paths = []
+    for name, groups in _charts(result).items():
+        paths += keep(grouped_bars(groups, axis="F1"), folder, name)
+    return paths
