@@ -13,6 +13,7 @@ import pytest
 from newnormal import Detector
 from newnormal.errors import MissingExtraError, ParameterError, StateError
 from newnormal.models import find
+from newnormal.models.peers import thinned
 from newnormal.types import Bools, Floats
 
 pytest.importorskip("pyod", reason="needs the extra peers")
@@ -152,6 +153,41 @@ def test_history_may_miss_values_and_whole_samples() -> None:
     detector = Detector(model="pyod:PCA", window=5, adapt=False).fit(history)
     assert len(detector._model.detector.decision_scores_) == 299  # type: ignore[attr-defined]
     assert np.isfinite(detector.run(plant(20, 1)).scores).all()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 8])
+def test_nothing_is_thinned_up_to_the_limit(rows: int) -> None:
+    history = np.arange(rows, dtype=np.float64)[:, None]
+    assert thinned(history, 8) is history
+
+
+@pytest.mark.parametrize("rows", [9, 15, 16, 17, 1000])
+def test_thinning_keeps_both_ends_and_as_many_rows_as_it_may_evenly_spaced(rows: int) -> None:
+    kept = thinned(np.arange(rows, dtype=np.float64), 8)
+    gaps = np.diff(kept)
+    assert (len(kept), kept[0], kept[-1]) == (8, 0, rows - 1)
+    assert gaps.min() >= 1
+    assert gaps.max() - gaps.min() <= 1
+    np.testing.assert_array_equal(kept, thinned(np.arange(rows, dtype=np.float64), 8))
+
+
+@pytest.mark.parametrize(("name", "seen"), [("LOF", 50), ("OCSVM", 50), ("KNN", 50), ("PCA", 299)])
+def test_only_a_detector_that_compares_all_rows_sees_fewer_of_a_long_history(
+    name: str, seen: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("newnormal.models.peers.MOST_ROWS", 50)
+    history = plant(300, 0)
+    history[17] = np.nan
+    detector = Detector(model=f"pyod:{name}", window=5, adapt=False).fit(history)
+    assert len(detector._model.detector.decision_scores_) == seen  # type: ignore[attr-defined]
+    series, labels = spoiled(200, 1)
+    assert auroc(labels, detector.run(series).scores) > 0.9
+
+
+def test_every_detector_that_is_thinned_is_one_of_pyods() -> None:
+    from newnormal.models.peers import _COMPARE_ALL, _detectors
+
+    assert set(_detectors()) >= _COMPARE_ALL
 
 
 def test_adapting_is_refused_before_anything_is_trained() -> None:

@@ -37,6 +37,7 @@ from newnormal.experiments.streams import Roots, load_stream
 from newnormal.experiments.unit import Outcome
 from newnormal.experiments.years import years_apart
 from newnormal.metrics import auprc, auroc
+from newnormal.models.peers import MOST_ROWS
 from newnormal.types import Floats
 
 __all__ = ["SPLITS", "AnoShift", "anoshift"]
@@ -73,7 +74,9 @@ Fitted on the normal traffic of 2006 to 2010, judged on NEAR (2011 to 2013), FAR
 each year; each split starts from the fitted state. Made by `{command}`.
 
 - The paper gives no settings. Ours: MLP with window 12, latent 16, γ 0.99, η 0.001, learning from
-  what scores below Q99 of history; the others judge one row at a time, with PyOD's own defaults.
+  what scores below Q99 of history; the others judge one row at a time. SO-GAAL, DeepSVDD and
+  LUNAR are PyOD's, with its defaults and its direction of the score; LUNAR, whose cost grows with
+  the square of history, is fitted on at most {most:,} of its rows, evenly spaced.
 - AUPRC-out has attacks as the positive class, AUPRC-in normal traffic; both by the trapezoid.
 - Figures are means ± population standard deviation over {seeds}.
 - The paper quotes AnoShift's own figures for all but its MLP.
@@ -116,7 +119,9 @@ class AnoShift:
         experiment = self.experiment
         seeds = page.over_seeds(experiment)
         parts = [
-            _INTRODUCTION.format(command=experiment.command, seeds=seeds, versions=page.versions())
+            _INTRODUCTION.format(
+                command=experiment.command, most=MOST_ROWS, seeds=seeds, versions=page.versions()
+            )
         ]
         for split in ("near", "far"):
             if self.figures(split):

@@ -21,6 +21,7 @@ from newnormal.experiments.lab import Lab
 from newnormal.experiments.paper import SEEDS, Figure, Rule, Rules, settings
 from newnormal.experiments.rows import FROZEN, Row, row_named
 from newnormal.experiments.streams import SYNTHETIC, Roots
+from newnormal.models.peers import MOST_ROWS
 
 __all__ = ["PEERS", "peers"]
 
@@ -32,10 +33,13 @@ _RULE = Rule(99.0)
 _INTRODUCTION = """\
 # Beside classic detectors
 
-PCA, isolation forest, LOF, one-class SVM and ECOD, from PyOD, with their own default settings, a
-sample judged by itself; the paper's models as fitted; and its MLP with detrending and adaptation.
-Every stream found, and synthetic ones. Made by `{command}`.
+PCA, isolation forest, LOF, one-class SVM and ECOD, from PyOD, a sample judged by itself; the
+paper's models as fitted; and its MLP with detrending and adaptation. Every stream found, and
+synthetic ones. Made by `{command}`.
 
+- PyOD's detectors have its default settings, but PCA has as many components as history's rank. LOF
+  and one-class SVM, whose cost grows with the square of history, are fitted on at most {most:,} of
+  its samples, evenly spaced.
 - Nothing was tuned to a stream: those the paper does not have borrow Yahoo (A1-R20)'s settings if
   they have one channel and SMD (M-2-1)'s if several; adaptation learns from what scores below Q99
   of history.
@@ -115,7 +119,11 @@ def _seeds(entrant: Entrant, seeds: tuple[int, ...]) -> tuple[int, ...]:
 
 def _page(result: Experiment) -> str:
     seeds = page.over_seeds(result, where="the line below its table")
-    parts = [_INTRODUCTION.format(command=result.command, seeds=seeds, versions=page.versions())]
+    parts = [
+        _INTRODUCTION.format(
+            command=result.command, most=MOST_ROWS, seeds=seeds, versions=page.versions()
+        )
+    ]
     if result.outcomes:
         for measure, name in (("auprc", "AUPRC"), ("vus_pr", "VUS-PR")):
             parts += [f"## {name}\n", _table(result, measure), f"{_seeds_said(result)}\n"]

@@ -29,7 +29,32 @@ from newnormal.models.base import OnEpoch, Training
 from newnormal.models.loop import Block
 from newnormal.types import Floats, Floats32
 
-__all__ = ["Peer", "adapter"]
+__all__ = ["MOST_ROWS", "Peer", "adapter", "thinned"]
+
+MOST_ROWS = 20_000  # of history, for detectors whose cost grows with its square
+
+# They compare each row of history with all others: by neighbours, distances, kernels or prefixes.
+_COMPARE_ALL = frozenset(
+    {
+        "ABOD",
+        "COF",
+        "FeatureBagging",  # of LOF
+        "HDBSCAN",
+        "KDE",
+        "KNN",
+        "KPCA",
+        "LMDD",
+        "LOCI",
+        "LOF",
+        "LUNAR",
+        "OCSVM",
+        "QMCD",
+        "RGraph",
+        "SOD",
+        "SOS",
+        "SUOD",  # of LOF, among others
+    }
+)
 
 
 class Peer:
@@ -38,15 +63,18 @@ class Peer:
     Each sample of history is a row to it, and each sample of the stream is judged by itself; the
     window says only how often the trend moves. It can be detrended, as the trend is subtracted
     before it sees anything, but not adapted: a PyOD detector has no step to take. Nor can it be
-    saved, since PyOD offers pickle alone. It keeps PyOD's own defaults; the epochs, batch and
-    latent of the detector are not its.
+    saved, since PyOD offers pickle alone. It keeps PyOD's own defaults, but PCA has as many
+    components as history's rank; the epochs, batch and latent of the detector are not its.
 
-    Missing values are history's mean to it, and samples with nothing observed are left out.
+    Missing values are history's mean to it, and samples with nothing observed are left out. A
+    detector whose cost grows with the square of history (LOF, OCSVM, KNN, LUNAR, ...) is fitted on
+    `MOST_ROWS` samples of a longer one, evenly spaced.
 
     Notes
     -----
-    Scores are PyOD's `decision_function`, which points up. Those of ECOD and COPOD depend on the
-    samples judged in the same call, as PyOD ranks them together with history: for these two,
+    Scores are PyOD's `decision_function`, which points up. SO_GAAL's is its discriminator's output
+    as PyOD returns it, whichever way training left it to point. Those of ECOD and COPOD depend on
+    the samples judged in the same call, as PyOD ranks them together with history: for these two,
     stepping through a series does not equal running over it, and each call costs a pass over
     history.
     """
@@ -74,6 +102,8 @@ class Peer:
         del on_epoch
         missing = np.isnan(history)
         rows = np.where(missing, 0, history)[~missing.all(axis=1)]
+        if self.name in _COMPARE_ALL:
+            rows = thinned(rows, MOST_ROWS)
         kind = self._imported()
         takes = inspect.signature(kind).parameters
         offered = {"n_features": rows.shape[1], "random_state": training.seed, "verbose": 0}
@@ -140,6 +170,19 @@ class Peer:
                 hint='PyTorch comes with pip install "newnormal[deep]", others by themselves',
             ) from error
         return getattr(module, self.name)
+
+
+def thinned(rows: Floats, most: int) -> Floats:
+    """Return rows evenly spaced from the first to the last, at most so many.
+
+    Examples
+    --------
+    >>> thinned(np.arange(9.0), 3), thinned(np.arange(3.0), 3)
+    (array([0., 4., 8.]), array([0., 1., 2.]))
+    """
+    if len(rows) <= most:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
 
 
 @cache
