@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from newnormal.cli.reproduce import reproduce_app
+from newnormal.experiments.lab import Lab
+from newnormal.experiments.programme import ORDER
 from tests.cli.conftest import Command
 
 TOY = """
@@ -128,4 +130,50 @@ def test_every_experiment_has_a_command() -> None:
         command.name or str(command.callback and command.callback.__name__)
         for command in reproduce_app.registered_commands
     }
-    assert names >= {"datasets", "main", "ablation", "everyone", "peers", "anoshift"}
+    assert names == {"all", *ORDER}
+
+
+def test_all_of_it_half_way_is_every_page_that_needs_no_computing(
+    newnormal: Command, data: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    narrowed = ("--models", "mlp", "--datasets", "SMD/1-4", "--seeds", 1)
+    arguments = ("--data", data, "-o", out, "--processes", 1, *narrowed)
+    assert newnormal("reproduce", "main", *arguments).returncode == 0
+    done = newnormal("reproduce", "all", "--computed", *arguments)
+    assert done.returncode == 0
+    pages = {path.name for path in out.glob("*.md") if "-detail" not in path.name}
+    names = ("datasets", "main", "ablation", "everyone", "peers", "curves", "traces")
+    assert pages == {f"{name}.md" for name in names}
+    wrote = [line.split()[1] for line in done.stderr.splitlines() if line.startswith("wrote")]
+    assert [Path(each.rstrip(",")).stem for each in wrote] == [*names, "index"]
+    assert "computed" not in done.stderr
+    assert "| SMD/1-4 | frozen | 1 |" in (out / "main.md").read_text(encoding="utf-8")
+
+
+def test_one_that_fails_does_not_stop_the_others_and_is_named_at_the_end(
+    newnormal: Command, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run: list[str] = []
+
+    def write(name: str, lab: Lab, output: Path, **asked: object) -> tuple[Path, ...]:
+        run.append(name)
+        if name in ("main", "shift"):
+            raise OSError("the disk is full")
+        assert asked["seeds"] == [3]
+        return (output / name,)
+
+    monkeypatch.setattr("newnormal.experiments.programme.write", write)
+    done = newnormal("reproduce", "all", "--data", data, "-o", tmp_path / "out", "--seeds", 3)
+    assert done.returncode == 1
+    assert run == [name for name in ORDER if name != "anoshift"]  # which is not there
+    assert "main failed: OSError: the disk is full\nwrote" in done.stderr
+    assert done.stderr.endswith("\nfailed: main, shift\n")
+
+
+def test_all_with_a_mistake_runs_nothing(newnormal: Command, data: Path, tmp_path: Path) -> None:
+    for mistake in (("--models", "nothing"), ("--datasets", "nothing"), ("--rows", "both")):
+        done = newnormal("reproduce", "all", "--data", data, "-o", tmp_path / "out", *mistake)
+        assert done.returncode == 1
+        assert done.stderr.startswith("error: ")
+    assert not (tmp_path / "out").exists()

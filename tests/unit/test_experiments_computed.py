@@ -181,7 +181,7 @@ def test_curves_say_of_how_many_seeds_the_median_was_taken(sweep: Sweep, tmp_pat
     pytest.importorskip("matplotlib", reason="needs the extra plot")
     main(sweep.lab(compute=True), datasets=["SMD/1-4"], models=["mlp"], seeds=[1, 2])
     lab = sweep.lab(compute=False)
-    curves(lab, models=["mlp"], output=tmp_path / "out", **ASKED)
+    curves(lab, models=["mlp"], **ASKED).write(tmp_path / "out")
     assert lab.computed == 0
     lines = list(csv.DictReader((tmp_path / "out" / "curves.csv").read_text().splitlines()))
     assert {(line["curves"], line["name"], line["seeds"]) for line in lines} == {
@@ -199,7 +199,7 @@ def test_traces_show_another_seed_where_that_is_all_there_is(sweep: Sweep, tmp_p
     pytest.importorskip("matplotlib", reason="needs the extra plot")
     done = main(sweep.lab(compute=True), datasets=["SMD/1-4"], models=["mlp"], seeds=[2])
     lab = sweep.lab(compute=False)
-    drawn = traces(lab, models=["mlp"], output=tmp_path / "out", **ASKED)
+    drawn = traces(lab, models=["mlp"], **ASKED).write(tmp_path / "out")
     assert lab.computed == 0
     names = {path.name for path in drawn}
     assert {"traces-scores-smd-1-4.svg", "traces-expected-smd-1-4.svg"} <= names
@@ -207,7 +207,7 @@ def test_traces_show_another_seed_where_that_is_all_there_is(sweep: Sweep, tmp_p
     for fit in (sweep.cache / "fits").iterdir():
         fit.unlink()
     assert not any(lab.has_detector(outcome) for outcome in done.outcomes.values())
-    again = traces(lab, models=["mlp"], output=tmp_path / "again", **ASKED)
+    again = traces(lab, models=["mlp"], **ASKED).write(tmp_path / "again")
     assert "traces-expected-smd-1-4.svg" not in {path.name for path in again}
     assert not list((sweep.cache / "fits").iterdir())
 

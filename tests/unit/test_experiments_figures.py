@@ -13,6 +13,7 @@ from newnormal.experiments.cost import cost, cost_of, printed_cost
 from newnormal.experiments.curves import curves, f1_against_threshold, operating_points
 from newnormal.experiments.lab import Lab
 from newnormal.experiments.pictures import COLOURS, colour_of, keep
+from newnormal.experiments.plan import Asked
 from newnormal.experiments.shift import (
     authors_divergence,
     gaussian_divergence,
@@ -89,9 +90,8 @@ def test_a_single_channel_is_drawn_as_it_is() -> None:
 
 
 def test_shift_writes_page_table_and_pictures_and_says_what_is_missing(tmp_path: Path) -> None:
-    paths = shift(
-        [tmp_path], datasets=["synthetic/neurips-ts-uni", "SWaT"], output=tmp_path / "out"
-    )
+    measured = shift([tmp_path], datasets=["synthetic/neurips-ts-uni", "SWaT"])
+    paths = measured.write(tmp_path / "out")
     names = {path.name for path in paths}
     assert {"shift.md", "shift.csv", "shift-kl.svg", "shift-histograms.png"} <= names
     assert all(path.stat().st_size for path in paths)
@@ -141,7 +141,7 @@ def test_an_lstm_is_mostly_what_the_paper_leaves_out() -> None:
 
 
 def test_a_model_that_cannot_be_measured_is_a_row_that_says_so(tmp_path: Path) -> None:
-    cost([], models=["nothing.here:Model"], output=tmp_path)
+    cost(["nothing.here:Model"]).write(tmp_path)
     assert "| nothing.here:Model | failed: " in (tmp_path / "cost.md").read_text(encoding="utf-8")
     assert "failed,,nothing.here:Model" in (tmp_path / "cost.csv").read_text(encoding="utf-8")
 
@@ -224,15 +224,10 @@ def small_smd(folder: Path) -> Path:
 
 def test_curves_and_traces_write_pages_and_pictures_from_one_cache(tmp_path: Path) -> None:
     lab = Lab(small_smd(tmp_path), cache=tmp_path / "cache")
-    given = {
-        "datasets": ["SMD/1-4"],
-        "models": ["mlp"],
-        "seeds": [1, 2],
-        "output": tmp_path / "out",
-    }
-    drawn = [*curves(lab, **given)]  # type: ignore[arg-type]
+    asked: Asked = {"datasets": ["SMD/1-4"], "models": ["mlp"], "seeds": [1, 2]}
+    drawn = [*curves(lab, **asked).write(tmp_path / "out")]
     computed = lab.computed
-    drawn += traces(lab, **given)  # type: ignore[arg-type]
+    drawn += traces(lab, **asked).write(tmp_path / "out")
     assert all(path.stat().st_size for path in drawn)
     assert lab.computed == computed  # the scores were kept
     names = {path.name for path in drawn}

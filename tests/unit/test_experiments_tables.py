@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,10 +32,14 @@ from newnormal.experiments.paper import (
     title,
 )
 from newnormal.experiments.peers import peers
+from newnormal.experiments.plan import Plan
+from newnormal.experiments.programme import ORDER, _chosen
 from newnormal.metrics import auprc, auroc
 from newnormal.models import MODELS
 
 FAST = {name: {"epochs": 1} for name in ("mlp", "usad", "lstm", "transformer", "toy_model:Toy")}
+
+SETS = " ".join(f"--set {name}.epochs=1" for name in FAST)
 
 TOY = '''
 """A model of one's own: the distance from history's mean, and nothing to learn."""
@@ -201,6 +206,13 @@ def test_the_main_table_has_the_papers_lines_with_the_papers_rules(mains: Experi
         "main", "SMD/1-4", "frozen", "auroc", "USAD"
     )
     assert compared["MLP", "DT+TTA", "f1"] == printed("main", "SMD/1-4", "DT+TTA", "f1")
+
+
+def test_rows_narrow_the_main_table_too(root: Path) -> None:
+    lab = Lab(root, overrides=FAST)
+    result = main(lab, datasets=["SMD/1-4"], models=["mlp"], seeds=[1], rows=["DT+TTA"])
+    assert {line.row.name for line, _ in result.lines} == {"DT+TTA"}
+    assert result.command.endswith("--models mlp --rows DT+TTA --seeds 1 " + SETS)
 
 
 def test_the_main_page_says_which_settings_are_not_the_papers(mains: Experiment) -> None:
@@ -462,6 +474,18 @@ def test_anoshift_half_way_has_the_seeds_that_are_there(shifted: AnoShift, years
     figures = result.figures("near")["MLP"]
     assert f"| MLP | 1 | {figures['auroc']} | 0.441 |" in result.markdown()
     assert [line["status"] for line in csv.DictReader(result.csv().splitlines())] == ["ok"] * 14
+
+
+def test_all_of_it_has_anoshift_where_it_is_and_only_there(years: Path, root: Path) -> None:
+    def chosen(*roots: Path, datasets: list[str] | None = None) -> dict[str, Any]:
+        return dict(_chosen(Plan.of(Lab(roots), datasets=datasets)))
+
+    assert "anoshift" not in chosen(root)
+    assert chosen(root, years) == dict.fromkeys(ORDER)
+    assert "anoshift" not in chosen(root, years, datasets=["SMD/1-4"])
+    both = chosen(root, years, datasets=["smd/1-4", "AnoShift/near"])
+    assert (both["main"], both["anoshift"]) == (["SMD/1-4"], ["AnoShift/near"])
+    assert set(chosen(root, years, datasets=["AnoShift/far"])) == {"anoshift", "cost", "page"}
 
 
 def test_without_anoshift_there_are_rows_that_say_where_to_get_it(root: Path) -> None:

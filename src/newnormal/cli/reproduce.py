@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from newnormal.cli.console import announce_compiling, say
+from newnormal.cli.console import FAILED, announce_compiling, say
 from newnormal.cli.options import names
 from newnormal.errors import ParameterError
 
 if TYPE_CHECKING:
     from newnormal.experiments.lab import Lab
+    from newnormal.experiments.plan import Asked
 
 __all__ = ["reproduce_app"]
 
@@ -38,13 +39,13 @@ Models = Annotated[
         metavar="NAMES", help="Only these, such as mlp,usad; package.module:Class is one of yours."
     ),
 ]
-Seeds = Annotated[
-    Optional[list[str]],  # noqa: UP045
-    typer.Option(metavar="NUMBERS", help="These seeds.", show_default="2021 to 2025"),
-]
 Rows = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option(metavar="NAMES", help="Only these of frozen,DT,TTA,DT+TTA."),
+]
+Seeds = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option(metavar="NUMBERS", help="These seeds.", show_default="2021 to 2025"),
 ]
 Extra = Annotated[
     Optional[Path],  # noqa: UP045
@@ -74,216 +75,75 @@ Processes = Annotated[int, typer.Option(min=1, help="Processes at work at once."
 
 _RESULTS = Path("results")
 
+_ALL = """\
+Every experiment, one after the other, and the page.
 
-@reproduce_app.command("datasets")
-def datasets_(
-    data: Data,
-    output: Output = _RESULTS,
-    datasets: Datasets = None,
-    cache: Cache = None,
-) -> None:
-    """Sizes, features and share of anomalies of every data set found (table:Data_Description)."""
-    from newnormal.experiments.described import describe
+AnoShift takes part if it is found. If one fails, the others go on, and the exit code is 1.
 
-    with at_work(data, output, cache, 1) as lab:
-        _done(lab, describe(lab, datasets=names(datasets)).write(output))
+With --computed neither shift nor cost takes part: nothing is kept of them."""
 
 
-@reproduce_app.command()
-def main(
-    data: Data,
-    output: Output = _RESULTS,
-    datasets: Datasets = None,
-    models: Models = None,
-    seeds: Seeds = None,
-    extra: Extra = None,
-    set_: Options = None,
-    cache: Cache = None,
-    computed: Computed = False,
-    processes: Processes = 2,
-) -> None:
-    """Five models frozen, and the MLP detrended and adapted (table:Main_Exp, figure 1b)."""
-    from newnormal.experiments.main import main as experiment
+def reads_data(name: str, about: str) -> None:
+    """Register an experiment on the data alone."""
 
-    with at_work(data, output, cache, processes, set_, computed) as lab:
-        result = experiment(
-            lab,
-            datasets=names(datasets),
-            models=names(models),
-            extra=extra,
-            **_seeds(seeds),
-        )
-        _done(lab, result.write(output))
+    @reproduce_app.command(name, help=about)
+    def command(data: Data, output: Output = _RESULTS, datasets: Datasets = None) -> None:
+        with at_work(data, output, None, 1) as lab:
+            _run(name, lab, output, {"datasets": names(datasets)})
 
 
-@reproduce_app.command()
-def ablation(
-    data: Data,
-    output: Output = _RESULTS,
-    datasets: Datasets = None,
-    models: Models = None,
-    rows: Rows = None,
-    seeds: Seeds = None,
-    extra: Extra = None,
-    set_: Options = None,
-    cache: Cache = None,
-    computed: Computed = False,
-    processes: Processes = 2,
-) -> None:
-    """Frozen, detrended, adapted, both: the paper's MLP (table:Ablation)."""
-    from newnormal.experiments.ablation import ablation as experiment
+def keeps_results(name: str, about: str) -> None:
+    """Register an experiment whose results are kept, and which all options narrow."""
 
-    with at_work(data, output, cache, processes, set_, computed) as lab:
-        result = experiment(
-            lab,
-            datasets=names(datasets),
-            models=names(models),
-            rows=names(rows),
-            extra=extra,
-            **_seeds(seeds),
-        )
-        _done(lab, result.write(output))
-
-
-@reproduce_app.command()
-def everyone(
-    data: Data,
-    output: Output = _RESULTS,
-    datasets: Datasets = None,
-    models: Models = None,
-    rows: Rows = None,
-    seeds: Seeds = None,
-    extra: Extra = None,
-    set_: Options = None,
-    cache: Cache = None,
-    computed: Computed = False,
-    processes: Processes = 2,
-) -> None:
-    """Detrending, adaptation and both on all five models (ours)."""
-    from newnormal.experiments.everyone import everyone as experiment
-
-    with at_work(data, output, cache, processes, set_, computed) as lab:
-        result = experiment(
-            lab,
-            datasets=names(datasets),
-            models=names(models),
-            rows=names(rows),
-            extra=extra,
-            **_seeds(seeds),
-        )
-        _done(lab, result.write(output))
+    @reproduce_app.command(name, help=about)
+    def command(
+        data: Data,
+        output: Output = _RESULTS,
+        datasets: Datasets = None,
+        models: Models = None,
+        rows: Rows = None,
+        seeds: Seeds = None,
+        extra: Extra = None,
+        set_: Options = None,
+        cache: Cache = None,
+        computed: Computed = False,
+        processes: Processes = 2,
+    ) -> None:
+        asked: Asked = {
+            "datasets": names(datasets),
+            "models": names(models),
+            "rows": names(rows),
+            "seeds": _seeds(seeds),
+            "extra": extra,
+        }
+        with at_work(data, output, cache, processes, set_, computed) as lab:
+            if name == "all":
+                _run_all(lab, output, asked)
+            else:
+                _run(name, lab, output, asked)
 
 
-@reproduce_app.command()
-def peers(
-    data: Data,
-    output: Output = _RESULTS,
-    datasets: Datasets = None,
-    models: Models = None,
-    seeds: Seeds = None,
-    extra: Extra = None,
-    set_: Options = None,
-    cache: Cache = None,
-    computed: Computed = False,
-    processes: Processes = 2,
-) -> None:
-    """Classic detectors beside the five models on every stream found (ours)."""
-    from newnormal.experiments.peers import peers as experiment
-
-    with at_work(data, output, cache, processes, set_, computed) as lab:
-        result = experiment(
-            lab,
-            datasets=names(datasets),
-            models=names(models),
-            extra=extra,
-            **_seeds(seeds),
-        )
-        _done(lab, result.write(output))
-
-
-@reproduce_app.command()
-def anoshift(
-    data: Data,
-    output: Output = _RESULTS,
-    datasets: Datasets = None,
-    models: Models = None,
-    seeds: Seeds = None,
-    extra: Extra = None,
-    set_: Options = None,
-    cache: Cache = None,
-    computed: Computed = False,
-    processes: Processes = 2,
-) -> None:
-    """Ten years of traffic: NEAR, FAR, and year by year (table:anoshift, fig:anoshift)."""
-    from newnormal.experiments.anoshift import anoshift as experiment
-
-    with at_work(data, output, cache, processes, set_, computed) as lab:
-        result = experiment(
-            lab,
-            datasets=names(datasets),
-            models=names(models),
-            extra=extra,
-            **_seeds(seeds),
-        )
-        _done(lab, result.write(output))
-
-
-@reproduce_app.command()
-def shift(
-    data: Data,
-    output: Output = _RESULTS,
-    datasets: Datasets = None,
-    cache: Cache = None,
-) -> None:
-    """How far test lies from train: divergence and t-SNE (fig:main_kld, fig:A_vis)."""
-    from newnormal.experiments.shift import shift as experiment
-
-    with at_work(data, output, cache, 1) as lab:
-        _done(lab, tuple(experiment(lab, datasets=names(datasets), output=output)))
-
-
-@reproduce_app.command()
-def curves(
-    data: Data,
-    output: Output = _RESULTS,
-    datasets: Datasets = None,
-    models: Models = None,
-    seeds: Seeds = None,
-    set_: Options = None,
-    cache: Cache = None,
-    computed: Computed = False,
-    processes: Processes = 2,
-) -> None:
-    """ROC, precision-recall, and F1 against the threshold (fig:main_roc, fig:ab_f1trace)."""
-    from newnormal.experiments.curves import curves as experiment
-
-    with at_work(data, output, cache, processes, set_, computed) as lab:
-        paths = experiment(
-            lab, datasets=names(datasets), models=names(models), output=output, **_seeds(seeds)
-        )
-        _done(lab, tuple(paths))
-
-
-@reproduce_app.command()
-def traces(
-    data: Data,
-    output: Output = _RESULTS,
-    datasets: Datasets = None,
-    models: Models = None,
-    seeds: Seeds = None,
-    set_: Options = None,
-    cache: Cache = None,
-    computed: Computed = False,
-    processes: Processes = 2,
-) -> None:
-    """Scores, alarms and expectations over time (fig:A_anosc, fig:ab_qual, fig:main_ion)."""
-    from newnormal.experiments.traces import traces as experiment
-
-    with at_work(data, output, cache, processes, set_, computed) as lab:
-        paths = experiment(
-            lab, datasets=names(datasets), models=names(models), output=output, **_seeds(seeds)
-        )
-        _done(lab, tuple(paths))
+keeps_results("all", _ALL)
+reads_data(
+    "datasets",
+    "Sizes, features and share of anomalies of every data set found (table:Data_Description).",
+)
+keeps_results(
+    "main", "Five models frozen, and the MLP detrended and adapted (table:Main_Exp, figure 1b)."
+)
+keeps_results("ablation", "Frozen, detrended, adapted, both: the paper's MLP (table:Ablation).")
+keeps_results("everyone", "Detrending, adaptation and both on all five models (ours).")
+keeps_results("peers", "Classic detectors beside the five models on every stream found (ours).")
+keeps_results(
+    "anoshift", "Ten years of traffic: NEAR, FAR, and year by year (table:anoshift, fig:anoshift)."
+)
+reads_data("shift", "How far test lies from train: divergence and t-SNE (fig:main_kld, fig:A_vis).")
+keeps_results(
+    "curves", "ROC, precision-recall, and F1 against the threshold (fig:main_roc, fig:ab_f1trace)."
+)
+keeps_results(
+    "traces", "Scores, alarms and expectations over time (fig:A_anosc, fig:ab_qual, fig:main_ion)."
+)
 
 
 @reproduce_app.command()
@@ -296,8 +156,7 @@ def cost(
 
     announce_compiling()
     with progress_bar() as progress:
-        paths = experiment((), models=names(models), output=output, progress=progress)
-    say(f"wrote {', '.join(map(str, paths))}")
+        _wrote(experiment(names(models), progress=progress).write(output))
 
 
 @reproduce_app.command()
@@ -340,7 +199,9 @@ def progress_bar() -> Iterator[Callable[[int, int, str], None]]:
     from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
     columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    still = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=still) as bar:
         task = bar.add_task("starting", total=None)
 
         def progress(done: int, total: int, what: str) -> None:
@@ -349,18 +210,39 @@ def progress_bar() -> Iterator[Callable[[int, int, str], None]]:
         yield progress
 
 
-def _done(lab: Lab, paths: tuple[Path, ...]) -> None:
-    done = f"computed {lab.computed} results, " if lab.computed else ""
+def _run(name: str, lab: Lab, output: Path, asked: Asked) -> None:
+    from newnormal.experiments.programme import write
+
+    _wrote(write(name, lab, output, **asked), lab.computed)
+
+
+def _run_all(lab: Lab, output: Path, asked: Asked) -> None:
+    from newnormal.experiments.programme import write_all
+
+    failed, before = [], 0
+    for name, result in write_all(lab, output, **asked):
+        if isinstance(result, Exception):
+            failed.append(name)
+            say(f"{name} failed: {type(result).__name__}: {result}")
+        else:
+            _wrote(result, lab.computed - before)
+        before = lab.computed
+    if failed:
+        say(f"failed: {', '.join(failed)}")
+        raise typer.Exit(FAILED)
+
+
+def _wrote(paths: Sequence[Path], computed: int = 0) -> None:
+    done = f"computed {computed} results, " if computed else ""
     say(f"{done}wrote {', '.join(map(str, paths))}")
 
 
-def _seeds(texts: list[str] | None) -> dict[str, Any]:
-    """Return the seeds as an option, or none where none were given."""
+def _seeds(texts: list[str] | None) -> list[int] | None:
     given = names(texts)
     if given is None:
-        return {}
+        return None
     try:
-        return {"seeds": tuple(int(text) for text in given)}
+        return [int(text) for text in given]
     except ValueError:
         raise ParameterError(
             f"--seeds: expected whole numbers, found {','.join(given)}", hint="such as 2021,2022"

@@ -7,24 +7,16 @@ threshold rule the paper used with it, and every figure stands with its threshol
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from os import PathLike
-from typing import Any
+from collections.abc import Iterator
+from typing import Unpack
 
 from newnormal.experiments import page
-from newnormal.experiments.entrants import entrants
-from newnormal.experiments.experiment import (
-    Experiment,
-    Line,
-    check_seeds,
-    command,
-    conduct,
-    find_streams,
-)
+from newnormal.experiments.experiment import Experiment, Line
 from newnormal.experiments.lab import Lab
-from newnormal.experiments.paper import SEEDS, settings
-from newnormal.experiments.rows import rows_named
-from newnormal.experiments.streams import Roots
+from newnormal.experiments.paper import settings
+from newnormal.experiments.plan import Asked, Plan
+from newnormal.experiments.rows import ROWS
+from newnormal.experiments.streams import Roots, Stream
 
 __all__ = ["ablation"]
 
@@ -37,61 +29,31 @@ full is in [ablation-detail.md](ablation-detail.md).
 """
 
 
-def ablation(
-    roots: Roots | Lab,
-    *,
-    datasets: Sequence[str] | None = None,
-    models: Sequence[str] | None = None,
-    seeds: Sequence[int] = SEEDS,
-    rows: Sequence[str] | None = None,
-    extra: str | PathLike[str] | None = None,
-    **lab_options: Any,
-) -> Experiment:
+def ablation(roots: Roots | Lab, **asked: Unpack[Asked]) -> Experiment:
     """Run the paper's ablation on those of its data sets that are under the given folders.
 
     Each data set and seed is fitted once; its rows share the weights. Needs the extra ``eval``.
 
     Parameters
     ----------
-    roots
-        Folders that hold data sets, or a `Lab`.
-    datasets
-        Names such as ``"SMD/1-4"``; None: the paper's nine.
-    models
-        Models to run, with the MLP's rules; None: the MLP.
-    seeds
-        One fit each.
-    rows
-        Rows to run: ``"frozen"``, ``"DT"``, ``"TTA"``, ``"DT+TTA"``; None: all four.
-    extra
-        A TOML file of further models.
-    **lab_options
-        As `Lab`'s: cache, processes, progress.
+    roots, **asked
+        As `Plan.of`'s. Usually: the paper's nine data sets, the MLP, all four rows. Other models
+        have the MLP's thresholds.
     """
-    lab = roots if isinstance(roots, Lab) else Lab(roots, **lab_options)
-    seeds, chosen = check_seeds(seeds), rows_named(rows)
-    taking_part = entrants(models, ["mlp"], extra)
-    names = lab.streams.chosen(datasets, [setting.name for setting in settings()])
-    found = find_streams(lab, names)
-    lines = [
-        Line(
-            stream,
-            entrant,
-            row,
-            stream.setting.thresholds[row.name],
-            seeds,
-            compared=entrant.name == "MLP",
-        )
-        for stream in found.streams
-        for entrant in taking_part
-        for row in chosen
-    ]
-    return conduct(
+    plan = Plan.of(roots, **asked)
+    taking_part = plan.entrants(["mlp"])
+
+    def lines_of(stream: Stream) -> Iterator[Line]:
+        for entrant in taking_part:
+            for row in ROWS:
+                rules = stream.setting.thresholds[row.name]
+                compared = entrant.name == "MLP"
+                yield Line(stream, entrant, row, rules, plan.seeds, compared=compared)
+
+    return plan.conduct(
         "ablation",
-        lab,
-        lines,
-        not_run=found.not_run,
-        command=command("ablation", seeds, lab, datasets=datasets, models=models, rows=rows),
+        [setting.name for setting in settings()],
+        lines_of,
         pages={
             "ablation.md": lambda result: page.results(result, _INTRODUCTION),
             "ablation-detail.md": lambda result: page.details(

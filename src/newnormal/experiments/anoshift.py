@@ -9,31 +9,24 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.experiments import page
 from newnormal.experiments.bars import Group, grouped_bars
-from newnormal.experiments.entrants import Entrant, entrants
-from newnormal.experiments.experiment import (
-    Experiment,
-    Line,
-    check_seeds,
-    command,
-    conduct,
-    find_streams,
-    write_texts,
-)
+from newnormal.experiments.experiment import Experiment, Line, write_texts
 from newnormal.experiments.lab import Lab
-from newnormal.experiments.paper import SEEDS, Figure, Rule, Rules, anoshift_table
+from newnormal.experiments.paper import Figure, Rule, Rules, anoshift_table
 from newnormal.experiments.pictures import figure_of, keep
-from newnormal.experiments.rows import FROZEN, Row, row_named
-from newnormal.experiments.streams import Roots, load_stream
+from newnormal.experiments.plan import Asked, Plan
+from newnormal.experiments.rows import FROZEN, row_named
+from newnormal.experiments.streams import Roots, Stream, load_stream
 from newnormal.experiments.unit import Outcome
 from newnormal.experiments.years import years_apart
 from newnormal.metrics import auprc, auroc
@@ -66,6 +59,7 @@ _WINDOWS = (
     ("batch", 64),
 )
 _RULE = Rule(99.0)
+_BOTH = row_named("DT+TTA")
 
 _INTRODUCTION = """\
 # AnoShift
@@ -232,63 +226,27 @@ class AnoShift:
         return rows
 
 
-def anoshift(
-    roots: Roots | Lab,
-    *,
-    datasets: Sequence[str] | None = None,
-    models: Sequence[str] | None = None,
-    seeds: Sequence[int] = SEEDS,
-    extra: str | PathLike[str] | None = None,
-    **lab_options: Any,
-) -> AnoShift:
+def anoshift(roots: Roots | Lab, **asked: Unpack[Asked]) -> AnoShift:
     """Run AnoShift's NEAR and FAR splits and its years.
 
     Parameters
     ----------
-    roots
-        Folders that hold data sets, or a `Lab`.
-    datasets
-        Splits, such as ``"AnoShift/near"``; None: near, far and each year from 2011 to 2015.
-    models
-        Names of models; None: SO-GAAL, DeepSVDD, LUNAR, ICL, BERT and the MLP.
-    seeds
-        One fit each.
-    extra
-        A TOML file of further models.
-    **lab_options
-        As `Lab`'s: cache, processes, progress.
+    roots, **asked
+        As `Plan.of`'s. Usually: near, far and each year from 2011 to 2015, such as
+        ``"AnoShift/near"``; SO-GAAL, DeepSVDD, LUNAR, ICL, BERT and the MLP.
     """
-    lab = roots if isinstance(roots, Lab) else Lab(roots, **lab_options)
-    seeds = check_seeds(seeds)
-    taking_part = entrants(models, _MODELS, extra)
+    plan = Plan.of(roots, **asked)
+    taking_part = plan.entrants(_MODELS)
+
+    def lines_of(stream: Stream) -> Iterator[Line]:
+        for entrant in taking_part:
+            single = entrant.model.startswith("pyod:") or entrant.model in ("icl", "bert")
+            ours = replace(entrant, options=entrant.options or _WINDOWS)
+            for row in (FROZEN,) if single else (FROZEN, _BOTH):
+                yield Line(stream, ours, row, Rules(_RULE, _RULE), plan.seeds, compared=False)
+
     usual = [f"AnoShift/{split}" for split in SPLITS]
-    found = find_streams(lab, lab.streams.chosen(datasets, usual))
-    lines = [
-        Line(stream, entrant, row, Rules(_RULE, _RULE), seeds, compared=False)
-        for stream in found.streams
-        for entrant, row in _lines(taking_part)
-    ]
-    return AnoShift(
-        conduct(
-            "anoshift",
-            lab,
-            lines,
-            not_run=found.not_run,
-            command=command("anoshift", seeds, lab, datasets=datasets, models=models),
-            pages={},
-        )
-    )
-
-
-def _lines(taking_part: Sequence[Entrant]) -> list[tuple[Entrant, Row]]:
-    lines = []
-    for entrant in taking_part:
-        single = entrant.model.startswith("pyod:") or entrant.model in ("icl", "bert")
-        ours = Entrant(entrant.name, entrant.model, entrant.options or _WINDOWS)
-        lines.append((ours, FROZEN))
-        if not single:
-            lines.append((ours, row_named("DT+TTA")))
-    return lines
+    return AnoShift(plan.conduct("anoshift", usual, lines_of, pages={}))
 
 
 def _measured(outcome: Outcome, lab: Lab) -> dict[str, float]:

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
+from os import PathLike
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -25,16 +26,16 @@ from newnormal.core import live
 from newnormal.experiments import page
 from newnormal.experiments.admission import admit
 from newnormal.experiments.entrants import PAPER_MODELS, Entrant
-from newnormal.experiments.experiment import command
-from newnormal.experiments.lab import Lab
-from newnormal.experiments.paper import SEEDS, title
-from newnormal.experiments.streams import Roots
+from newnormal.experiments.experiment import write_texts
+from newnormal.experiments.paper import title
+from newnormal.experiments.plan import command
+from newnormal.experiments.sweep import Progress
 from newnormal.kernels.step import Rules
 from newnormal.models.base import Model, Training
 from newnormal.models.mlp import MLP
 from newnormal.types import Floats
 
-__all__ = ["Cost", "cost", "cost_of", "printed_cost"]
+__all__ = ["Cost", "Costs", "cost", "cost_of", "printed_cost"]
 
 WINDOW, CHANNELS, LATENT = 12, 55, 128
 _TRIALS = 100
@@ -190,45 +191,41 @@ def _measured(name: str, model: Model, trials: int, counting: Any = None) -> Cos
     )
 
 
-def cost(
-    roots: Roots | Lab,
-    *,
-    datasets: Sequence[str] | None = None,
-    models: Sequence[str] | None = None,
-    seeds: Sequence[int] = SEEDS,
-    output: Path,
-    **lab_options: Any,
-) -> list[Path]:
-    """Measure each model, and write ``cost.md`` and ``cost.csv`` into a folder.
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """What was measured, and why a model could not be."""
+
+    measured: list[Cost]
+    failed: dict[str, str]
+    command: str
+
+    def write(self, folder: str | PathLike[str]) -> tuple[Path, ...]:
+        """Write ``cost.md`` and ``cost.csv`` into a folder, and return their paths."""
+        texts = {"cost.md": _page(self), "cost.csv": _csv(self.measured, self.failed)}
+        return write_texts(Path(folder), texts)
+
+
+def cost(models: Sequence[str] | None = None, *, progress: Progress | None = None) -> Costs:
+    """Measure each model.
 
     Parameters
     ----------
-    roots, datasets, seeds
-        Not used: no data take part.
     models
         Names or import paths; None: the paper's, the MLP compiled and in PyTorch.
-    output
-        The folder.
-    **lab_options
-        Of these only `progress` is used.
+    progress
+        Called with how many are done, how many there are, and which came last.
     """
-    del datasets, seeds
-    progress = roots.progress if isinstance(roots, Lab) else lab_options.get("progress")
     chosen = list(models) if models else ["mlp", "torch-mlp", *PAPER_MODELS[1:]]
-    measured: list[Cost] = []
-    failed: dict[str, str] = {}
+    again = command("cost", models=models).replace(" --data DIR", "")
+    costs = Costs([], {}, again)
     for done, name in enumerate(chosen, start=1):
         try:
-            measured.append(cost_of(name))
+            costs.measured.append(cost_of(name))
         except Exception as error:  # noqa: BLE001 - a row that says so, never a number
-            failed[name] = f"failed: {type(error).__name__}: {error}"
+            costs.failed[name] = f"failed: {type(error).__name__}: {error}"
         if progress is not None:
             progress(done, len(chosen), name)
-    output.mkdir(parents=True, exist_ok=True)
-    texts = {"cost.md": _page(measured, failed, models), "cost.csv": _csv(measured, failed)}
-    for file, text in texts.items():
-        (output / file).write_text(text, encoding="utf-8", newline="\n")
-    return [output / file for file in texts]
+    return costs
 
 
 def _counted_mlp(model: MLP) -> tuple[int, int, int, int]:
@@ -266,11 +263,12 @@ def _timed(call: Callable[[], None], trials: int) -> tuple[float, float]:
     return median(times), upper - lower
 
 
-def _page(measured: Sequence[Cost], failed: dict[str, str], models: Sequence[str] | None) -> str:
+def _page(costs: Costs) -> str:
+    measured, failed = costs.measured, costs.failed
     machine = f"{_processor()} ({platform.system()})"
     parts = [
         _INTRODUCTION.format(
-            command=command("cost", models=models).replace(" --data DIR", ""),
+            command=costs.command,
             window=WINDOW,
             channels=CHANNELS,
             latent=LATENT,

@@ -9,19 +9,22 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 
 from newnormal.experiments import page
 from newnormal.experiments.ablation import ablation
-from newnormal.experiments.entrants import PAPER_MODELS
-from newnormal.experiments.experiment import Experiment, Line, command
+from newnormal.experiments.entrants import FIVE
+from newnormal.experiments.experiment import Experiment, Line, write_texts
 from newnormal.experiments.lab import Lab
 from newnormal.experiments.main import main
-from newnormal.experiments.paper import SEEDS, settings
+from newnormal.experiments.paper import settings
 from newnormal.experiments.pictures import colour_of, figure_of, keep, label_of
+from newnormal.experiments.plan import Asked, Plan
 from newnormal.experiments.streams import Roots, forget_data, load_stream
 from newnormal.experiments.unit import Outcome
 from newnormal.metrics.inputs import labels_and_scores
@@ -29,7 +32,7 @@ from newnormal.plots.charts import Curve, Panel
 from newnormal.plots.charts import curves as draw_curves
 from newnormal.types import Floats, Ints
 
-__all__ = ["curves", "f1_against_threshold", "operating_points"]
+__all__ = ["Curves", "curves", "f1_against_threshold", "operating_points", "runs_behind"]
 
 _POINTS = 300  # of a drawn curve
 
@@ -112,59 +115,60 @@ def f1_against_threshold(labels: Ints, scores: Floats, thresholds: Floats) -> Fl
     return f1
 
 
-def curves(
-    roots: Roots | Lab,
-    *,
-    datasets: Sequence[str] | None = None,
-    models: Sequence[str] | None = None,
-    seeds: Sequence[int] = SEEDS,
-    output: Path,
-    **lab_options: Any,
-) -> list[Path]:
-    """Draw the curves of the main table's and the ablation's runs, computing what is missing.
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """The runs behind the curves: the main table's and the ablation's."""
+
+    baselines: Experiment
+    rows: Experiment
+    command: str
+
+    def write(self, folder: str | PathLike[str]) -> tuple[Path, ...]:
+        """Write ``curves.md``, ``curves.csv`` and the pictures, and return their paths."""
+        folder, lab = Path(folder), self.baselines.lab
+        taken = {"baselines": _median_runs(self.baselines), "rows": _median_runs(self.rows)}
+        over = page.over_seeds(self.baselines, self.rows, where="curves.csv")
+        text = [_INTRODUCTION.format(command=self.command, seeds=over)]
+        pictures: list[Path] = []
+        if taken["baselines"]:
+            roc, pr = _ranking_panels(lab, taken["baselines"])
+            for name, panels, caption in (("curves-roc", roc, _ROC), ("curves-pr", pr, _PR)):
+                pictures += keep(draw_curves(panels, _colours(panels), columns=3), folder, name)
+                text.append(figure_of(name, caption) + "\n")
+        if taken["rows"]:
+            panels = _threshold_panels(lab, taken["rows"])
+            figure = draw_curves(panels, _colours(panels), columns=3)
+            pictures += keep(figure, folder, "curves-f1")
+            text += [figure_of("curves-f1", _F1) + "\n", _BEST]
+            text.append(page.table(_HEADER, [_line(each) for each in taken["rows"]]))
+        text += page.not_run(self.baselines, self.rows)
+        forget_data()
+        texts = {"curves.md": "\n".join(text), "curves.csv": _csv(taken)}
+        return (*write_texts(folder, texts), *pictures)
+
+
+def curves(roots: Roots | Lab, **asked: Unpack[Asked]) -> Curves:
+    """Run what the curves are of: lines of the main table and the MLP's rows of the ablation.
 
     Parameters
     ----------
-    roots
-        Folders that hold data sets, or a `Lab`.
-    datasets
-        Names such as ``"SMD/1-4"``; None: the paper's nine.
-    models
-        Models of the ROC and precision-recall curves; None: the paper's five. The rows of the
-        ablation are the MLP's.
-    seeds
-        One fit each.
-    output
-        The folder for ``curves.md``, ``curves.csv`` and the pictures.
-    **lab_options
-        As `Lab`'s: cache, processes, progress.
+    roots, **asked
+        As `Plan.of`'s. Usually: the paper's nine data sets; its five models for the ROC and
+        precision-recall curves.
     """
-    lab = roots if isinstance(roots, Lab) else Lab(roots, **lab_options)
-    names = lab.streams.chosen(datasets, [setting.name for setting in settings()])
-    five = [model for model in PAPER_MODELS if model != "lstm-diagonal"]
-    rows = ablation(lab, datasets=names, seeds=seeds)
-    baselines = main(lab, datasets=names, models=list(models or five), seeds=seeds)
-    taken = {"baselines": _median_runs(baselines), "rows": _median_runs(rows)}
-    again = command("curves", seeds, lab, datasets=datasets, models=models)
-    output.mkdir(parents=True, exist_ok=True)
-    paths = [output / "curves.md", output / "curves.csv"]
-    over = page.over_seeds(baselines, rows, where="curves.csv")
-    text = [_INTRODUCTION.format(command=again, seeds=over)]
-    if taken["baselines"]:
-        roc, pr = _ranking_panels(lab, taken["baselines"])
-        for name, panels, caption in (("curves-roc", roc, _ROC), ("curves-pr", pr, _PR)):
-            paths += keep(draw_curves(panels, _colours(panels), columns=3), output, name)
-            text.append(figure_of(name, caption) + "\n")
-    if taken["rows"]:
-        panels = _threshold_panels(lab, taken["rows"])
-        paths += keep(draw_curves(panels, _colours(panels), columns=3), output, "curves-f1")
-        text += [figure_of("curves-f1", _F1) + "\n", _BEST]
-        text.append(page.table(_HEADER, [_line(each) for each in taken["rows"]]))
-    text += page.not_run(baselines, rows)
-    forget_data()
-    paths[0].write_text("\n".join(text), encoding="utf-8", newline="\n")
-    paths[1].write_text(_csv(taken), encoding="utf-8", newline="\n")
-    return paths
+    plan = Plan.of(roots, **asked)
+    return Curves(*runs_behind(plan, plan.seeds), plan.command("curves"))
+
+
+def runs_behind(plan: Plan, seeds: Sequence[int]) -> tuple[Experiment, Experiment]:
+    """Run the main table's lines for some seeds, and the MLP's ablation for all of the plan's."""
+    names = plan.streams([setting.name for setting in settings()])
+    models = FIVE if plan.models is None else plan.models
+    lab, rows = plan.lab, plan.asked_rows
+    return (
+        main(lab, datasets=names, models=models, rows=rows, seeds=seeds, extra=plan.extra),
+        ablation(lab, datasets=names, rows=rows, seeds=plan.seeds),
+    )
 
 
 class _Taken(NamedTuple):

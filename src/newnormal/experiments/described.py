@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
-from newnormal.experiments.experiment import command, find_streams, write_texts
-from newnormal.experiments.lab import Lab
+from newnormal.experiments.experiment import write_texts
 from newnormal.experiments.page import table
 from newnormal.experiments.paper import described, settings
-from newnormal.experiments.streams import SYNTHETIC, Roots, Stream
+from newnormal.experiments.plan import command, find_streams
+from newnormal.experiments.streams import SYNTHETIC, Roots, Stream, Streams
 
 __all__ = ["Description", "describe"]
 
@@ -33,7 +32,7 @@ Made by `{command}`.
 class Description:
     """What was found, and where to get what was not."""
 
-    streams: tuple[Stream, ...]
+    streams: Sequence[Stream]
     not_run: Mapping[str, str]
     command: str
 
@@ -95,14 +94,11 @@ class Description:
         return write_texts(Path(folder), texts)
 
 
-def describe(
-    roots: Roots | Lab, *, datasets: Sequence[str] | None = None, **lab_options: Any
-) -> Description:
+def describe(roots: Roots | Streams, *, datasets: Sequence[str] | None = None) -> Description:
     """Read every data set under the given folders and count what is in it."""
-    lab = roots if isinstance(roots, Lab) else Lab(roots, **lab_options)
-    usual = [*(setting.name for setting in settings()), *lab.streams.places, *SYNTHETIC]
-    names = lab.streams.chosen(datasets, list(dict.fromkeys(usual)))
-    found = find_streams(lab, names)
+    streams = roots if isinstance(roots, Streams) else Streams(roots)
+    usual = [*(setting.name for setting in settings()), *streams.places, *SYNTHETIC]
+    found = find_streams(streams, streams.chosen(datasets, list(dict.fromkeys(usual))))
     return Description(found.streams, found.not_run, command("datasets", datasets=datasets))
 
 

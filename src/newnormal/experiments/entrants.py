@@ -13,9 +13,10 @@ from newnormal.errors import ParameterError
 from newnormal.experiments.admission import admit
 from newnormal.experiments.paper import Options, title
 
-__all__ = ["PAPER_MODELS", "Entrant", "entrants", "overrides"]
+__all__ = ["FIVE", "PAPER_MODELS", "Entrant", "entrants", "overrides"]
 
 PAPER_MODELS = ("mlp", "lstm", "lstm-diagonal", "usad", "thoc", "transformer")
+FIVE = tuple(model for model in PAPER_MODELS if model != "lstm-diagonal")
 _OPTIONS = {field.name: field.type for field in fields(Options)}
 
 

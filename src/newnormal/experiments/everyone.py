@@ -8,28 +8,21 @@ is for every model and row the percentile the paper uses for the MLP's DT+TTA: n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence, Set
-from os import PathLike
+from collections.abc import Iterator, Set
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, Unpack
 
 from newnormal.experiments import page
 from newnormal.experiments.bars import Group, grouped_bars
-from newnormal.experiments.entrants import PAPER_MODELS, entrants
-from newnormal.experiments.experiment import (
-    Experiment,
-    Line,
-    check_seeds,
-    command,
-    conduct,
-    find_streams,
-)
+from newnormal.experiments.entrants import FIVE
+from newnormal.experiments.experiment import Experiment, Line
 from newnormal.experiments.lab import Lab
-from newnormal.experiments.paper import SEEDS, Figure, Rules, settings
+from newnormal.experiments.paper import Figure, Rules, settings
 from newnormal.experiments.pictures import figure_of, keep
-from newnormal.experiments.rows import ROWS, rows_named
-from newnormal.experiments.streams import Roots
+from newnormal.experiments.plan import Asked, Plan
+from newnormal.experiments.rows import ROWS
+from newnormal.experiments.streams import Roots, Stream
 
 __all__ = ["everyone"]
 
@@ -66,62 +59,35 @@ of the {others} other models than the MLP.
 """
 
 
-def everyone(
-    roots: Roots | Lab,
-    *,
-    datasets: Sequence[str] | None = None,
-    models: Sequence[str] | None = None,
-    seeds: Sequence[int] = SEEDS,
-    rows: Sequence[str] | None = None,
-    extra: str | PathLike[str] | None = None,
-    **lab_options: Any,
-) -> Experiment:
+def everyone(roots: Roots | Lab, **asked: Unpack[Asked]) -> Experiment:
     """Run each model frozen, detrended, adapted and both.
 
     Parameters
     ----------
-    roots
-        Folders that hold data sets, or a `Lab`.
-    datasets
-        Names; None: the paper's nine.
-    models
-        Names of models; None: the paper's five.
-    seeds
-        One fit each.
-    rows
-        Rows to run; None: all four.
-    extra
-        A TOML file of further models.
-    **lab_options
-        As `Lab`'s: cache, processes, progress.
+    roots, **asked
+        As `Plan.of`'s. Usually: the paper's nine data sets, its five models, all four rows.
     """
-    lab = roots if isinstance(roots, Lab) else Lab(roots, **lab_options)
-    seeds, chosen = check_seeds(seeds), rows_named(rows)
-    taking_part = entrants(models, [m for m in PAPER_MODELS if m != "lstm-diagonal"], extra)
-    names = lab.streams.chosen(datasets, [setting.name for setting in settings()])
-    found = find_streams(lab, names)
-    lines = []
-    for stream in found.streams:
+    plan = Plan.of(roots, **asked)
+    taking_part = plan.entrants(FIVE)
+
+    def lines_of(stream: Stream) -> Iterator[Line]:
         rule = stream.setting.thresholds["DT+TTA"].f1
-        lines += [
-            Line(
-                stream,
-                entrant,
-                row,
-                Rules(rule, rule),
-                seeds,
-                steady=entrant.model != "mlp",
-                compared=False,
-            )
-            for entrant in taking_part
-            for row in chosen
-        ]
-    return conduct(
+        for entrant in taking_part:
+            for row in ROWS:
+                yield Line(
+                    stream,
+                    entrant,
+                    row,
+                    Rules(rule, rule),
+                    plan.seeds,
+                    steady=entrant.model != "mlp",
+                    compared=False,
+                )
+
+    return plan.conduct(
         "everyone",
-        lab,
-        lines,
-        not_run=found.not_run,
-        command=command("everyone", seeds, lab, datasets=datasets, models=models, rows=rows),
+        [setting.name for setting in settings()],
+        lines_of,
         pages={"everyone.md": _page},
         draw=_draw,
     )

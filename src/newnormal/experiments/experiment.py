@@ -1,4 +1,4 @@
-"""What the experiments share: lines of a table, the units behind them, and what came of those."""
+"""What came of an experiment: the lines of its table, the units behind them, and their outcomes."""
 
 from __future__ import annotations
 
@@ -10,26 +10,20 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from newnormal.errors import NewnormalError, ParameterError
 from newnormal.experiments.comparison import Comparison, paper_figure
 from newnormal.experiments.entrants import Entrant
 from newnormal.experiments.lab import Lab
-from newnormal.experiments.paper import APPENDIX_SEED, SEEDS, Figure, Options, Rules, title
+from newnormal.experiments.paper import APPENDIX_SEED, Figure, Options, Rules, title
 from newnormal.experiments.rows import FROZEN, Row
-from newnormal.experiments.streams import Stream, where_to_get
+from newnormal.experiments.streams import Stream
 from newnormal.experiments.unit import Outcome, Unit
 from newnormal.metrics import Report
 
 __all__ = [
     "Draw",
     "Experiment",
-    "Found",
     "Line",
     "Page",
-    "check_seeds",
-    "command",
-    "conduct",
-    "find_streams",
     "write_texts",
 ]
 
@@ -228,99 +222,6 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
     return tuple(folder / name for name in texts)
-
-
-@dataclass(frozen=True)
-class Found:
-    """The streams that were asked for and are there, and why others are not."""
-
-    streams: tuple[Stream, ...]
-    not_run: dict[str, str]
-
-
-def find_streams(lab: Lab, names: Sequence[str]) -> Found:
-    """Read each of the streams named that is there."""
-    streams, not_run = [], {}
-    for name in names:
-        if not lab.streams.has(name):
-            not_run[name] = where_to_get(name)
-            continue
-        try:
-            streams.append(lab.streams.about(name))
-        except NewnormalError as error:
-            not_run[name] = f"failed: {type(error).__name__}: {error}"
-    return Found(tuple(streams), not_run)
-
-
-def conduct(
-    name: str,
-    lab: Lab,
-    lines: Sequence[Line],
-    *,
-    not_run: Mapping[str, str],
-    command: str,
-    pages: Mapping[str, Page],
-    draw: Draw | None = None,
-) -> Experiment:
-    """Compute what the lines need, and return what came of it.
-
-    Where the lab does not compute, that may be less than was asked for.
-    """
-    asked = [(line, line.units(lab)) for line in lines]
-    results = lab.run(unit for _, units in asked for unit in units)
-    came = results.outcomes.keys() | results.failures.keys()
-    with_units = [
-        (line, tuple(unit for unit in units if unit in came))
-        for line, units in asked
-        if not came.isdisjoint(units)
-    ]
-    shown = {line.stream.name for line, _ in with_units}
-    nothing = [line.stream.name for line in lines if line.stream.name not in shown]
-    return Experiment(
-        name=name,
-        lab=lab,
-        lines=tuple(with_units),
-        outcomes=results.outcomes,
-        failures=results.failures,
-        not_run={**not_run, **dict.fromkeys(nothing, "not computed")},
-        command=command,
-        pages=pages,
-        draw=draw,
-    )
-
-
-def check_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
-    """Return the seeds, of which there must be one."""
-    if not seeds:
-        raise ParameterError(
-            "seeds: expected at least one, found none", hint="the paper's are 2021 to 2025"
-        )
-    return tuple(seeds)
-
-
-def command(
-    name: str,
-    seeds: Sequence[int] = SEEDS,
-    lab: Lab | None = None,
-    **narrowed: Sequence[str] | None,
-) -> str:
-    """Return the command that runs an experiment again.
-
-    >>> command("main", [1, 2], datasets=["SMD/1-4"], models=None)
-    'newnormal reproduce main --data DIR --datasets SMD/1-4 --seeds 1,2'
-    """
-    parts = [f"newnormal reproduce {name} --data DIR"]
-    parts += [f"--{option} {','.join(each)}" for option, each in narrowed.items() if each]
-    if tuple(seeds) != SEEDS:
-        parts.append(f"--seeds {','.join(map(str, seeds))}")
-    if lab is not None:
-        parts += [
-            f"--set {model}.{option}={value}"
-            for model, options in lab.overrides.items()
-            for option, value in options.items()
-        ]
-        parts += [] if lab.compute else ["--computed"]
-    return " ".join(parts)
 
 
 def _cell(value: object) -> object:

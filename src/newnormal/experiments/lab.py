@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from newnormal.detector import Detector
 from newnormal.experiments.judging import Bench
@@ -31,7 +31,17 @@ from newnormal.experiments.sweep import Failure, Progress, sweep
 from newnormal.experiments.unit import Outcome, Unit
 from newnormal.metrics import auroc
 
-__all__ = ["Lab", "Results"]
+__all__ = ["Lab", "LabOptions", "Results"]
+
+
+class LabOptions(TypedDict, total=False):
+    """As `Lab`'s parameters of the same names."""
+
+    cache: str | PathLike[str] | None
+    processes: int
+    compute: bool
+    progress: Progress | None
+    overrides: Mapping[str, Mapping[str, Any]] | None
 
 
 class Results(NamedTuple):

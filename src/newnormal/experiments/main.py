@@ -6,25 +6,18 @@ thresholds the paper chose for it. NAB's streams come as extra rows with borrowe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from os import PathLike
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from newnormal.experiments import page
 from newnormal.experiments.bars import Group, grouped_bars
-from newnormal.experiments.entrants import PAPER_MODELS, Entrant, entrants
-from newnormal.experiments.experiment import (
-    Experiment,
-    Line,
-    check_seeds,
-    command,
-    conduct,
-    find_streams,
-)
+from newnormal.experiments.entrants import PAPER_MODELS, Entrant
+from newnormal.experiments.experiment import Experiment, Line
 from newnormal.experiments.lab import Lab
-from newnormal.experiments.paper import SEEDS, Rule, Rules, detail, settings, title
+from newnormal.experiments.paper import Rule, Rules, detail, settings, title
 from newnormal.experiments.pictures import figure_of, keep
+from newnormal.experiments.plan import Asked, Plan
 from newnormal.experiments.rows import FROZEN, Row, row_named
 from newnormal.experiments.streams import Roots, Stream
 
@@ -50,58 +43,31 @@ _CHARTS = {
 }
 
 
-def main(
-    roots: Roots | Lab,
-    *,
-    datasets: Sequence[str] | None = None,
-    models: Sequence[str] | None = None,
-    seeds: Sequence[int] = SEEDS,
-    extra: str | PathLike[str] | None = None,
-    **lab_options: Any,
-) -> Experiment:
+def main(roots: Roots | Lab, **asked: Unpack[Asked]) -> Experiment:
     """Run the paper's main experiment on those of its data sets that are under the given folders.
 
     Needs the extras ``eval`` and ``plot``, and ``deep`` for all models but the MLP.
 
     Parameters
     ----------
-    roots
-        Folders that hold data sets, or a `Lab`.
-    datasets
-        Names such as ``"SMD/1-4"`` or ``"NAB"``; None: the paper's nine, and NAB's where found.
-    models
-        Names of models; None: the paper's. One it does not have is run frozen and with both parts.
-    seeds
-        One fit each.
-    extra
-        A TOML file of further models.
-    **lab_options
-        As `Lab`'s: cache, processes, progress.
+    roots, **asked
+        As `Plan.of`'s. Usually: the paper's nine data sets, and NAB's where found; the paper's
+        models. One it does not have is run frozen and with both parts.
     """
-    lab = roots if isinstance(roots, Lab) else Lab(roots, **lab_options)
-    seeds = check_seeds(seeds)
-    taking_part = entrants(models, PAPER_MODELS, extra)
-    nab = [name for name in lab.streams.places if name.startswith("NAB/")]
-    usual = [*(setting.name for setting in settings()), *nab]
-    found = find_streams(lab, lab.streams.chosen(datasets, usual))
-    lines = [
-        Line(
-            stream,
-            entrant,
-            row,
-            _rules(stream, entrant, row),
-            seeds,
-            steady=row.adapt and entrant.model != "mlp",
-        )
-        for stream in found.streams
-        for entrant, row in _lines(taking_part)
-    ]
-    return conduct(
+    plan = Plan.of(roots, **asked)
+    taking_part = plan.entrants(PAPER_MODELS)
+    nab = [name for name in plan.lab.streams.places if name.startswith("NAB/")]
+
+    def lines_of(stream: Stream) -> Iterator[Line]:
+        for entrant, row in _lines(taking_part):
+            rules = _rules(stream, entrant, row)
+            steady = row.adapt and entrant.model != "mlp"
+            yield Line(stream, entrant, row, rules, plan.seeds, steady=steady)
+
+    return plan.conduct(
         "main",
-        lab,
-        lines,
-        not_run=found.not_run,
-        command=command("main", seeds, lab, datasets=datasets, models=models),
+        [*(setting.name for setting in settings()), *nab],
+        lines_of,
         pages={
             "main.md": _page,
             "main-detail.md": lambda result: page.details(

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from os import PathLike
+from collections.abc import Iterator
 from statistics import fmean
-from typing import Any
+from typing import Unpack
 
 from newnormal.experiments import page
-from newnormal.experiments.entrants import Entrant, entrants
-from newnormal.experiments.experiment import (
-    Experiment,
-    Line,
-    check_seeds,
-    command,
-    conduct,
-    find_streams,
-)
+from newnormal.experiments.entrants import FIVE
+from newnormal.experiments.experiment import Experiment, Line
 from newnormal.experiments.lab import Lab
-from newnormal.experiments.paper import SEEDS, Figure, Rule, Rules, settings
-from newnormal.experiments.rows import FROZEN, Row, row_named
-from newnormal.experiments.streams import SYNTHETIC, Roots
+from newnormal.experiments.paper import Figure, Rule, Rules, settings
+from newnormal.experiments.plan import Asked, Plan
+from newnormal.experiments.rows import FROZEN, row_named
+from newnormal.experiments.streams import SYNTHETIC, Roots, Stream
 from newnormal.models.peers import MOST_ROWS
 
 __all__ = ["PEERS", "peers"]
 
 PEERS = ("pyod:PCA", "pyod:IForest", "pyod:LOF", "pyod:OCSVM", "pyod:ECOD")
-_MODELS = ("mlp", "lstm", "usad", "thoc", "transformer", *PEERS)
+_MODELS = (*FIVE, *PEERS)
 _CHANCE = ("pyod:IForest",)  # the other peers give the same scores whatever the seed
 _RULE = Rule(99.0)
+_BOTH = row_named("DT+TTA")
 
 _INTRODUCTION = """\
 # Beside classic detectors
@@ -53,68 +47,33 @@ Computed by {versions}.
 """
 
 
-def peers(
-    roots: Roots | Lab,
-    *,
-    datasets: Sequence[str] | None = None,
-    models: Sequence[str] | None = None,
-    seeds: Sequence[int] = SEEDS,
-    extra: str | PathLike[str] | None = None,
-    **lab_options: Any,
-) -> Experiment:
+def peers(roots: Roots | Lab, **asked: Unpack[Asked]) -> Experiment:
     """Run classic detectors and the paper's models on every stream under the given folders.
+
+    Needs the extras ``eval`` and ``peers``, and ``deep`` for all of the paper's but the MLP.
 
     Parameters
     ----------
-    roots
-        Folders that hold data sets, or a `Lab`.
-    datasets
-        Names; None: every stream found, and the synthetic ones.
-    models
-        Names of models; None: the paper's five and `PEERS`.
-    seeds
-        One fit each; the first alone for detectors that leave nothing to chance.
-    extra
-        A TOML file of further models.
-    **lab_options
-        As `Lab`'s: cache, processes, progress.
+    roots, **asked
+        As `Plan.of`'s. Usually: every stream found, and the synthetic ones; the paper's five models
+        and `PEERS`. Detectors that leave nothing to chance have the first seed alone.
     """
-    lab = roots if isinstance(roots, Lab) else Lab(roots, **lab_options)
-    seeds = check_seeds(seeds)
-    taking_part = entrants(models, _MODELS, extra)
+    plan = Plan.of(roots, **asked)
+    taking_part = plan.entrants(_MODELS)
     usual = [
         *(setting.name for setting in settings()),
-        *(name for name in lab.streams.places if not name.startswith("AnoShift/")),
+        *(name for name in plan.lab.streams.places if not name.startswith("AnoShift/")),
         *SYNTHETIC,
     ]
-    found = find_streams(lab, lab.streams.chosen(datasets, list(dict.fromkeys(usual))))
-    lines = [
-        Line(stream, entrant, row, Rules(_RULE, _RULE), _seeds(entrant, seeds), compared=False)
-        for stream in found.streams
-        for entrant, row in _lines(taking_part)
-    ]
-    return conduct(
-        "peers",
-        lab,
-        lines,
-        not_run=found.not_run,
-        command=command("peers", seeds, lab, datasets=datasets, models=models),
-        pages={"peers.md": _page},
-    )
 
+    def lines_of(stream: Stream) -> Iterator[Line]:
+        for entrant in taking_part:
+            chance = not entrant.model.startswith("pyod:") or entrant.model in _CHANCE
+            seeds = plan.seeds if chance else plan.seeds[:1]
+            for row in (FROZEN, _BOTH) if entrant.model == "mlp" else (FROZEN,):
+                yield Line(stream, entrant, row, Rules(_RULE, _RULE), seeds, compared=False)
 
-def _lines(taking_part: Sequence[Entrant]) -> list[tuple[Entrant, Row]]:
-    lines = []
-    for entrant in taking_part:
-        lines.append((entrant, FROZEN))
-        if entrant.model == "mlp":
-            lines.append((entrant, row_named("DT+TTA")))
-    return lines
-
-
-def _seeds(entrant: Entrant, seeds: tuple[int, ...]) -> tuple[int, ...]:
-    chance = not entrant.model.startswith("pyod:") or entrant.model in _CHANCE
-    return seeds if chance else seeds[:1]
+    return plan.conduct("peers", list(dict.fromkeys(usual)), lines_of, pages={"peers.md": _page})
 
 
 def _page(result: Experiment) -> str:

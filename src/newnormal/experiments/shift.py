@@ -13,25 +13,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from newnormal.datasets import Dataset
 from newnormal.errors import DatasetError
 from newnormal.experiments import page
-from newnormal.experiments.experiment import check_seeds, command
-from newnormal.experiments.lab import Lab
+from newnormal.experiments.experiment import write_texts
 from newnormal.experiments.paper import SEEDS, settings
 from newnormal.experiments.pictures import figure_of, keep, label_of
+from newnormal.experiments.plan import command
 from newnormal.experiments.streams import (
     SYNTHETIC,
     Roots,
+    Streams,
     forget_data,
     load_stream,
     where_to_get,
 )
+from newnormal.experiments.sweep import Progress
 from newnormal.experiments.tsne import t_sne
 from newnormal.plots.charts import Bar, Cloud, bars, clouds
 from newnormal.types import Floats
@@ -164,53 +167,93 @@ def plane(data: Dataset, seed: int = 0) -> Cloud:
     return Cloud(data.name, dict(zip(drawn, np.split(placed, ends), strict=True)))
 
 
+@dataclass(frozen=True, eq=False)
+class Shifts:
+    """What was measured, or why not, by the stream's name; and the parts in a plane."""
+
+    measured: dict[str, Shift | str]
+    planes: list[Cloud]
+    command: str
+
+    def write(self, folder: str | PathLike[str]) -> tuple[Path, ...]:
+        """Write ``shift.md``, ``shift.csv`` and the pictures, and return their paths."""
+        folder, measured = Path(folder), self.measured
+        text = [_INTRODUCTION.format(command=self.command)]
+        pictures: list[Path] = []
+
+        def show(figure: Figure, name: str, caption: str) -> None:
+            pictures.extend(keep(figure, folder, name))
+            text.append(figure_of(name, caption) + "\n")
+
+        nine = [setting.name for setting in settings()]
+        of_paper = {name: result for name, result in measured.items() if name in nine}
+        others = {name: result for name, result in measured.items() if name not in nine}
+        if any(isinstance(result, Shift) for result in measured.values()):
+            show(_chart(measured), "shift-kl", _BARS)
+        if of_paper:
+            text.append(page.table(_HEADER, [_line(*item) for item in of_paper.items()]))
+        if others:
+            lines = [_line(*item)[:-2] for item in others.items()]
+            text += [_OTHERS, page.table(_HEADER[:-2], lines)]
+        flat = [cloud for cloud in self.planes if next(iter(cloud.groups.values())).ndim == 2]
+        single = [
+            cloud._replace(title=label_of(cloud.title))
+            for cloud in self.planes
+            if cloud not in flat
+        ]
+        if self.planes:
+            text.append(_PLANES)
+        if flat:
+            show(clouds(flat), "shift-planes", _MOTION)
+        if single:
+            show(clouds(single), "shift-histograms", _SINGLE)
+        missing = {name: why for name, why in measured.items() if isinstance(why, str)}
+        if missing:
+            text += ["## Not run\n", page.table(("data set", "why"), missing.items())]
+        texts = {"shift.md": "\n".join(text), "shift.csv": _csv(measured)}
+        return (*write_texts(folder, texts), *pictures)
+
+
 def shift(
-    roots: Roots | Lab,
+    roots: Roots | Streams,
     *,
     datasets: Sequence[str] | None = None,
-    models: Sequence[str] | None = None,
-    seeds: Sequence[int] = SEEDS,
-    output: Path,
-    **lab_options: Any,
-) -> list[Path]:
-    """Measure and draw the shift of each data set that is found, and write page and pictures.
+    seed: int = SEEDS[0],
+    progress: Progress | None = None,
+) -> Shifts:
+    """Measure the shift of each data set that is found.
 
     Parameters
     ----------
     roots
-        Folders that hold data sets, or a `Lab`.
+        Folders that hold data sets, or the `Streams` of some.
     datasets
         Names such as ``"SMD/1-4"``; None: the paper's nine, NAB's, and the synthetic streams.
-    models
-        Not used: no model takes part.
-    seeds
-        The first one seeds t-SNE.
-    output
-        The folder for ``shift.md``, ``shift.csv`` and the pictures.
-    **lab_options
-        As `Lab`'s.
+    seed
+        Of t-SNE.
+    progress
+        Called with how many are done, how many there are, and which came last.
     """
-    del models
-    lab = roots if isinstance(roots, Lab) else Lab(roots, **lab_options)
+    streams = roots if isinstance(roots, Streams) else Streams(roots)
     nine = [setting.name for setting in settings()]
-    extra = [name for name in lab.streams.places if name.startswith("NAB/")]
-    wanted = lab.streams.chosen(datasets, [*nine, *extra, *SYNTHETIC])
+    extra = [name for name in streams.places if name.startswith("NAB/")]
+    wanted = streams.chosen(datasets, [*nine, *extra, *SYNTHETIC])
     measured: dict[str, Shift | str] = {}
     planes = []
     for done, name in enumerate(wanted, start=1):
-        if not lab.streams.has(name):
+        if not streams.has(name):
             measured[name] = where_to_get(name)
             continue
         try:
-            data = replace(load_stream(name, lab.streams.places.get(name, Path())), name=name)
+            data = replace(load_stream(name, streams.places.get(name, Path())), name=name)
             measured[name] = measure(data)
-            planes.append(plane(data, check_seeds(seeds)[0]))
+            planes.append(plane(data, seed))
         except DatasetError as error:
             measured[name] = f"failed: {error}"
-        if lab.progress is not None:
-            lab.progress(done, len(wanted), name)
+        if progress is not None:
+            progress(done, len(wanted), name)
     forget_data()
-    return _write(measured, planes, nine, command("shift", datasets=datasets), output)
+    return Shifts(measured, planes, command("shift", datasets=datasets))
 
 
 @cache
@@ -225,44 +268,6 @@ def authors_divergence(dataset: str) -> float | None:
     text = files("newnormal.experiments").joinpath("data", "shift.csv").read_text("utf-8")
     rows = {row["dataset"]: float(row["divergence"]) for row in csv.DictReader(io.StringIO(text))}
     return rows.get(dataset)
-
-
-def _write(
-    measured: dict[str, Shift | str],
-    planes: Sequence[Cloud],
-    nine: Sequence[str],
-    again: str,
-    output: Path,
-) -> list[Path]:
-    output.mkdir(parents=True, exist_ok=True)
-    paths = [output / "shift.md", output / "shift.csv"]
-    text = [_INTRODUCTION.format(command=again)]
-    of_paper = {name: result for name, result in measured.items() if name in nine}
-    others = {name: result for name, result in measured.items() if name not in nine}
-    if any(isinstance(result, Shift) for result in measured.values()):
-        paths += keep(_chart(measured), output, "shift-kl")
-        text += [figure_of("shift-kl", _BARS) + "\n"]
-    if of_paper:
-        text += [page.table(_HEADER, [_line(*item) for item in of_paper.items()])]
-    if others:
-        lines = [_line(*item)[:-2] for item in others.items()]
-        text += [_OTHERS, page.table(_HEADER[:-2], lines)]
-    flat = [cloud for cloud in planes if next(iter(cloud.groups.values())).ndim == 2]
-    single = [cloud._replace(title=label_of(cloud.title)) for cloud in planes if cloud not in flat]
-    if planes:
-        text += [_PLANES]
-    if flat:
-        paths += keep(clouds(flat), output, "shift-planes")
-        text += [figure_of("shift-planes", _MOTION) + "\n"]
-    if single:
-        paths += keep(clouds(single), output, "shift-histograms")
-        text += [figure_of("shift-histograms", _SINGLE) + "\n"]
-    missing = {name: why for name, why in measured.items() if isinstance(why, str)}
-    if missing:
-        text += ["## Not run\n", page.table(("data set", "why"), missing.items())]
-    paths[0].write_text("\n".join(text), encoding="utf-8", newline="\n")
-    paths[1].write_text(_csv(measured), encoding="utf-8", newline="\n")
-    return paths
 
 
 _HEADER = ("data set", "channels", "components", "explained", "KL", "authors", "difference")

@@ -7,8 +7,10 @@ ablation expected around an event; and two generated streams that show why a tre
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
@@ -16,18 +18,12 @@ from newnormal.datasets import Dataset, neurips_ts_uni
 from newnormal.datasets.synthetic import Wave
 from newnormal.detector import Detector
 from newnormal.experiments import page
-from newnormal.experiments.ablation import ablation
-from newnormal.experiments.entrants import PAPER_MODELS
-from newnormal.experiments.experiment import (
-    Experiment,
-    Line,
-    check_seeds,
-    command,
-)
+from newnormal.experiments.curves import runs_behind
+from newnormal.experiments.experiment import Experiment, Line, write_texts
 from newnormal.experiments.lab import Lab
-from newnormal.experiments.main import main
-from newnormal.experiments.paper import APPENDIX_SEED, SEEDS, settings
+from newnormal.experiments.paper import APPENDIX_SEED
 from newnormal.experiments.pictures import colour_of, figure_of, keep
+from newnormal.experiments.plan import Asked, Plan
 from newnormal.experiments.rows import ROWS
 from newnormal.experiments.streams import Roots, forget_data, load_stream
 from newnormal.experiments.unit import Outcome
@@ -38,7 +34,10 @@ from newnormal.plots.charts import Band, bands
 from newnormal.plots.stack import Judged, Ruler, Signal, stack
 from newnormal.types import Bools, Floats, Verdicts
 
-__all__ = ["changed_dynamics", "farthest_channels", "traces"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Traces", "changed_dynamics", "farthest_channels", "traces"]
 
 _AROUND = 300  # samples shown before and after an event
 
@@ -141,80 +140,77 @@ def farthest_channels(data: Dataset, count: int) -> list[int]:
     return [int(channel) for nth, channel in enumerate(order) if nth == 0 or far[channel] >= 0.5]
 
 
-def traces(
-    roots: Roots | Lab,
-    *,
-    datasets: Sequence[str] | None = None,
-    models: Sequence[str] | None = None,
-    seeds: Sequence[int] = SEEDS,
-    output: Path,
-    **lab_options: Any,
-) -> list[Path]:
-    """Draw scores and expectations over time, computing what is missing.
+@dataclass(frozen=True, eq=False)
+class Traces:
+    """The runs that are drawn: the main table's of one seed, and the ablation's of all."""
+
+    scored: Experiment
+    rows: Experiment
+    seed: int
+    seeds: tuple[int, ...]
+    command: str
+
+    def write(self, folder: str | PathLike[str]) -> tuple[Path, ...]:
+        """Write ``traces.md`` and the pictures, and return their paths.
+
+        The two illustrations are run for that, each time.
+        """
+        folder = Path(folder)
+        text = [_INTRODUCTION.format(command=self.command)]
+        pictures: list[Path] = []
+
+        def show(figure: Figure, name: str, caption: str) -> None:
+            pictures.extend(keep(figure, folder, name))
+            text.append(figure_of(name, caption) + "\n")
+
+        if self.scored.outcomes:
+            text.append(_SCORES.format(seed=self.seed))
+        for name in dict.fromkeys(line.stream.name for line, _ in self.scored.lines):
+            figure = _scores(self.scored, name, self.seed)
+            show(figure, f"traces-scores-{_file(name)}", _SCORES_CAPTION.format(name=name))
+        if self.rows.outcomes:
+            text.append(_EXPECTED.format(seeds=", ".join(map(str, self.rows.seeds))))
+        for name in dict.fromkeys(line.stream.name for line, _ in self.rows.lines):
+            drawn = _expectations(self.rows, name)
+            if drawn is not None:
+                figure, channel = drawn
+                caption = _EXPECTED_CAPTION.format(name=name, channel=channel)
+                show(figure, f"traces-expected-{_file(name)}", caption)
+        forget_data()
+        text.append(_WHY.format(window=_WINDOW, quantile=100 * _QUANTILE))
+        for file, make, caption in (
+            ("traces-trend", neurips_ts_uni, _TREND_CAPTION),
+            ("traces-dynamics", changed_dynamics, _DYNAMICS_CAPTION),
+        ):
+            figure, table = _illustration([make(seed) for seed in self.seeds], self.seeds)
+            show(figure, file, caption)
+            text.append(table)
+        text += page.not_run(self.scored, self.rows)
+        return (*write_texts(folder, {"traces.md": "\n".join(text)}), *pictures)
+
+
+def traces(roots: Roots | Lab, **asked: Unpack[Asked]) -> Traces:
+    """Run what is drawn over time: the main table's lines and the MLP's rows of the ablation.
 
     Parameters
     ----------
-    roots
-        Folders that hold data sets, or a `Lab`.
-    datasets
-        Names such as ``"SMD/1-4"``; None: the paper's nine.
-    models
-        Models whose scores are drawn; None: the paper's five.
-    seeds
-        One fit each.
-    output
-        The folder for ``traces.md`` and the pictures.
-    **lab_options
-        As `Lab`'s: cache, processes, progress.
+    roots, **asked
+        As `Plan.of`'s. Usually: the paper's nine data sets, the scores of its five models. Scores
+        are those of one seed, 2023 if it is among the seeds.
     """
-    lab = roots if isinstance(roots, Lab) else Lab(roots, **lab_options)
-    seeds = check_seeds(seeds)
-    shown = APPENDIX_SEED if APPENDIX_SEED in seeds else seeds[0]
-    names = lab.streams.chosen(datasets, [setting.name for setting in settings()])
-    five = [model for model in PAPER_MODELS if model != "lstm-diagonal"]
+    plan = Plan.of(roots, **asked)
+    seed = APPENDIX_SEED if APPENDIX_SEED in plan.seeds else plan.seeds[0]
     # One seed is enough to compute; of what has been computed, another may be all there is.
-    wanted = [shown] if lab.compute else seeds
-    scored = main(lab, datasets=names, models=list(models or five), seeds=wanted)
-    rows = ablation(lab, datasets=names, seeds=seeds)
-    output.mkdir(parents=True, exist_ok=True)
-    paths = [output / "traces.md"]
-    again = command("traces", seeds, lab, datasets=datasets, models=models)
-    text = [_INTRODUCTION.format(command=again)]
-    if scored.outcomes:
-        text.append(_SCORES.format(seed=shown))
-    for name in dict.fromkeys(line.stream.name for line, _ in scored.lines):
-        file = f"traces-scores-{_file(name)}"
-        paths += keep(_scores(lab, scored, name, shown), output, file)
-        text.append(figure_of(file, _SCORES_CAPTION.format(name=name)) + "\n")
-    if rows.outcomes:
-        text.append(_EXPECTED.format(seeds=", ".join(map(str, rows.seeds))))
-    for name in dict.fromkeys(line.stream.name for line, _ in rows.lines):
-        drawn = _expectations(lab, rows, name)
-        if drawn is not None:
-            figure, channel = drawn
-            file = f"traces-expected-{_file(name)}"
-            paths += keep(figure, output, file)
-            caption = _EXPECTED_CAPTION.format(name=name, channel=channel)
-            text.append(figure_of(file, caption) + "\n")
-    forget_data()
-    text.append(_WHY.format(window=_WINDOW, quantile=100 * _QUANTILE))
-    for file, make, caption in (
-        ("traces-trend", neurips_ts_uni, _TREND_CAPTION),
-        ("traces-dynamics", changed_dynamics, _DYNAMICS_CAPTION),
-    ):
-        figure, table = _illustration([make(seed) for seed in seeds], seeds)
-        paths += keep(figure, output, file)
-        text += [figure_of(file, caption) + "\n", table]
-    text += page.not_run(scored, rows)
-    paths[0].write_text("\n".join(text), encoding="utf-8", newline="\n")
-    return paths
+    shown = [seed] if plan.lab.compute else plan.seeds
+    scored, rows = runs_behind(plan, shown)
+    return Traces(scored, rows, seed, plan.seeds, plan.command("traces"))
 
 
 # ------------------------------------------------------------------ scores
 
 
-def _scores(lab: Lab, experiment: Experiment, name: str, seed: int) -> Any:
-    data = load_stream(name, lab.streams.about(name).root)
+def _scores(experiment: Experiment, name: str, seed: int) -> Figure:
+    data = load_stream(name, experiment.lab.streams.about(name).root)
     judged = []
     for line, units in experiment.lines:
         run = experiment.shown(units, line.rules.f1)
@@ -256,8 +252,9 @@ def _channel(data: Dataset, channel: int) -> str:
 # ------------------------------------------------------------------ expectations
 
 
-def _expectations(lab: Lab, experiment: Experiment, name: str) -> tuple[Any, str] | None:
+def _expectations(experiment: Experiment, name: str) -> tuple[Figure, str] | None:
     """Draw what each row expected around the longest event, for the channel that varies most."""
+    lab = experiment.lab
     data = load_stream(name, lab.streams.about(name).root)
     labels = data.labels.astype(bool)
     starts, ends = events(labels)
@@ -307,7 +304,7 @@ _WINDOW, _LATENT, _DECAY, _LR, _QUANTILE = 12, 4, 0.9, 0.05, 0.999
 _PERIOD = 100  # samples over which a score's median is taken: four periods of the wave
 
 
-def _illustration(streams: Sequence[Dataset], seeds: Sequence[int]) -> tuple[Any, str]:
+def _illustration(streams: Sequence[Dataset], seeds: Sequence[int]) -> tuple[Figure, str]:
     """Judge each stream as three rows; draw the first stream, and scores over all of them."""
     first = streams[0]
     change = first.shifts[0]
