@@ -70,7 +70,7 @@ def test_the_neural_ones_learn_from_their_seed_alone_and_print_nothing(
         (pyod.models.lunar.LUNAR, "n_epochs"),
         (pyod.models.so_gaal.SO_GAAL, "stop_epochs"),
     ):
-        _fewer(monkeypatch, kind, epochs)
+        fewer_epochs(monkeypatch, kind, epochs)
     series, _ = spoiled(100, 1)
     before = torch.get_rng_state(), repr(np.random.get_state())  # noqa: NPY002
     one, same, other = (fitted(name, seed=seed).run(series).scores for seed in (3, 3, 4))
@@ -82,7 +82,7 @@ def test_the_neural_ones_learn_from_their_seed_alone_and_print_nothing(
     assert capsys.readouterr().out == ""
 
 
-def _fewer(monkeypatch: pytest.MonkeyPatch, kind: Any, epochs: str) -> None:
+def fewer_epochs(monkeypatch: pytest.MonkeyPatch, kind: Any, epochs: str) -> None:
     """Let a detector train for two epochs."""
     fit = kind.fit
 

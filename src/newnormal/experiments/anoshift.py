@@ -43,8 +43,8 @@ _NAMES = {
     "SO_GAAL": "SO-GAAL",
     "DeepSVDD": "deepSVDD",
     "LUNAR": "LUNAR",
-    "icl": "ICL",
-    "bert": "BERT",
+    "ICL": "ICL",
+    "BERT": "BERT",
     "MLP": "MLP",
     "MLP + DT+TTA": "MLP+Ours",
 }

@@ -17,6 +17,13 @@ __all__ = ["FIVE", "PAPER_MODELS", "Entrant", "entrants", "overrides"]
 
 PAPER_MODELS = ("mlp", "lstm", "lstm-diagonal", "usad", "thoc", "transformer")
 FIVE = tuple(model for model in PAPER_MODELS if model != "lstm-diagonal")
+# What tables call models that the paper does not have, or has in another form.
+_NAMES = {
+    "lstm-diagonal": "LSTM (diagonal)",
+    "torch-mlp": "MLP (PyTorch)",
+    "icl": "ICL",
+    "bert": "BERT",
+}
 _OPTIONS = {field.name: field.type for field in fields(Options)}
 
 
@@ -45,12 +52,7 @@ class Entrant:
         >>> Entrant.of("transformer").name, Entrant.of("pyod:ECOD").name
         ('AT', 'ECOD')
         """
-        known = title(model)
-        if model == "lstm-diagonal":
-            return cls("LSTM (diagonal)", model)
-        if model == "torch-mlp":
-            return cls("MLP (PyTorch)", model)
-        return cls(known or model.rpartition(":")[2], model)
+        return cls(_NAMES.get(model) or title(model) or model.rpartition(":")[2], model)
 
 
 def entrants(
