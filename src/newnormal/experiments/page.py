@@ -83,7 +83,7 @@ _SETTINGS = """\
 ## Settings
 
 The paper's, but for what is **bold**: window, stride, step between training windows, latent width,
-epochs, batch; and γ, η where they are used.
+epochs, batch; and γ, η where they are used. Last, the seeds that were run.
 """
 
 _DETAIL = """\

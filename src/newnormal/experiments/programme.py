@@ -56,7 +56,9 @@ def write_all(
     ``cost``, of which nothing is kept.
     """
     plan = Plan.of(lab, **asked)
-    plan.entrants(())  # what was asked for wrongly is an error now, and not once an experiment
+    # What was asked for wrongly is an error now, and not once an experiment.
+    plan.entrants(())
+    plan.streams(())
     for name, datasets in list(_chosen(plan)):
         narrowed: Asked = {**asked, "datasets": datasets}
         result: tuple[Path, ...] | Exception
@@ -70,8 +72,8 @@ def write_all(
 def _chosen(plan: Plan) -> Iterator[tuple[str, Sequence[str] | None]]:
     """Give the experiments to run, each with the streams to run it on; None: as usual."""
     everything = plan.datasets is None
-    names = [*plan.lab.streams.places] if everything else plan.streams(())
-    years = [name for name in names if name.startswith("AnoShift/")]
+    names = plan.lab.streams.places if plan.datasets is None else plan.datasets
+    years = [name for name in names if name.lower().startswith("anoshift")]
     others = [name for name in names if name not in years]
     for name in ORDER:
         mine = years if name == "anoshift" else others

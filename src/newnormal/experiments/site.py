@@ -165,12 +165,15 @@ implementation, with the printed number and the difference beside ours.</p>
 <section id="overview">
 <h2>What has been run</h2>
 {overview}
+<p>All of it: <code>newnormal reproduce all --data DIR</code></p>
 <h3>How to read it</h3>
 <ul class="legend">
 <li><span class="paper">Grey figures</span> are the paper's, as printed; a dash where it
 prints none.</li>
+<li>A figure is the mean ± standard deviation over as many seeds as its line says; of one seed, the
+figure alone.</li>
 <li><strong class="beyond">Bold differences</strong> exceed twice both standard deviations together
-and the last printed digit.</li>
+and the last printed digit; a figure of one seed is not judged.</li>
 <li><span class="oracle">Tinted rows and columns</span> use an oracle: a threshold chosen with the
 test labels. No detector in use has one; F1 under such a threshold has a table of its own.</li>
 <li>DT is detrending, TTA test-time adaptation. F1-PA is F1 after point adjustment, which counts an
