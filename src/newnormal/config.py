@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any, TypeGuard
@@ -12,7 +13,7 @@ import numpy as np
 
 from newnormal.errors import ParameterError
 
-__all__ = ["DEFAULT_DECAY", "Config", "duration", "duration_text"]
+__all__ = ["DEFAULT_DECAY", "KNOBS", "Config", "duration", "duration_text"]
 
 
 class _Default(float):
@@ -23,6 +24,20 @@ class _Default(float):
 
 
 DEFAULT_DECAY = _Default(0.99)
+
+# A detector that is given none of these chooses for itself.
+KNOBS = (
+    "window",
+    "stride",
+    "fit_stride",
+    "latent",
+    "decay",
+    "half_life",
+    "lr",
+    "detrend",
+    "adapt",
+    "model",
+)
 
 _NANOSECONDS = {
     "ns": 1,
@@ -94,10 +109,11 @@ def _parse(text: str) -> float | None:
 
 @dataclass(frozen=True)
 class Config:
-    """The options of a detector as the user gave them, checked.
+    """The options of a detector, checked.
 
-    The same names and defaults as `newnormal.Detector`'s, where each is described; `threshold` is
-    not among them because it may be an object.
+    The same names as `newnormal.Detector`'s, where each is described; `threshold` is not among
+    them because it may be an object. The defaults are those of a detector that is given some
+    option; one that is given none chooses for itself.
     """
 
     window: int = 12
@@ -155,6 +171,11 @@ class Config:
                     f"{name}: expected True or False, found {getattr(self, name)!r}",
                     hint=f"{name}=False switches it off",
                 )
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Config:
+        """Return the options, with the default for each that is None."""
+        return cls(**{name: value for name, value in given.items() if value is not None})
 
     def _check_half_life(self) -> None:
         if not isinstance(self.decay, _Default):

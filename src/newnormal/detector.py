@@ -19,10 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from newnormal import state as state_file
 from newnormal import thresholds
-from newnormal.config import DEFAULT_DECAY, Config, duration
+from newnormal.config import KNOBS, Config, duration
 from newnormal.core import live
 from newnormal.core.history import check_history, median_period
 from newnormal.core.parameters import Parameters
+from newnormal.core.scaling import Scaler
 from newnormal.core.windows import threshold_scores
 from newnormal.errors import (
     InputError,
@@ -34,11 +35,13 @@ from newnormal.errors import (
 )
 from newnormal.kernels.step import HELD, LEARNED, PENDING, RESTORED, SEEN, Rules, Sheet, Stream
 from newnormal.models import find
-from newnormal.models.base import OnEpoch, Training, scores
+from newnormal.models.base import Model, OnEpoch, Training, scores
+from newnormal.models.committee import Committee
 from newnormal.state import State
 from newnormal.tabular import default_channels, parse_time, to_sample, to_table
 from newnormal.thresholds import Threshold, as_threshold
-from newnormal.types import Floats, Ints, Times, Verdict, Verdicts, time_text
+from newnormal.tuning import LATENT, WINDOW, Choice, choose
+from newnormal.types import Floats, Floats32, Ints, Times, Verdict, Verdicts, time_text
 
 __all__ = ["Detector"]
 
@@ -116,19 +119,19 @@ class Detector(Parameters):
     def __init__(
         self,
         *,
-        window: int = 12,
+        window: int | None = None,
         stride: int | None = None,
         fit_stride: int | None = None,
-        latent: int = 16,
-        decay: float = DEFAULT_DECAY,
+        latent: int | None = None,
+        decay: float | None = None,
         half_life: float | str | timedelta | np.timedelta64 | None = None,
-        lr: float = 1e-3,
+        lr: float | None = None,
         threshold: float | Threshold = 0.99,
-        detrend: bool = True,
-        adapt: bool = True,
-        model: str = "mlp",
-        epochs: int = 10,
-        batch: int = 64,
+        detrend: bool | None = None,
+        adapt: bool | None = None,
+        model: str | None = None,
+        epochs: int | None = None,
+        batch: int | None = None,
         period: float | str | timedelta | np.timedelta64 | None = None,
         seed: int = 0,
     ) -> None:
@@ -164,6 +167,9 @@ class Detector(Parameters):
         period = median_period(table.times)
         if config.period is not None:
             period = duration(config.period, "period")
+        if self.chooses:
+            self._choose(config, rule, table.values, channels, period)
+            return self
         decay = config.decay_per_window(period)
 
         model = find(config.model)(config.window, len(channels), config.latent)
@@ -176,43 +182,101 @@ class Detector(Parameters):
         training = Training(config.training_stride(), config.epochs, config.batch, config.seed)
         with _progress(config.epochs) as on_epoch:
             fitted, losses = model.fit(scaler.apply(table.values), training, on_epoch)
-        if not np.isfinite(fitted).all():
-            raise NewnormalError(
-                "training did not converge: the model's weights are not finite",
-                hint="look for extreme values in the history, or scale it first",
-            )
+        _check_weights(fitted)
 
         # History is scored as it was learned: the model frozen, the trend at history's mean.
         held = Rules(
             scaler.mean, scaler.scale, fitted, config.judging_stride(), math.inf, 1.0, np.float32(0)
         )
-        blank = live.fresh(config.window, len(channels), fitted)
+        blank = model.fresh(fitted)
         judged = scores(model, live.copied(blank), held, table.values)
         last = held._replace(stride=config.window)
         last_window = scores(model, live.copied(blank), last, table.values[-config.window :])
-        tau = float(rule.fit(threshold_scores(judged, last_window, held.stride)))
-        if math.isnan(tau):
-            raise ParameterError(
-                f"threshold: expected a number from {rule!r}, found NaN",
-                hint="its fit(scores) must return the score from which on a sample is anomalous",
-            )
-
-        self._config = config
-        self._rule = rule
-        self._model = model
-        self._rules = held._replace(
-            threshold=tau,
+        rules = held._replace(
+            threshold=_threshold(rule, threshold_scores(judged, last_window, held.stride)),
             decay=decay if config.detrend else 1.0,
             lr=np.float32(config.lr if config.adapt else 0),
         )
+        self._take(config, rule, model, rules, channels, period)
+        self.losses_ = losses
+        return self
+
+    def _choose(
+        self,
+        config: Config,
+        rule: Threshold,
+        history: Floats,
+        channels: tuple[str, ...],
+        period: np.timedelta64 | None,
+    ) -> None:
+        """Fit a committee that is chosen from history alone."""
+        scaler = Scaler.fit(history)
+        with _progress(None) as on_epoch:
+            chosen = choose(
+                scaler.apply(history),
+                seed=config.seed,
+                epochs=self.epochs,
+                batch=self.batch,
+                on_epoch=on_epoch,
+            )
+        _check_weights(chosen.fitted)
+        rules = Rules(
+            scaler.mean,
+            scaler.scale,
+            chosen.fitted,
+            config.judging_stride(),
+            _threshold(rule, chosen.scores),
+            0.0,
+            np.float32(1),
+        )
+        self._take(config, rule, chosen.model, rules, channels, period, chosen.choice)
+        self.losses_ = chosen.losses
+
+    def _take(
+        self,
+        config: Config,
+        rule: Threshold,
+        model: Model,
+        rules: Rules,
+        channels: tuple[str, ...],
+        period: np.timedelta64 | None,
+        choice: Choice | None = None,
+    ) -> None:
+        """Be fitted, and ready for the first sample."""
+        self._config, self._rule, self._model, self._rules = config, rule, model, rules
+        self._choice = choice
         self.channels_ = channels
         self.n_features_in_ = len(channels)
         self.period_ = period
-        self.decay_ = decay
-        self.threshold_ = tau
-        self.losses_ = losses
+        self.threshold_ = rules.threshold
+        self.window_ = config.window
+        self.latent_ = config.latent
+        if choice is None:
+            self.decay_ = config.decay_per_window(period)
+        else:
+            plan = choice.plan
+            self.decay_ = float(0.5 ** (config.window / plan.memories[plan.spokesman]))
+            self.memories_ = plan.memories
+            self.rates_ = plan.rates
+            self.members_ = choice.members
+            self.smoothing_ = plan.smoothing
         self.reset()
-        return self
+
+    @property
+    def chooses(self) -> bool:
+        """Whether it was given none of the options that it would choose otherwise."""
+        return all(getattr(self, name) is None for name in KNOBS)
+
+    def explain_choice(self) -> str:
+        """Say in plain words and one table what was chosen from history, and why."""
+        self._fitted()
+        if self._choice is None:
+            given = ", ".join(name for name in KNOBS if getattr(self, name) is not None)
+            return (
+                f"Nothing was chosen: the detector was given {given}, and has its defaults for the "
+                "rest. Give none of these, and it chooses for itself."
+            )
+        return self._choice.explain()
 
     # ------------------------------------------------------------------ live
 
@@ -284,8 +348,8 @@ class Detector(Parameters):
         """Judge a series by itself with the present weights and trend, and change nothing."""
         stream = self._live()
         table = to_table(X, times=times, channels=self.channels_)
-        blank = live.fresh(len(stream.samples), len(self.channels_), stream.weights)
-        held = blank._replace(trend=stream.trend.copy())
+        held = live.copied(stream)
+        self._model.forget_samples(held, anew=True)
         twin = self._twin(held)
         twin._rules = self._rules._replace(decay=1.0, lr=np.float32(0))
         return twin.run(table)
@@ -301,7 +365,7 @@ class Detector(Parameters):
     def reset(self) -> Self:
         """Go back to the fitted state: trend, weights, pending samples, sample number, times."""
         rules = self._fitted()
-        self._stream = live.fresh(self._config.window, len(self.channels_), rules.fitted)
+        self._stream = self._model.fresh(rules.fitted)
         self._times: deque[np.datetime64] = deque(maxlen=self._config.window)
         self._timed = False
         self._last_time: np.datetime64 = _NAT
@@ -309,7 +373,7 @@ class Detector(Parameters):
 
     def restart(self) -> Self:
         """Start on another input: keep what was learned, forget its samples and their times."""
-        live.forget_samples(self._live())
+        self._model.forget_samples(self._live())
         self._times.clear()
         self._timed = False
         self._last_time = _NAT
@@ -338,7 +402,7 @@ class Detector(Parameters):
     def adaptable_(self) -> tuple[str, ...]:
         """The names of the parameters that may change at test time; none if `adapt` is off."""
         self._fitted()
-        return self._model.adaptable if self._config.adapt else ()
+        return self._model.adaptable if self._rules.lr != 0 else ()
 
     @property
     def last_time_(self) -> np.datetime64 | None:
@@ -363,7 +427,7 @@ class Detector(Parameters):
         if since is not None:
             newest = np.array(list(self._times)[len(self._times) - pending :], "datetime64[ns]")
             count = int((newest >= parse_time(since)).sum())
-        live.drop_pending(stream, count)
+        self._model.drop_pending(stream, count)
         for _ in range(count):
             self._times.pop()
         if count:
@@ -389,6 +453,8 @@ class Detector(Parameters):
         times = [_NAT] * (window - len(self._times)) + list(self._times)
         facts = {
             "config": self._config.to_json(),
+            "given": self._given(),
+            "choice": None if self._choice is None else self._choice.to_json(),
             "threshold": thresholds.to_json(self._rule),
             "channels": list(self.channels_),
             "period": None if self.period_ is None else int(self.period_.astype(np.int64)),
@@ -409,6 +475,7 @@ class Detector(Parameters):
             "weights": stream.weights,
             "good": stream.good,
             "reach": stream.reach,
+            "rest": stream.rest,
             **{f"model.{name}": array for name, array in self._model.tensors().items()},
         }
         return State(facts, tensors)
@@ -430,29 +497,32 @@ class Detector(Parameters):
         config = Config.from_json(facts["config"])
         rule = thresholds.from_json(facts["threshold"])
         threshold = rule.q if isinstance(rule, thresholds.Quantile) else rule
-        detector = cls(**vars(config), threshold=threshold)
+        # Before there was a choice, what was given was not kept apart from the defaults.
+        detector = cls(**facts.get("given", vars(config)), threshold=threshold)
         channels = tuple(facts["channels"])
         period = None if facts["period"] is None else np.timedelta64(facts["period"], "ns")
-        decay = config.decay_per_window(period)
-        detector._config, detector._rule = config, rule
-        detector._model = find(config.model)(config.window, len(channels), config.latent)
+        choice = None if facts.get("choice") is None else Choice.from_json(facts["choice"])
+        model: Model
+        if choice is None:
+            model = find(config.model)(config.window, len(channels), config.latent)
+            decay = config.decay_per_window(period) if config.detrend else 1.0
+            lr = config.lr if config.adapt else 0
+        else:
+            model = Committee(config.window, len(channels), config.latent, choice.plan)
+            decay, lr = 0.0, 1
         found = {name: array for name, array in tensors.items() if name.startswith("model.")}
-        detector._model.restore({name.removeprefix("model."): each for name, each in found.items()})
+        model.restore({name.removeprefix("model."): each for name, each in found.items()})
         # Copies: arrays that cannot be written to are another type to the compiled loop.
-        detector._rules = Rules(
+        rules = Rules(
             tensors["mean"].copy(),
             tensors["scale"].copy(),
             tensors["fitted"].copy(),
             config.judging_stride(),
             float(tensors["threshold"][0]),
-            decay if config.detrend else 1.0,
-            np.float32(config.lr if config.adapt else 0),
+            decay,
+            np.float32(lr),
         )
-        detector.channels_ = channels
-        detector.n_features_in_ = len(channels)
-        detector.period_ = period
-        detector.decay_ = decay
-        detector.threshold_ = detector._rules.threshold
+        detector._take(config, rule, model, rules, channels, period, choice)
         detector.losses_ = list(facts["losses"])
         counts = np.zeros(len(live.COUNTS), dtype=np.int64)
         for name, at in live.COUNTS.items():
@@ -464,6 +534,7 @@ class Detector(Parameters):
             good=live.aligned(tensors["good"]),
             reach=tensors["reach"].copy(),
             counts=counts,
+            rest=tensors["rest"].copy() if "rest" in tensors else np.empty(0),
         )
         times = tensors["times"].astype("datetime64[ns]")
         detector._times = deque(times[len(times) - facts["times_held"] :], maxlen=config.window)
@@ -490,8 +561,20 @@ class Detector(Parameters):
     def _validated(self) -> tuple[Config, Threshold]:
         options = self.get_params()
         rule = as_threshold(options.pop("threshold"))
-        find(self.model)
-        return Config(**options), rule
+        if self.model is not None:
+            find(self.model)
+        if self.chooses:
+            options |= {"window": WINDOW, "latent": LATENT}
+        return Config.of(options), rule
+
+    def _given(self) -> dict[str, Any]:
+        """Return the options as they were given, as values JSON knows."""
+        resolved = self._config.to_json()
+        return {
+            name: None if value is None else resolved[name]
+            for name, value in self.get_params().items()
+            if name != "threshold"
+        }
 
     def _fitted(self) -> Rules:
         try:
@@ -575,6 +658,24 @@ class Detector(Parameters):
             )
 
 
+def _threshold(rule: Threshold, scores: Floats) -> float:
+    tau = float(rule.fit(scores))
+    if math.isnan(tau):
+        raise ParameterError(
+            f"threshold: expected a number from {rule!r}, found NaN",
+            hint="its fit(scores) must return the score from which on a sample is anomalous",
+        )
+    return tau
+
+
+def _check_weights(fitted: Floats32) -> None:
+    if not np.isfinite(fitted).all():
+        raise NewnormalError(
+            "training did not converge: the model's weights are not finite",
+            hint="look for extreme values in the history, or scale it first",
+        )
+
+
 def _rows(verdicts: Verdicts, rows: slice, late: Verdicts | None = None) -> Verdicts:
     def part(column: Any) -> Any:
         return None if column is None else column[rows]
@@ -593,7 +694,7 @@ def _rows(verdicts: Verdicts, rows: slice, late: Verdicts | None = None) -> Verd
 
 
 @contextmanager
-def _progress(epochs: int) -> Iterator[OnEpoch | None]:
+def _progress(epochs: int | None) -> Iterator[OnEpoch | None]:
     """Show a progress bar on a terminal, and nothing elsewhere."""
     if not sys.stderr.isatty():
         yield None

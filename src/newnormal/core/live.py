@@ -26,8 +26,11 @@ COUNTS = {
 }
 
 
-def fresh(window: int, channels: int, weights: Floats32) -> Stream:
-    """Return the state before the first sample: trend at history's mean, weights as given."""
+def fresh(window: int, channels: int, weights: Floats32, rest: int = 0) -> Stream:
+    """Return the state before the first sample: trend at history's mean, weights as given.
+
+    `rest` is how many further values the model keeps, all 0.
+    """
     return Stream(
         samples=np.full((window, channels), np.nan),
         trend=np.zeros(channels),
@@ -35,6 +38,7 @@ def fresh(window: int, channels: int, weights: Floats32) -> Stream:
         good=aligned(weights),
         reach=np.abs(weights, dtype=np.float64).sum(keepdims=True),
         counts=np.zeros(len(COUNTS), dtype=np.int64),
+        rest=np.zeros(rest),
     )
 
 
@@ -67,9 +71,14 @@ def drop_pending(stream: Stream, count: int) -> None:
             stream.counts[position] -= count
 
 
-def forget_samples(stream: Stream) -> None:
-    """Forget the newest samples, so that the next one begins a first window."""
+def forget_samples(stream: Stream, *, anew: bool = False) -> None:
+    """Forget the newest samples, so that the next one begins a first window.
+
+    With `anew`, nothing has been counted yet either.
+    """
     stream.samples[:] = np.nan
+    if anew:
+        stream.counts[:] = 0
     for position in (HELD, PENDING, CYCLE):
         stream.counts[position] = 0
 

@@ -147,7 +147,7 @@ def picture(demo: Demo) -> Figure:
 
 
 def _judge(name: str, detector: Detector, data: Dataset) -> Row:
-    detector.run(data.test[: 10 * detector.window])
+    detector.run(data.test[: 10 * detector.window_])
     detector.reset()
     start = time.perf_counter()
     verdicts = detector.run(data.test, times=data.test_times)
@@ -185,8 +185,8 @@ def _trend(detector: Detector, data: Dataset) -> Floats:
     """Follow the live part again, window by window, and note the trend after each."""
     detector.reset()
     trend = np.empty_like(data.test)
-    for at in range(0, len(trend), detector.window):
-        window = slice(at, at + detector.window)
+    for at in range(0, len(trend), detector.window_):
+        window = slice(at, at + detector.window_)
         detector.run(data.test[window], flush=False)
         trend[window] = detector.trend_
     return trend

@@ -73,6 +73,7 @@ class Stream(NamedTuple):
     good: Floats32  # (P,) a copy of the weights known to be finite
     reach: Floats  # (1,) an upper bound on the size of any weight
     counts: Ints  # (7,) see the positions above
+    rest: Floats  # what else a model keeps; empty for most
 
 
 class Rules(NamedTuple):
@@ -107,7 +108,7 @@ def advance(
     cycle.
     """
     # Arrays are taken out of their tuples once, here: Numba counts a reference each time.
-    recent, trend, weights, good, reach, counts = stream
+    recent, trend, weights, good, reach, counts, _ = stream
     mean, scale, fitted, stride, threshold, decay, lr = rules
     out_scores, out_anomalous, out_expected, out_shares = sheet
     L, C = recent.shape

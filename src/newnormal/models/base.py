@@ -14,7 +14,7 @@ from newnormal.core.scaling import Scaler
 from newnormal.kernels.step import PENDING, Rules, Sheet, Stream
 from newnormal.types import Floats, Floats32
 
-__all__ = ["Model", "OnEpoch", "Training", "scores"]
+__all__ = ["Live", "Model", "OnEpoch", "Training", "scores"]
 
 _CHUNK = 65_536  # samples scored at once: verdicts in full are much larger than their scores
 
@@ -30,6 +30,25 @@ class Training:
     batch: int
     seed: int
     lr: float = 1e-3
+
+
+class Live:
+    """How a model's stream begins and is wound back, for models with no state of their own."""
+
+    window: int
+    channels: int
+
+    def fresh(self, weights: Floats32) -> Stream:
+        """Return the state before the first sample."""
+        return live.fresh(self.window, self.channels, weights)
+
+    def drop_pending(self, stream: Stream, count: int) -> None:
+        """Forget the newest `count` samples, none of which has a verdict yet."""
+        live.drop_pending(stream, count)
+
+    def forget_samples(self, stream: Stream, *, anew: bool = False) -> None:
+        """Forget the newest samples and keep what was learned; with `anew`, count from 0."""
+        live.forget_samples(stream, anew=anew)
 
 
 class Model(Protocol):
@@ -85,6 +104,18 @@ class Model(Protocol):
         self, samples: Floats, flush: bool, stream: Stream, rules: Rules, sheet: Sheet
     ) -> None:
         """Consume samples (T, C) in the user's units, as `newnormal.kernels.step` says."""
+        ...
+
+    def fresh(self, weights: Floats32) -> Stream:
+        """Return the state before the first sample."""
+        ...
+
+    def drop_pending(self, stream: Stream, count: int) -> None:
+        """Forget the newest `count` samples, none of which has a verdict yet."""
+        ...
+
+    def forget_samples(self, stream: Stream, *, anew: bool = False) -> None:
+        """Forget the newest samples and keep what was learned; with `anew`, count from 0."""
         ...
 
 

@@ -16,14 +16,14 @@ from newnormal.kernels.adam import adam_step
 from newnormal.kernels.mlp import PAD
 from newnormal.kernels.step import Rules, Sheet, Stream, advance
 from newnormal.kernels.training import activate, pull_back
-from newnormal.models.base import OnEpoch, Training
+from newnormal.models.base import Live, OnEpoch, Training
 from newnormal.models.blas import one_thread
 from newnormal.types import Floats, Floats32, Ints
 
 __all__ = ["MLP"]
 
 
-class MLP:
+class MLP(Live):
     """n → n/2 → n/4 → latent → n/4 → n/2 → n with n = window × channels.
 
     ReLU after every layer but the last, the latent one included. Parameters are one packed

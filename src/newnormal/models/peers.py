@@ -25,7 +25,7 @@ from newnormal.core.scaling import Scaler
 from newnormal.errors import MissingExtraError, ParameterError, StateError
 from newnormal.kernels.step import Rules, Sheet, Stream
 from newnormal.models import loop
-from newnormal.models.base import OnEpoch, Training
+from newnormal.models.base import Live, OnEpoch, Training
 from newnormal.models.loop import Block
 from newnormal.types import Floats, Floats32
 
@@ -57,7 +57,7 @@ _COMPARE_ALL = frozenset(
 )
 
 
-class Peer:
+class Peer(Live):
     """A PyOD detector behind the detector's interface: it judges samples, and learns nothing.
 
     Each sample of history is a row to it, and each sample of the stream is judged by itself; the
@@ -87,7 +87,9 @@ class Peer:
     at_once = 4096  # windows judged in one call: some detectors go through all history in each
 
     def __init__(self, window: int, channels: int, latent: int) -> None:
-        del window, latent
+        del latent
+        self.window = window
+        self.channels = channels
         self.center: Floats = np.zeros(channels)
         self.detector: Any = None
 

@@ -23,7 +23,7 @@ from newnormal.errors import MissingExtraError
 from newnormal.kernels.decision import is_learnable
 from newnormal.kernels.step import AGE, COPY_EVERY, LEARNED, RESTORED, Rules, Sheet, Stream
 from newnormal.models import loop
-from newnormal.models.base import OnEpoch, Training
+from newnormal.models.base import Live, OnEpoch, Training
 from newnormal.models.loop import Block
 from newnormal.types import Floats, Floats32
 
@@ -82,7 +82,7 @@ class Batches:
         return Batch(torch.from_numpy(self._values[rows]), torch.from_numpy(self._there[rows]))
 
 
-class DeepModel(ABC):
+class DeepModel(Live, ABC):
     """Base of the PyTorch models.
 
     Parameters
@@ -124,7 +124,7 @@ class DeepModel(ABC):
     def train(self, batches: Batches, training: Training) -> Iterator[float]:
         """Train the network, giving the mean loss of each epoch as it is done."""
 
-    def calibrate(self, batches: Batches) -> None:  # noqa: B027 - most models need nothing
+    def calibrate(self, batches: Batches) -> None:
         """Take from history what scoring needs besides the parameters."""
 
     def tensors(self) -> dict[str, NDArray[Any]]:
