@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any, TypeGuard
@@ -173,9 +172,16 @@ class Config:
                 )
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Config:
-        """Return the options, with the default for each that is None."""
-        return cls(**{name: value for name, value in given.items() if value is not None})
+    def of(cls, **given: Any) -> Config:
+        """Return the options, with the default for each that may be None and is."""
+        optional = (*KNOBS, "epochs", "batch")
+        return cls(
+            **{
+                name: value
+                for name, value in given.items()
+                if value is not None or name not in optional
+            }
+        )
 
     def _check_half_life(self) -> None:
         if not isinstance(self.decay, _Default):

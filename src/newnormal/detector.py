@@ -475,7 +475,7 @@ class Detector(Parameters):
             "weights": stream.weights,
             "good": stream.good,
             "reach": stream.reach,
-            "rest": stream.rest,
+            **({"rest": stream.rest} if stream.rest.size else {}),
             **{f"model.{name}": array for name, array in self._model.tensors().items()},
         }
         return State(facts, tensors)
@@ -497,11 +497,10 @@ class Detector(Parameters):
         config = Config.from_json(facts["config"])
         rule = thresholds.from_json(facts["threshold"])
         threshold = rule.q if isinstance(rule, thresholds.Quantile) else rule
-        # Before there was a choice, what was given was not kept apart from the defaults.
-        detector = cls(**facts.get("given", vars(config)), threshold=threshold)
+        detector = cls(**facts["given"], threshold=threshold)
         channels = tuple(facts["channels"])
         period = None if facts["period"] is None else np.timedelta64(facts["period"], "ns")
-        choice = None if facts.get("choice") is None else Choice.from_json(facts["choice"])
+        choice = None if facts["choice"] is None else Choice.from_json(facts["choice"])
         model: Model
         if choice is None:
             model = find(config.model)(config.window, len(channels), config.latent)
@@ -565,7 +564,7 @@ class Detector(Parameters):
             find(self.model)
         if self.chooses:
             options |= {"window": WINDOW, "latent": LATENT}
-        return Config.of(options), rule
+        return Config.of(**options), rule
 
     def _given(self) -> dict[str, Any]:
         """Return the options as they were given, as values JSON knows."""

@@ -26,10 +26,16 @@ from newnormal.errors import StateError
 
 __all__ = ["VERSION", "State", "check_target", "read", "write"]
 
-VERSION = 1
+VERSION = 2
+
+
+def _from_1(state: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 did not keep what was given apart from the defaults, and nothing was chosen."""
+    return {**state, "given": dict(state["config"]), "choice": None}
+
 
 # How to bring the `state` of version k to version k + 1, by k.
-_MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+_MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1}
 
 
 @dataclass(frozen=True, eq=False)

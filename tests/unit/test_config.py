@@ -14,12 +14,15 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from newnormal import Detector, ParameterError
-from newnormal.config import Config, duration, duration_text
+from newnormal.config import KNOBS, Config, duration, duration_text
 from newnormal.models import MODELS
 
 
 def test_the_defaults_are_the_documented_ones() -> None:
-    assert Detector().get_params() == {
+    options = Detector().get_params()
+    assert (options.pop("threshold"), options.pop("seed")) == (0.99, 0)
+    assert set(options.values()) == {None}  # to be chosen, or else:
+    assert vars(Config()) == {
         "window": 12,
         "stride": None,
         "fit_stride": None,
@@ -27,7 +30,6 @@ def test_the_defaults_are_the_documented_ones() -> None:
         "decay": 0.99,
         "half_life": None,
         "lr": 1e-3,
-        "threshold": 0.99,
         "detrend": True,
         "adapt": True,
         "model": "mlp",
@@ -42,8 +44,9 @@ def test_the_defaults_are_the_documented_ones() -> None:
 def test_detector_and_config_agree_on_names_and_defaults() -> None:
     options = Detector().get_params()
     del options["threshold"]
-    assert Config(**options) == Config()
+    assert Config.of(**options) == Config()
     assert set(options) == set(vars(Config()))
+    assert set(KNOBS) < set(options)
 
 
 @pytest.mark.parametrize("name", ["window", "latent", "epochs", "batch", "stride", "fit_stride"])
@@ -85,7 +88,6 @@ def test_a_stride_that_does_not_divide_the_window_is_an_error_that_names_those_t
         ("lr", "0.1", "a number of at least 0 and at most 3.40282e+38"),
         ("decay", 1.01, "a number of at least 0 and at most 1"),
         ("decay", -0.01, "a number of at least 0 and at most 1"),
-        ("decay", None, "a number of at least 0 and at most 1"),
         ("half_life", 0, "a number above 0"),
         ("half_life", -3.0, "a number above 0"),
         ("half_life", math.inf, "a number above 0"),
@@ -98,7 +100,6 @@ def test_a_stride_that_does_not_divide_the_window_is_an_error_that_names_those_t
         ("detrend", 1, "True or False"),
         ("adapt", "yes", "True or False"),
         ("model", "lstm2", f"one of {', '.join(sorted(MODELS))},"),
-        ("model", None, f"one of {', '.join(sorted(MODELS))},"),
     ],
 )
 def test_a_value_that_cannot_work_is_named_with_what_was_expected(

@@ -54,7 +54,7 @@ def as_bytes(detector: Detector) -> bytes:
 def untrained(detector: Detector) -> Detector:
     """Return the same detector with the weights training started from."""
     other = Detector.from_state(detector.to_state())
-    start = MLP(other.window, 4, other.latent).initial(np.random.default_rng(other.seed))
+    start = MLP(other.window_, 4, other.latent_).initial(np.random.default_rng(other.seed))
     other._rules = other._rules._replace(fitted=start)
     return other.reset()
 

@@ -45,6 +45,7 @@ tail -f live.csv | newnormal watch plant.nn - --alarms-only
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a bad line with --strict, 130 interrupted.
 """
 
+_CHOSEN = "chosen, or "
 _LITTLE_LEARNED = 0.9  # standardised channels have a variance of 1: the loss of a constant guess
 
 app = typer.Typer(
@@ -103,27 +104,37 @@ def fit(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="MODEL", help="Where the detector goes.")
     ],
-    window: Annotated[int, typer.Option(help="Samples judged together.")] = 12,
+    window: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Samples judged together.", show_default=_CHOSEN + "12"),
+    ] = None,
     stride: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(
-            help="Samples a verdict waits for; divides the window.", show_default="window"
+            help="Samples a verdict waits for; divides the window.",
+            show_default=_CHOSEN + "window",
         ),
     ] = None,
     fit_stride: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(help="Step between training windows.", show_default="window"),
+        typer.Option(help="Step between training windows.", show_default=_CHOSEN + "window"),
     ] = None,
-    latent: Annotated[int, typer.Option(help="Width of the bottleneck.")] = 16,
+    latent: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Width of the bottleneck.", show_default=_CHOSEN + "16"),
+    ] = None,
     decay: Annotated[
         Optional[float],  # noqa: UP045
-        typer.Option(help="Share of the trend a window keeps.", show_default="0.99"),
+        typer.Option(help="Share of the trend a window keeps.", show_default=_CHOSEN + "0.99"),
     ] = None,
     half_life: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(help="The same as a half-life, in samples (500) or time (6h)."),
     ] = None,
-    lr: Annotated[float, typer.Option(help="Size of the learning step.")] = 1e-3,
+    lr: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="Size of the learning step.", show_default=_CHOSEN + "0.001"),
+    ] = None,
     threshold: Annotated[
         float,
         typer.Option(help="Quantile of history's scores from which on a sample is anomalous."),
@@ -132,11 +143,30 @@ def fit(
         Optional[float],  # noqa: UP045
         typer.Option(help="That score itself, instead of a quantile."),
     ] = None,
-    detrend: Annotated[bool, typer.Option(help="Follow and subtract the trend.")] = True,
-    adapt: Annotated[bool, typer.Option(help="Keep learning.")] = True,
-    model: Annotated[str, typer.Option(help="The model.")] = "mlp",
-    epochs: Annotated[int, typer.Option(help="How often training sees the history.")] = 10,
-    batch: Annotated[int, typer.Option(help="Windows in a training step.")] = 64,
+    detrend: Annotated[
+        Optional[bool],  # noqa: UP045
+        typer.Option(
+            "--detrend/--no-detrend",
+            help="Follow and subtract the trend.",
+            show_default=_CHOSEN + "detrend",
+        ),
+    ] = None,
+    adapt: Annotated[
+        Optional[bool],  # noqa: UP045
+        typer.Option("--adapt/--no-adapt", help="Keep learning.", show_default=_CHOSEN + "adapt"),
+    ] = None,
+    model: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="The model.", show_default=_CHOSEN + "mlp"),
+    ] = None,
+    epochs: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="How often training sees the history.", show_default=_CHOSEN + "10"),
+    ] = None,
+    batch: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Windows in a training step.", show_default="64"),
+    ] = None,
     period: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(help="Time between samples, such as 30s.", show_default="from the times"),
@@ -149,7 +179,11 @@ def fit(
 ) -> None:
     """Learn what normal is from history, and write the detector to a file.
 
-    newnormal fit history.csv -o plant.nn --window 12 --half-life 6h
+    newnormal fit history.csv -o plant.nn
+
+    Given none of window, stride, fit-stride, latent, decay, half-life, lr, detrend, adapt and
+    model, the detector chooses for itself; given any, it is the paper's, with the defaults shown
+    for the rest.
     """
     from newnormal import state as state_file
     from newnormal.detector import Detector
@@ -157,12 +191,12 @@ def fit(
 
     state_file.check_target(output)
     announce_compiling()
-    options: dict[str, Any] = {} if decay is None else {"decay": decay}
     detector = Detector(
         window=window,
         stride=stride,
         fit_stride=fit_stride,
         latent=latent,
+        decay=decay,
         half_life=_half_life(half_life),
         lr=lr,
         threshold=threshold if fixed_threshold is None else Fixed(fixed_threshold),
@@ -173,17 +207,18 @@ def fit(
         batch=batch,
         period=period,
         seed=seed,
-        **options,
     )
     table = _read(history, time, columns, drop, format)
     say(f"fitting on {len(table.values):,} samples of {table.values.shape[1]} channels ...")
     detector.fit(table)
     detector.save(output)
     loss = min(detector.losses_)
-    if loss > _LITTLE_LEARNED:
+    if detector.chooses:
+        say(f"{detector.explain_choice()}\n")
+    elif loss > _LITTLE_LEARNED:
         say(
             f"the model learned little more than the mean (loss {loss:.3g} of 1): "
-            "try --fit-stride 1, more --epochs or a smaller --batch"
+            "try --fit-stride 1, more --epochs or a smaller --batch, or no options at all"
         )
     say(
         f"wrote {output}: threshold {detector.threshold_:.6g}, loss {loss:.4g}\n"
@@ -342,6 +377,8 @@ def inspect(
         "channels": len(detector.channels_),
         "channel names": ", ".join(detector.channels_),
         **{name: value for name, value in detector.get_params().items() if value is not None},
+        "window": detector.window_,
+        "latent": detector.latent_,
         "decay": detector.decay_,
         "threshold": f"{detector.threshold_:.6g} ({detector.threshold!r} of history's scores)"
         if isinstance(detector.threshold, float)
@@ -359,9 +396,12 @@ def inspect(
         "line": place.get("line"),
     }
     if as_json:
+        facts["choice"] = state.facts["choice"]
         typer.echo(json.dumps(facts, indent=2, default=str))
     else:
         _print_facts(str(model), facts)
+        if detector.chooses:
+            typer.echo(f"\n{detector.explain_choice()}")
 
 
 @app.command()
