@@ -1,0 +1,532 @@
+"""A threshold held to a budget: against its slow twin, and against what it promises."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from newnormal import Detector
+from newnormal.alarms import Budget, Gauge, Judged
+from newnormal.datasets import neurips_ts_uni, plant
+from newnormal.datasets.synthetic.patterns import Outliers
+from newnormal.errors import InputError, ParameterError
+from newnormal.types import Bools, Floats
+
+DAY = 1440
+
+# ------------------------------------------------------------------ the slow obvious twin
+
+
+@dataclass
+class NaiveGauge:
+    """The rule again, which remembers every sample of an open alarm."""
+
+    location: float
+    spread: float
+    height: float
+    floor: float
+    severe: float
+    rate: float
+    step: float
+    pace: float
+    gap: int
+    accept_after: float
+
+    def __post_init__(self) -> None:
+        self.first_height = self.height
+        self.alarms = 0
+        self.seen = 0
+        # Of the open alarm: each sample's height, and the threshold's at the time.
+        self.samples: list[tuple[float, float]] = []
+
+    @property
+    def threshold(self) -> float:
+        return self.location + self.spread * self.height
+
+    @property
+    def number(self) -> int:
+        return self.alarms if self.samples else 0
+
+    @property
+    def age(self) -> int:
+        return len(self.samples) - 1 if self.samples else 0
+
+    def judge(self, score: float) -> tuple[float, float, int]:
+        """Return the threshold it was compared with, the ratio, and the open alarm's number."""
+        threshold = self.threshold
+        if math.isnan(score):
+            return threshold, math.nan, self.number
+        self.seen += 1
+        x = (score - self.location) / self.spread
+        ratio = x / self.height
+        if self.samples:
+            self.samples.append((x, self.height))
+            if self.is_over():
+                self.height += self.step * self.charge()
+                self.samples = []
+        elif score >= threshold:
+            self.alarms += 1
+            self.samples = [(x, self.height)]
+
+        if not self.samples:
+            self.height = max(self.floor, self.height - self.step * self.rate)
+        elif self.age > 0 and self.age % self.accept_after == 0:
+            self.height += self.step
+        if not self.samples or self.age >= self.accept_after:
+            self.location += self.pace * self.spread * np.sign(score - self.location)
+        return threshold, ratio, self.number
+
+    def is_severe(self) -> bool:
+        peak = max(x for x, _ in self.samples)
+        return peak >= max(self.height, self.first_height) + self.severe
+
+    def is_over(self) -> bool:
+        quiet = 5 * self.gap if self.is_severe() else self.gap
+        after = self.samples[1:]
+        if len(after) < quiet:
+            return False
+        is_low = all(x < 0.75 * height for x, height in after[-self.gap :])
+        return is_low and all(x < height for x, height in after[-quiet:])
+
+    def charge(self) -> float:
+        return max(0.0, (0.1 if self.is_severe() else 1.0) - self.rate * self.age)
+
+
+def twin_of(gauge: Gauge) -> NaiveGauge:
+    terms = gauge.terms._asdict()
+    del terms["span"]
+    return NaiveGauge(**{**terms, "gap": int(terms["gap"])})
+
+
+def eventful(seed: int, length: int) -> Floats:
+    """Scores that wander, with faults of all sizes and lengths, flickering ones, and gaps."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=length) + np.cumsum(rng.normal(0, 0.03, length))
+    for _ in range(length // 60):
+        start, long = int(rng.integers(length)), int(rng.integers(1, 60))
+        lift = rng.uniform(1, 9) * (rng.random(long) < rng.uniform(0.1, 1))
+        scores[start : start + long] += lift[: length - start]
+    scores[rng.random(length) < 0.02] = np.nan
+    return scores
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10_000),
+    history=st.integers(1, 3_000),
+    rate=st.sampled_from([1e-4, 1e-3, 1e-2, 0.05]),
+    gap=st.integers(1, 15),
+    accept_after=st.sampled_from([1, 40, 300, math.inf]),
+)
+def test_compiled_loop_equals_its_slow_twin_after_every_sample(
+    seed: int, history: int, rate: float, gap: int, accept_after: float
+) -> None:
+    budget = Budget(risk=rate, gap=gap, accept_after=accept_after, samples_per_day=200)
+    comp = budget.calibrate(np.random.default_rng(seed).normal(size=history))
+    ref = twin_of(comp)
+    scores = eventful(seed, 300)
+    for score in scores:
+        judged = comp.judge(np.array([score]))
+        threshold, ratio, number = ref.judge(float(score))
+        assert judged.thresholds[0] == pytest.approx(threshold, rel=1e-9, abs=1e-9)
+        assert judged.ratios[0] == pytest.approx(ratio, rel=1e-7, abs=1e-7, nan_ok=True)
+        assert judged.alarms[0] == number == comp.alarm
+        assert comp.threshold == pytest.approx(ref.threshold, rel=1e-9, abs=1e-9)
+        assert comp.age == ref.age
+    assert comp.realised.alarms == ref.alarms
+    assert comp.realised.samples == ref.seen == np.isfinite(scores).sum()
+
+
+def columns(judged: Judged) -> list[Any]:
+    return [judged.thresholds, judged.ratios, judged.p_values, judged.alarms]
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10_000), cuts=st.lists(st.integers(0, 600), max_size=6))
+def test_scores_in_pieces_equal_scores_at_once(seed: int, cuts: list[int]) -> None:
+    scores = eventful(seed, 600)
+    whole = Budget(risk=0.01, accept_after=100).calibrate(eventful(seed + 1, 400))
+    parted = whole.copy()
+    ref = columns(whole.judge(scores))
+    edges = [0, *sorted(cuts), len(scores)]
+    pieces = []
+    for start, stop in itertools.pairwise(edges):
+        parted = Gauge.restore(parted.tensors())  # saved and loaded in between
+        pieces.append(columns(parted.judge(scores[start:stop])))
+    for column, parts in zip(ref, zip(*pieces, strict=True), strict=True):
+        np.testing.assert_array_equal(column, np.concatenate(parts))
+    assert whole.realised == parted.realised
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10_000), at=st.integers(1, 500))
+def test_nothing_looks_ahead(seed: int, at: int) -> None:
+    gauge = Budget(risk=0.01).calibrate(eventful(seed + 1, 400))
+    scores = eventful(seed, 500)
+    other = scores.copy()
+    other[at:] = 100.0
+    for ref, comp in zip(
+        columns(gauge.copy().judge(scores)), columns(gauge.copy().judge(other)), strict=True
+    ):
+        np.testing.assert_array_equal(ref[:at], comp[:at])
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 10_000), shift=st.floats(-100, 100), scale=st.sampled_from([0.25, 2.0, 8.0])
+)
+def test_unit_and_zero_of_the_score_do_not_matter(seed: int, shift: float, scale: float) -> None:
+    history, scores = eventful(seed + 1, 400), eventful(seed, 500)
+    budget = Budget(risk=0.01)
+    ref = budget.calibrate(history).judge(scores)
+    comp = budget.calibrate(history * scale + shift).judge(scores * scale + shift)
+    np.testing.assert_array_equal(ref.alarms, comp.alarms)
+    np.testing.assert_allclose(ref.ratios, comp.ratios, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(ref.p_values, comp.p_values, rtol=1e-4, atol=1e-9)
+
+
+def test_judging_says_anomalous_alarm_and_ratio_of_one_together() -> None:
+    gauge = Budget(alarms_per_day=10).calibrate(eventful(1, 4_000))
+    judged = gauge.judge(eventful(0, 4_000))
+    above = judged.scores >= judged.thresholds
+    assert above.any()
+    np.testing.assert_array_equal(above, judged.ratios >= 1)
+    assert (judged.alarms[above] > 0).all()
+    assert (np.diff(np.unique(judged.alarms)) == 1).all()
+
+
+# ------------------------------------------------------------------ the budget is kept
+
+
+def openings(alarms: Any) -> Bools:
+    before = np.concatenate([[0], alarms[:-1]])
+    return np.asarray((alarms > 0) & (alarms != before))
+
+
+def noise(seed: int, days: float, memory: float = 0.0) -> Floats:
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=int(days * DAY))
+    for t in range(1, len(scores) if memory else 0):
+        scores[t] = memory * scores[t - 1] + math.sqrt(1 - memory**2) * scores[t]
+    return scores
+
+
+@pytest.mark.parametrize("per_day", [1, 3, 10])
+@pytest.mark.parametrize("memory", [0.0, 0.9])
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda x: x, "none"),
+        (lambda x: x + 1.5, "higher"),
+        (lambda x: x - 3, "lower"),
+        (lambda x: x * 1.5, "wider"),
+        (lambda x: np.where(x > 1, 1 + 2 * (x - 1), x), "heavier tail"),
+    ],
+)
+def test_realised_alarms_stay_near_the_budget_whatever_becomes_of_the_scores(
+    per_day: int, memory: float, change: Any, name: str
+) -> None:
+    before = after = 0
+    for seed in range(3):
+        scores = noise(seed, 21, memory)
+        gauge = Budget(alarms_per_day=per_day).calibrate(scores[: 7 * DAY])
+        before += openings(gauge.judge(scores[7 * DAY : 14 * DAY]).alarms).sum()
+        after += openings(gauge.judge(change(scores[14 * DAY :])).alarms).sum()
+    assert 0.5 < before / (3 * 7 * per_day) < 2, name
+    assert 0.5 < after / (3 * 7 * per_day) < 2, name
+
+
+def generated(seed: int) -> list[Any]:
+    few = Outliers(ratio=5e-4)
+    return [plant(seed), neurips_ts_uni(seed, outliers=few)]
+
+
+def test_detector_keeps_its_budget_before_and_after_the_shifts_of_generated_streams() -> None:
+    streams = []
+    for data in (each for seed in range(2) for each in generated(seed)):
+        detector = Detector(window=5, lr=0.005, epochs=5).fit(data.train)
+        history = np.log(detector.score(data.train).scores)
+        streams.append((history, np.log(detector.run(data.test).scores), data))
+    for per_day in (1, 3, 10):
+        alarms, days = np.zeros(2), np.zeros(2)
+        for history, scores, data in streams:
+            judged = Budget(alarms_per_day=per_day).calibrate(history).judge(scores)
+            for part, rows in enumerate((slice(None, data.shifts[0]), slice(data.shifts[0], None))):
+                normal = data.labels[rows] == 0
+                alarms[part] += (openings(judged.alarms)[rows] & normal).sum()
+                days[part] += normal.sum() / DAY
+        assert np.all(alarms / days < 2 * per_day), (per_day, alarms / days)
+        assert np.all(alarms / days > per_day / 2), (per_day, alarms / days)
+
+
+def test_faults_that_stand_out_spend_little_of_the_budget() -> None:
+    history, scores = noise(0, 7), noise(1, 14)
+    faults = np.arange(0, len(scores), 400)  # 3.6 a day
+    scores[faults] += 12
+    judged = Budget(alarms_per_day=3).calibrate(history).judge(scores)
+    opened = openings(judged.alarms)
+    assert (judged.alarms[faults] > 0).all()
+    without_cause = opened.sum() - opened[faults].sum()
+    assert 1.5 < without_cause / 14 < 6
+
+
+# ------------------------------------------------------------------ faults keep their alarm
+
+
+@pytest.mark.parametrize("per_day", [1, 10])
+@pytest.mark.parametrize("size", [0.1, 1, 5, 100])
+def test_persistent_fault_keeps_its_one_alarm_until_accept_after(per_day: int, size: float) -> None:
+    gauge = Budget(alarms_per_day=per_day).calibrate(noise(0, 7))
+    gauge.judge(noise(1, 3))
+    gauge.close()
+    threshold = gauge.threshold
+    judged = gauge.judge(np.full(DAY, threshold + size))
+    assert len(set(judged.alarms)) == 1
+    assert gauge.alarm > 0
+    np.testing.assert_array_equal(judged.thresholds, threshold)
+    assert gauge.age == DAY - 1
+
+
+def test_noisy_fault_keeps_its_alarm_until_accept_after() -> None:
+    gauge = Budget(alarms_per_day=1).calibrate(noise(0, 7))
+    judged = gauge.judge(gauge.threshold + 1 + noise(1, 1))
+    assert set(judged.alarms) == {0, 1} or set(judged.alarms) == {1}
+    assert gauge.alarm == 1
+
+
+def test_fault_that_flickers_is_one_alarm() -> None:
+    gauge = Budget(alarms_per_day=1).calibrate(noise(0, 7))
+    scores = noise(1, 1)
+    scores[100::40] += 20  # 39 quiet samples between: more than a gap
+    judged = gauge.judge(scores)
+    assert set(judged.alarms[100:]) == {judged.alarms[100]}
+
+
+def test_threshold_follows_what_outlasts_accept_after_and_only_then() -> None:
+    stuck = np.full(20 * DAY, 8.0)
+    for accept_after in (DAY, math.inf):
+        gauge = Budget(alarms_per_day=1, accept_after=accept_after).calibrate(noise(0, 7))
+        judged = gauge.judge(stuck)
+        moved = np.flatnonzero(judged.thresholds != judged.thresholds[0])
+        if math.isinf(accept_after):
+            assert len(moved) == 0
+            assert gauge.alarm == 1
+        else:
+            assert moved[0] == DAY + 1
+            assert gauge.alarm == 0
+
+
+def test_long_alarm_never_lowers_the_threshold() -> None:
+    gauge = Budget(alarms_per_day=10, accept_after=math.inf).calibrate(noise(0, 7))
+    before = gauge.threshold
+    gauge.judge(np.full(5 * DAY, before + 1))
+    gauge.judge(np.zeros(10))
+    assert gauge.alarm == 0
+    assert gauge.threshold == pytest.approx(before, abs=0.02)
+
+
+# ------------------------------------------------------------------ histories of all kinds
+
+
+@pytest.mark.parametrize("count", [1, 2, 10, 40])
+def test_a_few_scores_are_enough_to_start_from(count: int) -> None:
+    history = noise(3, 1)[:count]
+    gauge = Budget(alarms_per_day=1).calibrate(history)
+    assert history.max() < gauge.threshold < history.max() + 10
+    gauge.judge(noise(4, 14))
+    assert gauge.realised.per_day < 3
+
+
+def test_constant_history_alarms_at_what_is_far_above_it_and_not_at_itself() -> None:
+    gauge = Budget(alarms_per_day=1).calibrate(np.full(300, -2.5))
+    assert gauge.terms.spread == 1
+    judged = gauge.judge(np.array([-2.5] * 500 + [8.0]))
+    assert judged.alarms.tolist() == [0] * 500 + [1]
+    assert judged.p_values[0] == 1
+
+
+def test_scores_of_two_values_are_never_in_alarm_for_good() -> None:
+    history = np.tile([0.0, 1.0], 500)
+    gauge = Budget(alarms_per_day=1).calibrate(history)
+    assert gauge.threshold > 1
+    judged = gauge.judge(np.tile(history, 40))
+    assert gauge.realised.alarms > 1
+    assert np.bincount(judged.alarms)[1:].max() <= 2 * DAY
+
+
+def test_missing_and_infinite_scores_of_history_are_left_out_or_clipped() -> None:
+    history = noise(0, 1)
+    odd = np.concatenate([history, [np.nan, np.nan]])
+    budget = Budget(alarms_per_day=1)
+    assert budget.fit(odd) == budget.fit(history)
+    assert math.isfinite(budget.fit(np.append(history, [-np.inf, np.inf])))
+
+
+def test_missing_score_changes_nothing_and_has_no_judgement() -> None:
+    gauge = Budget(alarms_per_day=1).calibrate(noise(0, 1))
+    gauge.judge(np.array([50.0]))
+    before = gauge.copy()
+    judged = gauge.judge(np.full(100, np.nan))
+    assert np.isnan(judged.ratios).all()
+    assert np.isnan(judged.p_values).all()
+    assert (judged.alarms == 1).all()
+    for ref, comp in zip(before.standing, gauge.standing, strict=True):
+        np.testing.assert_array_equal(ref, comp)
+
+
+def test_infinite_live_scores_are_judged() -> None:
+    gauge = Budget(alarms_per_day=1).calibrate(noise(0, 1))
+    judged = gauge.judge(np.array([-np.inf, np.inf, 0.0]))
+    assert judged.alarms.tolist() == [0, 1, 1]
+    assert judged.p_values[:2].tolist() == [1, 0]
+    assert math.isfinite(gauge.threshold)
+
+
+def test_tighter_budget_has_a_higher_threshold() -> None:
+    history = noise(0, 7, 0.9)
+    found = [Budget(risk=risk).fit(history) for risk in (0.05, 0.01, 1e-3, 1e-4, 1e-6)]
+    assert found == sorted(found)
+    assert len(set(found)) == len(found)
+
+
+def test_risk_and_alarms_a_day_are_one_target() -> None:
+    history = noise(0, 7)
+    assert Budget(alarms_per_day=1.44).fit(history) == Budget(risk=1e-3).fit(history)
+    hourly = Budget(alarms_per_day=1, samples_per_day=24)
+    assert hourly.rate == pytest.approx(1 / 24)
+
+
+# ------------------------------------------------------------------ the rest of a gauge
+
+
+def test_realised_rate_stands_beside_the_target() -> None:
+    gauge = Budget(alarms_per_day=2).calibrate(noise(0, 7))
+    assert str(gauge.realised) == "0 alarms in 0 samples, 2 a day budgeted"
+    scores = np.zeros(20 * DAY)
+    scores[:DAY:144] = 90  # ten on the first day, none after
+    gauge.judge(scores)
+    realised = gauge.realised
+    assert (realised.alarms, realised.samples) == (10, 20 * DAY)
+    assert realised.per_day == pytest.approx(0.5)
+    assert 0 < realised.recent_per_day < 0.15
+    assert realised.target_per_day == pytest.approx(2)
+
+
+def test_fixed_threshold_stays_and_its_ratio_is_the_score_over_it() -> None:
+    gauge = Gauge.at(4.0, np.linspace(0, 2, 50))
+    judged = gauge.judge(np.array([1.0, 8.0, 3.5, np.nan]))
+    assert judged.thresholds.tolist() == [4.0] * 4
+    assert judged.ratios[:3].tolist() == [0.25, 2.0, 0.875]
+    assert judged.alarms.tolist() == [0, 1, 1, 1]
+    assert judged.p_values[0] == pytest.approx(0.5, abs=0.02)
+    assert math.isnan(gauge.realised.target_per_day)
+    gauge.judge(np.full(10, 0.5))
+    assert gauge.alarm == 0
+
+
+@pytest.mark.parametrize(
+    ("threshold", "number"), [(math.inf, 0), (-math.inf, 1), (0.0, 1), (-2.0, 1)]
+)
+def test_any_fixed_threshold_works(threshold: float, number: int) -> None:
+    judged = Gauge.at(threshold, np.ones(5)).judge(np.array([1.0, 2.0, 3.0]))
+    assert judged.alarms.tolist() == [number] * 3
+    assert not np.isnan(judged.ratios).any()
+
+
+def test_recalibrated_gauge_knows_the_new_normal_and_goes_on_counting() -> None:
+    budget = Budget(alarms_per_day=1)
+    gauge = budget.calibrate(noise(0, 7))
+    gauge.judge(noise(1, 1) + 30)
+    assert gauge.alarm
+    again = gauge.recalibrated(noise(1, 1) + 30, budget)
+    assert again.alarm == 0
+    assert again.realised == gauge.realised
+    again.judge(noise(2, 7) + 30)
+    assert 3 <= again.realised.alarms - gauge.realised.alarms <= 14
+
+
+def test_reset_goes_back_to_the_start() -> None:
+    gauge = Budget(alarms_per_day=1).calibrate(noise(0, 1))
+    before = gauge.threshold
+    ref = columns(gauge.judge(eventful(0, 2_000)))
+    gauge.reset()
+    assert gauge.threshold == before
+    for column, again in zip(ref, columns(gauge.judge(eventful(0, 2_000))), strict=True):
+        np.testing.assert_array_equal(column, again)
+
+
+def test_closed_alarm_costs_nothing_and_the_next_score_may_open_another() -> None:
+    gauge = Budget(alarms_per_day=1).calibrate(noise(0, 1))
+    gauge.judge(np.array([50.0]))
+    before = gauge.threshold
+    gauge.close()
+    assert (gauge.alarm, gauge.age, gauge.threshold) == (0, 0, before)
+    assert gauge.judge(np.array([50.0])).alarms.tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    "budget", [Budget(alarms_per_day=1), Budget(risk=1e-4, gap=3, accept_after=math.inf)]
+)
+def test_budget_has_a_json_form(budget: Budget) -> None:
+    text = json.dumps(budget.to_json(), allow_nan=False)
+    assert Budget.from_json(json.loads(text)) == budget
+
+
+# ------------------------------------------------------------------ errors
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "expected either alarms_per_day or risk, found neither"),
+        ({"alarms_per_day": 1, "risk": 0.1}, "expected either alarms_per_day or risk, found both"),
+        (
+            {"alarms_per_day": 0},
+            "alarms_per_day: expected a number above 0 and below the 1440 samples a day, found 0",
+        ),
+        (
+            {"alarms_per_day": 24, "samples_per_day": 24},
+            "alarms_per_day: expected a number above 0 and below the 24 samples a day, found 24",
+        ),
+        ({"alarms_per_day": "many"}, "alarms_per_day: expected a number above 0"),
+        ({"alarms_per_day": math.nan}, "alarms_per_day: expected a number above 0"),
+        ({"risk": 1.0}, "risk: expected a chance a sample between 0 and 1, found 1.0"),
+        ({"risk": True}, "risk: expected a chance a sample between 0 and 1, found True"),
+        (
+            {"risk": 0.1, "samples_per_day": 0},
+            "samples_per_day: expected a number above 0, found 0",
+        ),
+        (
+            {"risk": 0.1, "gap": 0},
+            "gap: expected a whole number of samples, 1 or more, found 0",
+        ),
+        ({"risk": 0.1, "gap": 1.5}, "gap: expected a whole number of samples, 1 or more"),
+        (
+            {"risk": 0.1, "accept_after": 0},
+            "accept_after: expected a number of samples, 1 or more, found 0",
+        ),
+    ],
+)
+def test_impossible_budgets_say_what_was_expected(options: Any, message: str) -> None:
+    with pytest.raises(ParameterError) as error:
+        Budget(**options)
+    assert message in str(error.value)
+    assert "\nhint: " in str(error.value)
+
+
+@pytest.mark.parametrize("scores", [[], [math.nan, math.nan], [math.inf]])
+def test_history_without_a_score_is_an_error(scores: list[float]) -> None:
+    with pytest.raises(InputError) as error:
+        Budget(alarms_per_day=1).calibrate(np.array(scores))
+    assert str(error.value) == (
+        f"expected history's scores, found {len(scores)} and none of them a number\n"
+        "hint: fit on history that can be judged: a sample needs at least one observed channel"
+    )
