@@ -11,6 +11,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from newnormal import state as state_file
 from newnormal import thresholds
+from newnormal.alarms import Alarm, AlarmEvent, Budget, Gauge, Realised, Tracker
 from newnormal.config import KNOBS, Config, duration
 from newnormal.core import live
 from newnormal.core.history import check_history, median_period
@@ -46,6 +48,9 @@ from newnormal.types import Floats, Floats32, Ints, Times, Verdict, Verdicts, ti
 __all__ = ["Detector"]
 
 _LOG = logging.getLogger("newnormal")
+_EVENTS = 1000  # kept until somebody asks
+_LEAST = 1e-30  # a score below this is as good as 0
+_MOST_SAMPLES = 8.64e13  # a day has no more nanoseconds
 _NAT: np.datetime64 = np.datetime64("NaT", "ns")
 
 
@@ -75,6 +80,11 @@ class Detector(Parameters):
     threshold
         Between 0 and 1: the quantile of history's scores from which on a sample is anomalous. Or
         a Threshold, such as ``newnormal.Fixed(4.0)``.
+    alarms_per_day
+        Instead: how many alarms a day normal operation may raise. The threshold is then held to
+        that budget while the scores drift.
+    risk
+        Instead: the chance that an alarm opens at any one sample.
     detrend
         Whether to follow and subtract the trend.
     adapt
@@ -127,6 +137,8 @@ class Detector(Parameters):
         half_life: float | str | timedelta | np.timedelta64 | None = None,
         lr: float | None = None,
         threshold: float | Threshold = 0.99,
+        alarms_per_day: float | None = None,
+        risk: float | None = None,
         detrend: bool | None = None,
         adapt: bool | None = None,
         model: str | None = None,
@@ -143,6 +155,8 @@ class Detector(Parameters):
         self.half_life = half_life
         self.lr = lr
         self.threshold = threshold
+        self.alarms_per_day = alarms_per_day
+        self.risk = risk
         self.detrend = detrend
         self.adapt = adapt
         self.model = model
@@ -192,12 +206,14 @@ class Detector(Parameters):
         judged = scores(model, live.copied(blank), held, table.values)
         last = held._replace(stride=config.window)
         last_window = scores(model, live.copied(blank), last, table.values[-config.window :])
+        tau = _threshold(rule, threshold_scores(judged, last_window, held.stride))
+        gauge = self._calibrated(tau, judged, period)
         rules = held._replace(
-            threshold=_threshold(rule, threshold_scores(judged, last_window, held.stride)),
+            threshold=tau if self._budget is None else math.exp(gauge.threshold),
             decay=decay if config.detrend else 1.0,
             lr=np.float32(config.lr if config.adapt else 0),
         )
-        self._take(config, rule, model, rules, channels, period)
+        self._take(config, rule, model, rules, channels, period, gauge)
         self.losses_ = losses
         return self
 
@@ -220,16 +236,18 @@ class Detector(Parameters):
                 on_epoch=on_epoch,
             )
         _check_weights(chosen.fitted)
+        tau = _threshold(rule, chosen.scores)
+        gauge = self._calibrated(tau, chosen.scores, period)
         rules = Rules(
             scaler.mean,
             scaler.scale,
             chosen.fitted,
             config.judging_stride(),
-            _threshold(rule, chosen.scores),
+            tau if self._budget is None else math.exp(gauge.threshold),
             0.0,
             np.float32(1),
         )
-        self._take(config, rule, chosen.model, rules, channels, period, chosen.choice)
+        self._take(config, rule, chosen.model, rules, channels, period, gauge, chosen.choice)
         self.losses_ = chosen.losses
 
     def _take(
@@ -240,11 +258,13 @@ class Detector(Parameters):
         rules: Rules,
         channels: tuple[str, ...],
         period: np.timedelta64 | None,
+        gauge: Gauge,
         choice: Choice | None = None,
     ) -> None:
         """Be fitted, and ready for the first sample."""
         self._config, self._rule, self._model, self._rules = config, rule, model, rules
-        self._choice = choice
+        self._gauge, self._choice = gauge, choice
+        self._tracks = self.chooses or self._budget is not None
         self.channels_ = channels
         self.n_features_in_ = len(channels)
         self.period_ = period
@@ -261,6 +281,16 @@ class Detector(Parameters):
             self.members_ = choice.members
             self.smoothing_ = plan.smoothing
         self.reset()
+
+    def _calibrated(self, tau: float, scores: Floats, period: np.timedelta64 | None) -> Gauge:
+        """Return the gauge of alarms: held to the budget, or at the threshold if there is none."""
+        a_day = np.timedelta64(1, "D")
+        samples_per_day = 1440.0 if period is None else float(a_day / period)
+        self._budget: Budget | None = None
+        if self.alarms_per_day is None and self.risk is None:
+            return Gauge.at(tau, scores, samples_per_day=samples_per_day)
+        self._budget = Budget(self.alarms_per_day, self.risk, samples_per_day)
+        return self._budget.calibrate(_log(scores))
 
     @property
     def chooses(self) -> bool:
@@ -369,6 +399,9 @@ class Detector(Parameters):
         self._times: deque[np.datetime64] = deque(maxlen=self._config.window)
         self._timed = False
         self._last_time: np.datetime64 = _NAT
+        self._gauge.reset()
+        self._tracker = Tracker(self.channels_)
+        self._events: deque[AlarmEvent] = deque(maxlen=_EVENTS)
         return self
 
     def restart(self) -> Self:
@@ -378,6 +411,37 @@ class Detector(Parameters):
         self._timed = False
         self._last_time = _NAT
         return self
+
+    def track_alarms(self) -> Self:
+        """Turn samples into alarms from here on, if that is not done already.
+
+        It is where the detector chooses for itself, or has a budget of alarms.
+        """
+        self._fitted()
+        self._tracks = True
+        return self
+
+    def take_events(self) -> list[AlarmEvent]:
+        """Return what happened to alarms since this was last asked: opened, updated, closed.
+
+        The newest thousand are kept.
+        """
+        self._fitted()
+        events = list(self._events)
+        self._events.clear()
+        return events
+
+    @property
+    def alarm_(self) -> Alarm | None:
+        """The open alarm, or None."""
+        self._fitted()
+        return self._tracker.alarm
+
+    @property
+    def realised_(self) -> Realised:
+        """How many alarms there were, and how many a day, beside the budget."""
+        self._fitted()
+        return self._gauge.realised
 
     @property
     def counters(self) -> dict[str, int]:
@@ -455,6 +519,12 @@ class Detector(Parameters):
             "config": self._config.to_json(),
             "given": self._given(),
             "choice": None if self._choice is None else self._choice.to_json(),
+            "alarms": {
+                "budget": None if self._budget is None else self._budget.to_json(),
+                "tracks": self._tracks,
+                "tracker": self._tracker.to_json(),
+                "events": [event.as_dict() for event in self._events],
+            },
             "threshold": thresholds.to_json(self._rule),
             "channels": list(self.channels_),
             "period": None if self.period_ is None else int(self.period_.astype(np.int64)),
@@ -477,6 +547,7 @@ class Detector(Parameters):
             "reach": stream.reach,
             **({"rest": stream.rest} if stream.rest.size else {}),
             **{f"model.{name}": array for name, array in self._model.tensors().items()},
+            **{f"gauge.{name}": array for name, array in self._gauge.tensors().items()},
         }
         return State(facts, tensors)
 
@@ -509,8 +580,7 @@ class Detector(Parameters):
         else:
             model = Committee(config.window, len(channels), config.latent, choice.plan)
             decay, lr = 0.0, 1
-        found = {name: array for name, array in tensors.items() if name.startswith("model.")}
-        model.restore({name.removeprefix("model."): each for name, each in found.items()})
+        model.restore(_under("model.", tensors))
         # Copies: arrays that cannot be written to are another type to the compiled loop.
         rules = Rules(
             tensors["mean"].copy(),
@@ -521,7 +591,21 @@ class Detector(Parameters):
             decay,
             np.float32(lr),
         )
-        detector._take(config, rule, model, rules, channels, period, choice)
+        alarms = facts["alarms"]
+        detector._budget = None
+        if alarms is None:
+            gauge = Gauge.at(rules.threshold, np.zeros(1))  # history's scores were not kept
+        else:
+            gauge = Gauge.restore(_under("gauge.", tensors))
+            if alarms["budget"] is not None:
+                detector._budget = Budget.from_json(alarms["budget"])
+        held = gauge.copy()  # taking it begins anew
+        detector._take(config, rule, model, rules, channels, period, gauge, choice)
+        detector._gauge = held
+        if alarms is not None:
+            detector._tracks = alarms["tracks"]
+            detector._tracker = Tracker.from_json(channels, alarms["tracker"])
+            detector._events.extend(map(AlarmEvent.from_dict, alarms["events"]))
         detector.losses_ = list(facts["losses"])
         counts = np.zeros(len(live.COUNTS), dtype=np.int64)
         for name, at in live.COUNTS.items():
@@ -560,6 +644,9 @@ class Detector(Parameters):
     def _validated(self) -> tuple[Config, Threshold]:
         options = self.get_params()
         rule = as_threshold(options.pop("threshold"))
+        alarms_per_day, risk = options.pop("alarms_per_day"), options.pop("risk")
+        if alarms_per_day is not None or risk is not None:
+            Budget(alarms_per_day, risk, samples_per_day=_MOST_SAMPLES)  # how many, only fit knows
         if self.model is not None:
             find(self.model)
         if self.chooses:
@@ -568,12 +655,13 @@ class Detector(Parameters):
 
     def _given(self) -> dict[str, Any]:
         """Return the options as they were given, as values JSON knows."""
-        resolved = self._config.to_json()
-        return {
-            name: None if value is None else resolved[name]
-            for name, value in self.get_params().items()
-            if name != "threshold"
+        given = self.get_params()
+        given |= {
+            name: None if given[name] is None else value
+            for name, value in self._config.to_json().items()
         }
+        del given["threshold"]
+        return given
 
     def _fitted(self) -> Rules:
         try:
@@ -592,6 +680,8 @@ class Detector(Parameters):
         """Return a detector with a live state of its own, which leaves this one alone."""
         twin = copy.copy(self)
         twin._stream = stream
+        twin._gauge, twin._tracker = self._gauge.copy(), copy.copy(self._tracker)
+        twin._events = deque(maxlen=_EVENTS)
         twin._times = deque(self._times, maxlen=self._times.maxlen)
         if stream.counts[SEEN] == 0:
             twin._times.clear()
@@ -635,7 +725,7 @@ class Detector(Parameters):
 
     def _verdicts(self, sheet: Sheet, times: Times | None, first: int) -> Verdicts:
         tau = np.full(len(sheet.scores), self._rules.threshold)
-        return Verdicts(
+        verdicts = Verdicts(
             sheet.scores,
             tau,
             sheet.anomalous,
@@ -645,6 +735,30 @@ class Detector(Parameters):
             self.channels_,
             first,
         )
+        return self._tracked(verdicts) if self._tracks else verdicts
+
+    def _tracked(self, verdicts: Verdicts) -> Verdicts:
+        """Return the verdicts with what is known of alarms, and note what there is to tell."""
+        final = slice(0, len(verdicts) - int(self._stream.counts[PENDING]))
+        scores = verdicts.scores[final]
+        if self._budget is None:
+            judged = self._gauge.judge(scores, verdicts.first)
+        else:
+            judged = self._gauge.judge(_log(scores), verdicts.first)
+            judged = replace(judged, scores=scores, thresholds=np.exp(judged.thresholds))
+        shares = None if verdicts.shares is None else verdicts.shares[final]
+        times = None if verdicts.times is None else verdicts.times[final]
+        self._events.extend(self._tracker.track(judged, shares, times))
+        ratios, p_values = np.full((2, len(verdicts)), np.nan)
+        alarms = np.zeros(len(verdicts), dtype=np.int64)
+        ratios[final], p_values[final], alarms[final] = (
+            judged.ratios,
+            judged.p_values,
+            judged.alarms,
+        )
+        verdicts.thresholds[final] = judged.thresholds
+        verdicts.anomalous[final] = judged.scores >= judged.thresholds
+        return replace(verdicts, ratios=ratios, p_values=p_values, alarms=alarms)
 
     def _say_if_unjudged(self) -> None:
         counts = self._stream.counts
@@ -655,6 +769,20 @@ class Detector(Parameters):
                 NewnormalWarning,
                 stacklevel=3,
             )
+
+
+def _log(scores: Floats) -> Floats:
+    """Return logarithms: distances between them mean the same everywhere."""
+    logs: Floats = np.log(np.maximum(scores, _LEAST))
+    return logs
+
+
+def _under(prefix: str, tensors: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {
+        name.removeprefix(prefix): array
+        for name, array in tensors.items()
+        if name.startswith(prefix)
+    }
 
 
 def _threshold(rule: Threshold, scores: Floats) -> float:
@@ -689,6 +817,9 @@ def _rows(verdicts: Verdicts, rows: slice, late: Verdicts | None = None) -> Verd
         verdicts.channels,
         verdicts.first + (rows.start or 0),
         late,
+        part(verdicts.ratios),
+        part(verdicts.p_values),
+        part(verdicts.alarms),
     )
 
 

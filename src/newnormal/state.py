@@ -30,8 +30,9 @@ VERSION = 2
 
 
 def _from_1(state: dict[str, Any]) -> dict[str, Any]:
-    """Version 1 did not keep what was given apart from the defaults, and nothing was chosen."""
-    return {**state, "given": dict(state["config"]), "choice": None}
+    """Version 1 did not keep what was given apart, chose nothing, and had no alarms."""
+    given = {**state["config"], "alarms_per_day": None, "risk": None}
+    return {**state, "given": given, "choice": None, "alarms": None}
 
 
 # How to bring the `state` of version k to version k + 1, by k.

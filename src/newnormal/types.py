@@ -73,6 +73,26 @@ class Verdict:
         return None if shares is None else shares[self._row]
 
     @property
+    def ratio(self) -> float:
+        """How far to the threshold: 1 and above is anomalous."""
+        ratios = self._columns.ratios
+        if ratios is None:
+            return self.score / self.threshold if self.threshold else math.inf * self.score
+        return float(ratios[self._row])
+
+    @property
+    def p_value(self) -> float | None:
+        """The chance of such a score or a higher one; None where alarms are not tracked."""
+        p_values = self._columns.p_values
+        return None if p_values is None else float(p_values[self._row])
+
+    @property
+    def alarm(self) -> int | None:
+        """The number of the open alarm, 0 without one; None where alarms are not tracked."""
+        alarms = self._columns.alarms
+        return None if alarms is None else int(alarms[self._row])
+
+    @property
     def channels(self) -> tuple[str, ...]:
         """The channels' names, in the order of `expected` and `shares`."""
         return self._columns.channels
@@ -114,6 +134,13 @@ class Verdicts:
         The sample number of the first row.
     late
         Verdicts, now final, of samples that earlier calls left pending; None where there are none.
+    ratios
+        How far to the threshold, from 0, which is typical, to 1, from which on a sample is
+        anomalous; None where alarms are not tracked, as are the next two.
+    p_values
+        The chance of such a score or a higher one.
+    alarms
+        The number of the open alarm, counted from 1; 0 where none is open.
     """
 
     scores: Floats
@@ -125,6 +152,9 @@ class Verdicts:
     channels: tuple[str, ...]
     first: int = 0
     late: Verdicts | None = None
+    ratios: Floats | None = None
+    p_values: Floats | None = None
+    alarms: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -178,8 +208,15 @@ class Verdicts:
                 "true" if self.anomalous[row] else "false",
                 *values,
             )
-            lines.append(line)
+            lines.append(line[:-1] + self._of_alarms(row) + "}")
         return lines
+
+    def _of_alarms(self, row: int) -> str:
+        """Return the end of a verdict's line: what is known of alarms, or nothing."""
+        if self.ratios is None or self.p_values is None or self.alarms is None:
+            return ""
+        ratio, p_value = _number(float(self.ratios[row])), _number(float(self.p_values[row]))
+        return f', "ratio": {ratio}, "p_value": {p_value}, "alarm": {self.alarms[row]}'
 
     def columns(self) -> Mapping[str, NDArray[Any]]:
         """Return the columns of one value a sample, ready for ``pandas.DataFrame(...)``."""
@@ -191,6 +228,8 @@ class Verdicts:
             "threshold": self.thresholds,
             "anomalous": self.anomalous,
         }
+        if self.ratios is not None and self.p_values is not None and self.alarms is not None:
+            table |= {"ratio": self.ratios, "p_value": self.p_values, "alarm": self.alarms}
         return table
 
 

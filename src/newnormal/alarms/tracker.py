@@ -174,6 +174,12 @@ class AlarmEvent:
             "alarm": self.alarm.as_dict(),
         }
 
+    @classmethod
+    def from_dict(cls, event: Mapping[str, Any]) -> AlarmEvent:
+        """Return what `as_dict` was made from."""
+        alarm = Alarm.from_dict(event["alarm"])
+        return cls(event["event"], event["sample"], _time(event["time"]), alarm)
+
     def to_json(self) -> str:
         """Return the event as one line of JSON."""
         return json.dumps(self.as_dict(), ensure_ascii=False, allow_nan=False)

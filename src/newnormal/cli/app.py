@@ -139,6 +139,14 @@ def fit(
         float,
         typer.Option(help="Quantile of history's scores from which on a sample is anomalous."),
     ] = 0.99,
+    alarms_per_day: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="Instead: how many alarms a day normal operation may raise."),
+    ] = None,
+    risk: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="Instead: the chance that an alarm opens at any one sample."),
+    ] = None,
     fixed_threshold: Annotated[
         Optional[float],  # noqa: UP045
         typer.Option(help="That score itself, instead of a quantile."),
@@ -200,6 +208,8 @@ def fit(
         half_life=_half_life(half_life),
         lr=lr,
         threshold=threshold if fixed_threshold is None else Fixed(fixed_threshold),
+        alarms_per_day=alarms_per_day,
+        risk=risk,
         detrend=detrend,
         adapt=adapt,
         model=model,
@@ -244,7 +254,8 @@ def watch(
         False
     ),
     alarms_only: Annotated[
-        bool, typer.Option("--alarms-only", help="Print only anomalous verdicts.")
+        bool,
+        typer.Option("--alarms-only", help="Print alarms as events: opened, updated, closed."),
     ] = False,
     flush: Annotated[
         bool, typer.Option("--flush", help="Judge the tail too when the input ends.")
@@ -383,6 +394,7 @@ def inspect(
         "threshold": f"{detector.threshold_:.6g} ({detector.threshold!r} of history's scores)"
         if isinstance(detector.threshold, float)
         else repr(detector.threshold),
+        "alarms": str(detector.realised_),
         "period": period,
         "parameters": detector.parameters_,
         "training loss": min(detector.losses_),

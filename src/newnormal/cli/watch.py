@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from newnormal import state as state_file
+from newnormal.alarms.tracker import OPENED
 from newnormal.cli.console import say
 from newnormal.cli.layout import Layout, LayoutError
 from newnormal.detector import Detector
@@ -246,10 +247,13 @@ class Watch:
     strict: bool = False
     judged: int = 0
     anomalous: int = 0
+    alarms: int = 0
     bad: int = 0
     skipped: int = 0
 
     def __post_init__(self) -> None:
+        if self.alarms_only:
+            self.detector.track_alarms()
         self._layout = Layout(self.detector.channels_, self.layout, self.source.name)
         self._interruption = Interruption()
         self._offset = 0  # behind the last line consumed
@@ -418,11 +422,12 @@ class Watch:
             self.judged += final
             flags: Bools = part.anomalous[:final]
             self.anomalous += int(flags.sum())
-            if self.alarms_only:
-                lines = [part[int(row)].to_json() for row in np.flatnonzero(flags)]
-            else:
-                lines = part.json_lines(0, final)
-            out.writelines(line + "\n" for line in lines)
+            if not self.alarms_only:
+                out.writelines(line + "\n" for line in part.json_lines(0, final))
+        events = self.detector.take_events()
+        self.alarms += sum(event.kind == OPENED for event in events)
+        if self.alarms_only:
+            out.writelines(event.to_json() + "\n" for event in events)
         out.flush()
 
     def _checkpoint(self) -> None:

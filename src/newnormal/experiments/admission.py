@@ -1,4 +1,4 @@
-"""Models from outside: a class by import path takes part like any other."""
+"""Models from outside, a class by import path; and the detector that is given no model at all."""
 
 from __future__ import annotations
 
@@ -9,16 +9,23 @@ from pathlib import Path
 from newnormal.errors import ParameterError
 from newnormal.models import MODELS, find
 from newnormal.models.base import Model
+from newnormal.models.committee import Committee
 
-__all__ = ["admit"]
+__all__ = ["DEFAULT", "admit"]
+
+DEFAULT = "default"  # stands for `Detector()`, which chooses for itself
 
 
 def admit(model: str) -> type[Model]:
     """Return a model's class: by newnormal's name for it, or by ``"package.module:Class"``.
 
+    `DEFAULT` is the committee that the detector makes where nothing is given.
+
     Modules in the working folder are found too. From then on a `Detector` of this process takes
     the import path as its `model`.
     """
+    if model == DEFAULT:
+        return Committee
     if ":" not in model or model.startswith("pyod:"):
         return find(model)
     module, _, name = model.partition(":")

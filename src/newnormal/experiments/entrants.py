@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from newnormal.errors import ParameterError
-from newnormal.experiments.admission import admit
+from newnormal.experiments.admission import DEFAULT, admit
 from newnormal.experiments.paper import Options, title
 
 __all__ = ["FIVE", "PAPER_MODELS", "Entrant", "entrants", "overrides"]
@@ -23,6 +23,7 @@ _NAMES = {
     "torch-mlp": "MLP (PyTorch)",
     "icl": "ICL",
     "bert": "BERT",
+    DEFAULT: "default",
 }
 _OPTIONS = {field.name: field.type for field in fields(Options)}
 
@@ -36,7 +37,7 @@ class Entrant:
     name
         What tables call it.
     model
-        A name `newnormal.models` knows, or ``"package.module:Class"``.
+        A name `newnormal.models` knows, ``"package.module:Class"``, or ``"default"``.
     options
         Options of the detector that it wants otherwise than the MLP has them.
     """

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from newnormal.experiments.admission import admit
+from newnormal.experiments.admission import DEFAULT, admit
 
 __all__ = ["fitting_code", "judging_code"]
 
@@ -17,6 +17,7 @@ _COUNTED = tuple(
     f"newnormal.{part}"
     for part in ("kernels", "core", "thresholds", "detector", "models.", "metrics")
 )
+_CHOOSING = "newnormal.tuning"  # counts where the detector chooses for itself
 _FITTING, _JUDGING = "newnormal.experiments.rows", "newnormal.experiments.judging"
 
 
@@ -27,7 +28,9 @@ def fitting_code(model: str) -> str:
     It is the code of the model and the detector and of all they import that counts. Comments,
     docstrings and layout do not count: they change no figure.
     """
-    return _digest(_reached("newnormal.detector", admit(model).__module__) | _reached(_FITTING))
+    counted = (*_COUNTED, _CHOOSING) if model == DEFAULT else _COUNTED
+    roots = ("newnormal.detector", admit(model).__module__, _FITTING)
+    return _digest(_reached(*roots, counted=counted))
 
 
 @cache
@@ -36,7 +39,7 @@ def judging_code() -> str:
     return _digest(_reached("newnormal.metrics") | _reached(_JUDGING))
 
 
-def _reached(*roots: str) -> dict[str, Path]:
+def _reached(*roots: str, counted: tuple[str, ...] = _COUNTED) -> dict[str, Path]:
     """Return the files of the given modules and of those they import that count, by module."""
     waiting, seen = list(roots), dict[str, Path]()
     while waiting:
@@ -48,9 +51,9 @@ def _reached(*roots: str) -> dict[str, Path]:
         for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.ImportFrom) and node.module:
                 names = [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
-                waiting += [each for each in names if each.startswith(_COUNTED)]
+                waiting += [each for each in names if each.startswith(counted)]
             elif isinstance(node, ast.Import):
-                waiting += [each.name for each in node.names if each.name.startswith(_COUNTED)]
+                waiting += [each.name for each in node.names if each.name.startswith(counted)]
     return seen
 
 

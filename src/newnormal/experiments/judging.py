@@ -43,7 +43,9 @@ class Bench:
         """Return what comes of a unit, and what is said of each sample."""
         row = row_named(unit.row)
         tau = self.threshold(unit)
-        lr = self._steady_rate(unit, row, tau) if unit.steady and row.adapt else unit.options.lr
+        lr = unit.options.lr
+        if unit.steady and row.adapt and lr:
+            lr = self._steady_rate(unit, row, tau)
         run = self._run(row, tau, unit.options.decay, lr)
         judgement = Judgement(
             run.scores, np.full(len(run.scores), tau), np.asarray(run.scores >= tau)

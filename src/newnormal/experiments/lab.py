@@ -130,7 +130,7 @@ class Lab:
             **self._overrides.get((model, stream.name), {}),
         }
         chosen = replace(options(model, stream.setting), **asked)
-        if chosen.window % chosen.stride:
+        if chosen.stride and chosen.window % chosen.stride:
             chosen = replace(chosen, stride=chosen.window)
         return Unit(
             dataset=stream.name,

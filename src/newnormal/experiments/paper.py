@@ -18,13 +18,14 @@ from __future__ import annotations
 import csv
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.resources import files
 from statistics import fmean, pstdev
 from typing import Any, NamedTuple
 
 from newnormal.errors import ParameterError
+from newnormal.experiments.admission import DEFAULT
 
 __all__ = [
     "APPENDIX_SEED",
@@ -156,7 +157,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What one model uses on one data set: as `newnormal.Detector`'s."""
+    """What one model uses on one data set: as `newnormal.Detector`'s; 0 leaves it to that."""
 
     window: int
     stride: int
@@ -227,7 +228,7 @@ def borrowed(name: str, channels: int) -> Setting:
 def options(model: str, setting: Setting) -> Options:
     """Return what a model uses on a data set; what the paper does not know gets the MLP's.
 
-    γ and η are the MLP's for every model.
+    γ and η are the MLP's for every model. All is left to a detector that chooses for itself.
 
     Examples
     --------
@@ -235,6 +236,8 @@ def options(model: str, setting: Setting) -> Options:
     >>> options("usad", setting)  # doctest: +NORMALIZE_WHITESPACE
     Options(window=5, stride=5, fit_stride=5, latent=33, decay=0.6, lr=0.1, epochs=30, batch=8)
     """
+    if model == DEFAULT:
+        return Options(**dict.fromkeys((field.name for field in fields(Options)), 0))
     own: dict[str, int] = {}
     block = _model(model)
     if block is not None:

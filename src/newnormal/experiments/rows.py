@@ -13,11 +13,11 @@ import numpy as np
 from newnormal import thresholds
 from newnormal.detector import Detector
 from newnormal.errors import ParameterError, StateError
-from newnormal.experiments.admission import admit
+from newnormal.experiments.admission import DEFAULT, admit
 from newnormal.experiments.paper import Rule
 from newnormal.experiments.unit import Unit
 from newnormal.state import State
-from newnormal.thresholds import Fixed, Quantile
+from newnormal.thresholds import Fixed, Quantile, Threshold
 from newnormal.types import Floats
 
 __all__ = ["FROZEN", "ROWS", "Fitted", "Row", "row_named", "rows_named"]
@@ -95,14 +95,7 @@ class Fitted:
         admit(unit.model)
         later = _NotYet()
         began = time.perf_counter()
-        # Not all models can adapt; those that can do so where `as_row` says so.
-        detector = Detector(
-            model=unit.model,
-            seed=unit.seed,
-            threshold=later,
-            adapt=False,
-            **asdict(unit.options),
-        ).fit(history)
+        detector = _detector(unit, later).fit(history)
         return cls(detector, later.seen[0], time.perf_counter() - began)
 
     def to_state(self) -> State:
@@ -125,7 +118,16 @@ class Fitted:
         return Quantile(rule.percentile / 100).fit(self.history_scores)
 
     def as_row(self, row: Row, threshold: float, *, decay: float, lr: float) -> Detector:
-        """Return a detector of its own with the fitted weights, as the row and threshold say."""
+        """Return a detector of its own with the fitted weights, as the row and threshold say.
+
+        One that chose for itself chose γ and η too, and is detrended and adapted in any case.
+        """
+        if self.detector.chooses and not (row.detrend and row.adapt):
+            raise ParameterError(
+                f"rows: a detector that chooses for itself is detrended and adapted, "
+                f"found {row.name!r}",
+                hint="ask for DT+TTA, or for a model by its name",
+            )
         try:
             state = self.detector.to_state()
         except StateError:
@@ -155,3 +157,13 @@ class Fitted:
         )
         twin.threshold_ = threshold
         return twin.reset()
+
+
+def _detector(unit: Unit, threshold: Threshold) -> Detector:
+    """Return the unit's detector, not fitted."""
+    options = asdict(unit.options)
+    if unit.model == DEFAULT:
+        training = {name: options[name] or None for name in ("epochs", "batch")}
+        return Detector(seed=unit.seed, threshold=threshold, **training)
+    # Not all models can adapt; those that can do so where `as_row` says so.
+    return Detector(model=unit.model, seed=unit.seed, threshold=threshold, adapt=False, **options)

@@ -15,6 +15,7 @@ import numpy as np
 from newnormal import datasets
 from newnormal.datasets import Dataset, neurips_ts_mul, neurips_ts_uni, plant
 from newnormal.errors import DatasetError, ParameterError
+from newnormal.experiments.drifting import DRIFTING
 from newnormal.experiments.paper import Setting, borrowed, settings
 
 __all__ = ["SYNTHETIC", "Roots", "Stream", "Streams", "forget_data", "load_stream", "where_to_get"]
@@ -27,6 +28,7 @@ SYNTHETIC: dict[str, Callable[[], Dataset]] = {
     "synthetic/neurips-ts-uni": neurips_ts_uni,
     "synthetic/neurips-ts-mul": neurips_ts_mul,
 }
+_GENERATED = {**SYNTHETIC, **DRIFTING}
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class Streams:
 
     def has(self, name: str) -> bool:
         """Return whether a stream is there."""
-        return name in self.places or name in SYNTHETIC
+        return name in self.places or name in _GENERATED
 
     def chosen(self, wanted: Sequence[str] | None, default: Sequence[str]) -> list[str]:
         """Return names of streams: those asked for, in any case, or the default.
@@ -102,7 +104,7 @@ class Streams:
         """
         if wanted is None:
             return list(default)
-        known = [*(each.name for each in settings()), *self.places, *SYNTHETIC]
+        known = [*(each.name for each in settings()), *self.places, *_GENERATED]
         names: list[str] = []
         for each in wanted:
             lowered = each.lower()
@@ -136,7 +138,7 @@ def where_to_get(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def _load(name: str, root: Path) -> Dataset:
-    return SYNTHETIC[name]() if name in SYNTHETIC else datasets.load(name, root)
+    return _GENERATED[name]() if name in _GENERATED else datasets.load(name, root)
 
 
 def _digest(*arrays: np.ndarray) -> str:

@@ -27,7 +27,8 @@ class Unit:
     dataset
         The stream, such as ``"SMD/1-4"``.
     model
-        A name `newnormal.models` knows, or a class by import path, ``"package.module:Class"``.
+        A name `newnormal.models` knows, a class by import path, ``"package.module:Class"``, or
+        ``"default"``: the detector that chooses for itself.
     row
         ``"frozen"``, ``"DT"``, ``"TTA"`` or ``"DT+TTA"``.
     rule
