@@ -52,8 +52,18 @@ def test_fit_refuses_a_target_before_it_works(plant: Plant, newnormal: Command) 
 
 
 def test_fit_says_when_little_was_learned(plant: Plant, newnormal: Command) -> None:
-    done = newnormal("fit", plant.live, "-o", plant.folder / "mine.nn", "--epochs", 1)
-    assert "the model learned little more than the mean" in done.stderr
+    model = plant.folder / "mine.nn"
+    done = newnormal("fit", plant.live, "-o", model, "--epochs", 1, "--window", 12)
+    assert "the model learned little more than the mean (loss " in done.stderr
+    assert "try --fit-stride 1, more --epochs or a smaller --batch, or no options" in done.stderr
+
+
+def test_fit_without_options_says_what_it_chose(plant: Plant, newnormal: Command) -> None:
+    model = plant.folder / "mine.nn"
+    done = newnormal("fit", plant.live, "-o", model, "--epochs", 1)
+    assert done.returncode == 0, done.stderr
+    assert Detector.load(model).explain_choice() in done.stderr
+    assert "learned little" not in done.stderr
 
 
 def test_score_prints_what_run_says_and_frozen_what_score_says(

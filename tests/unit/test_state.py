@@ -109,14 +109,26 @@ def test_every_option_comes_back_as_it_was_given(history: Floats, tmp_path: Path
         "period": "30s",
         "seed": 3,
     }
-    assert set(options) | {"decay"} == set(Detector().get_params())
+    alternatives = {"decay", "alarms_per_day", "risk"}
+    assert set(options) | alternatives == set(Detector().get_params())
     path = tmp_path / "state.nn"
     Detector(**options).fit(history).save(path)
-    found = Detector.load(path).get_params()
-    del found["decay"]
-    assert found == options
+    assert Detector.load(path).get_params() == options | dict.fromkeys(alternatives)
     # It can be fitted again: the default decay is still a default beside half_life.
     Detector.load(path).fit(history)
+
+
+@pytest.mark.parametrize("given", [{"decay": 0.5}, {"alarms_per_day": 3.0}, {"risk": 0.001}, {}])
+def test_what_was_not_given_comes_back_as_not_given(
+    history: Floats, tmp_path: Path, given: dict[str, float]
+) -> None:
+    path = tmp_path / "state.nn"
+    ref = Detector(epochs=1, **given).fit(history)  # type: ignore[arg-type]
+    ref.save(path)
+    comp = Detector.load(path)
+    assert comp.get_params() == ref.get_params() == {**Detector(epochs=1).get_params(), **given}
+    assert comp.chooses == ref.chooses == ("decay" not in given)
+    assert comp.explain_choice() == ref.explain_choice()
 
 
 @pytest.mark.parametrize("threshold", [0.9, 1, Fixed(np.inf), Fixed(-np.inf), Fixed(0.1)])
@@ -155,7 +167,7 @@ def test_the_file_is_an_ordinary_safetensors_file_with_a_versioned_header(saved:
     header, envelope = envelope_of(content)
     assert set(header["__metadata__"]) == {"newnormal"}
     assert set(envelope) == {"version", "sha256", "state"}
-    assert envelope["version"] == state.VERSION == 1
+    assert envelope["version"] == state.VERSION
     assert {"config", "channels", "period", "counts", "threshold"} <= set(envelope["state"])
     assert {"seen", "pending", "cycle", "restored"} <= set(envelope["state"]["counts"])
 
@@ -236,7 +248,7 @@ def test_a_folder_is_refused(tmp_path: Path) -> None:
     expect_refusal(tmp_path, "cannot read .*: Is a directory")
 
 
-@pytest.mark.parametrize("version", [2, 99])
+@pytest.mark.parametrize("version", [state.VERSION + 1, 99])
 def test_a_newer_file_is_refused_with_the_way_out(saved: Path, version: int) -> None:
     def newer(envelope: dict[str, Any]) -> None:
         envelope["version"] = version
@@ -244,7 +256,8 @@ def test_a_newer_file_is_refused_with_the_way_out(saved: Path, version: int) -> 
 
     saved.write_bytes(with_envelope(saved.read_bytes(), newer))
     error = expect_refusal(
-        saved, f"has state version {version}; this newnormal reads up to version 1$"
+        saved,
+        f"has state version {version}; this newnormal reads up to version {state.VERSION}$",
     )
     assert error.hint == "pip install --upgrade newnormal"
 
