@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from newnormal.alarms import Alarm, AlarmEvent
     from newnormal.detector import Detector
     from newnormal.errors import (
         DatasetError,
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Alarm",
+    "AlarmEvent",
     "DatasetError",
     "Detector",
     "Fixed",
@@ -45,6 +48,8 @@ __all__ = [
 ]
 
 _HOME = {
+    "Alarm": "newnormal.alarms",
+    "AlarmEvent": "newnormal.alarms",
     "Detector": "newnormal.detector",
     "Fixed": "newnormal.thresholds",
     "Quantile": "newnormal.thresholds",

@@ -11,7 +11,6 @@ import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Self
 
@@ -20,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from newnormal import state as state_file
 from newnormal import thresholds
-from newnormal.alarms import Alarm, AlarmEvent, Budget, Gauge, Realised, Tracker
+from newnormal.alarms import Alarm, AlarmEvent, Budget, Desk, Gauge, Realised
 from newnormal.config import KNOBS, Config, duration
 from newnormal.core import live
 from newnormal.core.history import check_history, median_period
@@ -48,8 +47,6 @@ from newnormal.types import Floats, Floats32, Ints, Times, Verdict, Verdicts, ti
 __all__ = ["Detector"]
 
 _LOG = logging.getLogger("newnormal")
-_EVENTS = 1000  # kept until somebody asks
-_LEAST = 1e-30  # a score below this is as good as 0
 _MOST_SAMPLES = 8.64e13  # a day has no more nanoseconds
 _NAT: np.datetime64 = np.datetime64("NaT", "ns")
 
@@ -207,13 +204,13 @@ class Detector(Parameters):
         last = held._replace(stride=config.window)
         last_window = scores(model, live.copied(blank), last, table.values[-config.window :])
         tau = _threshold(rule, threshold_scores(judged, last_window, held.stride))
-        gauge = self._calibrated(tau, judged, period)
+        desk = self._desk_for(tau, judged, channels, period)
         rules = held._replace(
-            threshold=tau if self._budget is None else math.exp(gauge.threshold),
+            threshold=desk.threshold,
             decay=decay if config.detrend else 1.0,
             lr=np.float32(config.lr if config.adapt else 0),
         )
-        self._take(config, rule, model, rules, channels, period, gauge)
+        self._take(config, rule, model, rules, channels, period, desk)
         self.losses_ = losses
         return self
 
@@ -237,17 +234,17 @@ class Detector(Parameters):
             )
         _check_weights(chosen.fitted)
         tau = _threshold(rule, chosen.scores)
-        gauge = self._calibrated(tau, chosen.scores, period)
+        desk = self._desk_for(tau, chosen.scores, channels, period)
         rules = Rules(
             scaler.mean,
             scaler.scale,
             chosen.fitted,
             config.judging_stride(),
-            tau if self._budget is None else math.exp(gauge.threshold),
+            desk.threshold,
             0.0,
             np.float32(1),
         )
-        self._take(config, rule, chosen.model, rules, channels, period, gauge, chosen.choice)
+        self._take(config, rule, chosen.model, rules, channels, period, desk, chosen.choice)
         self.losses_ = chosen.losses
 
     def _take(
@@ -258,13 +255,12 @@ class Detector(Parameters):
         rules: Rules,
         channels: tuple[str, ...],
         period: np.timedelta64 | None,
-        gauge: Gauge,
+        desk: Desk,
         choice: Choice | None = None,
     ) -> None:
         """Be fitted, and ready for the first sample."""
         self._config, self._rule, self._model, self._rules = config, rule, model, rules
-        self._gauge, self._choice = gauge, choice
-        self._tracks = self.chooses or self._budget is not None
+        self._desk, self._choice = desk, choice
         self.channels_ = channels
         self.n_features_in_ = len(channels)
         self.period_ = period
@@ -282,15 +278,17 @@ class Detector(Parameters):
             self.smoothing_ = plan.smoothing
         self.reset()
 
-    def _calibrated(self, tau: float, scores: Floats, period: np.timedelta64 | None) -> Gauge:
-        """Return the gauge of alarms: held to the budget, or at the threshold if there is none."""
-        a_day = np.timedelta64(1, "D")
-        samples_per_day = 1440.0 if period is None else float(a_day / period)
-        self._budget: Budget | None = None
-        if self.alarms_per_day is None and self.risk is None:
-            return Gauge.at(tau, scores, samples_per_day=samples_per_day)
-        self._budget = Budget(self.alarms_per_day, self.risk, samples_per_day)
-        return self._budget.calibrate(_log(scores))
+    def _desk_for(
+        self, tau: float, scores: Floats, channels: tuple[str, ...], period: np.timedelta64 | None
+    ) -> Desk:
+        """Return where alarms are raised: held to the budget, or at the threshold without one."""
+        samples_per_day = 1440.0 if period is None else float(np.timedelta64(1, "D") / period)
+        budget = None
+        if self.alarms_per_day is not None or self.risk is not None:
+            budget = Budget(self.alarms_per_day, self.risk, samples_per_day)
+        return Desk.of(
+            channels, tau, scores, budget, samples_per_day=samples_per_day, active=self.chooses
+        )
 
     @property
     def chooses(self) -> bool:
@@ -399,9 +397,7 @@ class Detector(Parameters):
         self._times: deque[np.datetime64] = deque(maxlen=self._config.window)
         self._timed = False
         self._last_time: np.datetime64 = _NAT
-        self._gauge.reset()
-        self._tracker = Tracker(self.channels_)
-        self._events: deque[AlarmEvent] = deque(maxlen=_EVENTS)
+        self._desk.reset()
         return self
 
     def restart(self) -> Self:
@@ -418,7 +414,7 @@ class Detector(Parameters):
         It is where the detector chooses for itself, or has a budget of alarms.
         """
         self._fitted()
-        self._tracks = True
+        self._desk.active = True
         return self
 
     def take_events(self) -> list[AlarmEvent]:
@@ -427,21 +423,19 @@ class Detector(Parameters):
         The newest thousand are kept.
         """
         self._fitted()
-        events = list(self._events)
-        self._events.clear()
-        return events
+        return self._desk.take_events()
 
     @property
     def alarm_(self) -> Alarm | None:
         """The open alarm, or None."""
         self._fitted()
-        return self._tracker.alarm
+        return self._desk.tracker.alarm
 
     @property
     def realised_(self) -> Realised:
         """How many alarms there were, and how many a day, beside the budget."""
         self._fitted()
-        return self._gauge.realised
+        return self._desk.gauge.realised
 
     @property
     def counters(self) -> dict[str, int]:
@@ -519,12 +513,7 @@ class Detector(Parameters):
             "config": self._config.to_json(),
             "given": self._given(),
             "choice": None if self._choice is None else self._choice.to_json(),
-            "alarms": {
-                "budget": None if self._budget is None else self._budget.to_json(),
-                "tracks": self._tracks,
-                "tracker": self._tracker.to_json(),
-                "events": [event.as_dict() for event in self._events],
-            },
+            "alarms": self._desk.to_json(),
             "threshold": thresholds.to_json(self._rule),
             "channels": list(self.channels_),
             "period": None if self.period_ is None else int(self.period_.astype(np.int64)),
@@ -547,7 +536,7 @@ class Detector(Parameters):
             "reach": stream.reach,
             **({"rest": stream.rest} if stream.rest.size else {}),
             **{f"model.{name}": array for name, array in self._model.tensors().items()},
-            **{f"gauge.{name}": array for name, array in self._gauge.tensors().items()},
+            **{f"gauge.{name}": array for name, array in self._desk.tensors().items()},
         }
         return State(facts, tensors)
 
@@ -591,21 +580,12 @@ class Detector(Parameters):
             decay,
             np.float32(lr),
         )
-        alarms = facts["alarms"]
-        detector._budget = None
-        if alarms is None:
-            gauge = Gauge.at(rules.threshold, np.zeros(1))  # history's scores were not kept
+        if facts["alarms"] is None:  # history's scores were not kept
+            desk = Desk(channels, Gauge.at(rules.threshold, np.zeros(1)), None, active=False)
         else:
-            gauge = Gauge.restore(_under("gauge.", tensors))
-            if alarms["budget"] is not None:
-                detector._budget = Budget.from_json(alarms["budget"])
-        held = gauge.copy()  # taking it begins anew
-        detector._take(config, rule, model, rules, channels, period, gauge, choice)
-        detector._gauge = held
-        if alarms is not None:
-            detector._tracks = alarms["tracks"]
-            detector._tracker = Tracker.from_json(channels, alarms["tracker"])
-            detector._events.extend(map(AlarmEvent.from_dict, alarms["events"]))
+            desk = Desk.restore(channels, facts["alarms"], _under("gauge.", tensors))
+        detector._take(config, rule, model, rules, channels, period, desk.copy(), choice)
+        detector._desk = desk  # not begun anew
         detector.losses_ = list(facts["losses"])
         counts = np.zeros(len(live.COUNTS), dtype=np.int64)
         for name, at in live.COUNTS.items():
@@ -680,8 +660,7 @@ class Detector(Parameters):
         """Return a detector with a live state of its own, which leaves this one alone."""
         twin = copy.copy(self)
         twin._stream = stream
-        twin._gauge, twin._tracker = self._gauge.copy(), copy.copy(self._tracker)
-        twin._events = deque(maxlen=_EVENTS)
+        twin._desk = self._desk.copy()
         twin._times = deque(self._times, maxlen=self._times.maxlen)
         if stream.counts[SEEN] == 0:
             twin._times.clear()
@@ -735,30 +714,7 @@ class Detector(Parameters):
             self.channels_,
             first,
         )
-        return self._tracked(verdicts) if self._tracks else verdicts
-
-    def _tracked(self, verdicts: Verdicts) -> Verdicts:
-        """Return the verdicts with what is known of alarms, and note what there is to tell."""
-        final = slice(0, len(verdicts) - int(self._stream.counts[PENDING]))
-        scores = verdicts.scores[final]
-        if self._budget is None:
-            judged = self._gauge.judge(scores, verdicts.first)
-        else:
-            judged = self._gauge.judge(_log(scores), verdicts.first)
-            judged = replace(judged, scores=scores, thresholds=np.exp(judged.thresholds))
-        shares = None if verdicts.shares is None else verdicts.shares[final]
-        times = None if verdicts.times is None else verdicts.times[final]
-        self._events.extend(self._tracker.track(judged, shares, times))
-        ratios, p_values = np.full((2, len(verdicts)), np.nan)
-        alarms = np.zeros(len(verdicts), dtype=np.int64)
-        ratios[final], p_values[final], alarms[final] = (
-            judged.ratios,
-            judged.p_values,
-            judged.alarms,
-        )
-        verdicts.thresholds[final] = judged.thresholds
-        verdicts.anomalous[final] = judged.scores >= judged.thresholds
-        return replace(verdicts, ratios=ratios, p_values=p_values, alarms=alarms)
+        return self._desk.judge(verdicts, len(verdicts) - int(self._stream.counts[PENDING]))
 
     def _say_if_unjudged(self) -> None:
         counts = self._stream.counts
@@ -769,12 +725,6 @@ class Detector(Parameters):
                 NewnormalWarning,
                 stacklevel=3,
             )
-
-
-def _log(scores: Floats) -> Floats:
-    """Return logarithms: distances between them mean the same everywhere."""
-    logs: Floats = np.log(np.maximum(scores, _LEAST))
-    return logs
 
 
 def _under(prefix: str, tensors: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

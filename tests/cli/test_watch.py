@@ -67,11 +67,29 @@ def test_a_verdict_arrives_as_soon_as_its_stride_is_full(plant: Plant) -> None:
     assert (first, then) == ([0, 1, 2, 3, 4, 5], [6, 7, 8])
 
 
-def test_alarms_only_prints_the_anomalous_verdicts(plant: Plant, newnormal: Command) -> None:
-    alarms = newnormal("watch", plant.model, plant.live, "--alarms-only").stdout.splitlines()
-    every = whole(plant, newnormal)
-    assert alarms == [line for line in every if json.loads(line)["anomalous"]]
-    assert 0 < len(alarms) < len(every)
+def test_alarms_only_prints_alarms_as_events(plant: Plant, newnormal: Command) -> None:
+    done = newnormal("watch", plant.model, plant.live, "--alarms-only")
+    detector = Detector.load(plant.model).track_alarms()
+    detector.run(read(plant.live), flush=False)
+    events = detector.take_events()
+    assert done.stdout.splitlines() == [event.to_json() for event in events]
+    kinds = [json.loads(line)["event"] for line in done.stdout.splitlines()]
+    assert kinds[0] == "opened"
+    assert "closed" in kinds
+    assert kinds.count("opened") == detector.realised_.alarms
+    assert f", {detector.realised_.alarms} alarms" in done.stderr
+
+
+@pytest.mark.parametrize("cut", [5, 102, 203, 399])
+def test_alarms_go_on_where_a_file_grows(plant: Plant, newnormal: Command, cut: int) -> None:
+    expected = newnormal("watch", plant.model, plant.live, "--alarms-only").stdout
+    plant.live.write_text("\n".join(plant.lines[: cut + 1]) + "\n")
+    state = plant.folder / "plant.state"
+    arguments = ("watch", plant.model, plant.live, "--state", state, "--alarms-only")
+    before = newnormal(*arguments)
+    with plant.live.open("a") as file:
+        file.write("\n".join(plant.lines[cut + 1 :]) + "\n")
+    assert before.stdout + newnormal(*arguments).stdout == expected
 
 
 @pytest.mark.parametrize("cut", [1, 5, 100, 101, 102, 399])

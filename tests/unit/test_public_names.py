@@ -13,6 +13,8 @@ import pytest
 import newnormal
 
 PUBLIC = {
+    "Alarm",
+    "AlarmEvent",
     "DatasetError",
     "Detector",
     "Fixed",

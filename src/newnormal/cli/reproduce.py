@@ -135,6 +135,9 @@ keeps_results("ablation", "Frozen, detrended, adapted, both: the paper's MLP (ta
 keeps_results("everyone", "Detrending, adaptation and both on all five models (ours).")
 keeps_results("peers", "Classic detectors beside the five models on every stream found (ours).")
 keeps_results(
+    "drift", "The detector without a setting beside fixed ones, and when normal changes (ours)."
+)
+keeps_results(
     "anoshift", "Ten years of traffic: NEAR, FAR, and year by year (table:anoshift, fig:anoshift)."
 )
 reads_data("shift", "How far test lies from train: divergence and t-SNE (fig:main_kld, fig:A_vis).")

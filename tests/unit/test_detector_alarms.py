@@ -1,0 +1,191 @@
+"""The detector's alarms: a budget instead of a quantile, ratios, p-values, and events."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newnormal import AlarmEvent, Detector, ParameterError
+from newnormal.types import Floats, Verdict
+
+OPTIONS: dict[str, Any] = {"window": 4, "latent": 2, "epochs": 2}
+
+
+def series(length: int, seed: int) -> Floats:
+    t = np.arange(length)[:, None]
+    noise = np.random.default_rng(seed).normal(0, 0.2, size=(length, 3))
+    return np.asarray(np.sin(t / np.array([9.0, 13.0, 20.0])) + noise)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Detector:
+    return Detector(**OPTIONS, alarms_per_day=3).fit(series(2000, 0))
+
+
+@pytest.fixture
+def detector(fitted: Detector) -> Detector:
+    return Detector.from_state(fitted.to_state()).reset()
+
+
+def faulty() -> Floats:
+    live = series(1500, 1)
+    live[700:760, 1] += 4
+    return live
+
+
+def test_a_fault_is_one_alarm_that_names_its_channel(detector: Detector) -> None:
+    verdicts = detector.run(faulty())
+    assert verdicts.alarms is not None
+    number = verdicts.alarms[710]
+    assert number > 0
+    assert (verdicts.alarms[705:755] == number).all()
+    events = [event for event in detector.take_events() if event.alarm.number == number]
+    assert [events[0].kind, events[-1].kind] == ["opened", "closed"]
+    closed = events[-1].alarm
+    assert 698 <= closed.start <= 705
+    assert 755 <= closed.end <= 830  # the trend had followed the fault, and has to come back
+    assert next(iter(closed.channels)) == "1"
+    assert closed.reason == "score back to normal"
+    assert detector.alarm_ is None
+
+
+def test_anomalous_is_a_ratio_of_at_least_1_and_the_threshold_moves(detector: Detector) -> None:
+    verdicts = detector.run(faulty())
+    assert verdicts.ratios is not None
+    assert verdicts.p_values is not None
+    np.testing.assert_array_equal(verdicts.anomalous, verdicts.scores >= verdicts.thresholds)
+    clear = np.abs(verdicts.ratios - 1) > 1e-9
+    np.testing.assert_array_equal(verdicts.anomalous[clear], verdicts.ratios[clear] >= 1)
+    assert np.unique(verdicts.thresholds).size > 100
+    order = np.argsort(verdicts.ratios)
+    assert (np.diff(verdicts.p_values[order]) <= 1e-12).all()
+    assert ((verdicts.p_values >= 0) & (verdicts.p_values <= 1)).all()
+
+
+def test_the_realised_rate_stands_beside_the_budget(detector: Detector) -> None:
+    assert detector.realised_.samples == 0
+    detector.run(series(1440 * 3, 2))
+    realised = detector.realised_
+    assert realised.samples == 1440 * 3
+    assert realised.target_per_day == 3
+    assert 1.5 <= realised.per_day <= 6
+
+
+def test_samples_a_day_come_from_the_period() -> None:
+    every_second = Detector(**OPTIONS, alarms_per_day=3, period="1s").fit(series(400, 0))
+    every_minute = Detector(**OPTIONS, alarms_per_day=3).fit(series(400, 0))
+    assert every_second.threshold_ > every_minute.threshold_
+    every_second.run(series(300, 1))
+    assert every_second.realised_.per_day == every_second.realised_.alarms / 300 * 86_400
+
+
+def test_step_run_and_pieces_come_to_the_same(detector: Detector) -> None:
+    live = faulty()
+    whole = detector.run(live)
+    told = detector.take_events()
+
+    stepped: list[Verdict] = []
+    events: list[AlarmEvent] = []
+    detector.reset()
+    for sample in live:
+        stepped += detector.step(sample)
+        events += detector.take_events()
+    stepped += detector.flush()
+    events += detector.take_events()
+    assert [verdict.ratio for verdict in stepped] == whole.ratios.tolist()  # type: ignore[union-attr]
+    assert [verdict.alarm for verdict in stepped] == whole.alarms.tolist()  # type: ignore[union-attr]
+    assert events == told
+
+    detector.reset()
+    events = []
+    for at in range(0, len(live), 37):
+        detector.run(live[at : at + 37], flush=at + 37 >= len(live))
+        events += detector.take_events()
+    assert events == told
+
+
+def test_alarms_go_on_after_saving_in_the_middle_of_one(detector: Detector, tmp_path: Path) -> None:
+    live = faulty()
+    detector.run(live[:730], flush=False)
+    assert detector.alarm_ is not None
+    detector.save(tmp_path / "plant.nn")
+    again = Detector.load(tmp_path / "plant.nn")
+    assert again.get_params() == detector.get_params()
+    assert again.alarm_ == detector.alarm_
+    assert again.realised_ == detector.realised_
+    ref, comp = detector.run(live[730:]), again.run(live[730:])
+    np.testing.assert_array_equal(ref.ratios, comp.ratios)
+    assert again.take_events() == detector.take_events()
+
+
+def test_looking_changes_no_alarm(detector: Detector) -> None:
+    live = faulty()
+    detector.run(live[:730], flush=False)
+    before = detector.to_state().facts["alarms"]
+    detector.score(live)
+    detector.predict(live)
+    detector.decision_function(live)
+    assert detector.to_state().facts["alarms"] == before
+
+
+def test_without_a_budget_alarms_are_tracked_when_asked_for() -> None:
+    detector = Detector(**OPTIONS, threshold=0.999).fit(series(2000, 0))
+    plain = detector.run(faulty())
+    assert (plain.ratios, plain.p_values, plain.alarms) == (None, None, None)
+    assert plain[710].ratio == plain[710].score / plain[710].threshold
+    assert (plain[710].p_value, plain[710].alarm) == (None, None)
+    assert detector.take_events() == []
+
+    tracked = detector.reset().track_alarms().run(faulty())
+    np.testing.assert_array_equal(tracked.scores, plain.scores)
+    np.testing.assert_array_equal(tracked.anomalous, plain.anomalous)
+    np.testing.assert_allclose(tracked.ratios, plain.scores / plain.thresholds)  # type: ignore[arg-type]
+    assert any(event.alarm.start >= 700 for event in detector.take_events())
+
+
+def test_a_detector_that_chooses_for_itself_tracks_alarms() -> None:
+    detector = Detector(epochs=1).fit(series(150, 0))
+    assert detector.run(series(50, 1)).alarms is not None
+
+
+def test_what_is_known_of_alarms_is_in_the_json(detector: Detector) -> None:
+    verdict = detector.run(faulty())[710]
+    fields = json.loads(verdict.to_json())
+    assert list(fields)[-3:] == ["ratio", "p_value", "alarm"]
+    assert (fields["ratio"], fields["p_value"], fields["alarm"]) == (
+        verdict.ratio,
+        verdict.p_value,
+        verdict.alarm,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"alarms_per_day": 1, "risk": 1e-4}, "expected either alarms_per_day or risk, found both"),
+        ({"alarms_per_day": 0}, "alarms_per_day: expected a number above 0"),
+        ({"alarms_per_day": "1"}, "alarms_per_day: expected a number above 0"),
+        ({"risk": 1.0}, "risk: expected a chance a sample between 0 and 1"),
+    ],
+)
+def test_a_wrong_budget_is_an_error(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        Detector(**options)
+
+
+def test_a_risk_is_a_budget_too() -> None:
+    strict = Detector(**OPTIONS, risk=1e-5).fit(series(2000, 0))
+    loose = Detector(**OPTIONS, risk=1e-2).fit(series(2000, 0))
+    assert strict.threshold_ > loose.threshold_
+
+
+def test_a_file_of_before_there_were_alarms_can_track_them() -> None:
+    golden = Path(__file__).parents[1] / "golden" / "state_v1.nn"
+    detector = Detector.load(golden)
+    assert detector.alarms_per_day is detector.risk is None
+    detector.track_alarms()
+    assert detector.realised_.alarms == 0
