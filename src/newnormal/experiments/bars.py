@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from textwrap import wrap
 from typing import TYPE_CHECKING, TypeAlias
@@ -20,8 +21,17 @@ _WRAPPED = 14  # characters that fit below a group
 Group: TypeAlias = dict[str, tuple[Value, Value | None]]  # (ours, the paper's) by name
 
 
-def grouped_bars(groups: Mapping[str, Group], *, axis: str, level: float | None = None) -> Figure:
-    """Draw a bar a name, with its deviation over seeds, and a tick where the paper's figure is."""
+def grouped_bars(
+    groups: Mapping[str, Group],
+    *,
+    axis: str,
+    level: float | None = None,
+    written: bool = False,
+) -> Figure:
+    """Draw a bar a name, with its deviation over seeds, and a tick where the paper's figure is.
+
+    With `written`, the figure stands above its bar.
+    """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -40,6 +50,17 @@ def grouped_bars(groups: Mapping[str, Group], *, axis: str, level: float | None 
             if ours.std:
                 axes.plot(
                     [x, x], [ours.mean - ours.std, ours.mean + ours.std], color=INK, linewidth=0.8
+                )
+            if written:
+                top = ours.mean + (ours.std or 0.0)
+                axes.annotate(
+                    f"{ours.mean:.2f}",
+                    (x, top),
+                    xytext=(0, 2),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=SMALL,
+                    color=INK,
                 )
             if paper is not None:
                 axes.plot(
@@ -63,11 +84,12 @@ def grouped_bars(groups: Mapping[str, Group], *, axis: str, level: float | None 
     }
     if any(paper is not None for group in groups.values() for _, paper in group.values()):
         marks["the paper"] = Line2D([], [], color=INK, linewidth=1.6)
+    lines = math.ceil(len(marks) / max(3, int(width / 1.3)))
     figure.legend(
         list(marks.values()),
         list(marks),
         loc="lower center",
-        ncol=min(len(marks), max(3, int(width / 1.3))),
+        ncol=math.ceil(len(marks) / max(lines, 1)),
         frameon=False,
         fontsize=SMALL,
     )

@@ -12,7 +12,7 @@ from functools import partial
 
 from newnormal.datasets import Dataset, neurips_ts_uni, plant
 
-__all__ = ["DRIFTING", "Kind", "grown", "kind_of"]
+__all__ = ["DRIFTING", "KINDS", "Kind", "grown", "kind_of"]
 
 _SEEDS = (1, 2, 3)
 
@@ -54,7 +54,7 @@ def grown(seed: int, *, factor: float = 1.6) -> Dataset:
     return replace(data, test=test, shifts=(since,))
 
 
-_KINDS = (
+KINDS = (
     Kind("drift/plant", ("level", "dynamics"), plant),
     Kind("drift/wave-level", ("level",), neurips_ts_uni),
     Kind("drift/wave-scale", ("scale",), grown),
@@ -62,7 +62,7 @@ _KINDS = (
 
 # The streams by name, such as "drift/plant-1".
 DRIFTING: dict[str, Callable[[], Dataset]] = {
-    f"{kind.name}-{seed}": partial(kind.make, seed) for kind in _KINDS for seed in _SEEDS
+    f"{kind.name}-{seed}": partial(kind.make, seed) for kind in KINDS for seed in _SEEDS
 }
 
 
@@ -75,4 +75,4 @@ def kind_of(stream: str) -> Kind | None:
     (('level', 'dynamics'), None)
     """
     name = stream.rpartition("-")[0]
-    return next((kind for kind in _KINDS if kind.name == name), None)
+    return next((kind for kind in KINDS if kind.name == name), None)

@@ -48,7 +48,7 @@ class PCA(Live):
     reconstructs = False
     adaptable: tuple[str, ...] = ()
     size = 0
-    at_once = 65_536
+    at_once = 4096
 
     def __init__(self, window: int, channels: int, latent: int) -> None:
         del latent

@@ -24,6 +24,13 @@ COLOURS = {
     "USAD": "#56B4E9",
     "THOC": "#8C6D31",
     "AT": INK,
+    # The rows of drift: the paper's method at three settings is one colour in three strengths.
+    "frozen MLP": TRUE,
+    "γ 0.8, η 0.1": "#F5C9A8",
+    "γ 0.99, η 0.05": "#EB9A62",
+    "γ 0.999, η 0.005": FALSE,
+    "PCA": "#009E73",
+    "default": INK,
 }
 
 

@@ -13,8 +13,8 @@ from newnormal.experiments.plan import Asked, Plan
 __all__ = ["ORDER", "write", "write_all"]
 
 ORDER = (
-    *("datasets", "main", "ablation", "everyone", "peers", "anoshift"),
-    *("shift", "curves", "traces", "cost", "page"),
+    *("datasets", "main", "ablation", "everyone", "peers", "drift"),
+    *("anoshift", "shift", "curves", "traces", "cost", "page"),
 )
 _NO_DATA = ("cost", "page")
 _KEPT_NOWHERE = ("shift", "cost")

@@ -113,6 +113,12 @@ SECTIONS = (
         (),
         "PCA, isolation forest, LOF, one-class SVM and ECOD on the same streams.",
     ),
+    Section(
+        "drift",
+        "No knobs",
+        (),
+        "The detector that chooses for itself beside fixed settings, and when normal changes.",
+    ),
 )
 
 _BEYOND = re.compile(r"(\d+) of the (\d+) figures for which")
