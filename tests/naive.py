@@ -24,6 +24,12 @@ SATURATION = 1e15  # a scaled value beyond this counts as this
 COPY_EVERY = 64  # learning steps between good copies
 
 
+def assert_near(comp: Any, ref: Any, rtol: float, atol: float = 0.0) -> None:
+    """Do as assert_allclose does, which takes its time only where the answer is not plain."""
+    if not np.all(np.abs(comp - ref) <= atol + rtol * np.abs(ref)):
+        np.testing.assert_allclose(comp, ref, rtol=rtol, atol=atol)
+
+
 # ------------------------------------------------------------------ scaling
 
 
@@ -244,6 +250,110 @@ class NaiveStream:
         elif self.age == COPY_EVERY:
             self.good = copy_layers(self.layers)
             self.age = 0
+
+
+# ------------------------------------------------------------------ the committee
+
+
+@dataclass
+class NaiveExpert:
+    """One memory: the trend it follows, and what it has subtracted so far."""
+
+    decay: float  # share of the trend that a sample keeps
+    scale: Array  # (C,) deviation of what is left on history
+    stream: NaiveStream  # the autoencoder, fed with what is left
+
+    def __post_init__(self) -> None:
+        self.level = np.zeros(len(self.scale))
+        self.trails: list[Array] = []  # the trend at each sample
+        self.rests: list[Array] = []  # each sample less that
+
+    def follow(self, scaled: Array, hold: bool) -> list[NaiveVerdict]:
+        for c, value in enumerate(scaled):
+            if not hold and not np.isnan(value):
+                self.level[c] = self.decay * self.level[c] + (1 - self.decay) * value
+        self.trails.append(self.level.copy())
+        self.rests.append(scaled - self.level)
+        return self.stream.step(self.rests[-1])
+
+
+@dataclass
+class NaiveVote:
+    """One look at what an expert left, and what history says of it."""
+
+    expert: int
+    basis: Array | None  # (K, C) of the linear subspace; None for the autoencoder
+    usual: Array  # (C,) mean square of each channel
+    center: float
+    spread: float
+    weight: float
+
+    def squares(self, expert: NaiveExpert, verdict: NaiveVerdict) -> Array:
+        """Return each channel's squared residual, 0 where missing."""
+        rest = expert.rests[verdict.sample]
+        seen = ~np.isnan(rest)
+        unit = np.where(seen, rest / expert.scale, 0.0)
+        if self.basis is None:
+            residual = verdict.expected / expert.scale - unit
+        else:
+            inside = sum((np.dot(row, unit) * row for row in self.basis), np.zeros(len(unit)))
+            residual = unit - inside
+        return np.where(seen, residual**2, 0.0)
+
+
+@dataclass
+class NaiveCommittee:
+    """Experts, each with a memory of its own, whose votes are averaged and smoothed."""
+
+    mean: Array
+    scale: Array
+    experts: list[NaiveExpert]
+    votes: list[NaiveVote]
+    keep: float  # of the smoothed vote, at each sample
+    spokesman: int
+    threshold: float
+    hold: bool  # the trends
+
+    smooth: float | None = None
+
+    def step(self, sample: Array) -> list[NaiveVerdict]:
+        scaled = standardise(np.array(sample, dtype=np.float64), self.mean, self.scale)
+        return self.conclude([expert.follow(scaled, self.hold) for expert in self.experts])
+
+    def flush(self) -> list[NaiveVerdict]:
+        return self.conclude([expert.stream.flush() for expert in self.experts])
+
+    def conclude(self, looks: list[list[NaiveVerdict]]) -> list[NaiveVerdict]:
+        """Return the committee's verdicts on the samples that every expert has judged now."""
+        verdicts = []
+        for row, spoken in enumerate(looks[self.spokesman]):
+            number = spoken.sample
+            expected = spoken.expected + self.experts[self.spokesman].trails[number]
+            verdict = NaiveVerdict(
+                sample=number,
+                score=np.nan,
+                anomalous=False,
+                expected=expected * self.scale + self.mean,
+                shares=np.full(len(self.mean), np.nan),
+            )
+            verdicts.append(verdict)
+            observed = int((~np.isnan(self.experts[0].rests[number])).sum())
+            if observed == 0:
+                continue
+            together, shares = 0.0, np.zeros(len(self.mean))
+            for vote in self.votes:
+                squares = vote.squares(self.experts[vote.expert], looks[vote.expert][row])
+                relative = squares / vote.usual
+                log = np.log(relative.sum() / observed + 1e-12)
+                together += vote.weight * (log - vote.center) / vote.spread
+                if relative.sum() > 0:
+                    shares += vote.weight * relative / relative.sum()
+            before = together if self.smooth is None else self.smooth
+            self.smooth = self.keep * before + (1 - self.keep) * together
+            verdict.score = float(np.exp(min(self.smooth, 700.0)))
+            verdict.anomalous = bool(verdict.score >= self.threshold)
+            verdict.shares = shares / shares.sum() if shares.sum() > 0 else shares
+        return verdicts
 
 
 # ------------------------------------------------------------------ training and threshold

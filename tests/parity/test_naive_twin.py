@@ -1,7 +1,6 @@
 """The compiled loop equals the obvious twin, after every step."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,17 +28,12 @@ from newnormal.models.base import Training
 from newnormal.models.mlp import MLP
 from newnormal.types import Floats
 from tests import naive
+from tests.naive import assert_near
 from tests.strategies import HUGE, NASTY, Setting, nasty_series, settings_of_the_method
 
 ORDINARY = tuple(kind for kind in NASTY if kind not in HUGE)
 MEAN = np.array([0.5, -1.0, 0.0, 3.0])
 SCALE = np.array([1.0, 2.0, 0.5, 1.5])
-
-
-def assert_near(comp: Any, ref: Any, rtol: float, atol: float) -> None:
-    """Do as assert_allclose does, which takes its time only where the answer is not plain."""
-    if not np.all(np.abs(comp - ref) <= atol + rtol * np.abs(ref)):
-        np.testing.assert_allclose(comp, ref, rtol=rtol, atol=atol)
 
 
 class Pair:

@@ -9,7 +9,7 @@ import numpy as np
 from newnormal.kernels.step import SATURATION
 from newnormal.types import Floats
 
-__all__ = ["Scaler"]
+__all__ = ["Scaler", "deviations"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,3 +57,11 @@ class Scaler:
         """Scale samples (..., C), within ±SATURATION; NaN stays NaN."""
         with np.errstate(over="ignore"):  # an infinite difference is clipped like a large one
             return np.clip((samples - self.mean) / self.scale, -SATURATION, SATURATION)
+
+
+def deviations(series: Floats) -> Floats:
+    """Return each channel's standard deviation in a series (T, C), 0 where it is never observed."""
+    found = np.zeros(series.shape[1])
+    seen = ~np.isnan(series).all(axis=0)
+    found[seen] = np.nanstd(series[:, seen], axis=0)
+    return found

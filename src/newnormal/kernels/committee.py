@@ -233,7 +233,18 @@ def _conclude(votes: Floats, keep: float, smooth: Floats, threshold: float, shee
                 smooth[0] = votes[r]
             smooth[0] = keep * smooth[0] + (1 - keep) * votes[r]
             score = np.exp(min(smooth[0], 700.0))
+            _apportion(sheet.shares[r])
         else:
             sheet.shares[r, :] = np.nan
         sheet.scores[r] = score
         sheet.anomalous[r] = is_anomalous(score, threshold)
+
+
+@inlined
+def _apportion(shares: Floats32) -> None:
+    """Let shares sum to 1, also where a vote with no residual at all gave none."""
+    total = 0.0
+    for c in range(len(shares)):
+        total += shares[c]
+    for c in range(len(shares)):
+        shares[c] = shares[c] / total if total > 0 else 0.0

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.core import live
-from newnormal.core.scaling import Scaler
+from newnormal.core.scaling import Scaler, deviations
 from newnormal.kernels.committee import LEAST, Chamber, Charter, deliberate, detrend
 from newnormal.kernels.step import CYCLE, HELD, PENDING, SEEN, Rules, Sheet, Stream
 from newnormal.models.base import Live, OnEpoch, Training
@@ -162,7 +162,7 @@ class Committee(Live):
         packed, losses, scales, bases = [], [], [], {}
         for j, memory in enumerate(self.plan.memories):
             rest = _rest(history, memory)
-            scale = np.nanstd(rest, axis=0)
+            scale = deviations(rest)
             scale[scale == 0] = 1.0
             scales.append(scale)
             rest /= scale
@@ -203,9 +203,12 @@ class Committee(Live):
         for squares, observed in self._squares(history, fitted):
             sums += squares.sum(axis=1)
             counts += observed.sum(axis=0)
-            own.append(squares.sum(axis=2) / np.maximum(observed.sum(axis=1), 1))
+            seen = observed.any(axis=1)
+            own.append(squares[:, seen].sum(axis=2) / observed[seen].sum(axis=1))
         usual = sums / np.maximum(counts, 1)
-        usual = np.maximum(usual, np.maximum(_FLOOR * usual.mean(axis=1, keepdims=True), LEAST))
+        mean = usual[:, counts > 0].mean(axis=1, keepdims=True)
+        usual[:, counts == 0] = mean  # of a channel never observed, nothing else is known
+        usual = np.maximum(usual, np.maximum(_FLOOR * mean, LEAST))
         self.charter = self.charter._replace(usual=usual)
         votes = self.hear(history, fitted, [0.0] * len(self.plan.memories))
         votes = votes[:, ~np.isnan(votes).any(axis=0)]

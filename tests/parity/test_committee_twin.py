@@ -1,0 +1,287 @@
+"""The committee's compiled turn equals its obvious twin, after every step."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from newnormal.core import live
+from newnormal.kernels.committee import LEAST, Chamber
+from newnormal.kernels.step import AGE, CYCLE, HELD, LEARNED, PENDING, RESTORED, SEEN, Rules, Sheet
+from newnormal.models.committee import Committee, Plan, Vote
+from newnormal.types import Floats
+from tests import naive
+from tests.naive import assert_near
+from tests.strategies import HUGE, NASTY, Setting, nasty_series, settings_of_the_method
+
+ORDINARY = tuple(kind for kind in NASTY if kind not in HUGE)
+MEAN = np.array([0.5, -1.0, 0.0, 3.0])
+SCALE = np.array([1.0, 2.0, 0.5, 1.5])
+PLANS = (
+    Plan(memories=(3.0, 20.0, math.inf), rates=(0.1, 0.02, 0.0)),
+    Plan(
+        memories=(1.0, 8.0),
+        rates=(0.0, 0.05),
+        votes=(Vote(1, True, 2.0), Vote(0, True), Vote(1, False, 0.5)),
+        smoothing=2.0,
+        rank=1,
+    ),
+    Plan(memories=(5.0,), rates=(0.05,), votes=(Vote(0, False),), smoothing=0.5),
+)
+
+
+class Pair:
+    """A committee and its twin, side by side from the same start, on a history nobody had."""
+
+    def __init__(self, setting: Setting, plan: Plan) -> None:
+        self.setting = setting
+        C, J, V = setting.channels, len(plan.memories), len(plan.votes)
+        rng = np.random.default_rng(setting.seed)
+        self.model = Committee(setting.window, C, setting.latent, plan)
+        network = self.model.network
+        weights = np.concatenate([network.initial(rng) for _ in range(J)])
+        rank = min(plan.rank, C // 2)
+        bases = {j: np.linalg.qr(rng.normal(size=(C, C)))[0][:rank].copy() for j in range(J)}
+        charter = self.model._uncalibrated(rng.uniform(0.3, 2.0, (J, C)), bases)
+        self.model.charter = charter = charter._replace(
+            taus=rng.uniform(0.3, 3.0, J),
+            usual=rng.uniform(0.1, 2.0, (V, C)),
+            centers=rng.normal(size=V),
+            spreads=rng.uniform(0.5, 2.0, V),
+        )
+        self.comp = self.model.fresh(weights)
+        mean, scale = MEAN[:C].copy(), SCALE[:C].copy()
+        self.rules = Rules(
+            mean,
+            scale,
+            weights.copy(),
+            setting.stride,
+            setting.threshold,
+            setting.decay,
+            np.float32(setting.lr),
+        )
+        experts = [
+            naive.NaiveExpert(
+                0.5 ** (1 / memory),
+                charter.scales[j],
+                naive.NaiveStream(
+                    np.zeros(C),
+                    charter.scales[j],
+                    naive.copy_layers(network.layers(part)),
+                    setting.window,
+                    setting.stride,
+                    float(charter.taus[j]),
+                    1.0,
+                    float(np.float32(plan.rates[j])) if setting.lr else 0.0,
+                ),
+            )
+            for j, (memory, part) in enumerate(
+                zip(plan.memories, np.split(weights, J), strict=True)
+            )
+        ]
+        total = sum(vote.weight for vote in plan.votes)
+        votes = [
+            naive.NaiveVote(
+                vote.expert,
+                bases[vote.expert] if vote.linear else None,
+                charter.usual[v],
+                float(charter.centers[v]),
+                float(charter.spreads[v]),
+                vote.weight / total,
+            )
+            for v, vote in enumerate(plan.votes)
+        ]
+        keep = 0.5 ** (1 / plan.smoothing) if plan.smoothing else 0.0
+        self.ref = naive.NaiveCommittee(
+            mean, scale, experts, votes, keep, J // 2, setting.threshold, setting.decay == 1
+        )
+
+    def walk(self, series: Floats, cuts: tuple[int, ...] | None = None) -> None:
+        """Hand both the series: a sample at a time, or to the committee in stretches."""
+        if cuts is None:
+            cuts = tuple(range(len(series) + 1))
+        for begin, end in pairwise(cuts):
+            ref = [verdict for sample in series[begin:end] for verdict in self.ref.step(sample)]
+            self.compare(ref, self.advance(series[begin:end], False))
+
+    def flush(self) -> None:
+        ref = self.ref.flush()
+        self.compare(ref, self.advance(np.empty((0, self.setting.channels)), True))
+
+    def advance(self, samples: Floats, flush: bool) -> Sheet:
+        rows = int(self.comp.counts[PENDING]) + len(samples)
+        sheet = live.blank_sheet(rows, self.setting.channels)
+        self.model.advance(samples, flush, self.comp, self.rules, sheet)
+        return sheet
+
+    @property
+    def chamber(self) -> Chamber:
+        return self.model.chamber(self.comp)
+
+    def compare(self, ref: list[naive.NaiveVerdict], comp: Sheet) -> None:
+        chamber = self.chamber
+        experts = self.ref.experts
+        for j, expert in enumerate(experts):
+            stream, tally = expert.stream, chamber.tallies[j]
+            held = min(len(stream.samples), stream.window)
+            assert tally[SEEN] == len(stream.samples)
+            assert tally[HELD] == held
+            assert tally[PENDING] == len(stream.samples) - stream.judged
+            assert tally[CYCLE] % stream.window == len(stream.samples) - stream.cycle_began
+            assert (tally[LEARNED], tally[RESTORED]) == (stream.learned, stream.restored)
+            assert tally[AGE] == stream.age
+            assert_near(chamber.levels[j], expert.level, rtol=1e-9, atol=1e-12)
+            if held:
+                for kept, all_ in ((chamber.rests, expert.rests), (chamber.trails, expert.trails)):
+                    newest = np.array(all_[-held:])
+                    assert_near(kept[j, -held:], newest, rtol=1e-9, atol=1e-12)
+            self.compare_weights(j)
+        counts = self.comp.counts
+        np.testing.assert_array_equal(counts[:LEARNED], chamber.tallies[0, :LEARNED])
+        assert counts[LEARNED] == max(expert.stream.learned for expert in experts)
+        assert counts[RESTORED] == sum(expert.stream.restored for expert in experts)
+        np.testing.assert_array_equal(self.comp.trend, chamber.levels[self.ref.spokesman])
+        if self.ref.smooth is None:
+            assert np.isnan(chamber.smooth[0])
+        else:
+            assert_near(chamber.smooth[0], self.ref.smooth, rtol=1e-3, atol=1e-3)
+
+        assert np.isnan(comp.scores[len(ref) :]).all()
+        assert not comp.anomalous[len(ref) :].any()
+        assert np.isnan(comp.expected[len(ref) :]).all()
+        assert np.isnan(comp.shares[len(ref) :]).all()
+        for row, verdict in enumerate(ref):
+            assert_near(comp.scores[row], verdict.score, rtol=2e-3)
+            assert comp.anomalous[row] == (comp.scores[row] >= self.rules.threshold)
+            if not math.isclose(verdict.score, self.rules.threshold, rel_tol=1e-2):
+                assert comp.anomalous[row] == verdict.anomalous
+            assert_near(comp.expected[row], verdict.expected, rtol=1e-4, atol=1e-3)
+            assert_near(comp.shares[row], verdict.shares, rtol=5e-3, atol=5e-3)
+
+    def compare_weights(self, j: int) -> None:
+        size = self.model.network.size
+        part = slice(j * size, (j + 1) * size)
+        stream = self.ref.experts[j].stream
+        for packed, layers in ((self.comp.weights, stream.layers), (self.comp.good, stream.good)):
+            for comp, ref in zip(self.model.network.layers(packed[part]), layers, strict=True):
+                assert_near(comp[0], ref[0], rtol=1e-4, atol=1e-5)
+                assert_near(comp[1], ref[1], rtol=1e-4, atol=1e-5)
+
+
+def setting_with(**changes: object) -> Setting:
+    values: dict[str, object] = {
+        "window": 4,
+        "channels": 3,
+        "stride": 4,
+        "latent": 2,
+        "decay": 0.0,
+        "lr": 1.0,
+        "threshold": 1.0,
+        "kind": "none missing",
+        "length": 60,
+        "seed": 1,
+    }
+    return Setting(**(values | changes))  # type: ignore[arg-type]
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(settings_of_the_method(ORDINARY))
+def test_the_committee_equals_its_twin_after_every_step(setting: Setting) -> None:
+    pair = Pair(setting, PLANS[setting.seed % len(PLANS)])
+    pair.walk(setting.series())
+    pair.flush()
+
+
+@pytest.mark.parametrize("kind", ORDINARY)
+@pytest.mark.parametrize("plan", range(len(PLANS)))
+def test_the_committee_equals_its_twin_on_every_nasty_series(kind: str, plan: int) -> None:
+    pair = Pair(setting_with(kind=kind, length=40), PLANS[plan])
+    pair.walk(pair.setting.series())
+    pair.flush()
+
+
+@pytest.mark.parametrize(
+    "cuts", [(0, 60), (0, 1, 2, 30, 60), (0, 3, 3, 4, 59, 60), (0, 17, 34, 51, 60)]
+)
+@pytest.mark.parametrize("stride", [1, 2, 4])
+def test_however_the_samples_arrive_the_verdicts_are_the_twins(
+    cuts: tuple[int, ...], stride: int
+) -> None:
+    pair = Pair(setting_with(kind="some missing", stride=stride), PLANS[1])
+    pair.walk(pair.setting.series(), cuts)
+    pair.flush()
+
+
+@pytest.mark.parametrize("channels", [1, 2, 4])
+@pytest.mark.parametrize("window", [1, 5])
+def test_flushes_in_between_are_the_twins_too(channels: int, window: int) -> None:
+    pair = Pair(setting_with(window=window, stride=window, channels=channels), PLANS[0])
+    series = pair.setting.series()
+    for begin, end in ((0, 3), (3, 11), (11, 12), (12, 12), (12, 60)):
+        pair.walk(series[begin:end])
+        pair.flush()
+    assert pair.ref.experts[0].stream.learned > 8
+    assert pair.ref.experts[2].stream.learned == 0  # its rate is 0
+
+
+def test_with_neither_trend_nor_learning_only_the_window_moves() -> None:
+    pair = Pair(setting_with(decay=1.0, lr=0.0), PLANS[0])
+    pair.walk(pair.setting.series())
+    assert not pair.chamber.levels.any()
+    assert np.array_equal(pair.comp.weights, pair.rules.fitted)
+
+
+@pytest.mark.parametrize("expert", [0, 1])
+def test_weights_that_overflow_are_restored_in_the_expert_that_has_them(expert: int) -> None:
+    pair = Pair(setting_with(), PLANS[0])
+    series = pair.setting.series()
+    pair.walk(series[:8])
+    size = pair.model.network.size
+    spoilt = pair.comp.weights[expert * size : (expert + 1) * size]
+    spoilt[:] = 1e30  # finite, but its products are not
+    pair.chamber.reaches[expert] = 1e32
+    network = pair.model.network
+    pair.ref.experts[expert].stream.layers = naive.copy_layers(network.layers(spoilt))
+    pair.walk(series[8:])
+    restored = [twin.stream.restored for twin in pair.ref.experts]
+    assert restored == [int(expert == j) for j in range(3)]
+    assert pair.comp.counts[RESTORED] == 1
+    assert np.isfinite(pair.comp.weights).all()
+
+
+def test_learning_that_diverges_is_undone_in_the_committee_as_alone() -> None:
+    plan = Plan(memories=(3.0, 20.0), rates=(1e35, 0.05), votes=(Vote(0, False), Vote(1, False)))
+    pair = Pair(setting_with(threshold=math.inf), plan)
+    pair.model.charter = pair.model.charter._replace(taus=np.full(2, np.inf))
+    for expert in pair.ref.experts:
+        expert.stream.threshold = np.inf
+    pair.walk(nasty_series("none missing", 24, 3) * 1e10)
+    assert pair.ref.experts[0].stream.restored == 6
+    assert pair.ref.experts[1].stream.restored == 0
+    first = slice(pair.model.network.size)
+    assert np.array_equal(pair.comp.weights[first], pair.rules.fitted[first])
+
+
+@pytest.mark.parametrize("kind", HUGE)
+def test_huge_values_leave_everything_finite(kind: str) -> None:
+    pair = Pair(setting_with(kind=kind, channels=2), PLANS[0])
+    sheet = pair.advance(pair.setting.series(), True)
+    assert np.isfinite(sheet.scores).all()
+    assert np.isfinite(sheet.shares).all()
+    for array in (pair.comp.weights, pair.chamber.levels, pair.chamber.smooth):
+        assert np.isfinite(array).all()
+
+
+def test_a_residual_of_nothing_has_a_score_and_no_shares() -> None:
+    plan = Plan(memories=(math.inf,), rates=(0.0,), votes=(Vote(0, True),))
+    pair = Pair(setting_with(channels=1), plan)
+    pair.walk(np.full((8, 1), MEAN[0]))  # exactly history's mean
+    sheet = pair.advance(np.full((4, 1), MEAN[0]), False)
+    charter = pair.model.charter
+    nothing = math.exp((math.log(LEAST) - charter.centers[0]) / charter.spreads[0])
+    np.testing.assert_allclose(sheet.scores, nothing)
+    assert not sheet.shares.any()
