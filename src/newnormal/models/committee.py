@@ -26,6 +26,7 @@ __all__ = ["Committee", "Plan", "Vote"]
 _CHUNK = 16_384  # samples calibrated at once
 _FLOOR = 1e-3  # of a channel's usual residual, as a share of the mean channel's
 _NARROW = 1e-6  # a spread below this is that of a constant
+_LEFT = 1e-4  # of history's variance stays outside a linear subspace, at least
 _COUNTS = len(live.COUNTS)
 
 
@@ -370,10 +371,17 @@ def _rest(history: Floats, memory: float) -> Floats:
 
 
 def _basis(rest: Floats, rank: int) -> Floats:
-    """Return the directions of largest variance, (rank, C)."""
+    """Return the directions of largest variance, (rank, C), but for those that leave nothing.
+
+    A subspace that held all of history would have no measure for what lies outside, and take the
+    slightest trace of an event for another.
+    """
     filled = np.where(np.isnan(rest), 0, rest)
-    _, vectors = np.linalg.eigh(filled.T @ filled / len(filled))
-    return np.ascontiguousarray(vectors[:, ::-1][:, :rank].T)
+    values, vectors = np.linalg.eigh(filled.T @ filled / len(filled))
+    held = np.cumsum(np.maximum(values[::-1], 0))
+    basis = np.ascontiguousarray(vectors[:, ::-1][:, :rank].T)
+    basis[held[-1] - held[:rank] <= _LEFT * held[-1]] = 0
+    return basis
 
 
 def _neutral(channels: int, fitted: Floats32, stride: int, learning: bool = False) -> Rules:

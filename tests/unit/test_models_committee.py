@@ -1,0 +1,403 @@
+"""The committee as a model, and as what a detector is that was given nothing."""
+
+from __future__ import annotations
+
+import logging
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from newnormal import Detector
+from newnormal.core.scaling import deviations
+from newnormal.kernels.step import RESTORED
+from newnormal.models.base import Training
+from newnormal.models.committee import Committee, Plan, Vote
+from newnormal.types import Floats, Floats32
+from tests.strategies import nasty_series
+
+TRAINING = Training(stride=1, epochs=3, batch=64, seed=0)
+PLAN = Plan(memories=(3.0, 20.0, math.inf), rates=(0.01, 0.02, 0.0))
+
+
+def chosen(history: Floats, **options: float) -> Detector:
+    return Detector(epochs=1, **options).fit(history)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def history() -> Floats:
+    series = nasty_series("some missing", 300, 3, seed=5)
+    series[40:50] = np.nan
+    return series
+
+
+@pytest.fixture(scope="module")
+def _fitted(history: Floats) -> Detector:
+    return chosen(history)
+
+
+@pytest.fixture
+def detector(_fitted: Detector) -> Detector:
+    return _fitted.reset()
+
+
+def trained(history: Floats, plan: Plan = PLAN) -> tuple[Committee, Floats32]:
+    model = Committee(5, history.shape[1], 2, plan)
+    weights, _ = model.fit(history, TRAINING)
+    return model, weights
+
+
+# ------------------------------------------------------------------ what fit finds
+
+
+def test_on_history_each_vote_has_mean_0_and_deviation_1(history: Floats) -> None:
+    model, weights = trained(history)
+    votes = model.hear(history, weights, [0.0] * 3)
+    silent = np.isnan(history).all(axis=1)
+    np.testing.assert_array_equal(np.isnan(votes), np.tile(silent, (4, 1)))
+    np.testing.assert_allclose(np.nanmean(votes, axis=1), 0, atol=1e-9)
+    np.testing.assert_allclose(np.nanstd(votes, axis=1), 1, rtol=1e-9)
+
+
+def test_each_channels_residual_is_measured_in_what_history_left_of_it(history: Floats) -> None:
+    louder = history * np.array([1.0, 30.0, 1.0])  # as if nobody had scaled it
+    model, weights = trained(louder)
+    for squares, observed in model._squares(louder, weights):
+        means = squares.sum(axis=1) / observed.sum(axis=0)
+        np.testing.assert_allclose(means, model.charter.usual, rtol=1e-9)
+    shares = chosen(louder).run(louder[:200]).shares
+    assert shares is not None
+    assert (np.nanmean(shares, axis=0) > 0.2).all()  # none drowns the others
+
+
+def test_an_expert_learns_below_the_quantile_of_its_own_scores_on_history(history: Floats) -> None:
+    model, weights = trained(history)
+    for squares, observed in model._squares(history, weights):
+        seen = observed.any(axis=1)
+        scores = squares[:3, seen].sum(axis=2) / observed[seen].sum(axis=1)
+        np.testing.assert_allclose(model.charter.taus, np.quantile(scores, 0.99, axis=1))
+
+
+def test_samples_without_a_value_do_not_lower_what_an_expert_learns_from(history: Floats) -> None:
+    gaps = np.insert(history[:200], np.arange(0, 200, 5).repeat(25), np.nan, axis=0)
+    model, _ = trained(gaps)
+    assert (model.charter.taus > 0).all()
+
+
+def test_what_is_calibrated_in_parts_is_calibrated_as_one(
+    history: Floats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ref, weights = trained(history)
+    votes = ref.hear(history, weights, PLAN.rates)
+    monkeypatch.setattr("newnormal.models.committee._CHUNK", 33)  # no multiple of the window
+    comp, weights = trained(history)
+    for name, value in ref.tensors().items():
+        np.testing.assert_allclose(comp.tensors()[name], value, rtol=1e-12, err_msg=name)
+    np.testing.assert_allclose(comp.hear(history, weights, PLAN.rates), votes, rtol=1e-9)
+
+
+def test_hearing_leaves_the_committee_as_it_was(history: Floats) -> None:
+    model, weights = trained(history)
+    before = {name: value.copy() for name, value in model.tensors().items()}
+    kept = weights.copy()
+    first = model.hear(history, weights, [0.5] * 3)
+    np.testing.assert_array_equal(model.hear(history, weights, [0.5] * 3), first)
+    assert not np.array_equal(model.hear(history, weights, [0.0] * 3), first)
+    np.testing.assert_array_equal(weights, kept)
+    for name, value in model.tensors().items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_the_subspace_holds_the_directions_of_largest_variance() -> None:
+    rng = np.random.default_rng(0)
+    together = rng.normal(size=(500, 1)) @ np.array([[1.0, -1.0, 1.0, 0.0]])
+    series = together + 0.1 * rng.normal(size=(500, 4))
+    plan = Plan(memories=(math.inf,), rates=(0.0,), votes=(Vote(0, True),), rank=1)
+    model, _ = trained(series, plan)
+    (row,) = model.charter.bases[0]
+    np.testing.assert_allclose(np.abs(row), [3**-0.5] * 3 + [0], atol=0.1)
+    assert row[0] * row[1] < 0 < row[0] * row[2]
+
+
+@pytest.mark.parametrize(
+    ("mixing", "directions"),
+    [
+        ([[0, 0, 0, 0, 0, 0]], 0),  # nothing moves
+        ([[1, 0, 0, 0, 0, 0]], 0),
+        ([[1, 1, 1, 0, 0, 0]], 0),  # copies of each other
+        ([[1, 0, 0, 0, 0, 0], [0, 1, 1, 1, 0, 0]], 1),
+        (np.eye(6), 3),
+    ],
+)
+def test_a_subspace_never_holds_all_of_history(mixing: list[list[int]], directions: int) -> None:
+    sources = np.random.default_rng(0).normal(size=(300, len(mixing)))
+    plan = Plan(memories=(math.inf,), rates=(0.0,), votes=(Vote(0, True),))
+    model, _ = trained(sources @ np.array(mixing, dtype=np.float64), plan)
+    (basis,) = model.charter.bases
+    assert basis.shape == (3, 6)
+    np.testing.assert_allclose(basis @ basis.T, np.diag(np.arange(3) < directions), atol=1e-9)
+
+
+def test_one_blip_of_a_constant_channel_is_not_an_alarm_for_ever() -> None:
+    history = nasty_series("none missing", 600, 3)
+    history[:, 1:] = 7.0
+    detector = Detector(epochs=5).fit(history)
+    live = history[:400].copy()
+    live[42, 1] = 8.0
+    verdicts = detector.run(live)
+    assert verdicts.anomalous[42]
+    assert verdicts.anomalous[200:].mean() < 0.1
+
+
+def test_training_moves_each_experts_weights_and_lowers_its_loss(history: Floats) -> None:
+    model = Committee(5, 3, 2, PLAN)
+    weights, losses = model.fit(history, TRAINING)
+    assert len(losses) == 3 * TRAINING.epochs
+    for j, part in enumerate(np.split(weights, 3)):
+        untrained = model.network.initial(np.random.default_rng(TRAINING.seed + j))
+        assert not np.array_equal(part, untrained)
+        assert losses[3 * j + 2] < losses[3 * j]
+
+
+def test_what_fit_found_goes_into_tensors_and_back(history: Floats) -> None:
+    model, _ = trained(history)
+    other = Committee(5, 3, 2, PLAN)
+    other.restore(model.tensors())
+    for ref, comp in zip(model.charter, other.charter, strict=True):
+        np.testing.assert_array_equal(comp, ref)
+        assert type(comp) is type(ref)
+
+
+def test_it_counts_and_names_its_parameters() -> None:
+    model = Committee(5, 3, 2, PLAN)
+    alone = model.network
+    assert model.parameters == 3 * alone.parameters + 1 * 3  # a subspace of one direction
+    assert model.size == 3 * alone.size
+    assert len(model.adaptable) == 3 * len(alone.adaptable)
+    assert model.adaptable[0] == "expert1.layer1.matrix"
+
+
+@pytest.mark.parametrize("plan", [Plan(), PLAN, Plan(smoothing=1.0, votes=(Vote(2, True, 0.5),))])
+def test_a_plan_goes_into_json_and_back(plan: Plan) -> None:
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize("length", [1, 50])
+def test_deviations_of_a_channel_that_is_never_observed_are_0(length: int) -> None:
+    series = np.column_stack([np.arange(length), np.full(length, np.nan), np.full(length, 7.0)])
+    np.testing.assert_allclose(deviations(series), [np.arange(length).std(), 0, 0])
+
+
+# ------------------------------------------------------------------ odd histories
+
+
+def usable(detector: Detector, series: Floats, tmp_path: Path) -> None:
+    """Everything observed has a finite score, and a copy from a file goes on the same."""
+    detector.run(series[:7], flush=False)
+    detector.save(tmp_path / "state.nn")
+    comp = Detector.load(tmp_path / "state.nn").run(series[7:])
+    ref = detector.run(series[7:])
+    np.testing.assert_array_equal(comp.scores, ref.scores)
+    np.testing.assert_array_equal(comp.shares, ref.shares)
+    np.testing.assert_array_equal(comp.expected, ref.expected)
+    observed = ~np.isnan(series[7:]).all(axis=1)
+    np.testing.assert_array_equal(np.isfinite(ref.scores), observed)
+    assert ref.shares is not None
+    np.testing.assert_allclose(ref.shares[observed].sum(axis=1), 1, rtol=1e-5)
+    assert math.isfinite(detector.threshold_)
+
+
+@pytest.mark.parametrize("samples", [10, 11, 199, 200, 300])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_little_history_is_enough(samples: int, channels: int, tmp_path: Path) -> None:
+    history = nasty_series("none missing", samples, channels)
+    detector = chosen(history)
+    assert detector._choice is not None
+    assert (detector._choice.rehearsed > 0) == (samples >= 200)
+    usable(detector, nasty_series("some missing", 60, channels, seed=1), tmp_path)
+
+
+@pytest.mark.parametrize("constant", [(0,), (1, 2), (0, 1, 2)])
+def test_constant_channels_are_no_trouble_until_they_move(
+    constant: tuple[int, ...], tmp_path: Path
+) -> None:
+    history = nasty_series("none missing", 300, 3)
+    history[:, constant] = 7.0
+    detector = chosen(history)
+    usable(detector, history[:60], tmp_path)
+    moved = history[:60].copy()
+    moved[42, constant[0]] = 8.0
+    verdicts = detector.reset().run(moved)
+    assert verdicts.shares is not None
+    assert np.argmax(verdicts.scores) == 42
+    assert np.argmax(verdicts.shares[42]) == constant[0]
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"), [(0, 250), (150, 300), (1, 300)], ids=["early", "late", "nearly always"]
+)
+@pytest.mark.parametrize("channels", [(0,), (0, 1, 2)], ids=["one channel", "all"])
+def test_channels_may_be_missing_from_a_part_of_history(
+    begin: int, end: int, channels: tuple[int, ...], tmp_path: Path
+) -> None:
+    history = nasty_series("none missing", 300, 3)
+    history[begin:end, channels] = np.nan
+    usable(chosen(history), nasty_series("none missing", 60, 3, seed=1), tmp_path)
+
+
+def test_a_channel_that_rehearsal_meets_first_is_taken_for_an_average_one(history: Floats) -> None:
+    unseen = history.copy()
+    unseen[:, 1] = np.nan
+    model, _ = trained(unseen)
+    np.testing.assert_allclose(model.charter.usual[:, 1], model.charter.usual[:, [0, 2]].mean(1))
+    np.testing.assert_array_equal(model.charter.scales[:, 1], 1)
+
+
+def test_a_sample_with_nothing_observed_has_no_score_and_smoothing_waits(
+    detector: Detector,
+) -> None:
+    live = nasty_series("none missing", 40, 3, seed=2)
+    gaps = np.insert(live, [10, 10, 25], np.nan, axis=0)
+    verdicts = detector.run(gaps)
+    silent = np.isnan(gaps).all(axis=1)
+    assert np.isnan(verdicts.scores[silent]).all()
+    assert not verdicts.anomalous[silent].any()
+    assert np.isfinite(verdicts.scores[~silent]).all()
+    assert verdicts.expected is not None
+    assert np.isfinite(verdicts.expected).all()
+
+
+# ------------------------------------------------------------------ live
+
+
+def test_score_holds_weights_and_trends_and_starts_smoothing_afresh() -> None:
+    history = nasty_series("none missing", 300, 2, seed=99).cumsum(axis=0)
+    detector = chosen(history)
+    assert detector.smoothing_ > 0
+    detector.run(nasty_series("shifted", 50, 2), flush=False)
+    weights, levels = detector._stream.weights.copy(), detector.trend_.copy()
+    series = nasty_series("none missing", 20, 2)
+    ref = detector.score(series)
+    np.testing.assert_array_equal(detector.score(series[:5]).scores, ref.scores[:5])
+    np.testing.assert_array_equal(detector._stream.weights, weights)
+    np.testing.assert_array_equal(detector.trend_, levels)
+    assert not np.array_equal(detector.run(series).scores, ref.scores)
+
+
+@pytest.mark.parametrize("before", [0, 2, 5, 7, 22])
+@pytest.mark.parametrize("dropped", [1, 2])
+def test_dropped_samples_are_as_if_they_had_never_come(
+    detector: Detector, before: int, dropped: int
+) -> None:
+    live = nasty_series("some missing", 60, 3, seed=3)
+    times = np.datetime64("2026-01-01", "s") + np.arange(60).astype("timedelta64[m]")
+    ref = detector.run(live[:before], times=times[:before], flush=False)
+    rest = detector.run(live[before:], times=times[before:])
+
+    detector.reset().run(live[:before], times=times[:before], flush=False)
+    for wrong in range(before, before + dropped):
+        detector.step([100.0, np.nan, -100.0], times[wrong])
+    assert detector.drop_pending(since=times[before]) == dropped
+    assert detector.counters["seen"] == before
+    again = detector.run(live[before:], times=times[before:])
+    np.testing.assert_array_equal(again.scores, rest.scores)
+    np.testing.assert_array_equal(again.expected, rest.expected)
+    assert len(ref) == before
+
+
+def test_dropping_all_that_is_pending_leaves_the_last_judged_sample(detector: Detector) -> None:
+    live = nasty_series("none missing", 60, 3, seed=3)
+    detector.run(live[:20], flush=False)
+    trend = detector.trend_.copy()
+    ref = detector.run(live[20:])
+    detector.reset().run(live[:23], flush=False)
+    assert not np.array_equal(detector.trend_, trend)
+    assert detector.drop_pending() == 3
+    np.testing.assert_array_equal(detector.trend_, trend)
+    np.testing.assert_array_equal(detector.run(live[20:]).scores, ref.scores)
+
+
+def test_restart_keeps_what_was_learned_and_forgets_the_samples(detector: Detector) -> None:
+    live = nasty_series("shifted", 63, 3, seed=3)
+    detector.run(live, flush=False)
+    weights, trend = detector._stream.weights.copy(), detector.trend_.copy()
+    seen = detector.counters["seen"]
+    detector.restart()
+    assert detector.counters["pending"] == 0
+    assert detector.counters["seen"] == seen
+    np.testing.assert_array_equal(detector._stream.weights, weights)
+    np.testing.assert_array_equal(detector.trend_, trend)
+    assert [len(detector.step(sample)) for sample in live[:6]] == [0, 0, 0, 0, 5, 0]
+
+
+def test_restart_and_then_a_drop_goes_back_to_the_trend_that_was_kept(detector: Detector) -> None:
+    live = nasty_series("shifted", 63, 3, seed=3)
+    detector.run(live, flush=False)
+    trend = detector.restart().trend_.copy()
+    detector.run(live[:3], flush=False)
+    assert not np.array_equal(detector.trend_, trend)
+    assert detector.drop_pending() == 3
+    np.testing.assert_array_equal(detector.trend_, trend)
+
+
+def test_weights_that_are_not_finite_are_put_back_counted_and_logged(
+    detector: Detector, caplog: pytest.LogCaptureFixture
+) -> None:
+    live = nasty_series("none missing", 40, 3, seed=3)
+    detector.run(live[:20], flush=False)
+    detector._stream.weights[: detector._stream.weights.size // 3] = np.nan
+    with caplog.at_level(logging.WARNING, logger="newnormal"):
+        verdicts = detector.run(live[20:])
+    assert np.isfinite(verdicts.scores).all()
+    assert np.isfinite(detector._stream.weights).all()
+    assert detector.counters["restored"] == 1
+    chamber = detector._model.chamber(detector._stream)  # type: ignore[attr-defined]
+    assert chamber.tallies[:, RESTORED].tolist() == [1, 0, 0]
+    assert "the weights went back to a good copy" in caplog.text
+
+
+def test_a_clone_is_given_nothing_and_chooses_the_same(
+    detector: Detector, history: Floats, tmp_path: Path
+) -> None:
+    base = pytest.importorskip("sklearn.base")
+    other = base.clone(detector)
+    assert other.get_params() == detector.get_params() == Detector(epochs=1).get_params()
+    assert not hasattr(other, "memories_")
+    for name, each in (("one.nn", detector), ("other.nn", other.fit(history))):
+        each.save(tmp_path / name)
+    assert (tmp_path / "one.nn").read_bytes() == (tmp_path / "other.nn").read_bytes()
+
+
+def test_what_was_chosen_is_in_attributes(detector: Detector) -> None:
+    assert (detector.window_, detector.latent_) == (5, 16)
+    assert detector.window is None
+    assert detector.memories_ == (15.0, 60.0, 300.0)
+    assert len(detector.rates_) == 3
+    assert sum(member.weight for member in detector.members_) == pytest.approx(1)
+    assert detector.smoothing_ in (0.0, 1.0)
+    assert detector.decay_ == 0.5 ** (5 / 60)
+
+
+def test_the_trend_it_shows_is_the_middle_memorys_in_the_users_units(detector: Detector) -> None:
+    live = nasty_series("none missing", 400, 3, seed=4) + 50.0
+    detector.run(live)
+    np.testing.assert_allclose(detector.trend_, live[-60:].mean(axis=0), atol=1.0)
+
+
+def test_a_spike_is_found_and_its_channel_named(detector: Detector) -> None:
+    live = nasty_series("none missing", 100, 3, seed=4)
+    live[62, 1] += 5.0
+    verdicts = detector.run(live)
+    assert verdicts.shares is not None
+    assert np.argmax(verdicts.scores) == 62
+    assert verdicts.anomalous[62]
+    assert np.argmax(verdicts.shares[62]) == 1
+
+
+def test_a_new_level_is_normal_again_after_a_few_memories() -> None:
+    history = nasty_series("none missing", 1000, 3, seed=6)
+    live = nasty_series("none missing", 4000, 3, seed=7) + 4.0
+    verdicts = Detector(epochs=10).fit(history).run(live)
+    assert verdicts.anomalous[:20].mean() > 0.5
+    assert verdicts.anomalous[-1000:].mean() < 0.05
