@@ -21,6 +21,7 @@ COLOURS = {
     "MLP + TTA": "#E69F00",
     "MLP + DT+TTA": FALSE,
     "LSTM": "#CC79A7",
+    "LSTM (diagonal)": "#E5BCD3",
     "USAD": "#56B4E9",
     "THOC": "#8C6D31",
     "AT": INK,

@@ -28,7 +28,7 @@ def tidy(axes: Axes, name: str) -> None:
     axes.tick_params(labelsize=SMALL, labelcolor=INK, color=PALE, length=3)
     axes.tick_params(axis="x", length=0, labelbottom=False)
     axes.set_ylabel(_short(name), fontsize=SMALL, color=INK, parse_math=False)
-    axes.yaxis.set_label_coords(-0.048, 0.5)
+    axes.yaxis.set_label_coords(-0.058, 0.5)
 
 
 def signal_panel(
