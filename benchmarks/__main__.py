@@ -18,7 +18,7 @@ from benchmarks.report import NotMeasured, Row, Section, summary, to_markdown, t
 DOCS = Path(__file__).parents[1] / "docs"
 COMMAND = "make bench"
 
-SECTIONS = ("loop", "fitting", "stepping", "streaming", "starting", "size")
+SECTIONS = ("loop", "fitting", "stepping", "streaming", "choosing", "starting", "size")
 
 CAVEATS = (
     "One thread each, PyTorch included. At these sizes a second thread helps neither.",

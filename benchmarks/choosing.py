@@ -1,0 +1,62 @@
+"""The detector that chooses for itself against one autoencoder."""
+
+from __future__ import annotations
+
+from benchmarks.report import Row, Section, Target
+from benchmarks.series import correlated
+from benchmarks.timing import Task, in_turns
+from newnormal import Detector
+from newnormal.types import Floats
+
+__all__ = ["measure"]
+
+HISTORY = (20_000, 38)
+
+NOTES = (
+    "`Detector()`, which rehearses on history and then runs a committee of three autoencoders and "
+    "a linear subspace, beside one of its autoencoders, adapting: `Detector(window=5)`. The first "
+    "also turns its verdicts into alarms.",
+    "Processor time of one thread.",
+)
+
+
+def measure(quick: bool) -> Section:
+    """Time fitting, running and stepping."""
+    rounds = 5 if quick else 50
+    rows = []
+    for channels in (38, 5, 1):
+        series = correlated(6_500, channels)
+        history, live = series[:6_000], series[6_000:]
+        chosen, single = Detector(epochs=2).fit(history), Detector(window=5).fit(history)
+        figures: dict[str, float] = {}
+        for verb, work in (("run", _run), ("step", _step)):
+            ours, one = in_turns(
+                rounds,
+                Task(chosen.reset, lambda fresh, work=work: work(fresh, live), len(live)),
+                Task(single.reset, lambda fresh, work=work: work(fresh, live), len(live)),
+            )
+            figures |= {
+                f"{verb}, µs a sample": ours.best * 1e6,
+                f"{verb}, one autoencoder's": one.best * 1e6,
+                f"{verb}, times": one.times_faster_than(ours),
+            }
+        target = Target("run, times", 10) if channels == 38 else None
+        rows.append(Row(f"{channels} channels", figures, target))
+    rows.append(_fit(quick))
+    return Section("Choosing for itself", NOTES, "stream", rows)
+
+
+def _fit(quick: bool) -> Row:
+    history = correlated(*HISTORY)
+    (fitting,) = in_turns(1 if quick else 3, Task(Detector, lambda detector: detector.fit(history)))
+    name = f"fit on {HISTORY[0]:,} × {HISTORY[1]}"
+    return Row(name, {"fit, s": fitting.best}, Target("fit, s", 30))
+
+
+def _run(detector: Detector, live: Floats) -> None:
+    detector.run(live)
+
+
+def _step(detector: Detector, live: Floats) -> None:
+    for sample in live:
+        detector.step(sample)
