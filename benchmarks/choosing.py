@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from benchmarks.report import Row, Section, Target
 from benchmarks.series import correlated
 from benchmarks.timing import Task, in_turns
@@ -30,10 +32,9 @@ def measure(quick: bool) -> Section:
         chosen, single = Detector(epochs=2).fit(history), Detector(window=5).fit(history)
         figures: dict[str, float] = {}
         for verb, work in (("run", _run), ("step", _step)):
+            go = partial(work, live)
             ours, one = in_turns(
-                rounds,
-                Task(chosen.reset, lambda fresh, work=work: work(fresh, live), len(live)),
-                Task(single.reset, lambda fresh, work=work: work(fresh, live), len(live)),
+                rounds, Task(chosen.reset, go, len(live)), Task(single.reset, go, len(live))
             )
             figures |= {
                 f"{verb}, µs a sample": ours.best * 1e6,
@@ -53,10 +54,10 @@ def _fit(quick: bool) -> Row:
     return Row(name, {"fit, s": fitting.best}, Target("fit, s", 30))
 
 
-def _run(detector: Detector, live: Floats) -> None:
+def _run(live: Floats, detector: Detector) -> None:
     detector.run(live)
 
 
-def _step(detector: Detector, live: Floats) -> None:
+def _step(live: Floats, detector: Detector) -> None:
     for sample in live:
         detector.step(sample)

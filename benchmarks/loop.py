@@ -35,6 +35,7 @@ SIZES = (
     Size(5, 38, 16, floor=40, windows=2_500),
     Size(5, 1, 2, floor=1_000, windows=50_000),
 )
+LR = 1e-3
 HISTORY = 6_000  # samples
 CHECKED = 300  # windows whose scores are compared
 TIMED = 50  # of PyTorch's windows in a round: short rounds find an undisturbed moment
@@ -66,7 +67,7 @@ def _rows(size: Size, rounds: int) -> list[Row]:
     window, channels, latent, floor, windows = size
     series = correlated(HISTORY + windows * window, channels)
     history, live = series[:HISTORY], series[HISTORY:]
-    detector = Detector(window=window, latent=latent, epochs=5).fit(history)
+    detector = Detector(window=window, latent=latent, lr=LR, epochs=5).fit(history)
     tau = detector.threshold_
     state = detector.to_state().tensors
     model = MLP(window, channels, latent)
@@ -77,7 +78,7 @@ def _rows(size: Size, rounds: int) -> list[Row]:
 
     def adapting(net: nn.Sequential, count: int) -> Tensor:
         part = scaled[: count * window]
-        return eager.adapting(net, part, window, detector.decay, detector.lr, tau)
+        return eager.adapting(net, part, window, detector.decay_, LR, tau)
 
     def frozen(net: nn.Sequential, count: int) -> Tensor:
         return eager.frozen(net, scaled[: count * window], window)
