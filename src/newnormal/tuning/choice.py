@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,11 +26,10 @@ _EPOCHS = 200  # at most
 _WINDOWS = 96_000  # at most; a longer history is trained on at a larger stride
 
 _HELD_OUT = 0.3  # share of history kept for the rehearsal
-_LEAST = 40 * WINDOW  # samples below which there is none
+_LEAST = 40 * WINDOW  # samples with anything observed, below which there is none
 _LONGEST = 20_000  # samples rehearsed on at most, the newest
 _ROUNDS = 4
 _RATES = (0.0, 0.001, 0.003, 0.01)
-_USUAL_RATE = 0.003
 _ENOUGH = 1 / 3  # a vote that finds less than this share of what the best finds is not heard
 # Where neighbouring scores tell nothing about each other, smoothing blurs; where they are nearly
 # the same, there is nothing left to smooth.
@@ -112,7 +113,7 @@ class Choice:
         """Return what `to_json` was made from."""
         members = tuple(
             Member(
-                float(each["memory"]),
+                math.inf if each["memory"] is None else float(each["memory"]),
                 bool(each["linear"]),
                 float(each["lr"]),
                 _number(each["found"]),
@@ -167,29 +168,60 @@ def choose(
         model = Committee(WINDOW, history.shape[1], LATENT, plan)
         return model, *model.fit(part, _training(len(part), seed, epochs, batch), on_epoch)
 
-    plan = Plan()
-    if len(history) < _LEAST:
-        members = _members(plan, [math.nan] * len(plan.votes))
+    held_out = history[-min(max(int(len(history) * _HELD_OUT), 1), _LONGEST) :]
+    early = history[: len(history) - len(held_out)]
+    if _enough(early, 1 - _HELD_OUT) and _enough(held_out, _HELD_OUT):
+        model, fitted, _ = train(early, Plan())
+        choice, votes = _rehearsed(model, fitted, held_out, seed, len(history))
+        model, fitted, losses = train(history, choice.plan)
+    else:
+        plan = Plan()
         model, fitted, losses = train(history, plan)
+        votes = _clean(model.hear(history, fitted, plan.rates))
+        members = _members(plan, [math.nan] * len(plan.votes), [True] * len(plan.votes))
         choice = Choice(plan, members, 0, math.nan, math.nan, len(history))
-        votes = _clean(_votes(model, fitted, history, plan.rates))
-        return Chosen(choice, model, fitted, losses, _scores(plan, votes))
+    return Chosen(choice, model, fitted, losses, _scores(choice.plan, votes))
 
-    held_out = history[-min(int(len(history) * _HELD_OUT), _LONGEST) :]
-    early, weights, _ = train(history[: len(history) - len(held_out)], plan)
-    plan = replace(plan, rates=_rates(early, weights, held_out))
-    found, together = _rehearse(early, weights, held_out, plan, seed)
-    heard = [each >= _ENOUGH * max(found) for each in found]
-    votes_kept = tuple(vote for vote, keep in zip(plan.votes, heard, strict=True) if keep)
-    members = _members(plan, found, heard)
 
-    usual = _clean(_votes(early, weights, held_out, plan.rates)[heard])
+def _enough(part: Floats, share: float) -> bool:
+    """Whether a part of history has its share of the samples that a rehearsal takes."""
+    return int((~np.isnan(part)).any(axis=1).sum()) >= share * _LEAST
+
+
+def _rehearsed(
+    model: Committee, fitted: Floats32, held_out: Floats, seed: int, samples: int
+) -> tuple[Choice, Floats]:
+    """Return what held-out history speaks for, and the votes heard on it as it was."""
+    plan = replace(model.plan, rates=_rates(model, fitted, held_out))
+    played = [
+        (faulty, model.hear(series, fitted, plan.rates))
+        for series, faulty in plays(held_out, _ROUNDS, seed)
+    ]
+    found = np.mean(
+        [[average_precision(faulty, vote) for vote in votes] for faulty, votes in played], axis=0
+    )
+    heard = found >= _ENOUGH * found.max()
+
+    usual = _clean(model.hear(held_out, fitted, plan.rates)[heard])
     related = _related(usual.mean(axis=0))
-    smooth = _SMOOTHING if _RELATED[0] <= related < _RELATED[1] else 0.0
-    final = replace(plan, votes=votes_kept, smoothing=smooth)
-    model, fitted, losses = train(history, final)
-    choice = Choice(final, members, len(held_out), together, related, len(history))
-    return Chosen(choice, model, fitted, losses, _scores(final, usual))
+    final = replace(
+        plan,
+        rates=_silenced(plan, heard.tolist()),
+        votes=tuple(vote for vote, keep in zip(plan.votes, heard, strict=True) if keep),
+        smoothing=_SMOOTHING if _RELATED[0] <= related < _RELATED[1] else 0.0,
+    )
+    together = np.mean(
+        [average_precision(faulty, _scores(final, votes[heard])) for faulty, votes in played]
+    )
+    members = _members(plan, found.tolist(), heard.tolist())
+    return Choice(final, members, len(held_out), float(together), related, samples), usual
+
+
+def _silenced(plan: Plan, heard: list[bool]) -> tuple[float, ...]:
+    """Return the rates, 0 where nobody hears the autoencoder that would learn."""
+    votes = zip(plan.votes, heard, strict=True)
+    learning = {vote.expert for vote, keep in votes if keep and not vote.linear}
+    return tuple(rate if j in learning else 0.0 for j, rate in enumerate(plan.rates))
 
 
 def _training(samples: int, seed: int, epochs: int | None, batch: int | None) -> Training:
@@ -200,23 +232,18 @@ def _training(samples: int, seed: int, epochs: int | None, batch: int | None) ->
     return Training(stride, settled if epochs is None else epochs, batch, seed)
 
 
-def _votes(model: Committee, fitted: Floats32, series: Floats, rates: tuple[float, ...]) -> Floats:
-    """Return each vote on each sample of a scaled series, (V, T); NaN where it has none."""
-    return model.hear(series, fitted, rates)
-
-
 def _clean(votes: Floats) -> Floats:
     return votes[:, ~np.isnan(votes).any(axis=0)]
 
 
 def _scores(plan: Plan, votes: Floats) -> Floats:
-    """Return the committee's scores from its votes (V, T)."""
+    """Return the committee's scores from its votes (V, T); NaN where there are none."""
     say = np.array([vote.weight for vote in plan.votes])
-    together: Floats = say @ votes / say.sum()
+    smooth: Floats = say @ votes / say.sum()
     keep = 0.0 if plan.smoothing == 0 else 0.5 ** (1 / plan.smoothing)
-    smooth = together.copy()
-    for t in range(1, len(smooth)):
-        smooth[t] = keep * smooth[t - 1] + (1 - keep) * together[t]
+    judged = np.flatnonzero(~np.isnan(smooth))
+    for before, t in pairwise(judged):
+        smooth[t] = keep * smooth[before] + (1 - keep) * smooth[t]
     scores: Floats = np.exp(np.minimum(smooth, 700.0))
     return scores
 
@@ -226,23 +253,11 @@ def _rates(model: Committee, fitted: Floats32, held_out: Floats) -> tuple[float,
     J = len(model.plan.memories)
     losses = np.full((len(_RATES), J), np.inf)
     for at, rate in enumerate(_RATES):
-        votes = _clean(_votes(model, fitted, held_out, (rate,) * J))
+        votes = _clean(model.hear(held_out, fitted, (rate,) * J))
         for v, vote in enumerate(model.plan.votes):
             if not vote.linear:
                 losses[at, vote.expert] = votes[v].mean()
     return tuple(_RATES[at] for at in np.argmin(losses, axis=0))
-
-
-def _rehearse(
-    model: Committee, fitted: Floats32, held_out: Floats, plan: Plan, seed: int
-) -> tuple[list[float], float]:
-    """Return how well each vote finds the planted faults, and how well all do together."""
-    each, together = [], []
-    for series, faulty in plays(held_out, _ROUNDS, seed):
-        votes = _votes(model, fitted, series, plan.rates)
-        each.append([average_precision(faulty, vote) for vote in votes])
-        together.append(average_precision(faulty, votes.mean(axis=0)))
-    return list(np.mean(each, axis=0)), float(np.mean(together))
 
 
 def _related(scores: Floats) -> float:
@@ -251,51 +266,70 @@ def _related(scores: Floats) -> float:
     return float(np.corrcoef(scores[:-1], scores[1:])[0, 1])
 
 
-def _members(plan: Plan, found: list[float], heard: list[bool] | None = None) -> tuple[Member, ...]:
-    heard = [True] * len(plan.votes) if heard is None else heard
+def _members(plan: Plan, found: list[float], heard: list[bool]) -> tuple[Member, ...]:
     total = sum(vote.weight for vote, keep in zip(plan.votes, heard, strict=True) if keep)
     return tuple(
         Member(
             plan.memories[vote.expert],
             vote.linear,
             0.0 if vote.linear else plan.rates[vote.expert],
-            float(each),
+            each,
             vote.weight / total if keep else 0.0,
         )
         for vote, each, keep in zip(plan.votes, found, heard, strict=True)
     )
 
 
+_WIDTH = 80  # of a terminal
+_COLUMNS = """\
+memory     half-life of the trend that a member subtracts before it looks
+learns at  its learning rate: the one that expected the held-out samples best
+found      average precision on the planted faults; 1 puts them above all else
+say        its part of the score; a member that finds less than a third of what
+           the best one finds is not heard
+"""
+
+
 def _explain(choice: Choice) -> str:
-    lines = [
-        f"A committee, chosen from {choice.samples:,} samples of history; nothing was given.",
-    ]
+    about = f"A committee, chosen from {choice.samples:,} samples of history; nothing was given. "
     if choice.rehearsed:
-        lines.append(
-            f"The newest {choice.rehearsed:,} were held out: each member, trained on the rest, "
-            f"was rehearsed on them with\nfaults planted and new normals that are none, and "
-            f"learned at the rate that expected them best."
+        about += (
+            f"Its members were trained on all but the newest {choice.rehearsed:,}, rehearsed on "
+            "those, with faults planted and with changes that are no faults, and trained on all."
         )
     else:
-        lines.append(f"With fewer than {_LEAST} samples nothing was rehearsed.")
-    header = ("member", "memory", "learns at", "found", "say")
-    rows = [header, *map(_described, choice.members)]
+        about += (
+            f"Nothing was rehearsed: that takes {_LEAST} samples that are not missing, the newest "
+            f"{_HELD_OUT:.0%} among them."
+        )
+    rows = [("member", "memory", "learns at", "found", "say"), *map(_described, choice.members)]
     if choice.rehearsed:
         rows.append(("together", "", "", f"{choice.together:.2f}", ""))
-    widths = [max(len(row[at]) for row in rows) for at in range(len(header))]
-    lines.append("")
-    for row in rows:
-        cells = zip(row, widths, strict=True)
-        lines.append("  " + "  ".join(cell.ljust(width) for cell, width in cells).rstrip())
-    lines.append("")
-    lines.append(_about_smoothing(choice))
-    return "\n".join(lines)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    return "\n".join(
+        [
+            *_wrapped(about),
+            "",
+            *(f"  {line}" for line in table),
+            "",
+            *([_COLUMNS] if choice.rehearsed else []),
+            *_wrapped(_about_smoothing(choice)),
+        ]
+    )
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, width=_WIDTH)
 
 
 def _described(member: Member) -> tuple[str, ...]:
     return (
         "linear subspace" if member.linear else "autoencoder",
-        f"{member.memory:g} samples",
+        "endless" if math.isinf(member.memory) else f"{member.memory:g} samples",
         "-" if member.linear else f"{member.lr:g}" if member.lr else "not at all",
         "-" if math.isnan(member.found) else f"{member.found:.2f}",
         f"{member.weight:.0%}" if member.weight else "not heard",

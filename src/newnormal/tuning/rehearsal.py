@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from newnormal.core.scaling import deviations
 from newnormal.types import Bools, Floats, Ints
 
 __all__ = ["average_precision", "change", "plant_faults", "plays"]
@@ -48,11 +49,14 @@ def change(series: Floats, rng: np.random.Generator) -> Floats:
 
 
 def plant_faults(series: Floats, rng: np.random.Generator) -> tuple[Floats, Bools]:
-    """Return the series with faults of many kinds and lengths, and where they are."""
+    """Return the series with faults of many kinds and lengths, and where they are.
+
+    What is missing stays missing, and nothing else goes missing.
+    """
     series = series.copy()
     T, C = series.shape
     faulty: Bools = np.zeros(T, dtype=np.bool_)
-    size = np.nanstd(series, axis=0)
+    size = deviations(series)
     moving = np.flatnonzero(size > 0)
     if len(moving) == 0:
         moving, size = np.arange(C), np.ones(C)
@@ -88,23 +92,31 @@ def _fault(
             other = int(rng.integers(0, len(series) - length + 1))
             made = series[other : other + length][:, channels]
         case "drift":
-            made = there + amount * np.linspace(0, 1, length)[:, None]
+            made = there + amount * np.linspace(0, 1, length + 1)[1:, None]
         case "lively":
             middle = _mean(there)
             made = middle + (there - middle) * rng.choice([0.2, 3.0])
         case _:
             made = there + amount
+    made = np.where(np.isnan(there) | np.isnan(made), there, made)
     return None if np.array_equal(made, there, equal_nan=True) else made
 
 
 def average_precision(faulty: Bools, scores: Floats) -> float:
-    """Return the average precision of scores; samples without one count as the least faulty."""
-    order = np.argsort(-np.nan_to_num(scores, nan=-np.inf), kind="stable")
-    hits = faulty[order]
-    if not hits.any():
+    """Return the average precision of scores; samples without one count as the least faulty.
+
+    Samples of one score are found together, so that their order does not matter; 0 where nothing
+    is faulty.
+    """
+    known = np.where(np.isnan(scores), -np.inf, scores)
+    order = np.argsort(-known)
+    falling = known[order]
+    last = np.flatnonzero(np.append(falling[1:] != falling[:-1], True))  # of each score
+    found = np.cumsum(faulty[order])[last]
+    if found[-1] == 0:
         return 0.0
-    precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
-    return float(precision[hits].mean())
+    precision = found / (last + 1)
+    return float(np.sum(np.diff(found, prepend=0) * precision) / found[-1])
 
 
 def _mean(part: Floats) -> Floats:
