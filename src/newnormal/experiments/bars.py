@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Group", "grouped_bars"]
 
 _WRAPPED = 14  # characters that fit below a group
+_HEIGHT = 4.1  # inches
 
 Group: TypeAlias = dict[str, tuple[Value, Value | None]]  # (ours, the paper's) by name
 
@@ -37,8 +38,8 @@ def grouped_bars(
 
     names = list(dict.fromkeys(name for group in groups.values() for name in group))
     width = max(6.5, 1.6 + 1.05 * len(groups) * max(1.0, len(names) / 5))
-    figure = blank(width, 4.1)
-    axes = figure.add_axes((0.6 / width, 0.29, 1 - 0.75 / width, 0.62))
+    figure = blank(width, _HEIGHT)
+    axes = figure.add_subplot()
     bar = 0.8 / max(len(names), 1)
     for at, group in enumerate(groups.values()):
         for nth, name in enumerate(names):
@@ -68,11 +69,8 @@ def grouped_bars(
                 )
     if level is not None:
         axes.axhline(level, color=INK, linewidth=0.8)
-    axes.set_xticks(
-        range(len(groups)),
-        ["\n".join(wrap(label_of(name).replace("/", " "), _WRAPPED)) for name in groups],
-        fontsize=SMALL,
-    )
+    labels = [wrap(label_of(name).replace("/", " "), _WRAPPED) for name in groups]
+    axes.set_xticks(range(len(groups)), ["\n".join(each) for each in labels], fontsize=SMALL)
     axes.set_xlim(-0.55, len(groups) - 0.45)
     axes.set_ylabel(axis, fontsize=SMALL, color=INK)
     axes.tick_params(labelsize=SMALL, length=0)
@@ -93,4 +91,6 @@ def grouped_bars(
         frameon=False,
         fontsize=SMALL,
     )
+    below = (0.3 + 0.16 * max(map(len, labels)) + 0.19 * lines) / _HEIGHT
+    axes.set_position((0.6 / width, below, 1 - 0.75 / width, 0.95 - below))
     return figure
