@@ -58,22 +58,27 @@ class Detector(Parameters):
     in stretches (`run`). Each window updates a trend, which is subtracted; is reconstructed and
     scored; is judged; and, where judged normal, is learned from.
 
+    Given none of `window`, `stride`, `fit_stride`, `latent`, `decay`, `half_life`, `lr`, `detrend`,
+    `adapt` and `model`, it chooses for itself, from history alone, a committee of several
+    memories; `explain_choice` says what and why. Given any of them, it is the paper's detector,
+    and the others have the defaults below.
+
     Parameters
     ----------
     window
-        Samples judged together. Trend and weights move once per window.
+        Samples judged together. Trend and weights move once per window. Default: 12.
     stride
         Samples a verdict waits for; divides `window`. None: `window`. 1: a verdict at once.
     fit_stride
         Step between training windows. None: `window`.
     latent
-        Width of the autoencoder's bottleneck.
+        Width of the autoencoder's bottleneck. Default: 16.
     decay
-        Share of the trend that a window keeps, γ. Near 1 is a long memory.
+        Share of the trend that a window keeps, γ. Near 1 is a long memory. Default: 0.99.
     half_life
         The same as a half-life: in samples, or in time ("6h"). Instead of `decay`.
     lr
-        Size of the learning step, η.
+        Size of the learning step, η. Default: 0.001.
     threshold
         Between 0 and 1: the quantile of history's scores from which on a sample is anomalous. Or
         a Threshold, such as ``newnormal.Fixed(4.0)``.
@@ -83,13 +88,14 @@ class Detector(Parameters):
     risk
         Instead: the chance that an alarm opens at any one sample.
     detrend
-        Whether to follow and subtract the trend.
+        Whether to follow and subtract the trend. Default: True.
     adapt
-        Whether to keep learning. With both off, the detector is frozen.
+        Whether to keep learning. With both off, the detector is frozen. Default: True.
     model
-        The model's name.
+        The model's name. Default: "mlp".
     epochs, batch
-        How training goes through the history.
+        How training goes through the history. Default: 10 and 64; a detector that chooses for
+        itself trains until it has settled.
     period
         Time between samples; None: the median in history, where that has times.
     seed
@@ -107,6 +113,11 @@ class Detector(Parameters):
         The time between samples, or None.
     losses_
         The mean training loss of each epoch.
+    window_, latent_
+        As given, or as chosen.
+    memories_, rates_, members_, smoothing_
+        What a detector that chooses for itself chose: the half-lives of its trends in samples,
+        the learning rate beside each, who is heard, and the half-life of its score's smoothing.
 
     Examples
     --------
@@ -693,12 +704,15 @@ class Detector(Parameters):
         self._model.advance(values, flush, stream, self._rules, sheet)
         again = int(stream.counts[RESTORED]) - restored
         if again:
+            remedy = (
+                "" if self._choice else f"; a smaller lr would avoid it (now {self._rules.lr:g})"
+            )
             _LOG.warning(
-                "learning diverged by sample %d: the weights went back to a good copy, %d time(s); "
-                "a smaller lr would avoid it (now %g)",
+                "learning diverged by sample %d: the weights went back to a good copy, "
+                "%d time(s)%s",
                 int(stream.counts[SEEN]),
                 again,
-                float(self._rules.lr),
+                remedy,
             )
         return sheet
 
