@@ -12,7 +12,7 @@ from newnormal.datasets import Dataset
 from newnormal.experiments.cost import cost, cost_of, printed_cost
 from newnormal.experiments.curves import curves, f1_against_threshold, operating_points
 from newnormal.experiments.lab import Lab
-from newnormal.experiments.pictures import COLOURS, colour_of, keep
+from newnormal.experiments.pictures import COLOURS, ROW_COLOURS, colour_of, keep
 from newnormal.experiments.plan import Asked
 from newnormal.experiments.shift import (
     authors_divergence,
@@ -158,6 +158,7 @@ def test_the_same_figure_gives_the_same_files(tmp_path: Path) -> None:
 
 def test_no_two_of_the_papers_models_share_a_colour() -> None:
     assert len(set(COLOURS.values())) == len(COLOURS)
+    assert len(set(ROW_COLOURS.values())) == len(ROW_COLOURS)  # nor two rows of drift
     assert colour_of("another") not in (COLOURS["MLP + DT+TTA"],)
 
 

@@ -12,7 +12,7 @@ from newnormal.plots.charts import PALETTE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "colour_of", "figure_of", "keep", "label_of"]
+__all__ = ["COLOURS", "ROW_COLOURS", "colour_of", "figure_of", "keep", "label_of"]
 
 # The paper's models and rows of its ablation; ours, as the paper has it, in red.
 COLOURS = {
@@ -25,7 +25,9 @@ COLOURS = {
     "USAD": "#56B4E9",
     "THOC": "#8C6D31",
     "AT": INK,
-    # The rows of drift: the paper's method at three settings is one colour in three strengths.
+}
+# The rows of drift: the paper's method at three settings is one colour in three strengths.
+ROW_COLOURS = {
     "frozen MLP": TRUE,
     "γ 0.8, η 0.1": "#F5C9A8",
     "γ 0.99, η 0.05": "#EB9A62",
@@ -45,7 +47,7 @@ def colour_of(name: str) -> str:
     >>> colour_of("mine") == colour_of("mine")
     True
     """
-    return COLOURS.get(name) or PALETTE[sum(name.encode()) % len(PALETTE)]
+    return COLOURS.get(name) or ROW_COLOURS.get(name) or PALETTE[sum(name.encode()) % len(PALETTE)]
 
 
 def label_of(stream: str) -> str:
