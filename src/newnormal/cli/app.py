@@ -300,7 +300,8 @@ def watch(
             fail(error, BAD_LINE)
     if not quiet:
         said = f"judged {watching.judged:,} samples, {watching.anomalous:,} anomalous"
-        said += f", {watching.alarms:,} alarms" if alarms_only or watching.alarms else ""
+        if alarms_only or watching.alarms:
+            said += f", {watching.alarms:,} alarm{'' if watching.alarms == 1 else 's'}"
         said += f"; {watching.bad:,} bad lines skipped" if watching.bad else ""
         said += f"; {watching.skipped:,} judged before" if watching.skipped else ""
         pending = detector.counters["pending"]
