@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from newnormal import state as state_file
 from newnormal import thresholds
-from newnormal.alarms import Alarm, AlarmEvent, Budget, Desk, Gauge, Realised
+from newnormal.alarms import Alarm, AlarmEvent, Budget, Desk, Gauge, Realised, check_target
 from newnormal.config import KNOBS, Config, duration
 from newnormal.core import live
 from newnormal.core.history import check_history, median_period
@@ -47,7 +47,6 @@ from newnormal.types import Floats, Floats32, Ints, Times, Verdict, Verdicts, ti
 __all__ = ["Detector"]
 
 _LOG = logging.getLogger("newnormal")
-_MOST_SAMPLES = 8.64e13  # a day has no more nanoseconds
 _NAT: np.datetime64 = np.datetime64("NaT", "ns")
 
 
@@ -637,7 +636,7 @@ class Detector(Parameters):
         rule = as_threshold(options.pop("threshold"))
         alarms_per_day, risk = options.pop("alarms_per_day"), options.pop("risk")
         if alarms_per_day is not None or risk is not None:
-            Budget(alarms_per_day, risk, samples_per_day=_MOST_SAMPLES)  # how many, only fit knows
+            check_target(alarms_per_day, risk)  # how many samples a day has, only fit knows
         if self.model is not None:
             find(self.model)
         if self.chooses:

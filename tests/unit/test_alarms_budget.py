@@ -490,11 +490,11 @@ def test_budget_has_a_json_form(budget: Budget) -> None:
         ({"alarms_per_day": 1, "risk": 0.1}, "expected either alarms_per_day or risk, found both"),
         (
             {"alarms_per_day": 0},
-            "alarms_per_day: expected a number above 0 and below the 1440 samples a day, found 0",
+            "alarms_per_day: expected a number above 0, found 0",
         ),
         (
             {"alarms_per_day": 24, "samples_per_day": 24},
-            "alarms_per_day: expected a number above 0 and below the 24 samples a day, found 24",
+            "alarms_per_day: expected less than the 24 samples a day, found 24",
         ),
         ({"alarms_per_day": "many"}, "alarms_per_day: expected a number above 0"),
         ({"alarms_per_day": math.nan}, "alarms_per_day: expected a number above 0"),

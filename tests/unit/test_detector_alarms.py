@@ -167,7 +167,7 @@ def test_what_is_known_of_alarms_is_in_the_json(detector: Detector) -> None:
     ("options", "message"),
     [
         ({"alarms_per_day": 1, "risk": 1e-4}, "expected either alarms_per_day or risk, found both"),
-        ({"alarms_per_day": 0}, "alarms_per_day: expected a number above 0"),
+        ({"alarms_per_day": 0}, "alarms_per_day: expected a number above 0, found 0"),
         ({"alarms_per_day": "1"}, "alarms_per_day: expected a number above 0"),
         ({"risk": 1.0}, "risk: expected a chance a sample between 0 and 1"),
     ],

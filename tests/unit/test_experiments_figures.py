@@ -146,6 +146,14 @@ def test_a_model_that_cannot_be_measured_is_a_row_that_says_so(tmp_path: Path) -
     assert "failed,,nothing.here:Model" in (tmp_path / "cost.csv").read_text(encoding="utf-8")
 
 
+def test_a_model_that_cannot_be_counted_is_a_row_that_says_so() -> None:
+    pytest.importorskip("torch")
+    failed = cost(models=["default"]).failed
+    assert failed["default"].startswith(
+        "failed: ParameterError: expected a model whose operations can be counted, found 'default'"
+    )
+
+
 def test_the_same_figure_gives_the_same_files(tmp_path: Path) -> None:
     figures = []
     for name in ("a", "b"):

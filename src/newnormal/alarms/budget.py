@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from newnormal.kernels.budget import (
 )
 from newnormal.types import Floats, Ints
 
-__all__ = ["Budget", "Gauge", "Judged", "Realised"]
+__all__ = ["Budget", "Gauge", "Judged", "Realised", "check_target"]
 
 MINUTES = 1440  # samples a day where the stream has no times
 # An alarm raises the threshold by half a spread. What the budget is overdrawn by when the scores
@@ -97,29 +97,16 @@ class Budget:
     accept_after: float = MINUTES
 
     def __post_init__(self) -> None:
-        if (self.alarms_per_day is None) == (self.risk is None):
-            found = "neither" if self.risk is None else "both"
-            raise ParameterError(
-                f"expected either alarms_per_day or risk, found {found}",
-                hint="for example alarms_per_day=1, or risk=1e-4 for a chance a sample",
-            )
+        check_target(self.alarms_per_day, self.risk)
         if not _is_number(self.samples_per_day) or not 0 < self.samples_per_day < math.inf:
             raise ParameterError(
                 f"samples_per_day: expected a number above 0, found {self.samples_per_day!r}",
                 hint="1440 for one sample a minute",
             )
-        if self.risk is not None and (not _is_number(self.risk) or not 0 < self.risk < 1):
+        if self.alarms_per_day is not None and self.alarms_per_day >= self.samples_per_day:
             raise ParameterError(
-                f"risk: expected a chance a sample between 0 and 1, found {self.risk!r}",
-                hint="1e-4 is one alarm in ten thousand samples",
-            )
-        per_day = self.alarms_per_day
-        if per_day is not None and (
-            not _is_number(per_day) or not 0 < per_day < self.samples_per_day
-        ):
-            raise ParameterError(
-                f"alarms_per_day: expected a number above 0 and below the "
-                f"{self.samples_per_day:g} samples a day, found {per_day!r}",
+                f"alarms_per_day: expected less than the {self.samples_per_day:g} samples a day, "
+                f"found {self.alarms_per_day!r}",
                 hint="1 is an alarm a day; 0.1 is one in ten days",
             )
         if not _is_number(self.gap) or self.gap < 1 or self.gap % 1 != 0:
@@ -405,13 +392,35 @@ class Gauge:
         return self.tail.p_values(self.terms.location + ratios * reach)
 
 
+def check_target(alarms_per_day: object, risk: object) -> None:
+    """Raise a ParameterError unless one of the two is given and can be a target."""
+    if (alarms_per_day is None) == (risk is None):
+        found = "neither" if risk is None else "both"
+        raise ParameterError(
+            f"expected either alarms_per_day or risk, found {found}",
+            hint="for example alarms_per_day=1, or risk=1e-4 for a chance a sample",
+        )
+    if risk is not None and (not _is_number(risk) or not 0 < risk < 1):
+        raise ParameterError(
+            f"risk: expected a chance a sample between 0 and 1, found {risk!r}",
+            hint="1e-4 is one alarm in ten thousand samples",
+        )
+    if alarms_per_day is not None and (
+        not _is_number(alarms_per_day) or not 0 < alarms_per_day < math.inf
+    ):
+        raise ParameterError(
+            f"alarms_per_day: expected a number above 0, found {alarms_per_day!r}",
+            hint="1 is an alarm a day; 0.1 is one in ten days",
+        )
+
+
 def _fresh(terms: Terms) -> Standing:
     levels = np.zeros(5)
     levels[LOCATION], levels[HEIGHT], levels[PEAK] = terms.location, terms.height, -math.inf
     return Standing(levels, np.zeros(6, dtype=np.int64))
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return (
         isinstance(value, int | float | np.number)
         and not isinstance(value, bool)

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from newnormal.core import live
+from newnormal.errors import ParameterError
 from newnormal.experiments import page
 from newnormal.experiments.admission import admit
 from newnormal.experiments.entrants import PAPER_MODELS, Entrant
@@ -162,6 +163,11 @@ def cost_of(name: str, trials: int = _TRIALS) -> Cost:
         return _measured(name, MLP(WINDOW, CHANNELS, LATENT), trials)
     # By name, so that nothing here depends on PyTorch where it is not installed.
     counting = import_module("newnormal.models.deep.counting")
+    if not issubclass(kind, import_module("newnormal.models.deep.base").DeepModel):
+        raise ParameterError(
+            f"expected a model whose operations can be counted, found {name!r}",
+            hint="the compiled MLP and the PyTorch models, subclasses of DeepModel, are",
+        )
     with counting.one_thread():
         return _measured(name, kind(WINDOW, CHANNELS, LATENT), trials, counting)
 
@@ -240,7 +246,7 @@ def _counted_mlp(model: MLP) -> tuple[int, int, int, int]:
 
 def _window(model: Model, rules: Rules, history: Floats) -> Callable[[], None]:
     """Return a call that hands the model one more window."""
-    stream = live.fresh(WINDOW, CHANNELS, rules.fitted)
+    stream = model.fresh(rules.fitted)
     sheet = live.blank_sheet(WINDOW, CHANNELS)
     samples = history[:WINDOW]
 
