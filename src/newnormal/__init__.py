@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from newnormal.detector import Detector
     from newnormal.errors import (
         DatasetError,
+        FeedbackError,
         InputError,
         MissingExtraError,
         NewnormalError,
@@ -32,6 +33,7 @@ __all__ = [
     "AlarmEvent",
     "DatasetError",
     "Detector",
+    "FeedbackError",
     "Fixed",
     "InputError",
     "MissingExtraError",

@@ -12,7 +12,7 @@ import numpy as np
 
 from newnormal.errors import ParameterError
 
-__all__ = ["DEFAULT_DECAY", "KNOBS", "Config", "duration", "duration_text"]
+__all__ = ["DEFAULT_DECAY", "KNOBS", "MINUTES", "NEVER", "Config", "duration", "duration_text"]
 
 
 class _Default(float):
@@ -23,6 +23,8 @@ class _Default(float):
 
 
 DEFAULT_DECAY = _Default(0.99)
+NEVER = "never"  # of accept_after: nothing becomes normal without a person
+MINUTES = 1440  # samples a day where a stream has no times
 
 # A detector that is given none of these chooses for itself.
 KNOBS = (
@@ -129,6 +131,7 @@ class Config:
     batch: int = 64
     period: float | str | timedelta | np.timedelta64 | None = None
     seed: int = 0
+    accept_after: float | str | timedelta | np.timedelta64 | None = None
 
     def __post_init__(self) -> None:
         _whole("window", self.window, 1, "the number of samples judged together, such as 12")
@@ -164,6 +167,8 @@ class Config:
             self._check_half_life()
         if self.period is not None:
             duration(self.period, "period")
+        if self.accept_after is not None:
+            self._check_accept_after()
         for name in ("detrend", "adapt"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise ParameterError(
@@ -195,6 +200,16 @@ class Config:
         else:
             duration(self.half_life, "half_life")
 
+    def _check_accept_after(self) -> None:
+        if _is_number(self.accept_after):
+            if not self.accept_after >= 1:
+                raise ParameterError(
+                    f"accept_after: expected at least 1 sample, found {self.accept_after!r}",
+                    hint='accept_after is samples, or a time such as "1d"; or "never"',
+                )
+        elif self.accept_after != NEVER:
+            duration(self.accept_after, "accept_after")
+
     def judging_stride(self) -> int:
         """Return how many samples a judgement waits for."""
         return self.window if self.stride is None else int(self.stride)
@@ -207,23 +222,37 @@ class Config:
         """Return γ: `decay`, or what `half_life` amounts to at the stream's sampling period."""
         if self.half_life is None:
             return float(self.decay)
-        if _is_number(self.half_life):
-            samples = float(self.half_life)
-        elif period is None:
+        return float(0.5 ** (self.window / self._samples("half_life", period)))
+
+    def patience(self, period: np.timedelta64 | None) -> float:
+        """Return `accept_after` in samples: a day without it, infinity where it is never."""
+        if self.accept_after is None:
+            day = MINUTES if period is None else float(np.timedelta64(1, "D") / period)
+            return max(1.0, day)
+        if self.accept_after == NEVER:
+            return math.inf
+        return max(1.0, self._samples("accept_after", period))
+
+    def _samples(self, name: str, period: np.timedelta64 | None) -> float:
+        """Return an option that is a number of samples, or a time, in samples."""
+        value = getattr(self, name)
+        if _is_number(value):
+            return float(value)
+        if period is None:
             raise ParameterError(
-                f"half_life={self.half_life!r} is a time, and the sampling period is not known",
-                hint="fit on data that has times, pass period=, or give half_life in samples",
+                f"{name}={value!r} is a time, and the sampling period is not known",
+                hint=f"fit on data that has times, pass period=, or give {name} in samples",
             )
-        else:
-            samples = float(duration(self.half_life, "half_life") / period)
-        return float(0.5 ** (self.window / samples))
+        return float(duration(value, name) / period)
 
     def to_json(self) -> dict[str, Any]:
         """Return the options as values JSON knows."""
         options = asdict(self)
-        for name in ("half_life", "period"):
+        for name in ("half_life", "period", "accept_after"):
             value = options[name]
-            if isinstance(value, timedelta | np.timedelta64):
+            if _is_number(value) and math.isinf(value):
+                options[name] = NEVER
+            elif isinstance(value, timedelta | np.timedelta64):
                 options[name] = duration_text(duration(value))
             elif isinstance(value, np.number):
                 options[name] = float(value)

@@ -20,13 +20,14 @@ from numpy.typing import ArrayLike, NDArray
 from newnormal import state as state_file
 from newnormal import thresholds
 from newnormal.alarms import Alarm, AlarmEvent, Budget, Desk, Gauge, Realised, check_target
-from newnormal.config import KNOBS, Config, duration
+from newnormal.config import KNOBS, MINUTES, Config, duration
 from newnormal.core import live
 from newnormal.core.history import check_history, median_period
 from newnormal.core.parameters import Parameters
 from newnormal.core.scaling import Scaler
 from newnormal.core.windows import threshold_scores
 from newnormal.errors import (
+    FeedbackError,
     InputError,
     NewnormalError,
     NewnormalWarning,
@@ -41,8 +42,9 @@ from newnormal.models.committee import Committee
 from newnormal.state import State
 from newnormal.tabular import default_channels, parse_time, to_sample, to_table
 from newnormal.thresholds import Threshold, as_threshold
+from newnormal.trust import Anchor, Keeper, Normal, Running
 from newnormal.tuning import LATENT, WINDOW, Choice, choose
-from newnormal.types import Floats, Floats32, Ints, Times, Verdict, Verdicts, time_text
+from newnormal.types import Floats, Floats32, Ints, Times, Verdict, Verdicts, joined, time_text
 
 __all__ = ["Detector"]
 
@@ -99,6 +101,10 @@ class Detector(Parameters):
         Time between samples; None: the median in history, where that has times.
     seed
         The same seed, data and machine give the same detector, bit for bit.
+    accept_after
+        How long a change must last before it can become normal without a person, in samples or
+        in time ("1d"); or "never". None: a day, or 1,440 samples where history has no times; but a
+        detector with settings of its own then follows the paper, which asks nobody.
 
     Attributes
     ----------
@@ -153,6 +159,7 @@ class Detector(Parameters):
         batch: int | None = None,
         period: float | str | timedelta | np.timedelta64 | None = None,
         seed: int = 0,
+        accept_after: float | str | timedelta | np.timedelta64 | None = None,
     ) -> None:
         self.window = window
         self.stride = stride
@@ -171,6 +178,7 @@ class Detector(Parameters):
         self.batch = batch
         self.period = period
         self.seed = seed
+        self.accept_after = accept_after
         self._validated()
 
     # ------------------------------------------------------------------ fit
@@ -214,13 +222,14 @@ class Detector(Parameters):
         last = held._replace(stride=config.window)
         last_window = scores(model, live.copied(blank), last, table.values[-config.window :])
         tau = _threshold(rule, threshold_scores(judged, last_window, held.stride))
-        desk = self._desk_for(tau, judged, channels, period)
+        desk = self._desk_for(config, tau, judged, channels, period)
         rules = held._replace(
             threshold=desk.threshold,
             decay=decay if config.detrend else 1.0,
             lr=np.float32(config.lr if config.adapt else 0),
         )
-        self._take(config, rule, model, rules, channels, period, desk)
+        keeper = self._keeper_for(config, table.values, model, rules, period, desk)
+        self._take(config, rule, model, rules, channels, period, desk, keeper)
         self.losses_ = losses
         return self
 
@@ -244,7 +253,7 @@ class Detector(Parameters):
             )
         _check_weights(chosen.fitted)
         tau = _threshold(rule, chosen.scores)
-        desk = self._desk_for(tau, chosen.scores, channels, period)
+        desk = self._desk_for(config, tau, chosen.scores, channels, period)
         rules = Rules(
             scaler.mean,
             scaler.scale,
@@ -254,7 +263,8 @@ class Detector(Parameters):
             0.0,
             np.float32(1),
         )
-        self._take(config, rule, chosen.model, rules, channels, period, desk, chosen.choice)
+        keeper = self._keeper_for(config, history, chosen.model, rules, period, desk)
+        self._take(config, rule, chosen.model, rules, channels, period, desk, keeper, chosen.choice)
         self.losses_ = chosen.losses
 
     def _take(
@@ -266,11 +276,12 @@ class Detector(Parameters):
         channels: tuple[str, ...],
         period: np.timedelta64 | None,
         desk: Desk,
+        keeper: Keeper | None,
         choice: Choice | None = None,
     ) -> None:
         """Be fitted, and ready for the first sample."""
         self._config, self._rule, self._model, self._rules = config, rule, model, rules
-        self._desk, self._choice = desk, choice
+        self._desk, self._keeper, self._choice = desk, keeper, choice
         self.channels_ = channels
         self.n_features_in_ = len(channels)
         self.period_ = period
@@ -289,16 +300,44 @@ class Detector(Parameters):
         self.reset()
 
     def _desk_for(
-        self, tau: float, scores: Floats, channels: tuple[str, ...], period: np.timedelta64 | None
+        self,
+        config: Config,
+        tau: float,
+        scores: Floats,
+        channels: tuple[str, ...],
+        period: np.timedelta64 | None,
     ) -> Desk:
         """Return where alarms are raised: held to the budget, or at the threshold without one."""
-        samples_per_day = 1440.0 if period is None else float(np.timedelta64(1, "D") / period)
+        per_day = float(MINUTES) if period is None else float(np.timedelta64(1, "D") / period)
         budget = None
         if self.alarms_per_day is not None or self.risk is not None:
-            budget = Budget(self.alarms_per_day, self.risk, samples_per_day)
+            patience = config.patience(period)
+            budget = Budget(self.alarms_per_day, self.risk, per_day, accept_after=patience)
         return Desk.of(
-            channels, tau, scores, budget, samples_per_day=samples_per_day, active=self.chooses
+            channels, tau, scores, budget, samples_per_day=per_day, active=self._keeps_normal
         )
+
+    def _keeper_for(
+        self,
+        config: Config,
+        history: Floats,
+        model: Model,
+        rules: Rules,
+        period: np.timedelta64 | None,
+        desk: Desk,
+    ) -> Keeper | None:
+        """Return what decides what becomes normal, or None where learning is the paper's."""
+        if not self._keeps_normal:
+            return None
+        anchor = Anchor.fit(history)
+        trend = model.learned(model.fresh(rules.fitted))[1]
+        lows, highs = anchor.chart.lows, anchor.chart.highs
+        home = Normal(rules.fitted, trend, lows, highs, desk.gauge.copy())
+        return Keeper(anchor, home, config.patience(period))
+
+    @property
+    def _keeps_normal(self) -> bool:
+        return self.chooses or self.accept_after is not None
 
     @property
     def chooses(self) -> bool:
@@ -329,14 +368,18 @@ class Detector(Parameters):
         when = _NAT if time is None else self._later(parse_time(time))
         self._note(when)
         first = int(stream.counts[SEEN] - stream.counts[PENDING])
+        waiting = self._waiting()
         columns = self._advance(values, False)
-        if stream.counts[PENDING]:
-            return []
-        times = None
-        if self._timed:
-            times = np.array(list(self._times)[-len(columns[0]) :], dtype="datetime64[ns]")
-        verdicts = self._verdicts(columns, times, first)
-        return [Verdict(verdicts, row) for row in range(len(verdicts))]
+        found: list[Verdict] = []
+        if not stream.counts[PENDING]:
+            times = None
+            if self._timed:
+                times = np.array(list(self._times)[-len(columns[0]) :], dtype="datetime64[ns]")
+            verdicts = self._verdicts(columns, times, first, waiting, values)
+            found = [Verdict(verdicts, row) for row in range(len(verdicts))]
+        if self._keeper is not None and self._keeper.until_turn(stream) == 0:
+            self._turn(self._keeper, self.last_judged_time_)
+        return found
 
     def run(self, X: Any, times: Any = None, flush: bool = True) -> Verdicts:
         """Consume a series and return verdicts as columns, one row a sample.
@@ -358,20 +401,50 @@ class Detector(Parameters):
         else:
             for when in table.times[-(self._times.maxlen or 0) :]:
                 self._note(when)
-        columns = self._advance(table.values, flush)
-        if flush:
-            self._say_if_unjudged()
-
         when_all: Times | None = None
         if self._timed:
             new = np.full(len(table.values), _NAT) if table.times is None else table.times
             when_all = np.concatenate([np.array(waiting, dtype="datetime64[ns]"), new])
-        verdicts = self._verdicts(columns, when_all, first)
+        if self._keeper is None:
+            columns = self._advance(table.values, flush)
+            verdicts = self._verdicts(columns, when_all, first)
+        else:
+            verdicts = self._run_kept(self._keeper, table.values, flush, when_all, first)
+        if flush:
+            self._say_if_unjudged()
         if pending == 0:
             return verdicts
-        late = _rows(verdicts, slice(None, pending))
+        late = verdicts.rows(slice(None, pending))
         judged = stream.counts[PENDING] < pending + len(table.values)
-        return _rows(verdicts, slice(pending, None), late if judged else None)
+        return verdicts.rows(slice(pending, None), late if judged else None)
+
+    def _run_kept(
+        self, keeper: Keeper, values: Floats, flush: bool, times: Times | None, first: int
+    ) -> Verdicts:
+        """Run in stretches that end where the keeper takes its turns."""
+        stream = self._stream
+        parts: list[Verdicts] = []
+        at = done = 0  # samples consumed, rows judged
+        while True:
+            room = keeper.until_turn(stream)
+            part = values[at : at + room]
+            at += len(part)
+            turns = len(part) == room
+            # At a turn the tail is judged after it, as by `step` and then `flush`.
+            last = at == len(values) and not (flush and turns)
+            waiting = self._waiting()
+            columns = self._advance(part, flush and last)
+            rows = slice(done, done + len(columns.scores))
+            when = None if times is None else times[rows]
+            verdicts = self._verdicts(columns, when, first + done, waiting, part)
+            final = len(verdicts) - int(stream.counts[PENDING])
+            done += final
+            if turns:
+                time = None if times is None or not done else times[done - 1]
+                self._turn(keeper, None if time is None or np.isnat(time) else time)
+            if last:
+                return joined([*parts, verdicts])
+            parts.append(verdicts.rows(slice(0, final)))
 
     def flush(self) -> list[Verdict]:
         """Judge the pending samples in one last window made of the newest `window` samples.
@@ -390,6 +463,7 @@ class Detector(Parameters):
         self._model.forget_samples(held, anew=True)
         twin = self._twin(held)
         twin._rules = self._rules._replace(decay=1.0, lr=np.float32(0))
+        twin._keeper = None
         return twin.run(table)
 
     def decision_function(self, X: Any) -> Floats:
@@ -407,12 +481,19 @@ class Detector(Parameters):
         self._times: deque[np.datetime64] = deque(maxlen=self._config.window)
         self._timed = False
         self._last_time: np.datetime64 = _NAT
+        if self._keeper is not None:
+            self._keeper.reset()
+            self._desk.gauge.adopt(self._keeper.home.gauge)
         self._desk.reset()
+        if self._keeper is not None:
+            self._follow_threshold()
         return self
 
     def restart(self) -> Self:
         """Start on another input: keep what was learned, forget its samples and their times."""
         self._model.forget_samples(self._live())
+        if self._keeper is not None and self._keeper.shadow is not None:
+            self._model.forget_samples(self._keeper.shadow)
         self._times.clear()
         self._timed = False
         self._last_time = _NAT
@@ -434,6 +515,49 @@ class Detector(Parameters):
         """
         self._fitted()
         return self._desk.take_events()
+
+    # ------------------------------------------------------------------ feedback
+
+    def accept(self, alarm: Alarm | int | None = None) -> Self:
+        """Let what the open alarm is about be normal from now on, and end it.
+
+        `alarm`, or its number, makes sure that it is the one you mean.
+        """
+        keeper = self._kept(alarm)
+        keeper.accept(self._running(self.last_judged_time_))
+        self._follow_threshold()
+        return self
+
+    def reject(self, alarm: Alarm | int | None = None) -> Self:
+        """Never learn what the open alarm is about; forget what was learned of it.
+
+        The alarm stays open until the stream is back to normal, and nothing is learned meanwhile.
+        """
+        keeper = self._kept(alarm)
+        keeper.reject(self._running(self.last_judged_time_))
+        return self
+
+    def rollback(self) -> Self:
+        """Undo the newest acceptance: go back to the normal before it. The last three can be."""
+        keeper = self._kept()
+        keeper.rollback(self._running(self.last_judged_time_))
+        self._follow_threshold()
+        return self
+
+    @property
+    def status_(self) -> str:
+        """``"normal"``, ``"in alarm"``, ``"candidate new normal"`` or ``"rejected"``."""
+        alarm = self.alarm_
+        return "normal" if alarm is None else alarm.state
+
+    @property
+    def distance_(self) -> float:
+        """How far the stream is from its accepted normal: past 1 is an alarm, however slow.
+
+        NaN where learning is the paper's.
+        """
+        self._fitted()
+        return math.nan if self._keeper is None else self._keeper.distance
 
     @property
     def alarm_(self) -> Alarm | None:
@@ -496,6 +620,8 @@ class Detector(Parameters):
             newest = np.array(list(self._times)[len(self._times) - pending :], "datetime64[ns]")
             count = int((newest >= parse_time(since)).sum())
         self._model.drop_pending(stream, count)
+        if self._keeper is not None and self._keeper.shadow is not None:
+            self._model.drop_pending(self._keeper.shadow, count)
         for _ in range(count):
             self._times.pop()
         if count:
@@ -524,6 +650,7 @@ class Detector(Parameters):
             "given": self._given(),
             "choice": None if self._choice is None else self._choice.to_json(),
             "alarms": self._desk.to_json(),
+            "keeper": None if self._keeper is None else self._keeper.to_json(),
             "threshold": thresholds.to_json(self._rule),
             "channels": list(self.channels_),
             "period": None if self.period_ is None else int(self.period_.astype(np.int64)),
@@ -548,6 +675,9 @@ class Detector(Parameters):
             **{f"model.{name}": array for name, array in self._model.tensors().items()},
             **{f"gauge.{name}": array for name, array in self._desk.tensors().items()},
         }
+        if self._keeper is not None:
+            kept = self._keeper.tensors().items()
+            tensors |= {f"keeper.{name}": array for name, array in kept}
         return State(facts, tensors)
 
     @classmethod
@@ -579,7 +709,7 @@ class Detector(Parameters):
         else:
             model = Committee(config.window, len(channels), config.latent, choice.plan)
             decay, lr = 0.0, 1
-        model.restore(_under("model.", tensors))
+        model.restore(state_file.under("model.", tensors))
         # Copies: arrays that cannot be written to are another type to the compiled loop.
         rules = Rules(
             tensors["mean"].copy(),
@@ -593,9 +723,12 @@ class Detector(Parameters):
         if facts["alarms"] is None:  # history's scores were not kept
             desk = Desk(channels, Gauge.at(rules.threshold, np.zeros(1)), None, active=False)
         else:
-            desk = Desk.restore(channels, facts["alarms"], _under("gauge.", tensors))
-        detector._take(config, rule, model, rules, channels, period, desk.copy(), choice)
+            desk = Desk.restore(channels, facts["alarms"], state_file.under("gauge.", tensors))
+        detector._take(config, rule, model, rules, channels, period, desk.copy(), None, choice)
         detector._desk = desk  # not begun anew
+        if facts["keeper"] is not None:
+            kept = state_file.under("keeper.", tensors)
+            detector._keeper = Keeper.restore(facts["keeper"], kept, rules.fitted)
         detector.losses_ = list(facts["losses"])
         counts = np.zeros(len(live.COUNTS), dtype=np.int64)
         for name, at in live.COUNTS.items():
@@ -671,6 +804,7 @@ class Detector(Parameters):
         twin = copy.copy(self)
         twin._stream = stream
         twin._desk = self._desk.copy()
+        twin._keeper = None if self._keeper is None else self._keeper.copy()
         twin._times = deque(self._times, maxlen=self._times.maxlen)
         if stream.counts[SEEN] == 0:
             twin._times.clear()
@@ -700,7 +834,11 @@ class Detector(Parameters):
         stream = self._stream
         restored = int(stream.counts[RESTORED])
         sheet = live.blank_sheet(int(stream.counts[PENDING]) + len(values), len(self.channels_))
-        self._model.advance(values, flush, stream, self._rules, sheet)
+        rules = self._rules
+        if self._keeper is not None:
+            self._keeper.accompany(values, flush, self._model, rules)
+            rules = self._keeper.rules(rules)
+        self._model.advance(values, flush, stream, rules, sheet)
         again = int(stream.counts[RESTORED]) - restored
         if again:
             remedy = (
@@ -715,7 +853,54 @@ class Detector(Parameters):
             )
         return sheet
 
-    def _verdicts(self, sheet: Sheet, times: Times | None, first: int) -> Verdicts:
+    def _waiting(self) -> Floats:
+        """Return the pending samples, where somebody will want them once they are judged."""
+        samples = self._stream.samples
+        if self._keeper is None:
+            return samples[:0]
+        return samples[len(samples) - int(self._stream.counts[PENDING]) :].copy()
+
+    def _turn(self, keeper: Keeper, time: np.datetime64 | None) -> None:
+        if keeper.turn(self._running(time)):
+            self._follow_threshold()
+
+    def _running(self, time: np.datetime64 | None) -> Running:
+        return Running(self._model, self._stream, self._rules, self._desk, time)
+
+    def _follow_threshold(self) -> None:
+        """Learn below the threshold that alarms are raised at, as far as it was accepted."""
+        self._rules = self._rules._replace(threshold=self._desk.threshold)
+        self.threshold_ = self._rules.threshold
+
+    def _kept(self, alarm: Alarm | int | None = None) -> Keeper:
+        """Return the keeper, if the alarm meant is the open one."""
+        self._fitted()
+        if self._keeper is None:
+            raise FeedbackError(
+                "this detector learns as the paper says: it keeps no normal to go back to",
+                hint='fit with accept_after="1d", or with no settings of your own',
+            )
+        number = alarm.number if isinstance(alarm, Alarm) else alarm
+        found = self.alarm_
+        if number is not None and (found is None or found.number != number):
+            raise FeedbackError(
+                f"expected the open alarm, which is {found.number if found else 'none'}, "
+                f"found alarm {number}",
+                hint="rollback() undoes the newest acceptance"
+                if found is None
+                else "leave the number out to mean the open one",
+            )
+        return self._keeper
+
+    def _verdicts(
+        self,
+        sheet: Sheet,
+        times: Times | None,
+        first: int,
+        waiting: Floats | None = None,
+        values: Floats | None = None,
+    ) -> Verdicts:
+        """Return verdicts; a keeper wants the samples they are of: those waiting, and the new."""
         tau = np.full(len(sheet.scores), self._rules.threshold)
         verdicts = Verdicts(
             sheet.scores,
@@ -727,7 +912,11 @@ class Detector(Parameters):
             self.channels_,
             first,
         )
-        return self._desk.judge(verdicts, len(verdicts) - int(self._stream.counts[PENDING]))
+        final = len(verdicts) - int(self._stream.counts[PENDING])
+        if self._keeper is None or waiting is None or values is None:
+            return self._desk.judge(verdicts, final)
+        bearing = self._keeper.follow(np.concatenate([waiting, values])[:final])
+        return self._desk.judge(verdicts, final, bearing.flags, bearing.where)
 
     def _say_if_unjudged(self) -> None:
         counts = self._stream.counts
@@ -738,14 +927,6 @@ class Detector(Parameters):
                 NewnormalWarning,
                 stacklevel=3,
             )
-
-
-def _under(prefix: str, tensors: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {
-        name.removeprefix(prefix): array
-        for name, array in tensors.items()
-        if name.startswith(prefix)
-    }
 
 
 def _threshold(rule: Threshold, scores: Floats) -> float:
@@ -764,26 +945,6 @@ def _check_weights(fitted: Floats32) -> None:
             "training did not converge: the model's weights are not finite",
             hint="look for extreme values in the history, or scale it first",
         )
-
-
-def _rows(verdicts: Verdicts, rows: slice, late: Verdicts | None = None) -> Verdicts:
-    def part(column: Any) -> Any:
-        return None if column is None else column[rows]
-
-    return Verdicts(
-        part(verdicts.scores),
-        part(verdicts.thresholds),
-        part(verdicts.anomalous),
-        part(verdicts.expected),
-        part(verdicts.shares),
-        part(verdicts.times),
-        verdicts.channels,
-        verdicts.first + (rows.start or 0),
-        late,
-        part(verdicts.ratios),
-        part(verdicts.p_values),
-        part(verdicts.alarms),
-    )
 
 
 @contextmanager

@@ -6,6 +6,7 @@
     ├── ParameterError (ValueError)    an option has a value that cannot work
     ├── InputError     (ValueError)    the data handed in is not what was expected
     ├── NotFittedError (ValueError, AttributeError)   asked to judge before `fit`
+    ├── FeedbackError  (ValueError)    there is nothing to accept, reject or roll back
     ├── StateError                     a state file cannot be read or written
     ├── DatasetError   (FileNotFoundError)            a benchmark file is missing or malformed
     └── MissingExtraError (ImportError)               an optional dependency is not installed
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 __all__ = [
     "DatasetError",
+    "FeedbackError",
     "InputError",
     "MissingExtraError",
     "NewnormalError",
@@ -63,6 +65,10 @@ class InputError(NewnormalError, ValueError):
 
 class NotFittedError(NewnormalError, ValueError, AttributeError):
     """The detector was asked to judge before it was fitted."""
+
+
+class FeedbackError(NewnormalError, ValueError):
+    """There is nothing to accept, to reject or to roll back."""
 
 
 class StateError(NewnormalError):

@@ -24,9 +24,9 @@ from safetensors import SafetensorError
 
 from newnormal.errors import StateError
 
-__all__ = ["VERSION", "State", "check_target", "read", "write"]
+__all__ = ["VERSION", "State", "check_target", "read", "under", "write"]
 
-VERSION = 2
+VERSION = 3
 
 
 def _from_1(state: dict[str, Any]) -> dict[str, Any]:
@@ -35,8 +35,24 @@ def _from_1(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "given": given, "choice": None, "alarms": None}
 
 
+def _from_2(state: dict[str, Any]) -> dict[str, Any]:
+    """Version 2 kept no normal, and alarms had neither cause nor state."""
+    alarms = state["alarms"]
+    if alarms is not None:
+        added = {"cause": "score", "state": "in alarm"}
+        tracker, events = alarms["tracker"], alarms["events"]
+        found = tracker["alarm"]
+        alarms = {
+            **alarms,
+            "tracker": {**tracker, "alarm": None if found is None else {**found, **added}},
+            "events": [{**each, "alarm": {**each["alarm"], **added}} for each in events],
+        }
+    given = {**state["given"], "accept_after": None}
+    return {**state, "given": given, "alarms": alarms, "keeper": None}
+
+
 # How to bring the `state` of version k to version k + 1, by k.
-_MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1}
+_MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1, 2: _from_2}
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +73,15 @@ def check_target(path: str | os.PathLike[str]) -> None:
             f"cannot write {path}: found {found}",
             hint="choose a file in a folder that exists and can be written to",
         )
+
+
+def under(prefix: str, tensors: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the tensors whose names begin with a prefix, by the rest of their names."""
+    return {
+        name.removeprefix(prefix): array
+        for name, array in tensors.items()
+        if name.startswith(prefix)
+    }
 
 
 def write(path: str | os.PathLike[str], state: State) -> None:

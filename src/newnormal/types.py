@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bools", "Floats", "Floats32", "Ints", "Times", "Verdict", "Verdicts"]
+__all__ = [
+    "Bools",
+    "Floats",
+    "Floats32",
+    "Ints",
+    "Times",
+    "Verdict",
+    "Verdicts",
+    "joined",
+    "time_text",
+]
 
 Floats: TypeAlias = NDArray[np.float64]
 Floats32: TypeAlias = NDArray[np.float32]
@@ -170,6 +180,14 @@ class Verdicts:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self.scores, dtype=dtype, copy=copy)
 
+    def rows(self, rows: slice, late: Verdicts | None = None) -> Verdicts:
+        """Return some consecutive rows, with these as their `late` ones."""
+        parts: dict[str, Any] = {}
+        for name in _COLUMNS:
+            column = getattr(self, name)
+            parts[name] = None if column is None else column[rows]
+        return replace(self, **parts, first=self.first + (rows.start or 0), late=late)
+
     @property
     def samples(self) -> Ints:
         """The samples' numbers."""
@@ -231,6 +249,30 @@ class Verdicts:
         if self.ratios is not None and self.p_values is not None and self.alarms is not None:
             table |= {"ratio": self.ratios, "p_value": self.p_values, "alarm": self.alarms}
         return table
+
+
+_COLUMNS = (
+    "scores",
+    "thresholds",
+    "anomalous",
+    "expected",
+    "shares",
+    "times",
+    "ratios",
+    "p_values",
+    "alarms",
+)
+
+
+def joined(parts: Sequence[Verdicts]) -> Verdicts:
+    """Return the verdicts of consecutive stretches as one; what was late stays out."""
+    if len(parts) == 1:
+        return parts[0]
+    columns: dict[str, Any] = {}
+    for name in _COLUMNS:
+        found = [getattr(part, name) for part in parts]
+        columns[name] = None if found[0] is None else np.concatenate(found)
+    return replace(parts[0], **columns)
 
 
 def time_text(time: np.datetime64) -> str:

@@ -41,7 +41,15 @@ def frame(begin: int, end: int) -> object:
 
 def main() -> None:
     detector = Detector(
-        window=6, stride=3, fit_stride=2, latent=3, half_life="30m", lr=0.01, epochs=3, seed=7
+        window=6,
+        stride=3,
+        fit_stride=2,
+        latent=3,
+        half_life="30m",
+        lr=0.01,
+        epochs=3,
+        seed=7,
+        accept_after="10m",
     )
     detector.fit(frame(0, 200))
     detector.run(frame(200, 252), flush=False)  # ends in the middle of a stride

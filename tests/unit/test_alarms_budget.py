@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from newnormal import Detector
 from newnormal.alarms import Budget, Gauge, Judged
 from newnormal.datasets import neurips_ts_uni, plant
 from newnormal.datasets.synthetic.patterns import Outliers
 from newnormal.errors import InputError, ParameterError
+from newnormal.kernels.anchor import AWAY, FAR, HOME
 from newnormal.types import Bools, Floats
 
 DAY = 1440
@@ -44,8 +46,8 @@ class NaiveGauge:
         self.first_height = self.height
         self.alarms = 0
         self.seen = 0
-        # Of the open alarm: each sample's height, and the threshold's at the time.
-        self.samples: list[tuple[float, float]] = []
+        # Of the open alarm: each sample's height, the threshold's at the time, and where it was.
+        self.samples: list[tuple[float, float, int]] = []
 
     @property
     def threshold(self) -> float:
@@ -59,7 +61,7 @@ class NaiveGauge:
     def age(self) -> int:
         return len(self.samples) - 1 if self.samples else 0
 
-    def judge(self, score: float) -> tuple[float, float, int]:
+    def judge(self, score: float, where: int = HOME) -> tuple[float, float, int]:
         """Return the threshold it was compared with, the ratio, and the open alarm's number."""
         threshold = self.threshold
         if math.isnan(score):
@@ -68,36 +70,39 @@ class NaiveGauge:
         x = (score - self.location) / self.spread
         ratio = x / self.height
         if self.samples:
-            self.samples.append((x, self.height))
+            self.samples.append((x, self.height, where))
             if self.is_over():
                 self.height += self.step * self.charge()
                 self.samples = []
-        elif score >= threshold:
+        elif score >= threshold or where == FAR:
             self.alarms += 1
-            self.samples = [(x, self.height)]
+            self.samples = [(x, self.height, where)]
 
         if not self.samples:
             self.height = max(self.floor, self.height - self.step * self.rate)
-        elif self.age > 0 and self.age % self.accept_after == 0:
+        elif self.age > 0 and self.age % self.accept_after == 0 and where == HOME:
             self.height += self.step
         if not self.samples or self.age >= self.accept_after:
             self.location += self.pace * self.spread * np.sign(score - self.location)
         return threshold, ratio, self.number
 
     def is_severe(self) -> bool:
-        peak = max(x for x, _ in self.samples)
-        return peak >= max(self.height, self.first_height) + self.severe
+        peak = max(x for x, *_ in self.samples)
+        far = any(where == FAR for *_, where in self.samples)
+        return far or peak >= max(self.height, self.first_height) + self.severe
 
     def is_over(self) -> bool:
         quiet = 5 * self.gap if self.is_severe() else self.gap
         after = self.samples[1:]
         if len(after) < quiet:
             return False
-        is_low = all(x < 0.75 * height for x, height in after[-self.gap :])
-        return is_low and all(x < height for x, height in after[-quiet:])
+        low, calm = after[-self.gap :], after[-quiet:]
+        if any(where != HOME for *_, where in calm):
+            return False
+        return all(x < 0.75 * h for x, h, _ in low) and all(x < h for x, h, _ in calm)
 
     def charge(self) -> float:
-        return max(0.0, (0.1 if self.is_severe() else 1.0) - self.rate * self.age)
+        return (0.1 if self.is_severe() else 1.0) * (1 - min(self.rate * self.age, 0.25))
 
 
 def twin_of(gauge: Gauge) -> NaiveGauge:
@@ -118,6 +123,13 @@ def eventful(seed: int, length: int) -> Floats:
     return scores
 
 
+def wandering(seed: int, length: int) -> NDArray[np.int8]:
+    """A stream that is at home, away and far away, for some samples each."""
+    rng = np.random.default_rng(seed)
+    stays = rng.choice(np.array([HOME, HOME, AWAY, FAR], np.int8), size=length // 20 + 1)
+    return np.repeat(stays, 20)[:length]
+
+
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 10_000),
@@ -133,9 +145,10 @@ def test_compiled_loop_equals_its_slow_twin_after_every_sample(
     comp = budget.calibrate(np.random.default_rng(seed).normal(size=history))
     ref = twin_of(comp)
     scores = eventful(seed, 300)
-    for score in scores:
-        judged = comp.judge(np.array([score]))
-        threshold, ratio, number = ref.judge(float(score))
+    places = wandering(seed, 300)
+    for score, where in zip(scores, places, strict=True):
+        judged = comp.judge(np.array([score]), away=np.array([where]))
+        threshold, ratio, number = ref.judge(float(score), int(where))
         assert judged.thresholds[0] == pytest.approx(threshold, rel=1e-9, abs=1e-9)
         assert judged.ratios[0] == pytest.approx(ratio, rel=1e-7, abs=1e-7, nan_ok=True)
         assert judged.alarms[0] == number == comp.alarm
@@ -324,13 +337,30 @@ def test_threshold_follows_what_outlasts_accept_after_and_only_then() -> None:
             assert gauge.alarm == 0
 
 
-def test_long_alarm_never_lowers_the_threshold() -> None:
+def test_long_alarm_raises_the_threshold_or_alarms_would_run_into_each_other() -> None:
     gauge = Budget(alarms_per_day=10, accept_after=math.inf).calibrate(noise(0, 7))
     before = gauge.threshold
-    gauge.judge(np.full(5 * DAY, before + 1))
+    gauge.judge(np.full(5 * DAY, before + 0.2))
     gauge.judge(np.zeros(10))
     assert gauge.alarm == 0
-    assert gauge.threshold == pytest.approx(before, abs=0.02)
+    assert gauge.threshold == pytest.approx(before + 0.75 * 0.5 * gauge.terms.spread, abs=0.02)
+
+
+def test_stream_that_is_away_keeps_its_alarm_however_quiet_its_scores() -> None:
+    gauge = Budget(alarms_per_day=1).calibrate(noise(0, 7))
+    scores = np.zeros(400)
+    scores[100] = 9.0
+    away = np.full(400, HOME, np.int8)
+    away[90:300] = AWAY
+    alarms = gauge.judge(scores, away=away).alarms
+    assert (alarms > 0).tolist() == [False] * 100 + [True] * 249 + [False] * 51  # 50: it was severe
+
+
+def test_stream_that_goes_far_away_is_an_alarm_without_any_score() -> None:
+    gauge = Gauge.at(4.0, np.ones(100))
+    away = np.repeat(np.array([HOME, AWAY, FAR, AWAY, HOME], np.int8), 60)
+    alarms = gauge.judge(np.ones(300), away=away).alarms
+    assert alarms.tolist() == [0] * 120 + [1] * 169 + [0] * 11
 
 
 # ------------------------------------------------------------------ histories of all kinds
@@ -441,16 +471,35 @@ def test_any_fixed_threshold_works(threshold: float, number: int) -> None:
     assert not np.isnan(judged.ratios).any()
 
 
-def test_recalibrated_gauge_knows_the_new_normal_and_goes_on_counting() -> None:
-    budget = Budget(alarms_per_day=1)
-    gauge = budget.calibrate(noise(0, 7))
+def test_lifted_gauge_knows_the_new_normal_and_goes_on_counting() -> None:
+    gauge = Budget(alarms_per_day=1).calibrate(noise(0, 7))
     gauge.judge(noise(1, 1) + 30)
-    assert gauge.alarm
-    again = gauge.recalibrated(noise(1, 1) + 30, budget)
-    assert again.alarm == 0
-    assert again.realised == gauge.realised
-    again.judge(noise(2, 7) + 30)
-    assert 3 <= again.realised.alarms - gauge.realised.alarms <= 14
+    gauge.close()
+    before = gauge.realised.alarms
+    gauge.lift(30.0)
+    gauge.judge(noise(2, 7) + 30)
+    assert 3 <= gauge.realised.alarms - before <= 14
+
+
+def test_lifted_threshold_that_stays_rises_with_the_typical_score_and_so_do_p_values() -> None:
+    scores = np.random.default_rng(0).lognormal(size=5_000)
+    gauge = Gauge.at(9.0, scores)
+    before = gauge.judge(scores[:50]).p_values
+    gauge.lift(2 * gauge.tail.median)
+    assert gauge.threshold == pytest.approx(18.0)
+    np.testing.assert_allclose(gauge.judge(2 * scores[:50]).p_values, before)
+    gauge.lift(0.5)
+    assert gauge.threshold == pytest.approx(18.0), "it never falls"
+
+
+def test_adopted_terms_judge_as_the_other_gauge_does_and_what_was_counted_stays() -> None:
+    budget = Budget(alarms_per_day=1)
+    gauge, other = budget.calibrate(noise(0, 7)), budget.calibrate(noise(0, 7) + 30)
+    gauge.judge(eventful(0, 2_000))
+    before = gauge.realised
+    gauge.adopt(other)
+    assert gauge.threshold == other.threshold
+    assert gauge.realised == before
 
 
 def test_reset_goes_back_to_the_start() -> None:

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from newnormal.alarms import Alarm, AlarmEvent, Gauge, Judged, Tracker
-from newnormal.alarms.tracker import ACCEPTED, END_OF_STREAM
+from newnormal.alarms.tracker import ACCEPTED, CANDIDATE, END_OF_STREAM
 from newnormal.errors import InputError
+from newnormal.kernels.anchor import AWAY, FAR, HOME
 from newnormal.types import Floats
 
 CHANNELS = ("flow", "level", "power")
@@ -176,6 +177,8 @@ def test_event_has_a_documented_json_form() -> None:
             },
             "open": False,
             "reason": "score back to normal",
+            "cause": "score",
+            "state": "in alarm",
         },
     }
 
@@ -269,3 +272,31 @@ def test_samples_in_pieces_are_told_as_samples_at_once(seed: int, cuts: list[int
         comp += parted.track(piece, shares=shares[rows], times=times[rows])
     assert comp == ref
     assert parted.to_json() == whole.to_json()
+
+
+def test_alarm_opened_by_distance_says_so_and_names_the_channel_farthest_out() -> None:
+    away = np.array([HOME, FAR, AWAY, HOME], np.int8)
+    judged = gauge().judge(np.array([0.1, 0.1, 0.1, 0.1]), away=away)
+    tracker = Tracker(CHANNELS)
+    where = np.array([0, 1, 1, 0])
+    events = tracker.track(judged, shares=np.tile([0.5, 0.3, 0.2], (4, 1)), where=where)
+    assert [event.kind for event in events] == ["opened"]
+    alarm = events[0].alarm
+    assert (alarm.start, alarm.cause) == (1, "distance from the accepted normal")
+    assert dict(alarm.channels) == {CHANNELS[1]: 1.0}
+    assert tracker.alarm is not None
+    assert tracker.alarm.end == 2, "what is away belongs to it"
+
+
+def test_what_is_thought_of_an_alarm_is_told_once() -> None:
+    tracker = Tracker(CHANNELS)
+    tracker.track(gauge().judge(np.array([2.0])))
+    events = tracker.mark(CANDIDATE, 5) + tracker.mark(CANDIDATE, 6)
+    assert [(event.kind, event.sample, event.alarm.state) for event in events] == [
+        ("updated", 5, "candidate new normal")
+    ]
+    closed = tracker.close(ACCEPTED, 9)
+    assert [(event.alarm.reason, event.alarm.open) for event in closed] == [
+        ("new normal accepted", False)
+    ]
+    assert tracker.mark(CANDIDATE, 10) == []

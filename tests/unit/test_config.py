@@ -37,6 +37,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
         "batch": 64,
         "period": None,
         "seed": 0,
+        "accept_after": None,
     }
     assert Config().judging_stride() == Config().training_stride() == 12
 

@@ -14,6 +14,7 @@ ALSO = {
     "ParameterError": (ValueError,),
     "InputError": (ValueError,),
     "NotFittedError": (ValueError, AttributeError),
+    "FeedbackError": (ValueError,),
     "StateError": (),
     "DatasetError": (FileNotFoundError,),
     "MissingExtraError": (ImportError,),

@@ -108,6 +108,7 @@ def test_every_option_comes_back_as_it_was_given(history: Floats, tmp_path: Path
         "batch": 7,
         "period": "30s",
         "seed": 3,
+        "accept_after": "2h",
     }
     alternatives = {"decay", "alarms_per_day", "risk"}
     assert set(options) | alternatives == set(Detector().get_params())

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.alarms.tail import Peaks, Tail, known_scores
+from newnormal.config import MINUTES
 from newnormal.errors import ParameterError
 from newnormal.kernels.budget import (
     AGE,
@@ -32,7 +33,6 @@ from newnormal.types import Floats, Ints
 
 __all__ = ["Budget", "Gauge", "Judged", "Realised", "check_target"]
 
-MINUTES = 1440  # samples a day where the stream has no times
 # An alarm raises the threshold by half a spread. What the budget is overdrawn by when the scores
 # rise for good is how far they rise over this; from a quarter to one, the realised rates of
 # twenty real streams hardly differed.
@@ -44,7 +44,8 @@ _DAILY_PACE = 1.0
 # The threshold may sink to half the height with the most alarms in history: scores may have become
 # calmer since, but where alarms run into each other, lowering it only makes fewer.
 _FLOOR = 0.5
-_RECENT_DAYS = 7
+_RECENT_DAYS = 7  # that the recent rate is about
+_NOWHERE = np.zeros(0, np.int8)
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Budget:
     >>> gauge = Budget(alarms_per_day=3).calibrate(rng.normal(size=3 * 1440))
     >>> judged = gauge.judge(rng.normal(size=14 * 1440) + 1)
     >>> print(gauge.realised)
-    44 alarms in 20160 samples: 3.14 a day, 3.12 a day lately, 3 a day budgeted
+    44 alarms in 20160 samples: 3.14 a day, 3.14 a day lately, 3 a day budgeted
 
     Notes
     -----
@@ -194,6 +195,8 @@ class Judged:
         The number of the open alarm, counted from 1; 0 where none is open.
     first
         The sample number of the first row.
+    away
+        As it was handed in.
     """
 
     scores: Floats
@@ -202,6 +205,7 @@ class Judged:
     p_values: Floats
     alarms: Ints
     first: int = 0
+    away: NDArray[np.int8] | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -318,15 +322,16 @@ class Gauge:
             self.terms.rate * per_day if self.terms.rate else math.nan,
         )
 
-    def judge(self, scores: Floats, first: int = 0) -> Judged:
+    def judge(self, scores: Floats, first: int = 0, away: NDArray[np.int8] | None = None) -> Judged:
         """Judge the scores of consecutive samples and follow them; `first` is for the result.
 
-        In pieces or at once comes to the same.
+        In pieces or at once comes to the same. `away` says of each sample how far the stream is
+        from its accepted normal, as `newnormal.kernels.anchor` has it; None: it is at home.
         """
         scores = np.ascontiguousarray(scores, dtype=np.float64)
         rows = len(scores)
         marks = Marks(np.empty(rows), np.empty(rows), np.empty(rows, dtype=np.int64))
-        hold(scores, self.standing, self.terms, marks)
+        hold(scores, _NOWHERE if away is None else away, self.standing, self.terms, marks)
         return Judged(
             scores,
             marks.thresholds,
@@ -334,6 +339,7 @@ class Gauge:
             self._p_values(scores, marks.ratios),
             marks.alarms,
             first,
+            away,
         )
 
     def close(self) -> None:
@@ -343,17 +349,21 @@ class Gauge:
         """
         self.standing.counts[OPEN] = 0
 
-    def recalibrated(self, scores: Floats, budget: Budget) -> Gauge:
-        """Return a gauge for another normal, given its scores; what was counted goes on.
+    def adopt(self, other: Gauge) -> None:
+        """Judge as another gauge does, that of another normal; what was counted stays."""
+        self.terms, self.tail = other.terms, other.tail
+        for position in (LOCATION, HEIGHT):
+            self.standing.levels[position] = other.standing.levels[position]
 
-        For a new normal that was accepted: its scores, as the model that knows it gives them.
-        """
-        gauge = budget.calibrate(scores)
-        for position in (RECENT_ALARMS, RECENT_SAMPLES):
-            gauge.standing.levels[position] = self.standing.levels[position]
-        for position in (SEEN, ALARMS):
-            gauge.standing.counts[position] = self.standing.counts[position]
-        return gauge
+    def lift(self, typical: float) -> None:
+        """Raise the threshold, if this is the typical score now and it was lower."""
+        if self.terms.rate:
+            self.standing.levels[LOCATION] = max(self.standing.levels[LOCATION], typical)
+        elif typical > self.tail.median > 0:
+            factor = typical / self.tail.median
+            self.tail = self.tail.scaled(factor)
+            self.terms = self.terms._replace(height=factor * self.terms.height)
+            self.standing.levels[HEIGHT] *= factor
 
     def copy(self) -> Gauge:
         """Return a gauge that goes its own way from here."""

@@ -69,26 +69,52 @@ class Desk:
         threshold = self.gauge.threshold
         return threshold if self.budget is None else float(np.exp(threshold))
 
-    def judge(self, verdicts: Verdicts, final: int) -> Verdicts:
-        """Return the verdicts, the first `final` of them with what is known of alarms."""
+    def judge(
+        self,
+        verdicts: Verdicts,
+        final: int,
+        away: NDArray[np.int8] | None = None,
+        where: NDArray[np.int64] | None = None,
+    ) -> Verdicts:
+        """Return the verdicts, the first `final` of them with what is known of alarms.
+
+        `away` and `where` say how far the stream is from its accepted normal at each of these, and
+        in which channel.
+        """
         if not self.active:
             return verdicts
         rows = slice(0, final)
         scores = verdicts.scores[rows]
         if self.budget is None:
-            judged = self.gauge.judge(scores, verdicts.first)
+            judged = self.gauge.judge(scores, verdicts.first, away)
         else:
-            judged = self.gauge.judge(_log(scores), verdicts.first)
+            judged = self.gauge.judge(_log(scores), verdicts.first, away)
             judged = replace(judged, scores=scores, thresholds=np.exp(judged.thresholds))
         shares = None if verdicts.shares is None else verdicts.shares[rows]
         times = None if verdicts.times is None else verdicts.times[rows]
-        self.events.extend(self.tracker.track(judged, shares, times))
+        self.events.extend(self.tracker.track(judged, shares, times, where))
         ratios, p_values = np.full((2, len(verdicts)), np.nan)
         alarms = np.zeros(len(verdicts), dtype=np.int64)
         ratios[rows], p_values[rows], alarms[rows] = judged.ratios, judged.p_values, judged.alarms
         verdicts.thresholds[rows] = judged.thresholds
         verdicts.anomalous[rows] = judged.scores >= judged.thresholds
         return replace(verdicts, ratios=ratios, p_values=p_values, alarms=alarms)
+
+    def mark(self, state: str, sample: int, time: np.datetime64 | None) -> None:
+        """Say what is thought of the open alarm."""
+        self.events.extend(self.tracker.mark(state, sample, time))
+
+    def close(self, reason: str, sample: int, time: np.datetime64 | None) -> None:
+        """End the open alarm for a reason."""
+        self.gauge.close()
+        self.events.extend(self.tracker.close(reason, sample, time))
+
+    def raise_threshold(self, scores: Floats) -> None:
+        """Let the threshold rise with the typical one of these scores, of an accepted normal.
+
+        It never falls, and what is rare among them, which may be a fault, has no part in it.
+        """
+        self.gauge.lift(float(np.median(scores if self.budget is None else _log(scores))))
 
     def take_events(self) -> list[AlarmEvent]:
         """Return the events since this was last asked."""

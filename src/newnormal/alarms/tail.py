@@ -160,6 +160,17 @@ class Tail:
         excess = np.array([start, chances[-1], fit.scale * fit.spread, fit.shape])
         return cls(levels, chances, excess)
 
+    @property
+    def median(self) -> float:
+        """The score that half of history's reach."""
+        return float(np.interp(0.5, self.chances[::-1], self.levels[::-1]))
+
+    def scaled(self, factor: float) -> Tail:
+        """Return the tail of scores that are all so many times as high."""
+        start, chance, scale, shape = self.excess
+        excess = np.array([factor * start, chance, factor * scale, shape])
+        return Tail(factor * self.levels, self.chances, excess)
+
     def p_values(self, scores: Floats) -> Floats:
         """Return the chance of each score, or of a higher one; NaN for NaN."""
         out = np.empty(len(scores))

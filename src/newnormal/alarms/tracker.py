@@ -15,15 +15,20 @@ from numpy.typing import NDArray
 
 from newnormal.alarms.budget import Judged
 from newnormal.errors import InputError
+from newnormal.kernels.anchor import HOME
 from newnormal.types import Times, time_text
 
 __all__ = [
     "ACCEPTED",
     "BACK_TO_NORMAL",
+    "CANDIDATE",
     "CLOSED",
+    "DISTANCE",
     "END_OF_STREAM",
+    "IN_ALARM",
     "OPENED",
     "REJECTED",
+    "SCORE",
     "UPDATED",
     "Alarm",
     "AlarmEvent",
@@ -39,8 +44,16 @@ CLOSED = "closed"
 # Why an alarm was closed.
 BACK_TO_NORMAL = "score back to normal"
 ACCEPTED = "new normal accepted"
-REJECTED = "rejected"
 END_OF_STREAM = "end of stream"
+
+# Why it was opened.
+SCORE = "score"
+DISTANCE = "distance from the accepted normal"
+
+# What is thought of an open one.
+IN_ALARM = "in alarm"
+CANDIDATE = "candidate new normal"
+REJECTED = "rejected"
 
 # A peak is news when its ratio is this many times the one last told: a score that climbs for
 # ever to a hundred times the threshold makes seven events.
@@ -83,13 +96,19 @@ class Alarm:
     number
         Counted from 1 over the life of a stream.
     start, end
-        The first and the newest anomalous sample.
+        The first and the newest sample that is anomalous, or away from the accepted normal.
     start_time, end_time
         Their times; None where the stream has none.
     peak
         The worst of them.
     reason
         Why it was closed; None while it is open.
+    cause
+        Why it was opened: the ``"score"``, or the ``"distance from the accepted normal"`` of a
+        stream that went there too slowly for any score.
+    state
+        ``"in alarm"``, ``"candidate new normal"`` once what it is about is predictable and stable,
+        or ``"rejected"`` by a person.
     """
 
     number: int
@@ -99,6 +118,8 @@ class Alarm:
     end_time: np.datetime64 | None
     peak: Peak
     reason: str | None = None
+    cause: str = SCORE
+    state: str = IN_ALARM
 
     @property
     def open(self) -> bool:
@@ -115,7 +136,7 @@ class Alarm:
 
         `number`; `start` and `end` with `start_time` and `end_time` (ISO 8601, or None); `peak`,
         an object of `sample`, `time`, `score`, `ratio`, `p_value` and `channels` (shares by
-        name, largest first); `open`; and `reason` (None while open).
+        name, largest first); `open`; `reason` (None while open); `cause`; and `state`.
         """
         return {
             "number": self.number,
@@ -130,6 +151,8 @@ class Alarm:
             },
             "open": self.open,
             "reason": self.reason,
+            "cause": self.cause,
+            "state": self.state,
         }
 
     @classmethod
@@ -143,6 +166,8 @@ class Alarm:
             end_time=_time(alarm["end_time"]),
             peak=Peak(**{**alarm["peak"], "time": _time(alarm["peak"]["time"])}),
             reason=alarm["reason"],
+            cause=alarm["cause"],
+            state=alarm["state"],
         )
 
 
@@ -189,7 +214,7 @@ class Tracker:
     """Turns judgements into alarms and events.
 
     An alarm is told when it opens, whenever its peak has doubled since it was last told, and when
-    it closes.
+    it closes; and whenever another is thought of it.
 
     Parameters
     ----------
@@ -217,6 +242,7 @@ class Tracker:
         judged: Judged,
         shares: NDArray[np.floating] | None = None,
         times: Times | None = None,
+        where: NDArray[np.int64] | None = None,
     ) -> list[AlarmEvent]:
         """Return what there is to tell of consecutive samples, in order.
 
@@ -230,6 +256,9 @@ class Tracker:
             Each channel's share of the score, (T, C); None where the model has none.
         times
             The samples' times, or None.
+        where
+            The channel that is farthest from the accepted normal at each sample, -1 for none; it
+            is named where that distance opens the alarm.
         """
         if shares is not None and shares.shape != (len(judged), len(self.channels)):
             raise InputError(
@@ -244,7 +273,7 @@ class Tracker:
                 at = judged.first + rows.start
                 events += self.close(BACK_TO_NORMAL, at, _at(times, rows.start))
             if number:
-                events += self._follow(number, rows, judged, shares, times)
+                events += self._follow(number, rows, judged, shares, times, where)
         return events
 
     def close(
@@ -258,6 +287,13 @@ class Tracker:
             return []
         closed, self.alarm = replace(self.alarm, reason=reason), None
         return [AlarmEvent(CLOSED, sample, time, closed)]
+
+    def mark(self, state: str, sample: int, time: np.datetime64 | None = None) -> list[AlarmEvent]:
+        """Say what is thought of the open alarm; return the event, or none if that is no news."""
+        if self.alarm is None or self.alarm.state == state:
+            return []
+        self.alarm = replace(self.alarm, state=state)
+        return [AlarmEvent(UPDATED, sample, time, self.alarm)]
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as values JSON knows."""
@@ -281,6 +317,7 @@ class Tracker:
         judged: Judged,
         shares: NDArray[np.floating] | None,
         times: Times | None,
+        where: NDArray[np.int64] | None,
     ) -> list[AlarmEvent]:
         """Go through the rows of one open alarm; return what there is to tell."""
         events = []
@@ -295,13 +332,16 @@ class Tracker:
                 self._largest(shares, row),
             )
             if self.alarm is None:
-                kind, self._told = OPENED, 0.0
-                self.alarm = Alarm(number, here, when, here, when, peak)
+                kind, self._told = OPENED, -math.inf
+                cause = SCORE if judged.scores[row] >= judged.thresholds[row] else DISTANCE
+                if cause == DISTANCE:
+                    peak = replace(peak, channels=self._farthest(where, row))
+                self.alarm = Alarm(number, here, when, here, when, peak, cause=cause)
             else:
                 kind = UPDATED
                 self.alarm = _extended(self.alarm, slice(rows.start, row + 1), judged, times)
                 self.alarm = replace(self.alarm, peak=peak)
-            if peak.ratio >= _NEWS * self._told:
+            if kind == OPENED or peak.ratio >= max(1.0, _NEWS * self._told):
                 events.append(AlarmEvent(kind, here, when, self.alarm))
                 self._told = peak.ratio
         if self.alarm is not None:
@@ -316,6 +356,11 @@ class Tracker:
         before = np.maximum.accumulate(np.append(known, scores))[:-1]
         return [rows.start + row for row in np.flatnonzero(scores > before).tolist()]
 
+    def _farthest(self, where: NDArray[np.int64] | None, row: int) -> dict[str, float]:
+        if where is None or where[row] < 0:
+            return {}
+        return {self.channels[where[row]]: 1.0}
+
     def _largest(self, shares: NDArray[np.floating] | None, row: int) -> dict[str, float]:
         if shares is None or not np.isfinite(shares[row]).all():
             return {}
@@ -329,8 +374,11 @@ class Tracker:
 
 
 def _extended(alarm: Alarm, rows: slice, judged: Judged, times: Times | None) -> Alarm:
-    """Return the alarm with its end at the newest anomalous sample of the rows."""
-    anomalous = np.flatnonzero(judged.scores[rows] >= judged.thresholds[rows])
+    """Return the alarm with its end at the newest sample of the rows that is not normal."""
+    out = judged.scores[rows] >= judged.thresholds[rows]
+    if judged.away is not None:
+        out |= judged.away[rows] != HOME
+    anomalous = np.flatnonzero(out)
     if len(anomalous) == 0:
         return alarm
     last = rows.start + int(anomalous[-1])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
@@ -14,6 +16,7 @@ import typer
 from newnormal import __version__
 from newnormal.cli.console import BAD_LINE, INTERRUPTED, announce_compiling, fail, listen, say
 from newnormal.cli.options import (
+    Act,
     Columns,
     Drop,
     FileFormat,
@@ -26,7 +29,7 @@ from newnormal.cli.options import (
     names,
 )
 from newnormal.cli.reproduce import reproduce_app
-from newnormal.errors import InputError, NewnormalError
+from newnormal.errors import InputError, NewnormalError, ParameterError, StateError
 
 if TYPE_CHECKING:
     from newnormal.detector import Detector
@@ -180,6 +183,14 @@ def fit(
         typer.Option(help="Time between samples, such as 30s.", show_default="from the times"),
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same detector.")] = 0,
+    accept_after: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            metavar="TIME",
+            help="What lasts this long may become normal: samples, a time (1d), or never.",
+            show_default="1d, or 1440 samples",
+        ),
+    ] = None,
     time: Time = None,
     columns: Columns = None,
     drop: Drop = None,
@@ -205,7 +216,7 @@ def fit(
         fit_stride=fit_stride,
         latent=latent,
         decay=decay,
-        half_life=_half_life(half_life),
+        half_life=_samples_or_time(half_life),
         lr=lr,
         threshold=threshold if fixed_threshold is None else Fixed(fixed_threshold),
         alarms_per_day=alarms_per_day,
@@ -217,6 +228,7 @@ def fit(
         batch=batch,
         period=period,
         seed=seed,
+        accept_after=_samples_or_time(accept_after),
     )
     table = _read(history, time, columns, drop, format)
     say(f"fitting on {len(table.values):,} samples of {table.values.shape[1]} channels ...")
@@ -286,7 +298,10 @@ def watch(
         "columns": names(columns),
         "drop": names(drop) or (),
     }
-    with closing(PipeSource() if input == "-" else FileSource(Path(input), follow)) as source:
+    with (
+        closing(PipeSource() if input == "-" else FileSource(Path(input), follow)) as source,
+        _holding(state),
+    ):
         detector, place = resume(model, state, source)
         watching = Watch(detector, source, place, layout, state, every, alarms_only, flush, strict)
         if not quiet:
@@ -307,6 +322,47 @@ def watch(
         pending = detector.counters["pending"]
         said += f"; {pending} wait for a full window" if pending else ""
         say(said)
+
+
+@app.command()
+def feedback(
+    state: Annotated[
+        Path,
+        typer.Argument(metavar="STATE", help="What `watch --state` keeps, or a detector's file."),
+    ],
+    act: Annotated[Act, typer.Argument(metavar="ACT", help="accept, reject or rollback.")],
+    alarm: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(metavar="NUMBER", help="Only if this is the open alarm.", min=1),
+    ] = None,
+) -> None:
+    """Say what an alarm was: accept a new normal, reject a fault, or roll back an acceptance.
+
+    A `watch` that runs with this state acts on it with its next samples.
+    """
+    from newnormal import state as state_file
+    from newnormal.cli.feedback import Word, act_on, hold, leave
+    from newnormal.detector import Detector
+    from newnormal.state import State
+
+    if act is Act.rollback and alarm is not None:
+        raise ParameterError(
+            f"--alarm: expected none with rollback, found {alarm}",
+            hint="rollback undoes the newest acceptance",
+        )
+    word = Word.of(act, alarm)
+    with hold(state) as held:
+        found = state_file.read(state)
+        if not held:
+            leave(state, word)
+            say(f"{state} is in use by `newnormal watch`, which acts on this with its next samples")
+            return
+        detector = Detector.from_state(found, str(state))
+        said = act_on(detector, word)
+        data = detector.to_state()
+        place = {"place": found.facts["place"]} if "place" in found.facts else {}
+        state_file.write(state, State({**data.facts, **place}, data.tensors))
+    say(said)
 
 
 @app.command()
@@ -397,6 +453,10 @@ def inspect(
         if isinstance(detector.threshold, float)
         else repr(detector.threshold),
         "alarms": str(detector.realised_),
+        "status": detector.status_,
+        "distance": f"{detector.distance_:.3g} of its limit from the accepted normal"
+        if not math.isnan(detector.distance_)
+        else None,
         "period": period,
         "parameters": detector.parameters_,
         "training loss": min(detector.losses_),
@@ -471,12 +531,29 @@ def data_list(
 # ---------------------------------------------------------------------- shared
 
 
+@contextmanager
+def _holding(state: Path | None) -> Iterator[None]:
+    """Hold the state file for as long as it is watched with."""
+    from newnormal.cli.feedback import hold
+
+    if state is None:
+        yield
+        return
+    with hold(state) as held:
+        if not held:
+            raise StateError(
+                f"{state} is in use by another `newnormal watch`",
+                hint="give each its own --state",
+            )
+        yield
+
+
 def _format(value: FileFormat | None) -> Any:
     return None if value is None else value.value
 
 
-def _half_life(value: str | None) -> float | str | None:
-    """Return a half-life in samples if it is a plain number, else the duration's text."""
+def _samples_or_time(value: str | None) -> float | str | None:
+    """Return a number of samples if it is a plain number, else the duration's text."""
     try:
         return None if value is None else float(value)
     except ValueError:

@@ -9,6 +9,7 @@ from typing import Annotated, Optional
 import typer
 
 __all__ = [
+    "Act",
     "Columns",
     "Drop",
     "FileFormat",
@@ -20,6 +21,14 @@ __all__ = [
     "Time",
     "names",
 ]
+
+
+class Act(StrEnum):
+    """What a person can say of an alarm."""
+
+    accept = "accept"
+    reject = "reject"
+    rollback = "rollback"
 
 
 class FileFormat(StrEnum):

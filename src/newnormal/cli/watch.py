@@ -23,10 +23,11 @@ import numpy as np
 
 from newnormal import state as state_file
 from newnormal.alarms.tracker import OPENED
+from newnormal.cli import feedback
 from newnormal.cli.console import say
 from newnormal.cli.layout import Layout, LayoutError
 from newnormal.detector import Detector
-from newnormal.errors import InputError, StateError
+from newnormal.errors import FeedbackError, InputError, StateError
 from newnormal.state import State
 from newnormal.tabular import Table
 from newnormal.types import Bools, time_text
@@ -36,6 +37,7 @@ __all__ = ["BadLineError", "FileSource", "PipeSource", "Watch", "resume"]
 _HEAD = 4096  # bytes of a file's beginning that tell it from another of the same name
 _READ = 1 << 18
 _POLL_S = 0.2
+_WORDS = 100  # of a person, that a checkpoint remembers
 
 
 class Stop(Exception):  # noqa: N818 - not an error
@@ -262,6 +264,7 @@ class Watch:
         self._since = 0  # samples since the last checkpoint
         self._skip_to: np.datetime64 | None = None
         self._resent = False  # whether a pipe may send pending samples again
+        self._heard = list(self.place.get("feedback", ())) if self.place else []  # words acted on
         self._elsewhere = self.place is None  # whether what was seen so far was another input
         if isinstance(self.source, FileSource) and self.place is not None:
             self._offset, self._line = self.place["offset"], self.place["line"]
@@ -278,6 +281,7 @@ class Watch:
         """Watch until the input ends or the user stops it; then write the checkpoint."""
         with self._interruption.installed():
             try:
+                self._hear()
                 self._read()
                 self._layout.check()
             except LayoutError as error:
@@ -296,6 +300,7 @@ class Watch:
                     self._end()
                     break
                 self._feed(chunk)
+                self._hear()
         except Stop:
             pass
 
@@ -430,12 +435,29 @@ class Watch:
             out.writelines(event.to_json() + "\n" for event in events)
         out.flush()
 
+    def _hear(self) -> None:
+        """Act on what a person left for this state file, and write that down."""
+        if self.state is None or not feedback.waiting(self.state):
+            return
+        with feedback.take(self.state) as words:
+            for word in words:
+                if word.key in self._heard:
+                    continue
+                self._heard.append(word.key)
+                try:
+                    say(f"feedback: {feedback.act_on(self.detector, word)}")
+                except FeedbackError as error:
+                    say(f"feedback not followed: {error}")
+            self._print(None, None)
+            self._checkpoint()
+
     def _checkpoint(self) -> None:
         """Write the detector and its place; the verdicts before it are already out."""
         if self.state is None:
             return
         data = self.detector.to_state()
         place = self.source.place(self._offset, self._line) | {"layout": self._layout.facts()}
+        place["feedback"] = self._heard[-_WORDS:]
         state_file.write(self.state, State({**data.facts, "place": place}, data.tensors))
         self._since = 0
 

@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 from newnormal.kernels.step import AGE, CYCLE, HELD, LEARNED, PENDING, RESTORED, SEEN, Sheet, Stream
 from newnormal.types import Floats32
 
-__all__ = ["COUNTS", "aligned", "blank_sheet", "copied", "drop_pending", "forget_samples", "fresh"]
+__all__ = [
+    "COUNTS",
+    "aligned",
+    "blank_sheet",
+    "copied",
+    "drop_pending",
+    "forget_samples",
+    "fresh",
+    "recall",
+]
 
 _Number = TypeVar("_Number", bound=np.number)
 
@@ -81,6 +90,14 @@ def forget_samples(stream: Stream, *, anew: bool = False) -> None:
         stream.counts[:] = 0
     for position in (HELD, PENDING, CYCLE):
         stream.counts[position] = 0
+
+
+def recall(stream: Stream, weights: Floats32) -> None:
+    """Put weights back that were good once."""
+    stream.weights[:] = weights
+    stream.good[:] = weights
+    stream.reach[:] = np.abs(weights, dtype=np.float64).sum()
+    stream.counts[AGE] = 0
 
 
 def blank_sheet(rows: int, channels: int) -> Sheet:

@@ -7,6 +7,9 @@ location, the score that is typical now. The order within a sample is a contract
 2. the alarm opens, goes on, or closes;
 3. location and threshold move, for the next sample.
 
+A stream that is away from its accepted normal (`newnormal.kernels.anchor`) keeps its alarm open,
+however quiet its scores; one that is far away opens one.
+
 While an alarm is open nothing moves: a fault cannot silence its own alarm. Only what outlasts
 `accept_after` is followed again: by the location at its pace, and it costs as much as another alarm
 every `accept_after` samples.
@@ -24,7 +27,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from newnormal.kernels.anchor import FAR, HOME
 from newnormal.kernels.compiled import compiled
 from newnormal.kernels.decision import is_anomalous
 from newnormal.types import Floats, Ints
@@ -44,6 +49,7 @@ __all__ = [
     "SEEN",
     "SEVERE_CHARGE",
     "SEVERE_GAPS",
+    "TIME_COUNTS",
     "Marks",
     "Standing",
     "Terms",
@@ -56,17 +62,20 @@ __all__ = [
 # An alarm is over when the score has stayed below this share of the threshold's height for `gap`
 # samples: lower lets alarms grow into the body of the scores, 1 is no hysteresis.
 LOW_RATIO = 0.75
-# A severe alarm, of a peak hardly ever seen without a cause, must also stay below the threshold
-# itself for this many gaps: a fault that flickers calls once.
+# A severe alarm, of a peak hardly ever seen without a cause or far from the accepted normal, must
+# also stay below the threshold itself for this many gaps: a fault that flickers calls once.
 SEVERE_GAPS = 5
 # What a severe alarm costs: the budget is for what normal scores raise. Not nothing, or a stream
 # whose scores have all become severe would never be followed.
 SEVERE_CHARGE = 0.1
 
+# Of what an alarm costs, its own time makes up for this share at most.
+TIME_COUNTS = 0.25
+
 # Positions in Standing.levels.
 LOCATION = 0  # the typical score
 HEIGHT = 1  # of the threshold, in spreads above the location
-PEAK = 2  # of the open alarm, in spreads above the location
+PEAK = 2  # of the open alarm, in spreads above the location; infinite where it was far away
 RECENT_ALARMS = 3  # alarms opened, those of `span` samples ago counting 1/e
 RECENT_SAMPLES = 4  # samples, counted likewise
 
@@ -111,8 +120,13 @@ class Marks(NamedTuple):
 
 
 @compiled
-def hold(scores: Floats, standing: Standing, terms: Terms, marks: Marks) -> None:
-    """Judge scores (T,), NaN where there is none, and follow them."""
+def hold(
+    scores: Floats, away: NDArray[np.int8], standing: Standing, terms: Terms, marks: Marks
+) -> None:
+    """Judge scores (T,), NaN where there is none, and follow them.
+
+    `away` says of each sample HOME, AWAY or FAR; empty: all are at home.
+    """
     levels, counts = standing
     _, spread, height0, floor, severe, rate, step, pace, gap, accept_after, span = terms
     thresholds, ratios, alarms = marks
@@ -127,6 +141,7 @@ def hold(scores: Floats, standing: Standing, terms: Terms, marks: Marks) -> None
             continue
         x = (score - location) / spread
         above = is_anomalous(score, threshold)
+        where = away[t] if len(away) else HOME
         if height > 0:
             ratios[t] = x / height
         else:
@@ -138,27 +153,27 @@ def hold(scores: Floats, standing: Standing, terms: Terms, marks: Marks) -> None
         if counts[OPEN]:
             low = LOW_RATIO * height if height > 0 else height
             counts[AGE] += 1
-            counts[LOW] = counts[LOW] + 1 if x < low else 0
-            counts[QUIET] = 0 if above else counts[QUIET] + 1
-            levels[PEAK] = max(levels[PEAK], x)
+            counts[LOW] = counts[LOW] + 1 if x < low and where == HOME else 0
+            counts[QUIET] = 0 if above or where != HOME else counts[QUIET] + 1
+            levels[PEAK] = np.inf if where == FAR else max(levels[PEAK], x)
             is_severe = levels[PEAK] >= max(height, height0) + severe
             if counts[LOW] >= gap and counts[QUIET] >= (SEVERE_GAPS * gap if is_severe else gap):
                 counts[OPEN] = 0
-                # Its time counts for the budget too, up to what it costs: a long one never
-                # lowers the threshold.
+                # Its time counts for the budget too, but for a part of what it costs only: alarms
+                # that run into each other must raise the threshold.
                 charge = SEVERE_CHARGE if is_severe else 1.0
-                height += step * max(0.0, charge - rate * counts[AGE])
-        elif above:
+                height += step * charge * (1 - min(rate * counts[AGE], TIME_COUNTS))
+        elif above or where == FAR:
             counts[ALARMS] += 1
             counts[OPEN] = 1
             counts[AGE] = counts[LOW] = counts[QUIET] = 0
-            levels[PEAK] = x
+            levels[PEAK] = np.inf if where == FAR else x
             levels[RECENT_ALARMS] += 1
         alarms[t] = counts[ALARMS] if counts[OPEN] else 0
 
         if not counts[OPEN]:
             height = max(floor, height - step * rate)
-        elif counts[AGE] > 0 and counts[AGE] % accept_after == 0:
+        elif counts[AGE] > 0 and counts[AGE] % accept_after == 0 and where == HOME:
             height += step
         if not counts[OPEN] or counts[AGE] >= accept_after:
             if score > location:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,26 @@ class Live:
     def forget_samples(self, stream: Stream, *, anew: bool = False) -> None:
         """Forget the newest samples and keep what was learned; with `anew`, count from 0."""
         live.forget_samples(stream, anew=anew)
+
+    def learned(self, stream: Stream) -> tuple[Floats32, Floats]:
+        """Return copies of what was learned: the weights, and the trend."""
+        return stream.weights.copy(), stream.trend.copy()
+
+    def recall(self, stream: Stream, weights: Floats32, trend: Floats) -> None:
+        """Let the stream know what `learned` returned, and nothing later; its samples stay."""
+        live.recall(stream, weights)
+        stream.trend[:] = trend
+
+    def catch_up(self, stream: Stream, jump: Floats, age: int, decay: float) -> None:
+        """Let the trend make up for what it has not yet followed of a jump `age` samples ago."""
+        stream.trend[:] += jump * decay ** (age / self.window)
+
+    def eager(self, factor: float) -> Self:  # noqa: ARG002 - the protocol's signature
+        """Return the model that learns also from samples that many times as bad.
+
+        What it learns from by the rules' threshold is for the caller to change.
+        """
+        return self
 
 
 class Model(Protocol):
@@ -116,6 +136,28 @@ class Model(Protocol):
 
     def forget_samples(self, stream: Stream, *, anew: bool = False) -> None:
         """Forget the newest samples and keep what was learned; with `anew`, count from 0."""
+        ...
+
+    def learned(self, stream: Stream) -> tuple[Floats32, Floats]:
+        """Return copies of what was learned: the weights, and the trend."""
+        ...
+
+    def recall(self, stream: Stream, weights: Floats32, trend: Floats) -> None:
+        """Let the stream know what `learned` returned, and nothing later; its samples stay."""
+        ...
+
+    def catch_up(self, stream: Stream, jump: Floats, age: int, decay: float) -> None:
+        """Let the trend make up for what it has not yet followed of a jump `age` samples ago.
+
+        The jump (C,) is in the model's scaling; `decay` is the rules'.
+        """
+        ...
+
+    def eager(self, factor: float) -> Self:
+        """Return the model that learns also from samples that many times as bad.
+
+        What it learns from by the rules' threshold is for the caller to change.
+        """
         ...
 
 

@@ -5,10 +5,11 @@ It is what `Detector()` is when nobody tunes it. `newnormal.tuning` decides who 
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from newnormal.core import live
 from newnormal.core.scaling import Scaler, deviations
 from newnormal.kernels.committee import LEAST, Chamber, Charter, deliberate, detrend
-from newnormal.kernels.step import CYCLE, HELD, PENDING, SEEN, Rules, Sheet, Stream
+from newnormal.kernels.step import AGE, CYCLE, HELD, PENDING, SEEN, Rules, Sheet, Stream
 from newnormal.models.base import Live, OnEpoch, Training
 from newnormal.models.mlp import MLP
 from newnormal.types import Bools, Floats, Floats32
@@ -344,6 +345,39 @@ class Committee(Live):
         chamber.smooth[:] = np.nan
         for at in range(_COUNTS) if anew else (HELD, PENDING, CYCLE):
             chamber.tallies[:, at] = 0
+
+    def learned(self, stream: Stream) -> tuple[Floats32, Floats]:
+        """Return copies of what was learned: the weights, and each expert's trend."""
+        return stream.weights.copy(), self.chamber(stream).levels.copy()
+
+    def recall(self, stream: Stream, weights: Floats32, trend: Floats) -> None:
+        """Let the experts know what `learned` returned, and nothing later; the samples stay."""
+        live.recall(stream, weights)
+        chamber = self.chamber(stream)
+        each = np.abs(weights, dtype=np.float64).reshape(len(chamber.reaches), -1).sum(axis=1)
+        chamber.reaches[:, 0] = each
+        chamber.tallies[:, AGE] = 0
+        self._move(stream, trend)
+
+    def catch_up(self, stream: Stream, jump: Floats, age: int, decay: float) -> None:  # noqa: ARG002
+        """Let each trend make up for what it has not yet followed of a jump `age` samples ago."""
+        left = self.charter.decays[:, None] ** age
+        self._move(stream, self.chamber(stream).levels + left * jump)
+
+    def _move(self, stream: Stream, trends: Floats) -> None:
+        """Let the trends be these, for the samples at hand, too."""
+        chamber = self.chamber(stream)
+        scaled = chamber.rests + chamber.trails
+        chamber.levels[:] = trends
+        chamber.trails[:] = chamber.levels[:, None]
+        chamber.rests[:] = scaled - chamber.trails
+        stream.trend[:] = chamber.levels[self.plan.spokesman]
+
+    def eager(self, factor: float) -> Self:
+        """Return a committee whose experts learn also from samples that many times as bad."""
+        twin = copy.copy(self)
+        twin.charter = self.charter._replace(taus=factor * self.charter.taus)
+        return twin
 
     # ------------------------------------------------------------------ state
 

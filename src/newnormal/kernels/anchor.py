@@ -1,0 +1,156 @@
+"""Where a stream is, beside where its accepted normal is, sample by sample.
+
+A stream's place is two numbers a channel, both slow: its level, and its roughness, the size of its
+steps from sample to sample. Its position, which is compared, has three: what the other channels'
+levels leave unexplained of a level, so that a daily cycle they share does not hide a change of one;
+the level itself, for what they do together; and the logarithm of the roughness.
+
+A position is compared with the range that was normal, however slowly it came there, and with where
+the stream was before an alarm: normal streams wander too, but only so far in so many samples.
+
+Shapes: T samples handed in, C channels, K lags.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newnormal.kernels.compiled import compiled, inlined
+from newnormal.types import Floats, Ints
+
+__all__ = [
+    "AWAY",
+    "DISTANCE",
+    "EVERY",
+    "FAR",
+    "HOME",
+    "JUMP",
+    "KEEP",
+    "MARK",
+    "SEEN",
+    "WARM",
+    "WHERE",
+    "Chart",
+    "Place",
+    "follow",
+    "measure",
+    "trace",
+]
+
+# Positions in Place.distances.
+DISTANCE = 0  # from the accepted normal; 1 is its limit
+JUMP = 1  # from the mark; 1 is as far as a normal stream wanders in that time
+
+# Positions in Place.counts.
+SEEN = 0  # samples seen
+WHERE = 1  # the channel farthest out
+MARK = 2  # samples seen when the mark was set; -1 without one
+
+# What is said of a sample.
+HOME = 0
+AWAY = 1  # an open alarm stays open
+FAR = 2  # an alarm opens
+
+KEEP = 0.5 ** (1 / 30)  # of a level at each sample: a half-life of 30 samples
+_KEEP_STEP = 0.5 ** (1 / 12)  # of a roughness: a sensor that stands still is noticed sooner
+WARM = 60  # samples until a place is known
+EVERY = 8  # samples between measurements, which cost more than all the rest
+_CLIP = 20.0  # history's standard deviations: one absurd value is not a place
+_LEAST = 0.001  # of them a step: nothing less is told from standing still
+
+
+class Place(NamedTuple):
+    """What changes while a stream runs."""
+
+    levels: Floats  # (C,) in history's standard deviations
+    steps: Floats  # (C,) the mean absolute step
+    last: Floats  # (C,) the newest value; NaN before the first
+    position: Floats  # (3 C,) when last measured
+    start: Floats  # (3 C,) the position at the mark
+    distances: Floats  # (2,) when last measured: DISTANCE and JUMP
+    counts: Ints  # (3,) SEEN, WHERE and MARK
+
+
+class Chart(NamedTuple):
+    """Where normal is."""
+
+    mean: Floats  # (C,) of history
+    scale: Floats  # (C,)
+    centre: Floats  # (C,) the usual level
+    blend: Floats  # (C, C) from levels to what the others do not explain of them
+    lows: Floats  # (3 C,) the range of a position that was normal
+    highs: Floats  # (3 C,)
+    margins: Floats  # (3 C,) beyond that range: away from normal; twice that: far
+    wanders: Floats  # (K, 3 C) the farthest a normal position goes in EVERY · 2^k samples
+
+
+@compiled
+def follow(
+    samples: Floats, place: Place, chart: Chart, flags: NDArray[np.int8], where: Ints
+) -> None:
+    """Consume samples (T, C); write HOME, AWAY or FAR for each, and the channel farthest out."""
+    for t in range(len(samples)):
+        _move(samples[t], place, chart)
+        if place.counts[SEEN] >= WARM and place.counts[SEEN] % EVERY == 0:
+            measure(place, chart)
+        distance, jump = place.distances
+        flags[t] = FAR if distance > 1 else AWAY if distance > 0.5 or jump > 1 else HOME
+        where[t] = place.counts[WHERE]
+
+
+@compiled
+def trace(samples: Floats, place: Place, chart: Chart, levels: Floats, roughness: Floats) -> None:
+    """Consume samples (T, C) and write level and roughness after each, (T, C)."""
+    for t in range(len(samples)):
+        _move(samples[t], place, chart)
+        for c in range(samples.shape[1]):
+            levels[t, c] = place.levels[c]
+            roughness[t, c] = np.log(place.steps[c] + _LEAST)
+
+
+@inlined
+def _move(sample: Floats, place: Place, chart: Chart) -> None:
+    place.counts[SEEN] += 1
+    share = max(1 - KEEP, 1 / place.counts[SEEN])
+    step_share = max(1 - _KEEP_STEP, 1 / place.counts[SEEN])
+    for c in range(len(sample)):
+        if np.isnan(sample[c]):
+            continue
+        z = (sample[c] - chart.mean[c]) / chart.scale[c]
+        z = min(max(z, -_CLIP), _CLIP)
+        place.levels[c] += share * (z - place.levels[c])
+        if not np.isnan(place.last[c]):
+            place.steps[c] += step_share * (abs(z - place.last[c]) - place.steps[c])
+        place.last[c] = z
+
+
+@compiled
+def measure(place: Place, chart: Chart) -> None:
+    """Bring position, distances and the farthest channel up to date."""
+    C = len(place.levels)
+    for c in range(C):
+        level = 0.0
+        for k in range(C):
+            level += chart.blend[c, k] * (place.levels[k] - chart.centre[k])
+        place.position[c] = level
+        place.position[C + c] = place.levels[c] - chart.centre[c]
+        place.position[2 * C + c] = np.log(place.steps[c] + _LEAST)
+
+    distance = jump = 0.0
+    lag = place.counts[SEEN] - place.counts[MARK]
+    k = 0
+    while k < len(chart.wanders) - 1 and EVERY * 2**k < lag:
+        k += 1
+    for j in range(3 * C):
+        p = place.position[j]
+        out = max(chart.lows[j] - p, p - chart.highs[j]) / (2 * chart.margins[j])
+        if out > distance:
+            distance = out
+            place.counts[WHERE] = j % C
+        if place.counts[MARK] >= 0:
+            jump = max(jump, abs(p - place.start[j]) / chart.wanders[k, j])
+    place.distances[DISTANCE] = distance
+    place.distances[JUMP] = jump
