@@ -58,7 +58,12 @@ KEEP = 0.5 ** (1 / 30)  # of a level at each sample: a half-life of 30 samples
 _KEEP_STEP = 0.5 ** (1 / 12)  # of a roughness: a sensor that stands still is noticed sooner
 WARM = 60  # samples until a place is known
 EVERY = 8  # samples between measurements, which cost more than all the rest
-_CLIP = 20.0  # history's standard deviations: one absurd value is not a place
+# Beyond 20 of history's standard deviations a tenfold value counts 4 more, and 40 is the most: one
+# absurd value is not a place, and yet what goes on drifting is noticed to.
+_LINEAR = 20.0
+_TENFOLD = 4.0
+_MOST = 40.0
+_LONGEST_STEP = 5.0  # for the same reason
 _LEAST = 0.001  # of them a step: nothing less is told from standing still
 
 
@@ -120,10 +125,13 @@ def _move(sample: Floats, place: Place, chart: Chart) -> None:
         if np.isnan(sample[c]):
             continue
         z = (sample[c] - chart.mean[c]) / chart.scale[c]
-        z = min(max(z, -_CLIP), _CLIP)
+        if abs(z) > _LINEAR:
+            far = _LINEAR + _TENFOLD * np.log10(abs(z) / _LINEAR)
+            z = np.copysign(min(far, _MOST), z)
         place.levels[c] += share * (z - place.levels[c])
         if not np.isnan(place.last[c]):
-            place.steps[c] += step_share * (abs(z - place.last[c]) - place.steps[c])
+            step = min(abs(z - place.last[c]), _LONGEST_STEP)
+            place.steps[c] += step_share * (step - place.steps[c])
         place.last[c] = z
 
 

@@ -104,9 +104,6 @@ class Anchor:
         margins = np.maximum(highs - lows, least)
         positions = np.concatenate([unexplained, levels - centre, roughness], axis=1)
         wanders = _WANDER * np.maximum(_farthest(positions), least)
-        unknown = np.tile(np.isnan(history).all(axis=0), 3)
-        margins[unknown] = np.inf
-        wanders[:, unknown] = np.inf
         return cls(Chart(scaler.mean, scaler.scale, centre, blend, lows, highs, margins, wanders))
 
     @property

@@ -1,0 +1,480 @@
+"""Reversible learning, as its users tell it: the stuck alarm, the absorbed failure, the poison."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newnormal import Alarm, Detector, FeedbackError, ParameterError
+from newnormal.alarms.tracker import ACCEPTED, BACK_TO_NORMAL
+from newnormal.types import Bools, Floats, joined
+
+PATIENCE = 320  # accept_after, in samples
+SHIFT = np.array([6.0, 5.0, -4.0])
+CHANGE = 1_000  # the sample at which something happens
+START = np.datetime64("2026-01-01T00:00", "ns")
+MINUTE = np.timedelta64(1, "m")
+
+
+def normal(seed: int, length: int) -> Floats:
+    """A plant of three sensors: a cycle they share, and waves and noise of their own."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(length)[:, None]
+    slow = np.sin(2 * np.pi * t / 480) @ np.array([[2.0, 1.5, 1.0]])
+    waves = np.sin(2 * np.pi * t / np.array([37.0, 53.0, 71.0]))
+    values: Floats = slow + waves + rng.normal(0, 0.15, (length, 3))
+    return values
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Detector:
+    return Detector(alarms_per_day=0.5, accept_after=PATIENCE).fit(normal(0, 4_000))
+
+
+@pytest.fixture
+def detector(fitted: Detector) -> Detector:
+    return Detector.from_state(fitted.to_state())
+
+
+def shifted(length: int = 4_000) -> Floats:
+    live = normal(1, length)
+    live[CHANGE:] += SHIFT
+    return live
+
+
+def failed(kind: str, length: int = 4_000) -> Floats:
+    live = normal(1, length)
+    if kind == "dead":
+        live[CHANGE:, 0] = -8.0
+    elif kind == "offset":
+        live[CHANGE:, 0] += 7.0
+    elif kind == "stuck":
+        live[CHANGE:, 0] = live[CHANGE, 0]
+    return live
+
+
+def in_alarm(detector: Detector, live: Floats) -> Bools:
+    alarms = detector.run(live).alarms
+    assert alarms is not None
+    return np.asarray(alarms > 0)
+
+
+def told(detector: Detector, live: Floats) -> list[tuple[str, int, Alarm]]:
+    detector.run(live)
+    return [(event.kind, event.sample, event.alarm) for event in detector.take_events()]
+
+
+def since_change(events: list[tuple[str, int, Alarm]], kind: str) -> list[tuple[int, Alarm]]:
+    """Events of a kind, by how many samples after the change; not what was over before it."""
+    return [(at - CHANGE, alarm) for name, at, alarm in events if name == kind and at >= CHANGE - 9]
+
+
+# ------------------------------------------------------------------ the stuck alarm
+
+
+def test_level_shift_is_accepted_by_twice_accept_after_with_one_alarm(detector: Detector) -> None:
+    events = told(detector, shifted())
+    opened, closed = since_change(events, "opened"), since_change(events, "closed")
+    after, alarm = closed[0]
+    assert alarm.reason == ACCEPTED
+    assert PATIENCE <= after <= 2 * PATIENCE
+    assert [at for at, _ in opened if at < after] == [opened[0][0]], "a person was called once"
+    assert opened[0][0] <= 10
+    assert opened[0][1].number == alarm.number
+    states = [each.state for _, each in since_change(events, "updated")]
+    assert "candidate new normal" in states
+
+
+def test_accepted_level_is_normal_from_then_on(detector: Detector) -> None:
+    told(detector, shifted(CHANGE + 2 * PATIENCE))
+    assert (detector.status_, detector.alarm_) == ("normal", None)
+    assert detector.distance_ < 0.5
+    live = normal(2, 3_000) + SHIFT
+    assert in_alarm(detector, live).mean() < 0.05
+    assert in_alarm(detector, live[-100:] + 8).any()
+
+
+def test_shift_that_does_not_stay_is_not_accepted(detector: Detector) -> None:
+    live = shifted()
+    live[CHANGE + PATIENCE * 3 // 4 :] = normal(1, 4_000)[CHANGE + PATIENCE * 3 // 4 :]
+    events = told(detector, live)
+    assert ACCEPTED not in {alarm.reason for *_, alarm in events}
+    assert since_change(events, "closed")[0][1].reason == BACK_TO_NORMAL
+
+
+def test_ramp_that_goes_on_is_no_new_normal(detector: Detector) -> None:
+    live = normal(1, CHANGE + 3 * PATIENCE)
+    live[CHANGE:, 0] += 0.03 * np.arange(3 * PATIENCE)
+    events = told(detector, live)
+    assert ACCEPTED not in {alarm.reason for *_, alarm in events}
+    assert detector.alarm_ is not None
+    assert next(iter(detector.alarm_.channels)) == "0"
+
+
+# ------------------------------------------------------------------ the absorbed failure
+
+
+@pytest.mark.parametrize("kind", ["dead", "offset", "stuck"])
+def test_failed_sensor_keeps_its_alarm_until_accept_after_at_least(
+    detector: Detector, kind: str
+) -> None:
+    verdicts = detector.run(failed(kind))
+    assert verdicts.alarms is not None
+    noticed = CHANGE + int(np.flatnonzero(verdicts.alarms[CHANGE:])[0])
+    assert noticed < CHANGE + PATIENCE // 2
+    assert (verdicts.alarms[noticed : noticed + PATIENCE] > 0).all()
+    assert len(set(verdicts.alarms[noticed : noticed + PATIENCE].tolist())) == 1
+    for event in detector.take_events():
+        if event.alarm.reason == ACCEPTED:
+            assert event.sample >= CHANGE + PATIENCE
+
+
+@pytest.mark.parametrize("kind", ["dead", "offset", "stuck"])
+@pytest.mark.parametrize("after", [150, 300])
+def test_failed_sensor_is_never_accepted_once_rejected(
+    detector: Detector, kind: str, after: int
+) -> None:
+    live = failed(kind, 12_000)
+    detector.run(live[: CHANGE + after])
+    alarm = detector.alarm_
+    assert alarm is not None
+    detector.reject(alarm)
+    assert detector.status_ == "rejected"
+    before = detector._stream.weights.copy(), detector._model.learned(detector._stream)[1]
+    events = told(detector, live[CHANGE + after :])
+    assert ACCEPTED not in {each.reason for *_, each in events}
+    assert detector.alarm_ is not None
+    assert (detector.alarm_.number, detector.status_) == (alarm.number, "rejected")
+    for was, now in zip(before, detector._model.learned(detector._stream), strict=True):
+        np.testing.assert_array_equal(was, now)  # nothing of it was learned
+
+
+def test_rejection_goes_back_to_what_was_known_before_the_alarm(detector: Detector) -> None:
+    live = failed("offset")
+    turn = detector._keeper.turn_length  # type: ignore[union-attr]
+    detector.run(live[: CHANGE - CHANGE % turn], flush=False)
+    before = detector._model.learned(detector._stream)
+    detector.run(live[CHANGE - CHANGE % turn : CHANGE + 200], flush=False)
+    assert not np.array_equal(before[1], detector._model.learned(detector._stream)[1])
+    detector.reject()
+    for was, now in zip(before, detector._model.learned(detector._stream), strict=True):
+        np.testing.assert_array_equal(was, now)
+
+
+def test_rejected_alarm_closes_when_the_sensor_is_mended_and_learning_goes_on(
+    detector: Detector,
+) -> None:
+    live = failed("offset")
+    live[2_500:] = normal(1, 4_000)[2_500:]
+    detector.run(live[: CHANGE + 100])
+    detector.reject()
+    events = told(detector, live[CHANGE + 100 :])
+    at, alarm = since_change(events, "closed")[0]
+    assert 1_500 <= at <= 1_500 + 2 * PATIENCE
+    assert (alarm.reason, alarm.state) == (BACK_TO_NORMAL, "rejected")
+    assert detector.status_ == "normal"
+    learned = detector.counters["learned"]
+    detector.run(normal(2, 300))
+    assert detector.counters["learned"] > learned
+
+
+# ------------------------------------------------------------------ a person's word
+
+
+def test_person_can_accept_at_once(detector: Detector) -> None:
+    live = shifted()
+    detector.run(live[: CHANGE + 100])
+    alarm = detector.alarm_
+    assert alarm is not None
+    assert detector.accept(alarm) is detector
+    assert detector.status_ == "normal"
+    last = detector.take_events()[-1]
+    assert (last.kind, last.alarm.number, last.alarm.reason) == ("closed", alarm.number, ACCEPTED)
+    assert in_alarm(detector, live[CHANGE + 100 :]).mean() < 0.05
+    assert ACCEPTED not in {event.alarm.reason for event in detector.take_events()}
+
+
+def test_rollback_undoes_an_acceptance(detector: Detector) -> None:
+    live = shifted()
+    before = detector._model.learned(detector._stream)
+    for part in np.split(live[: CHANGE + 2 * PATIENCE], range(40, CHANGE + 1, 40)):
+        if detector.alarm_ is None:
+            before = detector._model.learned(detector._stream)
+        detector.run(part, flush=False)
+    assert ACCEPTED in {event.alarm.reason for event in detector.take_events()}
+    assert detector.rollback() is detector
+    for was, now in zip(before, detector._model.learned(detector._stream), strict=True):
+        np.testing.assert_array_equal(was, now)
+    assert detector.distance_ > 1, "the stream is where it was not accepted"
+    detector.run(live[CHANGE + 2 * PATIENCE :][:100])
+    assert detector.alarm_ is not None
+
+
+def test_rollback_reaches_three_acceptances_back_and_no_farther(detector: Detector) -> None:
+    live = normal(1, 5_000)
+    for number in range(4):
+        live[CHANGE + 900 * number :] += [12.0, -9.0, 7.0]
+    events = told(detector, live)
+    assert sum(alarm.reason == ACCEPTED for *_, alarm in events) >= 4
+    for _ in range(3):
+        detector.rollback()
+    with pytest.raises(FeedbackError, match="found none since `fit`"):
+        detector.rollback()
+
+
+def test_reset_goes_back_to_what_fit_left_whatever_was_accepted(
+    fitted: Detector, detector: Detector
+) -> None:
+    live = shifted()
+    ref = detector.run(live)
+    detector.reset()
+    before, after = fitted.to_state(), detector.to_state()
+    assert before.facts == after.facts
+    for name, array in before.tensors.items():
+        np.testing.assert_array_equal(array, after.tensors[name], err_msg=name)
+    np.testing.assert_array_equal(ref.scores, detector.run(live).scores)
+
+
+def test_never_leaves_acceptance_to_a_person(fitted: Detector) -> None:
+    detector = Detector(alarms_per_day=0.5, accept_after="never").fit(normal(0, 4_000))
+    events = told(detector, shifted(8_000))
+    assert ACCEPTED not in {alarm.reason for *_, alarm in events}
+    assert detector.alarm_ is not None
+    detector.accept()
+    assert detector.status_ == "normal"
+
+
+def test_feedback_without_an_alarm_says_so(detector: Detector) -> None:
+    detector.run(normal(1, 200))
+    for act in ("accept", "reject"):
+        with pytest.raises(FeedbackError) as error:
+            getattr(detector, act)()
+        assert str(error.value) == (
+            f"expected an open alarm to {act}, found none\n"
+            "hint: rollback() undoes the newest acceptance"
+        )
+    with pytest.raises(FeedbackError) as error:
+        detector.rollback()
+    assert str(error.value) == (
+        "expected an accepted new normal to go back from, found none since `fit`\n"
+        "hint: reset() goes back to what `fit` left"
+    )
+
+
+def test_feedback_on_another_alarm_than_the_open_one_changes_nothing(detector: Detector) -> None:
+    with pytest.raises(FeedbackError) as error:
+        detector.reject(7)
+    assert str(error.value) == (
+        "expected the open alarm, which is none, found alarm 7\n"
+        "hint: rollback() undoes the newest acceptance"
+    )
+    detector.run(shifted(CHANGE + 50))
+    assert detector.alarm_ is not None
+    number = detector.alarm_.number
+    with pytest.raises(FeedbackError) as error:
+        detector.accept(number + 1)
+    assert str(error.value) == (
+        f"expected the open alarm, which is {number}, found alarm {number + 1}\n"
+        "hint: leave the number out to mean the open one"
+    )
+    assert detector.status_ == "in alarm"
+
+
+def test_detector_with_settings_of_its_own_follows_the_paper_unless_asked() -> None:
+    history = normal(0, 600)
+    detector = Detector(window=5, epochs=1).fit(history)
+    assert np.isnan(detector.distance_)
+    with pytest.raises(FeedbackError) as error:
+        detector.rollback()
+    assert str(error.value) == (
+        "this detector learns as the paper says: it keeps no normal to go back to\n"
+        'hint: fit with accept_after="1d", or with no settings of your own'
+    )
+
+
+@pytest.mark.parametrize("value", [0, -5, 0.5, float("nan"), "soon", True])
+def test_accept_after_must_be_samples_or_a_time(value: Any) -> None:
+    with pytest.raises(ParameterError, match="accept_after"):
+        Detector(accept_after=value)
+
+
+def test_accept_after_as_a_time_needs_times() -> None:
+    with pytest.raises(ParameterError, match=r"accept_after='2h' is a time, and the sampling"):
+        Detector(accept_after="2h", epochs=1).fit(normal(0, 400))
+
+
+def test_accept_after_is_a_day_or_1440_samples() -> None:
+    history = normal(0, 400)
+    times = START + np.arange(400) * 5 * MINUTE
+    keepers = [
+        Detector(epochs=1).fit(history)._keeper,
+        Detector(epochs=1).fit(history, times=times)._keeper,
+        Detector(epochs=1, accept_after="2h").fit(history, times=times)._keeper,
+        Detector(epochs=1, accept_after=np.timedelta64(1, "h"), period="30s").fit(history)._keeper,
+    ]
+    assert [keeper and keeper.accept_after for keeper in keepers] == [1440, 288, 24, 120]
+
+
+# ------------------------------------------------------------------ the poison
+
+
+def test_drift_too_slow_for_any_score_is_an_alarm_before_it_has_gone_far(
+    detector: Detector,
+) -> None:
+    live = normal(1, 12_000)
+    drift = np.zeros(len(live))
+    drift[CHANGE:] = 0.002 * np.arange(len(live) - CHANGE)  # a noise's width in 75 samples
+    live[:, 1] += drift
+    verdicts = detector.run(live)
+    assert verdicts.ratios is not None
+    by_distance = [
+        event.alarm
+        for event in detector.take_events()
+        if event.kind == "opened" and event.alarm.cause == "distance from the accepted normal"
+    ]
+    assert by_distance
+    assert dict(by_distance[0].channels) == {"1": 1.0}
+    assert drift[by_distance[0].start] < 3
+    # However far it goes: from one alarm to the next it is never farther than that.
+    starts = [drift[alarm.start] for alarm in by_distance]
+    assert max(np.diff([0.0, *starts])) < 3
+
+
+def test_rejected_poison_is_unlearned(detector: Detector) -> None:
+    live = normal(1, 12_000)
+    live[CHANGE:, 1] += 0.002 * np.arange(len(live) - CHANGE)
+    alarm = None
+    for part in np.split(live, range(100, len(live), 100)):
+        detector.run(part, flush=False)
+        alarm = detector.alarm_
+        if alarm is not None and alarm.cause == "distance from the accepted normal":
+            break
+    assert alarm is not None
+    detector.reject(alarm)
+    np.testing.assert_array_equal(detector._stream.weights, detector._rules.fitted)
+    assert (detector._stream.trend == 0).all()
+
+
+def test_rate_that_spoils_the_weights_is_an_alarm_and_can_be_undone() -> None:
+    history, live = normal(0, 2_000), normal(1, 3_000)
+    detector = Detector(window=5, lr=50, threshold=1.0, accept_after=400).fit(history)
+    fitted = detector._stream.weights.copy()
+    events = []
+    for part in np.split(live, range(100, len(live), 100)):
+        detector.run(part, flush=False)
+        events += detector.take_events()
+        if detector.alarm_ is not None:
+            break
+    assert detector.distance_ > 1
+    assert detector.alarm_ is not None
+    detector.reject()
+    np.testing.assert_array_equal(detector._stream.weights, fitted)
+    assert detector.distance_ < 1
+
+
+# ------------------------------------------------------------------ exact
+
+
+@pytest.mark.parametrize("sizes", [(1,), (7, 64, 1, 200), (40,), (1_999,)])
+def test_step_pieces_and_run_come_to_the_same_through_acceptance(
+    fitted: Detector, sizes: tuple[int, ...]
+) -> None:
+    live = shifted(2_000)
+    whole, parted = (Detector.from_state(fitted.to_state()) for _ in range(2))
+    ref = whole.run(live)
+    parts = []
+    at = 0
+    for size in itertools.cycle(sizes):
+        if at >= len(live):
+            break
+        verdicts = parted.run(live[at : at + size], flush=False)
+        final = len(verdicts) - min(parted.counters["pending"], len(verdicts))
+        parts += [verdicts.late] if verdicts.late is not None else []
+        parts.append(verdicts.rows(slice(0, final)))
+        at += size
+        parted = Detector.from_state(parted.to_state())
+    late = parted.run(np.empty((0, 3)), flush=True).late
+    parts += [late] if late is not None else []
+    comp = joined(parts)
+    for name in ("scores", "thresholds", "anomalous", "ratios", "p_values", "alarms"):
+        np.testing.assert_array_equal(getattr(ref, name), getattr(comp, name), err_msg=name)
+    told_whole, told_parted = whole.take_events(), parted.take_events()
+    assert [event.to_json() for event in told_whole] == [event.to_json() for event in told_parted]
+    assert ACCEPTED in {event.alarm.reason for event in told_whole}
+
+
+def test_sample_by_sample_comes_to_the_same_through_rejection(fitted: Detector) -> None:
+    live = failed("offset", 2_000)
+    live[1_600:] = normal(1, 2_000)[1_600:]
+    whole, stepped = (Detector.from_state(fitted.to_state()) for _ in range(2))
+    scores: list[float] = []
+    ref = []
+    for part in (live[:1_100], live[1_100:]):
+        ref.append(whole.run(part, flush=False).scores)
+        for sample in part:
+            scores += [verdict.score for verdict in stepped.step(sample)]
+        for each in (whole, stepped):
+            if each.status_ == "in alarm":
+                each.reject()
+    np.testing.assert_array_equal(np.concatenate(ref), scores)
+    assert whole.to_state().facts == stepped.to_state().facts
+    assert whole.status_ == "normal"
+
+
+def test_predict_and_decision_function_change_nothing_but_see_what_run_would(
+    detector: Detector,
+) -> None:
+    live = shifted()
+    before = detector.to_state()
+    scores, flags = detector.decision_function(live), detector.predict(live)
+    assert detector.to_state().facts == before.facts
+    ref = detector.run(live)
+    np.testing.assert_array_equal(scores, ref.scores)
+    np.testing.assert_array_equal(flags, ref.anomalous.astype(int))
+
+
+def test_times_of_events_are_those_of_their_samples(fitted: Detector) -> None:
+    live = shifted()
+    times = START + np.arange(len(live)) * MINUTE
+    detector = Detector.from_state(fitted.to_state())
+    detector.run(live, times=times)
+    events = detector.take_events()
+    assert ACCEPTED in {event.alarm.reason for event in events}
+    for event in events:
+        assert event.time == times[event.sample]
+
+
+def test_missing_samples_and_values_do_no_harm(detector: Detector) -> None:
+    live = shifted()
+    rng = np.random.default_rng(3)
+    live[rng.random(live.shape) < 0.05] = np.nan
+    live[1_100:1_140] = np.nan
+    events = told(detector, live)
+    assert ACCEPTED in {alarm.reason for *_, alarm in events}
+
+
+def test_detector_with_settings_of_its_own_accepts_too_where_asked(tmp_path: Path) -> None:
+    detector = Detector(window=5, half_life=60, lr=0.01, threshold=1.0, accept_after=PATIENCE)
+    detector.fit(normal(0, 3_000))
+    live = shifted()
+    detector.run(live[: CHANGE + 200])
+    assert detector.alarm_ is not None
+    detector.save(tmp_path / "state.nn")
+    detector = Detector.load(tmp_path / "state.nn")
+    detector.run(live[CHANGE + 200 :])
+    accepted = [event for event in detector.take_events() if event.alarm.reason == ACCEPTED]
+    assert PATIENCE <= accepted[0].sample - CHANGE <= 2 * PATIENCE
+
+
+def test_model_that_cannot_follow_leaves_acceptance_to_a_person() -> None:
+    detector = Detector(window=5, detrend=False, adapt=False, accept_after=PATIENCE)
+    detector.fit(normal(0, 3_000))
+    detector.run(shifted())
+    assert ACCEPTED not in {event.alarm.reason for event in detector.take_events()}
+    assert detector.status_ == "in alarm"
+    detector.accept()
+    assert detector.status_ == "normal"
