@@ -184,13 +184,13 @@ def test_jump_within_the_range_of_normal_is_away_from_the_mark_and_back_again() 
     anchor = Anchor.fit(daily(0, 5_000, 1))
     live = daily(1, 1_200, 1)
     anchor.follow(live[:600])
-    assert not anchor.away
+    assert not bool(anchor.away)
     anchor.mark()
     anchor.follow(live[600:700] + 5)  # from the middle of the cycle to above its top
     assert anchor.away
     assert anchor.distance < 0.5
     anchor.follow(live[700:850])
-    assert not anchor.away
+    assert not bool(anchor.away)
 
 
 def test_widened_normal_is_at_home_where_it_was_far() -> None:

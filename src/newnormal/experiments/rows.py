@@ -5,25 +5,30 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from newnormal import thresholds
+from newnormal.alarms import Budget, Desk, Gauge
+from newnormal.config import MINUTES
 from newnormal.detector import Detector
 from newnormal.errors import ParameterError, StateError
 from newnormal.experiments.admission import DEFAULT, admit
 from newnormal.experiments.paper import Rule
 from newnormal.experiments.unit import Unit
-from newnormal.state import State
-from newnormal.thresholds import Fixed, Quantile, Threshold
+from newnormal.state import State, under
+from newnormal.thresholds import Fixed, Quantile, Threshold, as_threshold
 from newnormal.types import Floats
 
 __all__ = ["FROZEN", "ROWS", "Fitted", "Row", "row_named", "rows_named"]
 
 
 _SCORES, _SECONDS = "history.scores", "history.seconds"
+_GAUGES = ("gauge.", "keeper.normal0.gauge.")  # of a state: that of the alarms, and of home
 
 
 @dataclass(frozen=True)
@@ -139,13 +144,40 @@ class Fitted:
             "detrend": row.detrend,
             "adapt": row.adapt,
         }
-        rule = thresholds.to_json(Fixed(threshold))
-        return Detector.from_state(
-            State(
-                {**state.facts, "config": config, "threshold": rule},
-                {**state.tensors, "threshold": np.array([threshold])},
+        facts = {**state.facts, "config": config, "threshold": thresholds.to_json(Fixed(threshold))}
+        gauge = _moved(Gauge.restore(under("gauge.", state.tensors)), threshold)
+        return Detector.from_state(State(facts, _judged_by(gauge, threshold, state.tensors)))
+
+    def held_to(self, alarms_per_day: float) -> Detector:
+        """Return a detector of its own that chose for itself, held to a budget of alarms.
+
+        It is ``Detector(alarms_per_day=...)`` fitted on the same history, a sample a minute.
+        """
+        if not self.detector.chooses:
+            raise ParameterError(
+                f"rows: only a detector that chooses for itself can be held to a budget, "
+                f"found {self.detector.model!r}",
+                hint=f"the model {DEFAULT!r} is one",
             )
+        state = self.detector.to_state()
+        patience = state.facts["keeper"]["accept_after"]
+        budget = Budget(alarms_per_day, samples_per_day=MINUTES, accept_after=patience)
+        desk = Desk.of(
+            self.detector.channels_,
+            math.inf,
+            self.history_scores,
+            budget,
+            samples_per_day=MINUTES,
+            active=True,
         )
+        facts = {
+            **state.facts,
+            "given": {**state.facts["given"], "alarms_per_day": alarms_per_day},
+            "alarms": desk.to_json(),
+            "threshold": thresholds.to_json(as_threshold(Detector().threshold)),
+        }
+        tensors = _judged_by(desk.gauge, desk.threshold, state.tensors)
+        return Detector.from_state(State(facts, tensors))
 
     def _lent(self, row: Row, threshold: float, decay: float, lr: float) -> Detector:
         """Return the same for a model that cannot be made data: it is shared, not copied."""
@@ -156,7 +188,23 @@ class Fitted:
             lr=np.float32(lr if row.adapt else 0),
         )
         twin.threshold_ = threshold
+        twin._desk = twin._desk.copy()
+        twin._desk.gauge = _moved(twin._desk.gauge, threshold)
         return twin.reset()
+
+
+def _moved(gauge: Gauge, threshold: float) -> Gauge:
+    """Return a gauge whose threshold stays at another place, and begins anew."""
+    return Gauge(gauge.terms._replace(height=threshold), gauge.tail)
+
+
+def _judged_by(
+    gauge: Gauge, threshold: float, tensors: Mapping[str, NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
+    """Return a fitted detector's tensors with another threshold wherever they have one."""
+    places = [place for place in _GAUGES if f"{place}terms" in tensors]
+    mine = {place + name: array for place in places for name, array in gauge.tensors().items()}
+    return {**tensors, **mine, "threshold": np.array([threshold])}
 
 
 def _detector(unit: Unit, threshold: Threshold) -> Detector:
