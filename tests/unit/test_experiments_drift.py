@@ -317,7 +317,12 @@ def test_the_page_says_what_the_tables_show(result: Drift) -> None:
     assert "over seeds 1, 2;" in page
     assert "| wave-level: level | frozen MLP |" in page
     assert "| SWaT | get Secure Water Treatment" in page
-    assert "## Not measured yet" in page
+    for section in (
+        "Alarms against a budget",
+        "Until a new normal is accepted",
+        "Faults that stay",
+    ):
+        assert f"## {section}\n" in page
 
 
 def test_false_alarms_after_the_change_are_those_of_the_verdicts(result: Drift) -> None:
@@ -343,10 +348,12 @@ def test_every_table_is_rectangular_and_every_picture_is_there(
     pytest.importorskip("matplotlib", reason="needs the extra plot")
     paths = result.write(tmp_path)
     pictures = [
-        f"drift-{name}.{end}" for name in ("macro", "collections") for end in ("svg", "png")
+        f"drift-{name}.{end}"
+        for name in ("macro", "collections", "budget")
+        for end in ("svg", "png")
     ]
     assert [path.name for path in paths] == [
-        *("drift.md", "drift-detail.md", "drift.csv"),
+        *("drift.md", "drift-detail.md", "drift.csv", "drift-alarms.csv"),
         *pictures,
     ]
     text = paths[0].read_text(encoding="utf-8")

@@ -10,6 +10,7 @@ import io
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Unpack
@@ -17,6 +18,7 @@ from typing import Unpack
 from newnormal.config import Config
 from newnormal.experiments import drift_page, page
 from newnormal.experiments.admission import DEFAULT
+from newnormal.experiments.drift_alarms import Alarms
 from newnormal.experiments.drift_figures import (
     COLLECTIONS,
     FIVE_SETS,
@@ -54,12 +56,17 @@ class Drift:
         self.experiment = experiment
         self.figures = Figures(experiment)
 
+    @cached_property
+    def alarms(self) -> Alarms:
+        """What alarms come to; the detectors are run again for it."""
+        return Alarms(self.experiment)
+
     def markdown(self) -> str:
         """Return the page."""
         lines = [each for each in self.experiment.lines if each[0].entrant.model != _PCA]
         chance = replace(self.experiment, lines=tuple(lines))
         seeds = page.over_seeds(chance, where="the first table")
-        return drift_page.page_of(self.figures, seeds)
+        return drift_page.page_of(self.figures, self.alarms, seeds)
 
     def csv(self) -> str:
         """Return a line a unit, and a line for each data set not found and each failure."""
@@ -102,8 +109,10 @@ class Drift:
             "drift.md": self.markdown(),
             "drift-detail.md": drift_page.details_of(self.figures),
             "drift.csv": self.csv(),
+            "drift-alarms.csv": self.alarms.csv(),
         }
-        return (*write_texts(folder, texts), *drift_page.draw(self.figures, folder))
+        pictures = drift_page.draw(self.figures, self.alarms, folder)
+        return (*write_texts(folder, texts), *pictures)
 
 
 def drift(roots: Roots | Lab, **asked: Unpack[Asked]) -> Drift:

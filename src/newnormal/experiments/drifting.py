@@ -2,19 +2,37 @@
 
 Three kinds, a few seeds each: a plant that is retuned twice, a wave whose level moves, and a wave
 that grows. None of the changes is an anomaly; the anomalies before and after them are labelled.
+And the same streams without a change, but with a sensor that fails and stays failed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
+import numpy as np
+
+from newnormal.config import MINUTES
 from newnormal.datasets import Dataset, neurips_ts_uni, plant
+from newnormal.types import Floats
 
-__all__ = ["DRIFTING", "KINDS", "Kind", "grown", "kind_of"]
+__all__ = [
+    "DRIFTING",
+    "FAULTS",
+    "KINDS",
+    "ONSET",
+    "Faulty",
+    "Kind",
+    "faulty",
+    "grown",
+    "kind_of",
+    "normal_part",
+]
 
 _SEEDS = (1, 2, 3)
+ONSET = MINUTES  # the normal sample of the live part from which on a sensor has failed
 
 
 @dataclass(frozen=True)
@@ -29,11 +47,15 @@ class Kind:
         What changes at each of the data's `shifts`.
     make
         From a seed to the data.
+    calm
+        The same history, and a live part that changes late or never, for faults; None where
+        another kind has the same.
     """
 
     name: str
     changes: tuple[str, ...]
     make: Callable[[int], Dataset]
+    calm: Callable[[int], Dataset] | None = None
 
 
 def grown(seed: int, *, factor: float = 1.6) -> Dataset:
@@ -55,8 +77,8 @@ def grown(seed: int, *, factor: float = 1.6) -> Dataset:
 
 
 KINDS = (
-    Kind("drift/plant", ("level", "dynamics"), plant),
-    Kind("drift/wave-level", ("level",), neurips_ts_uni),
+    Kind("drift/plant", ("level", "dynamics"), plant, partial(plant, level_shift=0.0)),
+    Kind("drift/wave-level", ("level",), neurips_ts_uni, partial(neurips_ts_uni, shift=0.0)),
     Kind("drift/wave-scale", ("scale",), grown),
 )
 
@@ -76,3 +98,83 @@ def kind_of(stream: str) -> Kind | None:
     """
     name = stream.rpartition("-")[0]
     return next((kind for kind in KINDS if kind.name == name), None)
+
+
+def normal_part(data: Dataset) -> tuple[Floats, tuple[int, ...]]:
+    """Return the live part without what is labelled, and where its shifts are then.
+
+    Examples
+    --------
+    >>> samples, shifts = normal_part(plant(1))
+    >>> len(samples), shifts
+    (19187, (3862, 10583))
+    """
+    normal = data.labels == 0
+    return data.test[normal], tuple(int(normal[:at].sum()) for at in data.shifts)
+
+
+# ---------------------------------------------------------------------- faults
+
+
+class Faulty(NamedTuple):
+    """A live part one sensor of which has failed, from the sample `ONSET` on."""
+
+    fault: str
+    channel: int
+    samples: Floats
+
+
+# From a sensor's readings, history's mean and standard deviation of it, and a source of noise, to
+# what it reads once it has failed; the first reading is the last good one.
+_Fault = Callable[[Floats, float, float, np.random.Generator], Floats]
+
+
+def _stuck(readings: Floats, _mean: float, _std: float, _rng: np.random.Generator) -> Floats:
+    return np.full(len(readings) - 1, readings[0])
+
+
+def _dropped(readings: Floats, mean: float, std: float, _rng: np.random.Generator) -> Floats:
+    return np.full(len(readings) - 1, mean - 6 * std)
+
+
+def _offset(readings: Floats, _mean: float, std: float, _rng: np.random.Generator) -> Floats:
+    return np.asarray(readings[1:] + 5 * std)
+
+
+def _noise(readings: Floats, mean: float, std: float, rng: np.random.Generator) -> Floats:
+    return rng.normal(mean, 5 * std, len(readings) - 1)
+
+
+FAULTS: dict[str, _Fault] = {
+    "stuck": _stuck,
+    "dropped": _dropped,
+    "offset": _offset,
+    "noise": _noise,
+}
+
+
+def faulty(stream: str, length: int) -> Iterator[Faulty]:
+    """Give a stream's live part with each fault in each channel, `length` samples of fault each.
+
+    Without what is labelled, and without the changes that the stream is there for. None of a
+    stream that differs from another in its change alone.
+
+    Examples
+    --------
+    >>> [(each.fault, each.channel) for each in faulty("drift/wave-level-1", 100)]
+    [('stuck', 0), ('dropped', 0), ('offset', 0), ('noise', 0)]
+    """
+    kind = kind_of(stream)
+    if kind is None or kind.calm is None:
+        return
+    seed = int(stream.rpartition("-")[2])
+    data = kind.calm(seed)
+    samples = normal_part(data)[0][: ONSET + length]
+    means, stds = data.train.mean(axis=0), data.train.std(axis=0)
+    for fault, fail in FAULTS.items():
+        for channel in range(samples.shape[1]):
+            failed = samples.copy()
+            readings = samples[ONSET - 1 :, channel]
+            rng = np.random.default_rng([seed, channel])
+            failed[ONSET:, channel] = fail(readings, means[channel], stds[channel], rng)
+            yield Faulty(fault, channel, failed)
