@@ -17,6 +17,7 @@ PUBLIC = {
     "AlarmEvent",
     "DatasetError",
     "Detector",
+    "FeedbackError",
     "Fixed",
     "InputError",
     "MissingExtraError",

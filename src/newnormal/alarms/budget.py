@@ -234,7 +234,7 @@ class Realised:
     target_per_day: float
 
     def __str__(self) -> str:
-        text = f"{self.alarms} alarms in {self.samples} samples"
+        text = f"{self.alarms} alarm{'' if self.alarms == 1 else 's'} in {self.samples} samples"
         if self.samples:
             text += f": {self.per_day:.3g} a day, {self.recent_per_day:.3g} a day lately"
         if not math.isnan(self.target_per_day):

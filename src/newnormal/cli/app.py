@@ -454,7 +454,7 @@ def inspect(
         else repr(detector.threshold),
         "alarms": str(detector.realised_),
         "status": detector.status_,
-        "distance": f"{detector.distance_:.3g} of its limit from the accepted normal"
+        "distance from normal": f"{detector.distance_:.3g} of the limit"
         if not math.isnan(detector.distance_)
         else None,
         "period": period,
