@@ -38,6 +38,7 @@ __all__ = [
     "BEFORE",
     "BUDGETS",
     "FOLLOWED",
+    "NOTHING",
     "Acceptance",
     "Alarms",
     "Fault",
@@ -55,6 +56,7 @@ BUDGETS = (1, 3, 10)  # alarms a day
 ACCEPT_AFTER = MINUTES  # samples: the default detector's own
 FOLLOWED = 3  # times that, for which a fault is followed
 ALL, BEFORE, AFTER = "all", "before", "after"  # parts of a stream: its first shift divides it
+NOTHING = "nothing"  # is what changed before the first shift
 _STRETCH = 1000  # samples: the detector keeps that many events, and these have fewer
 
 
@@ -76,13 +78,19 @@ class Acceptance(NamedTuple):
         What changed.
     after
         Samples from the change until it was accepted; NaN where it was not, before the next.
-    opened
-        Alarms opened until then, or until the next change.
+    age
+        For how many samples the alarm accepted had been open; NaN likewise.
+    alarms
+        Alarms open at some time until then, or until the next change.
+    longest
+        Samples of the longest of these, from the change on.
     """
 
     change: str
     after: float
-    opened: int
+    age: float
+    alarms: int
+    longest: int
 
     @property
     def accepted(self) -> bool:
@@ -161,26 +169,31 @@ def acceptances(
     """Find the first acceptance after each change and before the next, if there is one."""
     found = []
     for change, start, end in zip(changes, shifts, [*shifts[1:], samples], strict=True):
-        at = next((at for at in _accepted(events) if start <= at < end), None)
-        until = end if at is None else at
-        opened = sum(event.kind == OPENED and start <= event.sample < until for event in events)
-        found.append(Acceptance(change, math.nan if at is None else at - start, opened))
+        done = next((each for each in _accepted(events) if start <= each.sample < end), None)
+        until, after, age = end, math.nan, math.nan
+        if done is not None:
+            until, after, age = done.sample, done.sample - start, done.sample - done.alarm.start
+        lengths = [min(stop, until) - max(at, start) for at, stop in _spans(events, samples)]
+        open_ = [length for length in lengths if length > 0]
+        found.append(Acceptance(change, after, age, len(open_), max(open_, default=0)))
     return found
 
 
 def in_alarm(events: Iterable[AlarmEvent], samples: int) -> Bools:
     """Say of each sample whether an alarm is open."""
     found = np.zeros(samples, dtype=bool)
-    since: int | None = None
-    for event in events:
-        if event.kind == OPENED:
-            since = event.sample
-        elif event.kind == CLOSED and since is not None:
-            found[since : event.sample] = True
-            since = None
-    if since is not None:
-        found[since:] = True
+    for start, stop in _spans(events, samples):
+        found[start:stop] = True
     return found
+
+
+def _spans(events: Iterable[AlarmEvent], samples: int) -> list[tuple[int, int]]:
+    """Return where each alarm was opened and closed; the last may still be open at the end."""
+    spans: dict[int, tuple[int, int]] = {}
+    for event in events:
+        stop = event.sample if event.kind == CLOSED else samples
+        spans[event.alarm.number] = (event.alarm.start, stop)
+    return list(spans.values())
 
 
 def noticed(alarm: Bools, onset: int) -> bool:
@@ -193,10 +206,9 @@ def absorbed(alarm: Bools, onset: int) -> bool:
     return bool(alarm[onset + ACCEPT_AFTER // 2 : onset + ACCEPT_AFTER].mean() < 0.5)
 
 
-def _accepted(events: Iterable[AlarmEvent], since: int = 0) -> list[int]:
-    """Return the samples from one on at which a new normal was accepted."""
-    closed = [each for each in events if each.kind == CLOSED and each.alarm.reason == ACCEPTED]
-    return [each.sample for each in closed if each.sample >= since]
+def _accepted(events: Iterable[AlarmEvent]) -> list[AlarmEvent]:
+    """Return the ends of alarms whose cause became the new normal."""
+    return [each for each in events if each.kind == CLOSED and each.alarm.reason == ACCEPTED]
 
 
 # ---------------------------------------------------------------------- measuring
@@ -216,7 +228,7 @@ def _faults(detector: Detector, stream: str, *, keeps: bool) -> Iterator[Fault]:
         alarm = in_alarm(events, len(samples))
         found = Fault(fault, channel, noticed(alarm, ONSET), absorbed(alarm, ONSET))
         if keeps:
-            late = _accepted(events, ONSET)
+            late = [each.sample for each in _accepted(events) if each.sample >= ONSET]
             early = any(at < ONSET + ACCEPT_AFTER for at in late)
             found = found._replace(early=early, late=bool(late), rejected=False)
             asked = ONSET + ACCEPT_AFTER // 4
@@ -280,9 +292,8 @@ class Alarms:
             self.spent[of] = list(_spent(fitted, samples, shifts))
             if kind is not None:
                 events = watch(fitted.held_to(BUDGETS[0]), data.test)
-                self.acceptances[of] = acceptances(
-                    events, kind.changes, data.shifts, len(data.test)
-                )
+                changes, shifts = (NOTHING, *kind.changes), (0, *data.shifts)
+                self.acceptances[of] = acceptances(events, changes, shifts, len(data.test))
         if kind is not None and kind.calm is not None:
             self.faults[of] = list(_faults(lab.detector(outcome), of.stream, keeps=ours))
 
@@ -308,7 +319,10 @@ class Alarms:
         return Pooled(len(streams), days, Figure.of(rates))
 
     def changes(self) -> dict[tuple[str, str], list[Acceptance]]:
-        """Return what came of each change, over streams and seeds, by the streams' kind."""
+        """Return what came of each change, over streams and seeds, by the streams' kind.
+
+        Before the first of them, `NOTHING` changes.
+        """
         found: dict[tuple[str, str], list[Acceptance]] = {}
         for of, every in self.acceptances.items():
             for each in every:

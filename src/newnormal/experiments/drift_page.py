@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 
-from newnormal.experiments import page
+from newnormal.experiments import drift_alarms_page, page
 from newnormal.experiments.averages import covered
 from newnormal.experiments.bars import Group, grouped_bars
-from newnormal.experiments.drift_alarms import (
-    ACCEPT_AFTER,
-    AFTER,
-    ALL,
-    BEFORE,
-    BUDGETS,
-    FOLLOWED,
-    Alarms,
-    Pooled,
-)
+from newnormal.experiments.drift_alarms import Alarms
 from newnormal.experiments.drift_figures import (
     COLLECTIONS,
     LATER,
@@ -29,7 +20,7 @@ from newnormal.experiments.drift_figures import (
     Figures,
     called,
 )
-from newnormal.experiments.drifting import FAULTS, KINDS, ONSET
+from newnormal.experiments.drift_words import listed, percent, short
 from newnormal.experiments.linear import COMPONENTS
 from newnormal.experiments.paper import Figure
 from newnormal.experiments.pictures import figure_of, keep
@@ -40,10 +31,7 @@ _MEASURES = {"auprc": "AUPRC", "vus_pr": "VUS-PR", "auroc": "AUROC"}
 _CHARTS = {
     "drift-macro": "Macro AUPRC and VUS-PR of each row.",
     "drift-collections": "AUPRC of each row on each collection, the mean over its streams.",
-    "drift-budget": "Alarms the default detector opens, as a multiple of its budget: 1 was meant.",
 }
-# What alarms are pooled over; names that have colours of their own.
-_PARTS = {ALL: "real streams", BEFORE: "generated, before", AFTER: "generated, after"}
 
 _INTRODUCTION = """\
 # No knobs
@@ -101,52 +89,6 @@ _CALLED = """\
 
 Their share over whole streams, where {target:.0%} was meant.
 """
-_AFTER = """\
-And what a person hears of it: the alarms a day of the default detector when it is held to a budget,
-`Detector(alarms_per_day=...)`, before the first change and from it on, at a sample a minute and
-with labelled stretches removed. Until their change the two kinds of wave are one and the same.
-"""
-_BUDGET = """\
-## Alarms against a budget
-
-How many alarms the default detector opens when it is held to a budget,
-`Detector(alarms_per_day=...)`: as a multiple of that budget, so that 1 was meant and less is fewer.
-At a sample a minute, over live parts with labelled stretches removed; alarms and days of a line's
-streams are pooled. Generated streams count apart, before their first change and after it.
-"""
-_ACCEPTED = """\
-## Until a new normal is accepted
-
-Held to {budget} alarm a day, on whole live parts, nobody saying anything: from each change to
-the first alarm after it that ends with "new normal accepted", before the next change. The time is
-in units of `accept_after`, {accept_after:,} samples: not before 1, and by 2, counted from where
-the stream was first found away from its normal. A change that is not accepted was followed by no
-alarm that lasted: the detector came to terms with it below its threshold, or between short alarms,
-and nothing had to be accepted. Changes are those of {count} over all seeds.
-"""
-_FAULTS = """\
-## Faults that stay
-
-One sensor of a generated stream fails and stays failed: it is stuck at its last value, drops to 6
-standard deviations of history below its mean, reads 5 too many, or turns to noise of 5. Every
-channel in turn, from the {onset:,}th sample on, on streams without another change and with labelled
-stretches removed; each row at its own threshold.
-
-- **noticed**: an alarm is open at some time in the first quarter of `accept_after` (a quarter is
-  {quarter:,} samples). Every row calls a few samples in a hundred anomalous anyway, so that
-  somewhere in a quarter an alarm is open with no fault at all: a high share proves little, a low
-  one is a failure.
-- **absorbed**: of the samples from a half to one `accept_after`, fewer than half are in alarm. The
-  fault has become normal, or it has never been one. A frozen row learns nothing, but may not see
-  a sensor that is stuck at a value it often has.
-"""
-_KEPT = """\
-What the default detector makes of them: the share that it accepts, nobody saying anything, before
-one `accept_after` has passed (none was meant) and by {followed} times that (a fault that is as
-stable and predictable as a new normal is one, to who cannot ask); the share with an alarm open
-after a quarter of it, which is then rejected; and of these the share that is accepted all the same
-by {followed} times `accept_after` (none was meant).
-"""
 _DETAIL = """\
 # No knobs, stream by stream
 
@@ -174,11 +116,9 @@ def page_of(drift: Figures, alarms: Alarms, seeds: str) -> str:
         *_by_collection(drift, "vus_pr"),
         *_papers(drift),
         *_around_changes(drift),
-        *_after_changes(alarms),
+        *drift_alarms_page.after_changes(alarms),
         *_called(drift),
-        *_budgets(alarms),
-        *_until_accepted(alarms),
-        *_faults(drift, alarms),
+        *drift_alarms_page.sections(alarms, drift.rows),
     ]
     return "\n".join([*parts, *page.not_run(experiment)])
 
@@ -213,10 +153,7 @@ def _in_words(drift: Figures, alarms: Alarms) -> list[str]:
         _about_others(drift),
         *(_about_five(drift, measure) for measure in ("auroc", "auprc")),
         _about_changes(drift),
-        _about_budgets(alarms),
-        _about_shifts(alarms),
-        _about_acceptance(alarms),
-        *_about_faults(drift, alarms),
+        *drift_alarms_page.in_words(alarms, drift.rows),
     ]
     sentences = [f"- {each}" for each in said if each is not None]
     return ["## What came of it\n", "\n".join(sentences) + "\n"] if sentences else []
@@ -260,7 +197,7 @@ def _about_others(drift: Figures) -> str | None:
         and {OURS, PLAIN} <= figures.keys()
         and figures[OURS].mean < figures[PLAIN].mean
     ]
-    return f"Outside these its AUPRC is below the {PLAIN}'s on {_listed(worse)}." if worse else None
+    return f"Outside these its AUPRC is below the {PLAIN}'s on {listed(worse)}." if worse else None
 
 
 def _about_five(drift: Figures, measure: str) -> str | None:
@@ -288,74 +225,6 @@ def _about_changes(drift: Figures) -> str | None:
     )
 
 
-def _about_budgets(alarms: Alarms) -> str | None:
-    found = _pooled(alarms)
-    if not found:
-        return None
-    where = {
-        ALL: "{} real streams",
-        BEFORE: "{} generated ones before their first change",
-        AFTER: "the same after it",
-    }
-    said = [
-        f"{_listed([f'{ratio.mean:.2f}' for ratio in _ratios(parts)])} on "
-        + where[part].format(parts[0].streams)
-        for part, parts in found.items()
-    ]
-    return (
-        f"Held to {_listed([str(budget) for budget in BUDGETS])} alarms a day, it opens this many "
-        f"times as many, labelled stretches removed: {'; '.join(said)}."
-    )
-
-
-def _about_shifts(alarms: Alarms) -> str | None:
-    found = _pooled(alarms)
-    if not {BEFORE, AFTER} <= found.keys():
-        return None
-    before, after = (
-        _listed([f"{each.rate.mean:.1f}" for each in found[part]]) for part in (BEFORE, AFTER)
-    )
-    return (
-        f"False alarms once normal has changed: {after} a day at these budgets; before, {before}."
-    )
-
-
-def _about_acceptance(alarms: Alarms) -> str | None:
-    every = [each for found in alarms.changes().values() for each in found]
-    done = [each.after / ACCEPT_AFTER for each in every if each.accepted]
-    if not every:
-        return None
-    text = f"Of {len(every)} changes of normal it had to accept {len(done)}"
-    if done:
-        text += (
-            f", after {median(done):.2f} times `accept_after` in the median "
-            f"({min(done):.2f} to {max(done):.2f})"
-        )
-    return f"{text}; after the others no alarm lasted."
-
-
-def _about_faults(drift: Figures, alarms: Alarms) -> list[str]:
-    shares = alarms.fault_shares("absorbed")
-    means = {
-        row: fmean(rows[row].mean for rows in shares.values())
-        for row in drift.rows
-        if shares and all(row in rows for rows in shares.values())
-    }
-    if OURS not in means:
-        return []
-    others = _listed([f"{row} {share:.0%}" for row, share in means.items() if row != OURS])
-    mine = alarms.mine()
-    early = sum(bool(each.early) for each in mine)
-    rejected = sum(bool(each.rejected) for each in mine)
-    learned = sum(bool(each.learned) for each in mine)
-    return [
-        f"Of faults that stay it has absorbed {means[OURS]:.0%} before anybody could be asked "
-        f"(mean of {len(shares)} kinds{f'; {others}' if others else ''}).",
-        f"It accepted {early} of {len(mine)} such faults by itself before `accept_after`, and "
-        f"{learned} of the {rejected} that were rejected.",
-    ]
-
-
 # ---------------------------------------------------------------------- tables
 
 
@@ -375,7 +244,7 @@ def _over_all(drift: Figures) -> list[str]:
             if line.entrant.name == name and line.stream.name in everything
         )
         lines.append([name, seeds, *(str(each[name]) for each in found.values())])
-    named = _listed([f"{name} ({len(streams)})" for name, streams in mine.items()])
+    named = listed([f"{name} ({len(streams)})" for name, streams in mine.items()])
     return [
         _MACRO.format(collections=named),
         page.table(["row", "seeds", *_MEASURES.values()], lines),
@@ -416,14 +285,14 @@ def _papers(drift: Figures) -> list[str]:
             way = covered(mine[PLAIN].mean, mine[TUNED].mean, mine[line[0]].mean)
             line += [str(mine[line[0]]), "-" if way is None else f"{round(way, 2) + 0.0:.0%}"]
     return [
-        _FIVE.format(sets=_listed(sets), tuned=TUNED, plain=PLAIN),
+        _FIVE.format(sets=listed(sets), tuned=TUNED, plain=PLAIN),
         page.table(header, lines),
     ]
 
 
 def _around_changes(drift: Figures) -> list[str]:
     lines = [
-        [f"{_short(kind)}: {what}", name, *map(_percent, around)]
+        [f"{short(kind)}: {what}", name, *map(percent, around)]
         for (kind, what), rows in drift.changes().items()
         for name, around in rows.items()
     ]
@@ -433,153 +302,13 @@ def _around_changes(drift: Figures) -> list[str]:
     return [_CHANGES.format(later=LATER, target=TARGET), page.table(header, lines)]
 
 
-def _after_changes(alarms: Alarms) -> list[str]:
-    lines = []
-    for budget in BUDGETS:
-        for owner, name in [*((kind.name, _short(kind.name)) for kind in KINDS), (None, "all")]:
-            parts = [alarms.rate(budget, part, owner) for part in (BEFORE, AFTER)]
-            known = [part for part in parts if part is not None]
-            if len(known) == len(parts):
-                cells = [_two(part.rate) for part in known]
-                lines.append([f"{budget} a day", name, str(known[0].streams), *cells])
-    if not lines:
-        return []
-    return [_AFTER, page.table(["budget", "kind", "streams", "before", "after"], lines)]
-
-
-def _pooled(alarms: Alarms) -> dict[str, list[Pooled]]:
-    """Return what is pooled at each budget, by the part: of real streams, and of generated ones."""
-    found = {part: _at_budgets(alarms, part) for part in _PARTS}
-    return {part: parts for part, parts in found.items() if parts}
-
-
-def _at_budgets(alarms: Alarms, part: str, owner: str | None = None) -> list[Pooled]:
-    """Return what is pooled at each budget, or nothing."""
-    found = [alarms.rate(budget, part, owner) for budget in BUDGETS]
-    return [each for each in found if each is not None]
-
-
-def _ratios(parts: Sequence[Pooled]) -> list[Figure]:
-    """Return alarms a day as a multiple of each budget."""
-    return [
-        Figure(part.rate.mean / budget, None if part.rate.std is None else part.rate.std / budget)
-        for budget, part in zip(BUDGETS, parts, strict=True)
-    ]
-
-
-def _budgets(alarms: Alarms) -> list[str]:
-    owners = {name: _at_budgets(alarms, ALL, name) for name in COLLECTIONS}
-    pooled = {_PARTS[part]: parts for part, parts in _pooled(alarms).items()}
-    lines = [
-        [name, str(parts[0].streams), f"{parts[0].days:.0f}", *map(_two, _ratios(parts))]
-        for name, parts in {**owners, **pooled}.items()
-        if parts
-    ]
-    if not lines:
-        return []
-    header = ["over", "streams", "days", *(f"budget {budget}" for budget in BUDGETS)]
-    figure = figure_of("drift-budget", _CHARTS["drift-budget"]) + "\n"
-    return [_BUDGET, page.table(header, lines), figure]
-
-
-def _until_accepted(alarms: Alarms) -> list[str]:
-    lines = []
-    for (kind, what), every in alarms.changes().items():
-        done = [each for each in every if each.accepted]
-        times = [each.after / ACCEPT_AFTER for each in done]
-        cells = ["-", "-", "-"]
-        if done:
-            opened = fmean(each.opened for each in done)
-            cells = [f"{median(times):.2f}", f"{min(times):.2f} to {max(times):.2f}"]
-            cells.append(f"{opened:.1f}")
-        share = f"{len(done) / len(every):.0%}"
-        lines.append([f"{_short(kind)}: {what}", str(len(every)), share, *cells])
-    if not lines:
-        return []
-    header = ["change", "changes", "accepted", "after, median", "range", "alarms until then"]
-    streams = len({of.stream for of in alarms.acceptances})
-    said = _ACCEPTED.format(
-        budget=BUDGETS[0],
-        accept_after=ACCEPT_AFTER,
-        count=f"{streams} generated stream{'s'[: streams > 1]}",
-    )
-    return [said, page.table(header, lines)]
-
-
-def _faults(drift: Figures, alarms: Alarms) -> list[str]:
-    shares = {part: alarms.fault_shares(part) for part in ("noticed", "absorbed")}
-    rows = [row for row in drift.rows if any(row in each for each in shares["noticed"].values())]
-    which = sorted(shares["noticed"], key=lambda each: [*FAULTS].index(each[1]))
-    lines = []
-    for part, found in shares.items():
-        for kind, fault in which:
-            figures = found[kind, fault]
-            cells = [_percent(figures[row]) if row in figures else "-" for row in rows]
-            lines.append([part, f"{fault}, {_source(kind)}", *cells])
-    if not lines:
-        return []
-    said = _FAULTS.format(onset=ONSET, quarter=ACCEPT_AFTER // 4)
-    return [said, page.table(["", "fault", *rows], lines), *_kept(alarms)]
-
-
-def _kept(alarms: Alarms) -> list[str]:
-    mine = alarms.mine()
-    if not mine:
-        return []
-    lines = []
-    for fault in [*FAULTS, "all"]:
-        found = [each for each in mine if fault in (each.fault, "all")]
-        rejected = [each for each in found if each.rejected]
-        cells = [
-            _share([each.early for each in found]),
-            _share([each.late for each in found]),
-            _share([each.rejected for each in found]),
-            _share([each.learned for each in rejected]),
-        ]
-        lines.append([fault, str(len(found)), *cells])
-    header = ["fault", "faults", "accepted before 1", f"accepted by {FOLLOWED}", "rejected"]
-    table = page.table([*header, "accepted though rejected"], lines)
-    return [_KEPT.format(followed=FOLLOWED), table]
-
-
-def _share(truths: Sequence[bool | None]) -> str:
-    """Return how many of several things are true.
-
-    >>> _share([True, False]), _share([])
-    ('50%', '-')
-    """
-    return f"{fmean(map(bool, truths)):.0%}" if truths else "-"
-
-
-def _short(kind: str) -> str:
-    return kind.partition("/")[2]
-
-
-def _source(kind: str) -> str:
-    """Return what a faulty stream is made from: the kinds of wave are one without their change.
-
-    >>> _source("drift/wave-level"), _source("drift/plant")
-    ('wave', 'plant')
-    """
-    return _short(kind).partition("-")[0]
-
-
-def _two(figure: Figure) -> str:
-    """Return a figure with two decimals.
-
-    >>> _two(Figure(1.0, 0.125)), _two(Figure(0.5, None))
-    ('1.00 ± 0.12', '0.50')
-    """
-    return f"{figure.mean:.2f}" + ("" if figure.std is None else f" ± {figure.std:.2f}")
-
-
 def _called(drift: Figures) -> list[str]:
     found = drift.means(called)
     lines = [
         [
             name,
             str(count),
-            *(_percent(figures[row]) if row in figures else "-" for row in drift.rows),
+            *(percent(figures[row]) if row in figures else "-" for row in drift.rows),
         ]
         for name, (count, figures) in found.items()
     ]
@@ -601,25 +330,6 @@ def _cells(figures: Mapping[str, Figure], names: Sequence[str]) -> list[str]:
     return cells
 
 
-def _percent(figure: Figure) -> str:
-    """Return a share as a percentage.
-
-    >>> _percent(Figure(0.0125, 0.001)), _percent(Figure(0.5, None))
-    ('1.2% ± 0.1', '50.0%')
-    """
-    spread = "" if figure.std is None else f" ± {100 * figure.std:.1f}"
-    return f"{figure.mean:.1%}{spread}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return names as a person lists them.
-
-    >>> _listed(["a", "b", "c"]), _listed(["a"])
-    ('a, b and c', 'a')
-    """
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
 # ---------------------------------------------------------------------- pictures
 
 
@@ -634,15 +344,7 @@ def draw(drift: Figures, alarms: Alarms, folder: Path) -> list[Path]:
     mine = {name: means[name] for name in COLLECTIONS if name in means}
     if mine:
         paths += keep(grouped_bars(_groups(mine), axis="AUPRC"), folder, "drift-collections")
-    spent = {part: _ratios(parts) for part, parts in _pooled(alarms).items()}
-    if spent:
-        ratios = {
-            f"{budget} a day": {_PARTS[part]: each[at] for part, each in spent.items()}
-            for at, budget in enumerate(BUDGETS)
-        }
-        bars = grouped_bars(_groups(ratios), axis="alarms over budget", level=1.0, written=True)
-        paths += keep(bars, folder, "drift-budget")
-    return paths
+    return [*paths, *drift_alarms_page.draw(alarms, folder)]
 
 
 def _groups(found: Mapping[str, Mapping[str, Figure]]) -> dict[str, Group]:

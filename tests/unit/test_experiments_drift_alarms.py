@@ -1,0 +1,440 @@
+"""What `newnormal reproduce drift` makes of alarms."""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newnormal.alarms import Alarm, AlarmEvent, Peak
+from newnormal.datasets import Dataset
+from newnormal.detector import Detector
+from newnormal.errors import ParameterError
+from newnormal.experiments import drift_alarms
+from newnormal.experiments.admission import DEFAULT
+from newnormal.experiments.drift import Drift, drift
+from newnormal.experiments.drift_alarms import (
+    ACCEPT_AFTER,
+    BUDGETS,
+    NOTHING,
+    Alarms,
+    Fault,
+    Spent,
+    absorbed,
+    acceptances,
+    in_alarm,
+    noticed,
+    spent,
+    watch,
+)
+from newnormal.experiments.drift_alarms_page import PARTS
+from newnormal.experiments.drift_figures import OURS, PLAIN
+from newnormal.experiments.drifting import DRIFTING, FAULTS, KINDS, ONSET, faulty, normal_part
+from newnormal.experiments.lab import Lab
+from newnormal.experiments.paper import Figure, Rule
+from newnormal.experiments.pictures import colour_of
+from newnormal.experiments.rows import FROZEN, Fitted, row_named
+from newnormal.experiments.streams import load_stream
+from newnormal.types import Floats
+
+FAST = {"mlp": {"epochs": 1}, "default": {"epochs": 1}}
+STREAMS = ("drift/wave-level-1", "drift/wave-scale-1")
+FIXED = "γ 0.8, η 0.1"
+BACK, ACCEPTED = "score back to normal", "new normal accepted"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    folder = tmp_path_factory.mktemp("alarms")
+    return Lab(folder, cache=folder / "cache", overrides=FAST)
+
+
+@pytest.fixture(scope="module")
+def result(lab: Lab) -> Drift:
+    return drift(lab, datasets=list(STREAMS), models=["mlp", DEFAULT], seeds=[1, 2])
+
+
+@pytest.fixture(scope="module")
+def alarms(result: Drift) -> Alarms:
+    return result.alarms
+
+
+def story(*spans: tuple[int, int | None, str]) -> list[AlarmEvent]:
+    """Return the events of alarms opened and closed at these samples, for these reasons."""
+    events = []
+    for at, (start, stop, reason) in enumerate(spans):
+        peak = Peak(start, None, 1.0, 1.0, 0.0, {})
+        alarm = Alarm(at + 1, start, None, start, None, peak)
+        events.append(AlarmEvent("opened", start, None, alarm))
+        events.append(AlarmEvent("updated", start + 1, None, alarm))
+        if stop is not None:
+            events.append(AlarmEvent("closed", stop, None, replace(alarm, reason=reason)))
+    return events
+
+
+# ---------------------------------------------------------------------- the detector behind a row
+
+
+def fit(lab: Lab, history: Floats, model: str = DEFAULT) -> Fitted:
+    stream = lab.streams.about(STREAMS[0])
+    return Fitted.on(history, lab.unit(stream, model, "DT+TTA", Rule(99.0), 7))
+
+
+def small(samples: int = 1500) -> tuple[Floats, Floats]:
+    data = DRIFTING[STREAMS[0]]()
+    return data.train[:samples], np.concatenate([data.test[:samples], data.test[-samples:]])
+
+
+def never() -> float:
+    raise AssertionError
+
+
+def test_the_default_row_is_the_default_detector_alarms_included(lab: Lab) -> None:
+    history, live = small()
+    fitted = fit(lab, history)
+    comp = Fitted.from_state(fitted.to_state()).as_row(
+        row_named("DT+TTA"), fitted.threshold(Rule(99.0), never), decay=0.9, lr=0.1
+    )
+    ref = Detector(seed=7, epochs=1).fit(history)
+    theirs, mine = ref.to_state().tensors, comp.to_state().tensors
+    assert theirs.keys() == mine.keys()
+    for name in theirs:
+        np.testing.assert_array_equal(theirs[name], mine[name], err_msg=name)
+    same(ref, comp, live)
+
+
+@pytest.mark.parametrize("budget", [1, 10])
+def test_a_fit_held_to_a_budget_is_the_detector_fitted_with_it(lab: Lab, budget: int) -> None:
+    history, live = small()
+    fitted = fit(lab, history)
+    comp = Fitted.from_state(fitted.to_state()).held_to(budget)
+    ref = Detector(seed=7, epochs=1, alarms_per_day=budget).fit(history)
+    theirs, mine = ref.to_state(), comp.to_state()
+    assert theirs.facts == mine.facts
+    assert theirs.tensors.keys() == mine.tensors.keys()
+    for name in theirs.tensors:
+        np.testing.assert_array_equal(theirs.tensors[name], mine.tensors[name], err_msg=name)
+    same(ref, comp, live)
+
+
+def same(ref: Detector, comp: Detector, live: Floats) -> None:
+    """Check that two detectors say the same, now and after a reset."""
+    for _ in range(2):
+        theirs, mine = ref.run(live), comp.run(live)
+        np.testing.assert_array_equal(theirs.scores, mine.scores)
+        np.testing.assert_array_equal(theirs.thresholds, mine.thresholds)
+        np.testing.assert_array_equal(theirs.anomalous, mine.anomalous)
+        np.testing.assert_array_equal(theirs.alarms, mine.alarms)
+        events = ref.take_events()
+        assert events == comp.take_events()
+        assert len(events) > 0
+        ref.reset()
+        comp.reset()
+
+
+def test_only_a_detector_that_chooses_for_itself_is_held_to_a_budget(lab: Lab) -> None:
+    fitted = fit(lab, small()[0], "mlp")
+    with pytest.raises(ParameterError, match="chooses for itself can be held to a budget, found"):
+        fitted.held_to(1)
+
+
+def test_a_fixed_row_raises_its_alarms_at_its_own_threshold(lab: Lab) -> None:
+    history, live = small()
+    fitted = fit(lab, history, "mlp")
+    tau = fitted.threshold(Rule(99.0), never)
+    detector = fitted.as_row(FROZEN, tau, decay=1.0, lr=0.0).track_alarms()
+    verdicts = detector.run(live)
+    assert verdicts.anomalous.any()
+    assert verdicts.alarms is not None
+    assert (verdicts.alarms[verdicts.anomalous] > 0).all()
+    assert (verdicts.thresholds == tau).all()
+
+
+def test_watching_in_stretches_sees_what_one_run_does() -> None:
+    history, live = small()
+    detector = Detector(seed=1, epochs=1).fit(history)
+    events = watch(detector, live)
+    assert len(live) > 2000
+    assert detector.reset().run(live).alarms is not None
+    assert detector.take_events() == events
+
+
+# ---------------------------------------------------------------------- counting
+
+
+def test_alarms_are_counted_where_they_open() -> None:
+    events = story((10, 40, BACK), (2879, 2990, BACK), (2880, 2900, BACK), (4000, None, ""))
+    assert spent(events, 3, 4320, ()) == [Spent(3, "all", 4, 3.0)]
+    assert spent(events, 3, 4320, (2880,)) == [
+        Spent(3, "before", 2, 2.0),
+        Spent(3, "after", 2, 1.0),
+    ]
+    assert spent(events, 3, 4320, (2880, 3500)) == spent(events, 3, 4320, (2880,))
+    assert spent([], 1, 1440, ()) == [Spent(1, "all", 0, 1.0)]
+
+
+def test_shifts_are_where_they_are_without_what_is_labelled() -> None:
+    labels = np.array([0, 1, 1, 0, 0, 1, 0, 0])
+    values = np.arange(8.0)[:, None]
+    data = Dataset("toy", values, values, labels, ("a",), shifts=(4, 6))
+    samples, shifts = normal_part(data)
+    assert samples[:, 0].tolist() == [0, 3, 4, 6, 7]
+    assert shifts == (2, 3)
+    assert samples[shifts[0], 0] == 4
+    assert samples[shifts[1], 0] == 6
+
+
+def test_a_change_is_accepted_when_the_first_alarm_after_it_ends_so() -> None:
+    events = story(
+        (5, 30, ACCEPTED),
+        (99, 150, BACK),  # open when it changes
+        (160, 180, BACK),
+        (200, 450, ACCEPTED),
+        (460, 490, ACCEPTED),
+        (550, 700, BACK),
+        (900, None, ""),
+    )
+    nothing, first, second = acceptances(events, (NOTHING, "level", "scale"), (0, 100, 500), 1000)
+    assert (nothing.after, nothing.age, nothing.alarms) == (30, 25, 1)
+    assert (first.change, first.after, first.age) == ("level", 350, 250)
+    assert (first.alarms, first.longest) == (3, 250)
+    assert first.accepted
+    assert not second.accepted
+    assert math.isnan(second.after)
+    assert math.isnan(second.age)
+    assert (second.alarms, second.longest) == (2, 150)
+
+
+def test_an_acceptance_belongs_to_the_change_before_it() -> None:
+    events = story((100, 500, ACCEPTED))
+    first, second = acceptances(events, ("level", "scale"), (100, 500), 1000)
+    assert not first.accepted
+    assert (second.after, second.age, second.alarms) == (0, 400, 0)
+
+
+def test_a_sample_is_in_alarm_from_the_opening_to_the_close() -> None:
+    events = story((2, 4, BACK), (5, 6, ACCEPTED), (8, None, ""))
+    assert np.flatnonzero(in_alarm(events, 10)).tolist() == [2, 3, 5, 8, 9]
+    assert not in_alarm([], 10).any()
+
+
+def test_a_fault_is_noticed_in_the_first_quarter_and_absorbed_in_the_second_half() -> None:
+    onset, quarter, half = 100, ACCEPT_AFTER // 4, ACCEPT_AFTER // 2
+    for at, seen in ((onset - 1, False), (onset, True), (onset + quarter - 1, True)):
+        alarm = np.zeros(onset + ACCEPT_AFTER, dtype=bool)
+        alarm[at] = True
+        assert noticed(alarm, onset) == seen
+        assert absorbed(alarm, onset)
+    alarm[:] = False
+    alarm[onset + quarter :] = True
+    assert not noticed(alarm, onset)
+    assert not absorbed(alarm, onset)
+    alarm[:] = True
+    alarm[onset + half : onset + half + half // 2 + 1] = False  # just under half is left
+    assert absorbed(alarm, onset)
+    alarm[onset + half] = True
+    assert not absorbed(alarm, onset)
+
+
+# ---------------------------------------------------------------------- faults
+
+
+def test_streams_for_faults_have_the_history_that_detectors_were_fitted_on() -> None:
+    for kind in KINDS:
+        if kind.calm is not None:
+            ref, comp = kind.make(1), kind.calm(1)
+            np.testing.assert_array_equal(ref.train, comp.train)
+            until = ref.shifts[0]
+            np.testing.assert_array_equal(ref.test[:until], comp.test[:until])
+    assert [kind.name for kind in KINDS if kind.calm] == ["drift/plant", "drift/wave-level"]
+
+
+@pytest.mark.parametrize("stream", ["drift/plant-2", "drift/wave-level-1"])
+def test_one_sensor_fails_at_the_onset_and_stays_failed(stream: str) -> None:
+    length = 3 * ACCEPT_AFTER
+    data = DRIFTING[stream]()
+    means, stds = data.train.mean(axis=0), data.train.std(axis=0)
+    found = list(faulty(stream, length))
+    assert [each[:2] for each in found] == [
+        (fault, channel) for fault in FAULTS for channel in range(len(data.channels))
+    ]
+    good = normal_part(data)[0]
+    assert normal_part(data)[1][0] > ONSET + ACCEPT_AFTER  # a day of fault is as it would be
+    for fault, channel, samples in found:
+        assert samples.shape == (ONSET + length, len(data.channels))
+        np.testing.assert_array_equal(samples[:ONSET], good[:ONSET])
+        others = np.delete(np.arange(len(data.channels)), channel)
+        day = slice(ONSET, ONSET + ACCEPT_AFTER)
+        np.testing.assert_array_equal(samples[day][:, others], good[day][:, others])
+        reading, std = samples[ONSET:, channel], stds[channel]
+        if fault == "stuck":
+            assert (reading == samples[ONSET - 1, channel]).all()
+        elif fault == "dropped":
+            assert (reading == means[channel] - 6 * std).all()
+        elif fault == "offset":
+            gap = samples[day, channel] - good[day, channel]
+            np.testing.assert_allclose(gap, 5 * std, rtol=1e-9)
+        else:
+            assert reading.std() == pytest.approx(5 * std, rel=0.05)
+            assert reading.mean() == pytest.approx(means[channel], abs=0.3 * std)
+
+
+def test_faults_are_the_same_each_time_and_other_streams_have_none() -> None:
+    one, two = (list(faulty("drift/wave-level-1", 50)) for _ in range(2))
+    for ref, comp in zip(one, two, strict=True):
+        np.testing.assert_array_equal(ref.samples, comp.samples)
+    assert list(faulty("drift/wave-scale-1", 50)) == []  # the wave's are those of the other kind
+    assert list(faulty("SMD/1-4", 50)) == []
+
+
+# ---------------------------------------------------------------------- the experiment
+
+
+def test_every_run_is_measured_once(alarms: Alarms) -> None:
+    assert {(of.stream, of.seed) for of in alarms.spent} == {
+        (s, n) for s in STREAMS for n in (1, 2)
+    }
+    assert {of.row for of in alarms.spent} == {OURS}
+    assert alarms.acceptances.keys() == alarms.spent.keys()
+    assert {of.stream for of in alarms.faults} == {STREAMS[0]}
+    assert {PLAIN, FIXED, OURS} < {of.row for of in alarms.faults}
+    for of, every in alarms.faults.items():
+        assert [each.fault for each in every] == list(FAULTS)
+        for each in every:
+            assert (each.early is not None) == (of.row == OURS)
+
+
+def test_alarms_are_those_of_a_detector_with_that_budget(result: Drift, alarms: Alarms) -> None:
+    stream = result.experiment.lab.streams.about(STREAMS[1])
+    data = load_stream(stream.name, stream.root)
+    samples, (shift,) = normal_part(data)
+    (of,) = [each for each in alarms.spent if (each.stream, each.seed) == (stream.name, 2)]
+    found = {(each.budget, each.part): each for each in alarms.spent[of]}
+    assert len(found) == 2 * len(BUDGETS)
+    for budget in BUDGETS:
+        detector = Detector(seed=2, epochs=1, alarms_per_day=budget).fit(data.train)
+        numbers = detector.run(samples).alarms
+        assert numbers is not None
+        before = int(numbers[:shift].max())
+        assert found[budget, "before"][2:] == (before, shift / 1440)
+        assert found[budget, "after"].alarms == int(numbers.max()) - before
+        assert found[budget, "after"].days == (len(samples) - shift) / 1440
+
+
+def test_rates_pool_alarms_and_days_and_spread_over_seeds(alarms: Alarms) -> None:
+    for owner in ("drift/wave-level", None):
+        pooled = alarms.rate(3, "after", owner)
+        assert pooled is not None
+        rates = []
+        for seed in (1, 2):
+            mine = [
+                each
+                for of, parts in alarms.spent.items()
+                for each in parts
+                if of.seed == seed
+                and (each.budget, each.part) == (3, "after")
+                and (owner is None or of.stream == STREAMS[0])
+            ]
+            assert len(mine) == pooled.streams
+            rates.append(sum(each.alarms for each in mine) / sum(each.days for each in mine))
+        assert pooled.rate == Figure.of(rates)
+    assert alarms.rate(3, "all") is None
+    assert alarms.rate(3, "after", "SMD") is None
+
+
+def test_no_fault_is_accepted_early_or_once_rejected(alarms: Alarms) -> None:
+    mine = alarms.mine()
+    assert len(mine) == 2 * len(FAULTS)
+    assert not any(each.early for each in mine)
+    assert all(each.rejected for each in mine)
+    assert not any(each.learned for each in mine)
+    shares = alarms.fault_shares("absorbed")
+    for fault in FAULTS:
+        assert shares["drift/wave-level", fault][OURS] == Figure(0.0, 0.0)
+    # What forgets fast takes the new level for normal within half a day.
+    assert shares["drift/wave-level", "offset"][FIXED] == Figure(1.0, 0.0)
+    assert shares["drift/wave-level", "offset"][PLAIN] == Figure(0.0, 0.0)
+
+
+def test_a_level_that_moves_is_accepted_once_after_a_day_and_before_two(alarms: Alarms) -> None:
+    for each in alarms.changes()["drift/wave-level", "level"]:
+        assert ACCEPT_AFTER <= each.after <= 2 * ACCEPT_AFTER
+    assert {what for _, what in alarms.changes()} == {NOTHING, "level", "scale"}
+
+
+def test_the_page_and_the_csv_say_so(result: Drift, alarms: Alarms) -> None:
+    page = result.markdown()
+    pooled = [alarms.rate(budget, "after") for budget in BUDGETS]
+    after = [
+        f"{each.rate.mean / budget:.2f}"
+        for each, budget in zip(pooled, BUDGETS, strict=True)
+        if each
+    ]
+    assert f"{after[0]}, {after[1]} and {after[2]} on the same after it." in page
+    assert "It accepted 0 of 8 such faults by itself before `accept_after`, and 0 of the 8 " in page
+    assert "| 10 a day | wave-scale | 1 |" in page
+    assert "| absorbed | offset, wave |" in page
+    assert "| wave-level: level | 2 | 100% |" in page
+
+    lines = list(csv.DictReader(alarms.csv().splitlines()))
+    kinds = {
+        name: [line for line in lines if line["measure"] == name]
+        for name in ("budget", "acceptance", "fault")
+    }
+    assert len(kinds["budget"]) == 4 * 2 * len(BUDGETS)
+    assert len(kinds["acceptance"]) == 4 * 2
+    assert len(kinds["fault"]) == len(FAULTS) * 2 * 5
+    assert sum(map(len, kinds.values())) == len(lines)
+    (one,) = [
+        line
+        for line in kinds["fault"]
+        if (line["row"], line["seed"], line["fault"]) == (FIXED, "1", "offset")
+    ]
+    assert (one["noticed"], one["absorbed"], one["early"]) == ("1", "1", "")
+    assert (one["dataset"], one["collection"], one["budget"]) == (STREAMS[0], STREAMS[0][:-2], "")
+
+
+def test_nothing_is_fitted_where_only_what_is_kept_is_wanted(
+    lab: Lab, result: Drift, alarms: Alarms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Lab(lab.store.folder, cache=lab.store.folder, overrides=FAST, compute=False)
+
+    def refuse(*_: object) -> Fitted:
+        raise AssertionError
+
+    monkeypatch.setattr(Fitted, "on", refuse)
+    asked: dict[str, Any] = {"datasets": list(STREAMS), "models": ["mlp", DEFAULT]}
+    again = drift(kept, seeds=[1, 2], **asked)
+    assert again.alarms.csv() == alarms.csv()
+    for path in (lab.store.folder / "fits").glob("*default-2*"):
+        path.rename(path.with_suffix(".gone"))
+    try:
+        less = drift(kept, seeds=[1, 2], **asked).alarms
+        assert {of.seed for of in less.spent} == {1}
+        assert {of.seed for of in less.faults if of.row == OURS} == {1}
+        assert {of.seed for of in less.faults if of.row == PLAIN} == {1, 2}
+    finally:
+        for path in (lab.store.folder / "fits").glob("*.gone"):
+            path.rename(path.with_suffix(".nn"))
+
+
+def test_without_the_default_detector_nothing_is_said_of_alarms_that_it_alone_has(lab: Lab) -> None:
+    alone = drift(lab, datasets=[STREAMS[0]], models=["mlp"], seeds=[1])
+    page = alone.markdown()
+    assert "## Faults that stay" in page
+    for absent in ("Alarms against a budget", "Until a new normal is accepted", "rejected"):
+        assert absent not in page
+
+
+def test_bars_have_colours_of_their_own() -> None:
+    assert len({colour_of(name) for name in PARTS.values()}) == len(PARTS)
+
+
+def test_what_was_not_asked_of_a_row_is_empty() -> None:
+    fault = Fault("stuck", 0, noticed=True, absorbed=False)
+    assert fault[4:] == (None,) * 4
+    assert [drift_alarms._cell(value) for value in fault[2:5]] == [1, 0, None]
