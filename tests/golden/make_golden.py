@@ -57,10 +57,11 @@ def main() -> None:
     if target.exists():
         raise SystemExit(f"{target} exists: a golden file is never made again")
     detector.save(target)
+    threshold = detector.threshold_
     verdicts = detector.run(frame(252, 300))
     assert verdicts.late is not None
     record = {
-        "threshold": detector.threshold_,
+        "threshold": threshold,
         "late": verdicts.late.scores.tolist(),
         "scores": verdicts.scores.tolist(),
         "anomalous": verdicts.anomalous.tolist(),

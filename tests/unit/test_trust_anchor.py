@@ -21,7 +21,7 @@ class NaiveAnchor:
     def __init__(self, anchor: Anchor) -> None:
         self.chart = anchor.chart
         C = len(self.chart.mean)
-        self.levels, self.steps = [0.0] * C, [0.0] * C
+        self.levels, self.steps, self.still = [0.0] * C, [0.0] * C, [0] * C
         self.last: list[float | None] = [None] * C
         self.seen = 0
         self.mark: tuple[int, list[float]] | None = None
@@ -43,20 +43,22 @@ class NaiveAnchor:
             before = self.last[c]
             if before is not None:
                 self.steps[c] = (1 - quick) * self.steps[c] + quick * min(abs(z - before), 5.0)
+                self.still[c] = self.still[c] + 1 if z == before else 0
             self.last[c] = z
         if self.seen >= 60 and self.seen % 8 == 0:
             self.measure()
         if self.distance > 1:
             return FAR
-        return AWAY if self.distance > 0.5 or self.jump > 1 else HOME
+        return AWAY if self.distance > 0.25 or self.jump > 1 else HOME
 
     def measure(self) -> None:
         chart = self.chart
         level = np.array(self.levels) - chart.centre
         rough = [math.log(step + 0.001) for step in self.steps]
-        self.position = [*(chart.blend @ level), *level, *rough]
+        still = [math.log(count + 1) for count in self.still]
+        self.position = [*(chart.blend @ level), *level, *rough, *still]
         out = [
-            max(low - p, p - high) / (2 * margin)
+            max(low - p, p - high) / margin
             for p, low, high, margin in zip(
                 self.position, chart.lows, chart.highs, chart.margins, strict=True
             )
@@ -108,7 +110,7 @@ def test_compiled_loop_equals_its_slow_twin_after_every_sample(
         assert bearing.flags[0] == ref.step(sample)
         assert bearing.where[0] == ref.where
         assert comp.distance == pytest.approx(ref.distance, rel=1e-9, abs=1e-9)
-        assert comp.away == (ref.distance > 0.5 or ref.jump > 1)
+        assert comp.away == (ref.distance > 0.25 or ref.jump > 1)
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
@@ -233,3 +235,16 @@ def test_constant_channel_is_at_home_where_it_was_and_nowhere_else() -> None:
     assert (anchor.follow(live).flags == HOME).all()
     live[:, 0] = 9.0
     assert (anchor.follow(live).flags[100:] == FAR).all()
+
+
+def test_accepted_standstill_is_accepted_for_ever_and_only_there() -> None:
+    anchor = Anchor.fit(daily(0, 5_000))
+    live = daily(1, 20_000)
+    live[:, 1] = 0.5
+    anchor.follow(live[:500])
+    assert anchor.distance > 1
+    anchor.widen([anchor.position])
+    anchor.follow(live[500:])
+    assert anchor.distance <= 1
+    still = anchor.chart.highs[9:]
+    assert np.isinf(still).tolist() == [False, True, False]

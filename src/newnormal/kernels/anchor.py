@@ -1,9 +1,10 @@
 """Where a stream is, beside where its accepted normal is, sample by sample.
 
-A stream's place is two numbers a channel, both slow: its level, and its roughness, the size of its
-steps from sample to sample. Its position, which is compared, has three: what the other channels'
-levels leave unexplained of a level, so that a daily cycle they share does not hide a change of one;
-the level itself, for what they do together; and the logarithm of the roughness.
+A stream's place is three numbers a channel: its level and its roughness, which is the size of its
+steps from sample to sample, both slow; and for how many samples it has stood still. Its position,
+which is compared, has four: what the other channels' levels leave unexplained of a level, so that a
+daily cycle they share does not hide a change of one; the level itself, for what they do together;
+and the logarithms of the other two.
 
 A position is compared with the range that was normal, however slowly it came there, and with where
 the stream was before an alarm: normal streams wander too, but only so far in so many samples.
@@ -30,6 +31,7 @@ __all__ = [
     "JUMP",
     "KEEP",
     "MARK",
+    "NEAR",
     "SEEN",
     "WARM",
     "WHERE",
@@ -56,6 +58,7 @@ FAR = 2  # an alarm opens
 
 KEEP = 0.5 ** (1 / 30)  # of a level at each sample: a half-life of 30 samples
 _KEEP_STEP = 0.5 ** (1 / 12)  # of a roughness: a sensor that stands still is noticed sooner
+NEAR = 0.25  # of the limit, beyond which a stream is away
 WARM = 60  # samples until a place is known
 EVERY = 8  # samples between measurements, which cost more than all the rest
 # Beyond 20 of history's standard deviations a tenfold value counts 4 more, and 40 is the most: one
@@ -72,9 +75,10 @@ class Place(NamedTuple):
 
     levels: Floats  # (C,) in history's standard deviations
     steps: Floats  # (C,) the mean absolute step
+    still: Floats  # (C,) the samples since it last moved
     last: Floats  # (C,) the newest value; NaN before the first
-    position: Floats  # (3 C,) when last measured
-    start: Floats  # (3 C,) the position at the mark
+    position: Floats  # (4 C,) when last measured
+    start: Floats  # (4 C,) the position at the mark
     distances: Floats  # (2,) when last measured: DISTANCE and JUMP
     counts: Ints  # (3,) SEEN, WHERE and MARK
 
@@ -86,10 +90,10 @@ class Chart(NamedTuple):
     scale: Floats  # (C,)
     centre: Floats  # (C,) the usual level
     blend: Floats  # (C, C) from levels to what the others do not explain of them
-    lows: Floats  # (3 C,) the range of a position that was normal
-    highs: Floats  # (3 C,)
-    margins: Floats  # (3 C,) beyond that range: away from normal; twice that: far
-    wanders: Floats  # (K, 3 C) the farthest a normal position goes in EVERY · 2^k samples
+    lows: Floats  # (4 C,) the range of a position that was normal
+    highs: Floats  # (4 C,)
+    margins: Floats  # (4 C,) beyond that range: the limit
+    wanders: Floats  # (K, 4 C) the farthest a normal position goes in EVERY · 2^k samples
 
 
 @compiled
@@ -102,18 +106,17 @@ def follow(
         if place.counts[SEEN] >= WARM and place.counts[SEEN] % EVERY == 0:
             measure(place, chart)
         distance, jump = place.distances
-        flags[t] = FAR if distance > 1 else AWAY if distance > 0.5 or jump > 1 else HOME
+        flags[t] = FAR if distance > 1 else AWAY if distance > NEAR or jump > 1 else HOME
         where[t] = place.counts[WHERE]
 
 
 @compiled
-def trace(samples: Floats, place: Place, chart: Chart, levels: Floats, roughness: Floats) -> None:
-    """Consume samples (T, C) and write level and roughness after each, (T, C)."""
+def trace(samples: Floats, place: Place, chart: Chart, positions: Floats) -> None:
+    """Consume samples (T, C) and write the position after each, (T, 4 C)."""
     for t in range(len(samples)):
         _move(samples[t], place, chart)
-        for c in range(samples.shape[1]):
-            levels[t, c] = place.levels[c]
-            roughness[t, c] = np.log(place.steps[c] + _LEAST)
+        measure(place, chart)
+        positions[t] = place.position
 
 
 @inlined
@@ -132,6 +135,7 @@ def _move(sample: Floats, place: Place, chart: Chart) -> None:
         if not np.isnan(place.last[c]):
             step = min(abs(z - place.last[c]), _LONGEST_STEP)
             place.steps[c] += step_share * (step - place.steps[c])
+            place.still[c] = 0.0 if step > 0 else place.still[c] + 1
         place.last[c] = z
 
 
@@ -146,15 +150,16 @@ def measure(place: Place, chart: Chart) -> None:
         place.position[c] = level
         place.position[C + c] = place.levels[c] - chart.centre[c]
         place.position[2 * C + c] = np.log(place.steps[c] + _LEAST)
+        place.position[3 * C + c] = np.log(place.still[c] + 1)
 
     distance = jump = 0.0
     lag = place.counts[SEEN] - place.counts[MARK]
     k = 0
     while k < len(chart.wanders) - 1 and EVERY * 2**k < lag:
         k += 1
-    for j in range(3 * C):
+    for j in range(4 * C):
         p = place.position[j]
-        out = max(chart.lows[j] - p, p - chart.highs[j]) / (2 * chart.margins[j])
+        out = max(chart.lows[j] - p, p - chart.highs[j]) / chart.margins[j]
         if out > distance:
             distance = out
             place.counts[WHERE] = j % C

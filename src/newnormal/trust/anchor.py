@@ -15,6 +15,7 @@ from newnormal.kernels.anchor import (
     JUMP,
     KEEP,
     MARK,
+    NEAR,
     SEEN,
     WARM,
     Chart,
@@ -31,14 +32,14 @@ __all__ = ["Anchor", "Bearing"]
 _UNEXPLAINED = 0.1
 # A channel's level is said to vary by a tenth of its standard deviation, at least.
 _STILL = 0.01
-# Beyond history's range a position may go as far as that range is wide, and at least this: half a
-# standard deviation of a level, a factor e of roughness. On twenty real streams with the labelled
-# anomalies removed, 157 days at a sample a minute, levels left that for a tenth of the time, nearly
-# all of it on three streams whose live part is plainly elsewhere than their history; and they
-# left twice that in some thirty stretches.
-_MARGINS = (0.5, 0.5, 1.0)
-# From where it was, a position may go half as far again as history's ever went in as long a time.
-_WANDER = 1.5
+# Beyond history's range a position may go twice as far as that range is wide, or as far as this: a
+# standard deviation of a level, a factor e² of roughness and of standing still. On twenty real
+# streams with the labelled anomalies removed, 157 days at a sample a minute, that opened nine
+# alarms, most of them on streams whose live part is plainly elsewhere than their history.
+_WIDE = 2.0
+_LEAST = (1.0, 1.0, 2.0, 2.0)
+# From where it was, a position may go a quarter farther than history's ever went in as long a time.
+_WANDER = 1.25
 _SURELY = 10  # samples, before which nothing is said of where a jump leads
 
 
@@ -80,14 +81,14 @@ class Anchor:
         """Return the anchor at history (T, C), in the user's units; it may miss values."""
         C = history.shape[1]
         scaler = Scaler.fit(history)
-        zeros, ones = np.zeros(3 * C), np.ones(3 * C)
+        zeros, ones = np.zeros(4 * C), np.ones(4 * C)
         chart = Chart(
             scaler.mean, scaler.scale, zeros[:C], np.eye(C), zeros, zeros, ones, ones[None]
         )
-        levels, roughness = np.empty(history.shape), np.empty(history.shape)
-        trace(np.ascontiguousarray(history, np.float64), _fresh(C), chart, levels, roughness)
-        known = slice(min(WARM, len(history) // 2), None, EVERY)
-        levels, roughness = levels[known], roughness[known]
+        traced = np.empty((len(history), 4 * C))
+        trace(np.ascontiguousarray(history, np.float64), _fresh(C), chart, traced)
+        traced = traced[min(WARM, len(history) // 2) :: EVERY]
+        levels, others = traced[:, C : 2 * C], traced[:, 2 * C :]
 
         centre, blend = _blend(levels)
         half = len(levels) // 2
@@ -97,13 +98,14 @@ class Anchor:
             if len(mine):
                 its_centre, its_blend = _blend(mine)
                 crossed.append((other - its_centre) @ its_blend.T)
-        ranges = [np.concatenate(crossed), levels - centre, roughness]
+        ranges = [np.concatenate(crossed), levels - centre, others]
         lows = np.concatenate([each.min(axis=0) for each in ranges])
         highs = np.concatenate([each.max(axis=0) for each in ranges])
-        least = np.repeat(_MARGINS, C)
-        margins = np.maximum(highs - lows, least)
-        positions = np.concatenate([unexplained, levels - centre, roughness], axis=1)
-        wanders = _WANDER * np.maximum(_farthest(positions), least)
+        least = np.repeat(_LEAST, C)
+        margins = np.maximum(_WIDE * (highs - lows), least)
+        positions = np.concatenate([unexplained, levels - centre, others], axis=1)
+        wanders = _WANDER * np.maximum(_farthest(positions), least / 2)
+        wanders[:, 3 * C :] = np.inf  # whoever moves at all stops standing still at once
         return cls(Chart(scaler.mean, scaler.scale, centre, blend, lows, highs, margins, wanders))
 
     @property
@@ -114,11 +116,11 @@ class Anchor:
     @property
     def away(self) -> bool:
         """Whether it is outside of normal, or farther from the mark than normal streams go."""
-        return bool(self.distance > 0.5 or self.place.distances[JUMP] > 1)
+        return bool(self.distance > NEAR or self.place.distances[JUMP] > 1)
 
     @property
     def position(self) -> Floats:
-        """Where the stream is, as it is compared, (3 C,)."""
+        """Where the stream is, as it is compared, (4 C,)."""
         return self.place.position.copy()
 
     def ahead(self, age: int) -> Floats:
@@ -159,13 +161,17 @@ class Anchor:
         return bearing
 
     def near(self, one: Floats, other: Floats) -> bool:
-        """Whether two positions are within a margin of each other."""
-        return bool((np.abs(one - other) <= self.chart.margins).all())
+        """Whether two positions are within half a margin of each other."""
+        return bool((np.abs(one - other) <= self.chart.margins / 2).all())
 
     def widen(self, positions: Sequence[Floats]) -> None:
-        """Let normal include these positions, too."""
-        lows = np.min([self.chart.lows, *positions], axis=0)
-        highs = np.max([self.chart.highs, *positions], axis=0)
+        """Let normal include these positions, and what is near; if it stood still, for ever."""
+        room = NEAR * self.chart.margins  # a new normal will have as much to it as the first had
+        lowest, highest = np.min(positions, axis=0), np.max(positions, axis=0)
+        lows = np.minimum(self.chart.lows, lowest - room)
+        highs = np.maximum(self.chart.highs, highest + room)
+        still = slice(3 * len(self.chart.mean), None)
+        highs[still][highest[still] > self.chart.highs[still]] = np.inf
         self.moved(lows, highs)
 
     def moved(self, lows: Floats, highs: Floats) -> None:
@@ -193,16 +199,17 @@ def _fresh(channels: int) -> Place:
     return Place(
         np.zeros(channels),
         np.zeros(channels),
+        np.zeros(channels),
         np.full(channels, np.nan),
-        np.zeros(3 * channels),
-        np.zeros(3 * channels),
+        np.zeros(4 * channels),
+        np.zeros(4 * channels),
         np.zeros(2),
         np.array([0, 0, -1]),
     )
 
 
 def _farthest(positions: Floats) -> Floats:
-    """Return the farthest that positions (T, 3 C) go in 1, 2, 4, ... of their steps, (K, 3 C)."""
+    """Return the farthest that positions (T, 4 C) go in 1, 2, 4, ... of their steps, (K, 4 C)."""
     found = [np.zeros(positions.shape[1])]
     lag = 1
     while lag < len(positions):

@@ -29,7 +29,7 @@ from newnormal.alarms import Alarm, Desk, Gauge
 from newnormal.alarms.tracker import ACCEPTED, CANDIDATE, DISTANCE, IN_ALARM, REJECTED
 from newnormal.core import live
 from newnormal.errors import FeedbackError
-from newnormal.kernels.anchor import FAR
+from newnormal.kernels.anchor import FAR, NEAR
 from newnormal.kernels.step import PENDING, SEEN, Rules, Stream
 from newnormal.models.base import Model
 from newnormal.state import under
@@ -178,7 +178,7 @@ class Keeper:
 
     @property
     def _away(self) -> bool:
-        return self.anchor.away or self.moves > 0.5
+        return self.anchor.away or self.moves > NEAR
 
     @property
     def _listening(self) -> int:
@@ -207,6 +207,7 @@ class Keeper:
         if self.shadow is None:
             if age >= _SHADOWED * self.accept_after:
                 self.shadow = live.copied(running.stream)
+                self._catch_up(running._replace(stream=self.shadow), alarm)
             return False
         self.positions.append(self.anchor.position)
         settled = self._settled(running.desk.threshold, self.shadow)
@@ -239,7 +240,7 @@ class Keeper:
         alarm = self._open(desk, "accept")
         ahead = self.anchor.ahead(running.judged - alarm.start)
         if self.shadow is None:  # nothing has learned it yet: its level, at least, is known
-            self._catch_up(running, ahead, alarm)
+            self._catch_up(running, alarm)
         else:
             for name in Stream._fields:
                 getattr(stream, name)[...] = getattr(self.shadow, name)
@@ -301,12 +302,12 @@ class Keeper:
         chart = self.anchor.chart
         return Normal(weights, trend, chart.lows, chart.highs, running.desk.gauge.copy())
 
-    def _catch_up(self, running: Running, ahead: Floats, alarm: Alarm) -> None:
+    def _catch_up(self, running: Running, alarm: Alarm) -> None:
         """Let the trend be where it would be in the end, given where the stream is bound for."""
         model, stream, rules, *_ = running
-        start = self.anchor.place.start
-        jump: Floats = (self.anchor.level(ahead) - self.anchor.level(start)) / rules.scale
         age = 0 if self.held else running.judged - alarm.start
+        start, ahead = self.anchor.place.start, self.anchor.ahead(running.judged - alarm.start)
+        jump: Floats = (self.anchor.level(ahead) - self.anchor.level(start)) / rules.scale
         if rules.decay < 1 and self.anchor.marked:
             model.catch_up(stream, jump, age, rules.decay)
 
