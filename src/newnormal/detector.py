@@ -44,7 +44,7 @@ from newnormal.tabular import default_channels, parse_time, to_sample, to_table
 from newnormal.thresholds import Threshold, as_threshold
 from newnormal.trust import Anchor, Keeper, Normal, Running
 from newnormal.tuning import LATENT, WINDOW, Choice, choose
-from newnormal.types import Floats, Floats32, Ints, Times, Verdict, Verdicts, joined, time_text
+from newnormal.types import Floats, Floats32, Ints, Times, Verdict, Verdicts, time_text
 
 __all__ = ["Detector"]
 
@@ -367,15 +367,18 @@ class Detector(Parameters):
         values = to_sample(sample, self.channels_, int(stream.counts[SEEN]))
         when = _NAT if time is None else self._later(parse_time(time))
         self._note(when)
-        first = int(stream.counts[SEEN] - stream.counts[PENDING])
+        pending = int(stream.counts[PENDING])
+        first = int(stream.counts[SEEN]) - pending
+        sheet = live.blank_sheet(pending + 1, len(self.channels_))
         waiting = self._waiting()
-        columns = self._advance(values, False)
+        self._advance(values, False, sheet)
         found: list[Verdict] = []
         if not stream.counts[PENDING]:
             times = None
             if self._timed:
-                times = np.array(list(self._times)[-len(columns[0]) :], dtype="datetime64[ns]")
-            verdicts = self._verdicts(columns, times, first, waiting, values)
+                times = np.array(list(self._times)[-len(sheet.scores) :], dtype="datetime64[ns]")
+            verdicts = self._verdicts(sheet, times, first)
+            self._judge(verdicts, slice(0, len(verdicts)), waiting, values)
             found = [Verdict(verdicts, row) for row in range(len(verdicts))]
         if self._keeper is not None and self._keeper.until_turn(stream) == 0:
             self._turn(self._keeper, self.last_judged_time_)
@@ -405,11 +408,9 @@ class Detector(Parameters):
         if self._timed:
             new = np.full(len(table.values), _NAT) if table.times is None else table.times
             when_all = np.concatenate([np.array(waiting, dtype="datetime64[ns]"), new])
-        if self._keeper is None:
-            columns = self._advance(table.values, flush)
-            verdicts = self._verdicts(columns, when_all, first)
-        else:
-            verdicts = self._run_kept(self._keeper, table.values, flush, when_all, first)
+        sheet = live.blank_sheet(pending + len(table.values), len(self.channels_))
+        verdicts = self._verdicts(sheet, when_all, first)
+        self._consume(table.values, flush, sheet, verdicts)
         if flush:
             self._say_if_unjudged()
         if pending == 0:
@@ -418,33 +419,27 @@ class Detector(Parameters):
         judged = stream.counts[PENDING] < pending + len(table.values)
         return verdicts.rows(slice(pending, None), late if judged else None)
 
-    def _run_kept(
-        self, keeper: Keeper, values: Floats, flush: bool, times: Times | None, first: int
-    ) -> Verdicts:
-        """Run in stretches that end where the keeper takes its turns."""
-        stream = self._stream
-        parts: list[Verdicts] = []
+    def _consume(self, values: Floats, flush: bool, sheet: Sheet, verdicts: Verdicts) -> None:
+        """Advance and judge, in stretches that end where the keeper takes its turns."""
+        stream, keeper = self._stream, self._keeper
         at = done = 0  # samples consumed, rows judged
-        while True:
-            room = keeper.until_turn(stream)
+        last = False
+        while not last:
+            room = len(values) + 1 if keeper is None else keeper.until_turn(stream)
             part = values[at : at + room]
             at += len(part)
             turns = len(part) == room
             # At a turn the tail is judged after it, as by `step` and then `flush`.
             last = at == len(values) and not (flush and turns)
             waiting = self._waiting()
-            columns = self._advance(part, flush and last)
-            rows = slice(done, done + len(columns.scores))
-            when = None if times is None else times[rows]
-            verdicts = self._verdicts(columns, when, first + done, waiting, part)
-            final = len(verdicts) - int(stream.counts[PENDING])
-            done += final
-            if turns:
-                time = None if times is None or not done else times[done - 1]
+            stop = done + int(stream.counts[PENDING]) + len(part)
+            self._advance(part, flush and last, Sheet._make(column[done:stop] for column in sheet))
+            final = stop - int(stream.counts[PENDING])
+            self._judge(verdicts, slice(done, final), waiting, part)
+            done = final
+            if keeper is not None and turns:
+                time = None if verdicts.times is None or not done else verdicts.times[done - 1]
                 self._turn(keeper, None if time is None or np.isnat(time) else time)
-            if last:
-                return joined([*parts, verdicts])
-            parts.append(verdicts.rows(slice(0, final)))
 
     def flush(self) -> list[Verdict]:
         """Judge the pending samples in one last window made of the newest `window` samples.
@@ -830,10 +825,9 @@ class Detector(Parameters):
             self._timed = True
             self._last_time = when
 
-    def _advance(self, values: Floats, flush: bool) -> Sheet:
+    def _advance(self, values: Floats, flush: bool, sheet: Sheet) -> None:
         stream = self._stream
         restored = int(stream.counts[RESTORED])
-        sheet = live.blank_sheet(int(stream.counts[PENDING]) + len(values), len(self.channels_))
         rules = self._rules
         if self._keeper is not None:
             self._keeper.accompany(values, flush, self._model, rules)
@@ -851,7 +845,6 @@ class Detector(Parameters):
                 again,
                 remedy,
             )
-        return sheet
 
     def _waiting(self) -> Floats:
         """Return the pending samples, where somebody will want them once they are judged."""
@@ -892,19 +885,11 @@ class Detector(Parameters):
             )
         return self._keeper
 
-    def _verdicts(
-        self,
-        sheet: Sheet,
-        times: Times | None,
-        first: int,
-        waiting: Floats | None = None,
-        values: Floats | None = None,
-    ) -> Verdicts:
-        """Return verdicts; a keeper wants the samples they are of: those waiting, and the new."""
-        tau = np.full(len(sheet.scores), self._rules.threshold)
+    def _verdicts(self, sheet: Sheet, times: Times | None, first: int) -> Verdicts:
+        """Return verdicts whose columns are the sheet's, to be judged."""
         verdicts = Verdicts(
             sheet.scores,
-            tau,
+            np.full(len(sheet.scores), self._rules.threshold),
             sheet.anomalous,
             sheet.expected if self._model.reconstructs else None,
             sheet.shares if self._model.reconstructs else None,
@@ -912,11 +897,16 @@ class Detector(Parameters):
             self.channels_,
             first,
         )
-        final = len(verdicts) - int(self._stream.counts[PENDING])
-        if self._keeper is None or waiting is None or values is None:
-            return self._desk.judge(verdicts, final)
-        bearing = self._keeper.follow(np.concatenate([waiting, values])[:final])
-        return self._desk.judge(verdicts, final, bearing.flags, bearing.where)
+        return self._desk.prepared(verdicts)
+
+    def _judge(self, verdicts: Verdicts, rows: slice, waiting: Floats, values: Floats) -> None:
+        """Turn rows that are final into alarms: of the samples waiting, and of new ones."""
+        if self._keeper is None:
+            self._desk.judge(verdicts, rows)
+        else:
+            samples = np.concatenate([waiting, values])[: rows.stop - rows.start]
+            bearing = self._keeper.follow(samples)
+            self._desk.judge(verdicts, rows, bearing.flags, bearing.where)
 
     def _say_if_unjudged(self) -> None:
         counts = self._stream.counts

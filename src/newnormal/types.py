@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -20,7 +20,6 @@ __all__ = [
     "Times",
     "Verdict",
     "Verdicts",
-    "joined",
     "time_text",
 ]
 
@@ -262,17 +261,6 @@ _COLUMNS = (
     "p_values",
     "alarms",
 )
-
-
-def joined(parts: Sequence[Verdicts]) -> Verdicts:
-    """Return the verdicts of consecutive stretches as one; what was late stays out."""
-    if len(parts) == 1:
-        return parts[0]
-    columns: dict[str, Any] = {}
-    for name in _COLUMNS:
-        found = [getattr(part, name) for part in parts]
-        columns[name] = None if found[0] is None else np.concatenate(found)
-    return replace(parts[0], **columns)
 
 
 def time_text(time: np.datetime64) -> str:

@@ -69,36 +69,42 @@ class Desk:
         threshold = self.gauge.threshold
         return threshold if self.budget is None else float(np.exp(threshold))
 
+    def prepared(self, verdicts: Verdicts) -> Verdicts:
+        """Return verdicts with room for what will be known of alarms."""
+        if not self.active:
+            return verdicts
+        ratios, p_values = np.full((2, len(verdicts)), np.nan)
+        alarms = np.zeros(len(verdicts), dtype=np.int64)
+        return replace(verdicts, ratios=ratios, p_values=p_values, alarms=alarms)
+
     def judge(
         self,
         verdicts: Verdicts,
-        final: int,
+        rows: slice,
         away: NDArray[np.int8] | None = None,
         where: NDArray[np.int64] | None = None,
-    ) -> Verdicts:
-        """Return the verdicts, the first `final` of them with what is known of alarms.
+    ) -> None:
+        """Write into prepared verdicts, the rows that became final, what is known of alarms.
 
         `away` and `where` say how far the stream is from its accepted normal at each of these, and
         in which channel.
         """
-        if not self.active:
-            return verdicts
-        rows = slice(0, final)
-        scores = verdicts.scores[rows]
+        if verdicts.ratios is None or verdicts.p_values is None or verdicts.alarms is None:
+            return
+        scores, first = verdicts.scores[rows], verdicts.first + rows.start
         if self.budget is None:
-            judged = self.gauge.judge(scores, verdicts.first, away)
+            judged = self.gauge.judge(scores, first, away)
         else:
-            judged = self.gauge.judge(_log(scores), verdicts.first, away)
+            judged = self.gauge.judge(_log(scores), first, away)
             judged = replace(judged, scores=scores, thresholds=np.exp(judged.thresholds))
         shares = None if verdicts.shares is None else verdicts.shares[rows]
         times = None if verdicts.times is None else verdicts.times[rows]
         self.events.extend(self.tracker.track(judged, shares, times, where))
-        ratios, p_values = np.full((2, len(verdicts)), np.nan)
-        alarms = np.zeros(len(verdicts), dtype=np.int64)
-        ratios[rows], p_values[rows], alarms[rows] = judged.ratios, judged.p_values, judged.alarms
+        verdicts.ratios[rows] = judged.ratios
+        verdicts.p_values[rows] = judged.p_values
+        verdicts.alarms[rows] = judged.alarms
         verdicts.thresholds[rows] = judged.thresholds
         verdicts.anomalous[rows] = judged.scores >= judged.thresholds
-        return replace(verdicts, ratios=ratios, p_values=p_values, alarms=alarms)
 
     def mark(self, state: str, sample: int, time: np.datetime64 | None) -> None:
         """Say what is thought of the open alarm."""

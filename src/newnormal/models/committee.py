@@ -294,33 +294,35 @@ class Committee(Live):
     def chamber(self, stream: Stream) -> Chamber:
         """Return the committee's own part of a stream's state, as views."""
         J, L, C = len(self.plan.memories), self.window, self.channels
-        sizes = _sizes(J, L, C)
-        parts = np.split(stream.rest, np.cumsum(sizes)[:-1])
+        # Not np.split, which takes as long as judging a hundred samples.
+        rest = stream.rest
+        a, b = J * C, J * L * C
         return Chamber(
-            parts[0].reshape(J, C),
-            parts[1].reshape(J, L, C),
-            parts[2].reshape(J, L, C),
-            parts[3].reshape(J, 1),
-            parts[4].view(np.int64).reshape(J, _COUNTS),
-            parts[5],
+            rest[:a].reshape(J, C),
+            rest[a : a + b].reshape(J, L, C),
+            rest[a + b : a + 2 * b].reshape(J, L, C),
+            rest[a + 2 * b : a + 2 * b + J].reshape(J, 1),
+            rest[a + 2 * b + J : -1].view(np.int64).reshape(J, _COUNTS),
+            rest[-1:],
         )
 
     def advance(
         self, samples: Floats, flush: bool, stream: Stream, rules: Rules, sheet: Sheet
     ) -> None:
         """Consume samples (T, C) and write the verdicts that became final."""
+        chamber = self.chamber(stream)
         deliberate(
             samples,
             flush,
             self.network.padded,
             stream,
-            self.chamber(stream),
+            chamber,
             rules,
             self.charter,
             sheet,
             np.empty((0, 0, 0)),
         )
-        stream.trend[:] = self.chamber(stream).levels[self.plan.spokesman]
+        stream.trend[:] = chamber.levels[self.plan.spokesman]
 
     def drop_pending(self, stream: Stream, count: int) -> None:
         """Forget the newest `count` samples, and what they did to the trends."""
@@ -424,10 +426,6 @@ def _neutral(channels: int, fitted: Floats32, stride: int, learning: bool = Fals
     return Rules(zeros, ones, fitted, stride, np.inf, 0.0, np.float32(learning))
 
 
-def _sizes(experts: int, window: int, channels: int) -> list[int]:
-    rows = experts * window * channels
-    return [experts * channels, rows, rows, experts, experts * _COUNTS, 1]
-
-
 def _room(experts: int, window: int, channels: int) -> int:
-    return sum(_sizes(experts, window, channels))
+    """Return how many numbers a chamber has: see `Committee.chamber`."""
+    return experts * (channels * (1 + 2 * window) + 1 + _COUNTS) + 1

@@ -38,8 +38,8 @@ from newnormal.types import Floats, Floats32
 
 __all__ = ["Keeper", "Normal", "Running"]
 
-_TURNS = 8  # in `accept_after`
-_LONGEST_TURN = 256
+_TURNS = 6  # in `accept_after`
+_LONGEST_TURN = 512
 _SHADOWED = 0.25  # of `accept_after`, after which an alarm gets a shadow
 _JUDGED = 0.5  # of `accept_after`: how long a shadow is listened to
 # A shadow learns from scores this many times the threshold; from any, one wild sample could throw
