@@ -23,6 +23,7 @@ from newnormal.experiments.drift_alarms import (
     NOTHING,
     Alarms,
     Fault,
+    Run,
     Spent,
     absorbed,
     acceptances,
@@ -344,6 +345,24 @@ def test_rates_pool_alarms_and_days_and_spread_over_seeds(alarms: Alarms) -> Non
         assert pooled.rate == Figure.of(rates)
     assert alarms.rate(3, "all") is None
     assert alarms.rate(3, "after", "SMD") is None
+
+
+def test_rates_are_over_the_seeds_that_all_streams_have() -> None:
+    def three(alarms: int, days: float) -> list[Spent]:
+        return [Spent(3, "all", alarms, days), Spent(1, "all", 99, days)]
+
+    alarms = Alarms(
+        {
+            Run("SMD/1-4", OURS, 1): three(2, 1.0),
+            Run("SMD/2-1", OURS, 1): three(10, 3.0),
+            Run("ASD/omi-1", OURS, 1): three(50, 1.0),
+            Run("SMD/1-4", OURS, 2): three(8, 1.0),
+            Run("SMD/2-1", OURS, 2): three(12, 3.0),
+            Run("SMD/2-1", OURS, 3): three(0, 3.0),  # half of it
+        }
+    )
+    assert alarms.rate(3, "all", "SMD") == (2, 4.0, Figure(4.0, 1.0))
+    assert alarms.rate(3, "all") == (3, 5.0, Figure(62 / 5, None))
 
 
 def test_no_fault_is_accepted_early_or_once_rejected(alarms: Alarms) -> None:

@@ -59,7 +59,7 @@ class Drift:
     @cached_property
     def alarms(self) -> Alarms:
         """What alarms come to; the detectors are run again for it."""
-        return Alarms(self.experiment)
+        return Alarms.of(self.experiment)
 
     def markdown(self) -> str:
         """Return the page."""

@@ -10,6 +10,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import fmean
 from typing import NamedTuple
@@ -43,6 +44,7 @@ __all__ = [
     "Alarms",
     "Fault",
     "Pooled",
+    "Run",
     "Spent",
     "absorbed",
     "acceptances",
@@ -240,14 +242,14 @@ def _faults(detector: Detector, stream: str, *, keeps: bool) -> Iterator[Fault]:
 
 
 def _fitted(lab: Lab, outcome: Outcome) -> Fitted | None:
-    """Return the fit behind an outcome, or None where it is not kept and may not be made."""
+    """Return the fit behind an outcome; None where it cannot be read."""
     path = lab.store.fit_path(outcome.unit, lab.streams.about(outcome.unit.dataset))
-    if lab.compute and not path.is_file():
+    if not path.is_file():
         lab.detector(outcome)  # fits, and keeps it
     return Store.read_fit(path)
 
 
-class _Of(NamedTuple):
+class Run(NamedTuple):
     """Which run something was measured on."""
 
     stream: str
@@ -255,6 +257,7 @@ class _Of(NamedTuple):
     seed: int
 
 
+@dataclass(frozen=True, eq=False)
 class Alarms:
     """The alarms of each row, run again from the fits that are kept; nothing else is kept.
 
@@ -266,24 +269,27 @@ class Alarms:
         Of every row, at its own threshold.
     """
 
-    def __init__(self, experiment: Experiment) -> None:
-        self.spent: dict[_Of, list[Spent]] = {}
-        self.acceptances: dict[_Of, list[Acceptance]] = {}
-        self.faults: dict[_Of, list[Fault]] = {}
+    spent: dict[Run, list[Spent]] = field(default_factory=dict)
+    acceptances: dict[Run, list[Acceptance]] = field(default_factory=dict)
+    faults: dict[Run, list[Fault]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> Alarms:
+        """Measure all of an experiment's runs whose fits are kept, or may be made."""
+        alarms = cls()
         for line, units in experiment.lines:
-            kind = kind_of(line.stream.name)
-            if line.entrant.name == TUNED or (
-                kind is None
-                and (line.entrant.name != OURS or collection(line.stream.name) not in COLLECTIONS)
-            ):
+            stream, row = line.stream.name, line.entrant.name
+            kind = kind_of(stream)
+            counts = row == OURS and collection(stream) in COLLECTIONS
+            if row == TUNED or not (counts or kind is not None):
                 continue
             for unit in units:
                 outcome = experiment.outcomes.get(unit)
                 if outcome is not None and experiment.lab.has_detector(outcome):
-                    of = _Of(line.stream.name, line.entrant.name, unit.seed)
-                    self._measure(of, outcome, kind, experiment.lab)
+                    alarms._measure(Run(stream, row, unit.seed), outcome, kind, experiment.lab)
+        return alarms
 
-    def _measure(self, of: _Of, outcome: Outcome, kind: Kind | None, lab: Lab) -> None:
+    def _measure(self, of: Run, outcome: Outcome, kind: Kind | None, lab: Lab) -> None:
         ours = of.row == OURS
         if ours and (fitted := _fitted(lab, outcome)) is not None:
             stream = lab.streams.about(of.stream)
@@ -363,7 +369,7 @@ class Alarms:
         ):
             for of, every in runs.items():
                 for each in every:
-                    cells = {field: _cell(value) for field, value in each._asdict().items()}
+                    cells = {part: _cell(value) for part, value in each._asdict().items()}
                     where = [of.stream, collection(of.stream), of.row, of.seed, name]
                     table.writerow({**dict(zip(head, where, strict=True)), **cells})
         return text.getvalue()

@@ -50,11 +50,13 @@ _ACCEPTED = """\
 Held to {budget} alarm a day, on whole live parts, nobody saying anything: from each change to the
 first alarm after it that ends with "new normal accepted", before the next change. Times are in
 units of `accept_after`, {accept_after:,} samples: by design, not before 1 and by 2. **Alarms** are
-those open at some time until then. A change that was not accepted was followed by no alarm that
+those open at some time until then, and **youngest** is the least time for which an alarm had been
+open when it was accepted. A change that was not accepted was followed by no alarm that
 lasted: the detector came to terms with it as it was, and nothing had to be accepted. The last
 column has the longest alarm after those; one of about 1 or more was still open, or had not
-settled, when the stream ended. Lines with *{nothing}* are streams before their first change, where
-nothing is to be accepted. Over {streams} generated stream{plural} and all seeds.
+settled, when the stream ended. Lines with *{nothing}* are streams before their first change: all
+there is to accept are the labelled anomalies, which a history without them does not know. Over
+{streams} generated stream{plural} and all seeds.
 """
 _FAULTS = """\
 ## Faults that stay
@@ -143,7 +145,7 @@ def _about_acceptance(alarms: Alarms) -> str | None:
         text += f"; after the others no alarm lasted longer than {max(others):.2f} times that"
     early = [each for (_, what), found in changes.items() if what == NOTHING for each in found]
     wrong = sum(each.accepted for each in early)
-    return f"{text}. Where nothing had changed, it accepted something in {wrong} of {len(early)}."
+    return f"{text}. Before the first change it accepted something on {wrong} of {len(early)} runs."
 
 
 def _about_absorption(alarms: Alarms, rows: Sequence[str]) -> str | None:
@@ -237,11 +239,12 @@ def _until_accepted(alarms: Alarms) -> list[str]:
     for (kind, what), every in alarms.changes().items():
         done = [each for each in every if each.accepted]
         times = [each.after / ACCEPT_AFTER for each in done]
-        cells = ["-"] * 3
-        if done and what != NOTHING:
-            alarms_open = fmean(each.alarms for each in done)
+        cells = ["-"] * 4
+        if done:
             span = f"{min(times):.2f} to {max(times):.2f}"
-            cells = [f"{median(times):.2f}", span, f"{alarms_open:.1f}"]
+            mean = fmean(each.alarms for each in done)
+            youngest = min(each.age for each in done) / ACCEPT_AFTER
+            cells = [f"{median(times):.2f}", span, f"{mean:.1f}", f"{youngest:.2f}"]
         others = [each.longest / ACCEPT_AFTER for each in every if not each.accepted]
         cells.append(f"{max(others):.2f}" if others else "-")
         share = f"{len(done) / len(every):.0%}"
@@ -256,15 +259,8 @@ def _until_accepted(alarms: Alarms) -> list[str]:
         streams=streams,
         plural="s"[: streams > 1],
     )
-    header = [
-        "change",
-        "changes",
-        "accepted",
-        "after, median",
-        "range",
-        "alarms",
-        "longest of others",
-    ]
+    accepted = ["accepted", "after, median", "range", "alarms", "youngest"]
+    header = ["change", "changes", *accepted, "longest of others"]
     return [said, page.table(header, lines)]
 
 
