@@ -333,5 +333,5 @@ def draw(alarms: Alarms, folder: Path) -> list[Path]:
         f"{budget} a day": {name: (every[at], None) for name, every in ratios.items()}
         for at, budget in enumerate(BUDGETS)
     }
-    figure = grouped_bars(groups, axis="alarms over budget", level=1.0, written=True)
+    figure = grouped_bars(groups, axis="alarms over budget", level=1.0)
     return keep(figure, folder, "drift-budget")
