@@ -188,10 +188,10 @@ def test_jump_within_the_range_of_normal_is_away_from_the_mark_and_back_again() 
     anchor.follow(live[:600])
     assert not bool(anchor.away)
     anchor.mark()
-    anchor.follow(live[600:700] + 5)  # from the middle of the cycle to above its top
+    anchor.follow(live[600:648] + 4.4)  # from the middle of the cycle to above its top
     assert anchor.away
-    assert anchor.distance < 0.5
-    anchor.follow(live[700:850])
+    assert anchor.distance < 0.25
+    anchor.follow(live[648:850])
     assert not bool(anchor.away)
 
 
