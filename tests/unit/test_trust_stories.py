@@ -473,3 +473,23 @@ def test_model_that_cannot_follow_leaves_acceptance_to_a_person() -> None:
     assert detector.status_ == "in alarm"
     detector.accept()
     assert detector.status_ == "normal"
+
+
+def test_alarm_is_judged_by_its_own_time_not_by_that_of_one_before_it(detector: Detector) -> None:
+    keeper = detector._keeper
+    assert keeper is not None
+    live = shifted(CHANGE + PATIENCE - 20)
+    detector.run(live, flush=False)
+    alarm = detector.alarm_
+    assert alarm is not None
+    assert keeper.number == alarm.number
+    # It is over, and another opens, between two turns.
+    detector._desk.close(BACK_TO_NORMAL, detector.counters["seen"] - 1, None)
+    rest = shifted()[len(live) :]
+    detector.run(rest)
+    events = detector.take_events()
+    opened = {event.alarm.number: event.sample for event in events if event.kind == "opened"}
+    accepted = [event for event in events if event.alarm.reason == ACCEPTED]
+    assert accepted
+    for event in accepted:
+        assert event.sample - opened[event.alarm.number] >= PATIENCE - 10

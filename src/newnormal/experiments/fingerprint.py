@@ -15,7 +15,9 @@ __all__ = ["fitting_code", "judging_code"]
 # What turns samples into figures. Reading, writing, showing and the models' register do not.
 _COUNTED = tuple(
     f"newnormal.{part}"
-    for part in ("kernels", "core", "thresholds", "detector", "models.", "metrics")
+    for part in (
+        *("kernels", "core", "thresholds", "alarms", "trust", "detector", "models.", "metrics"),
+    )
 )
 _CHOOSING = "newnormal.tuning"  # counts where the detector chooses for itself
 _FITTING, _JUDGING = "newnormal.experiments.rows", "newnormal.experiments.judging"

@@ -25,6 +25,7 @@ class _Run(NamedTuple):
     """One pass over the test part; the threshold decides verdicts, and scores if it adapts."""
 
     scores: Floats
+    thresholds: Floats
     learned: int
     restored: int
     seconds: float
@@ -47,9 +48,11 @@ class Bench:
         if unit.steady and row.adapt and lr:
             lr = self._steady_rate(unit, row, tau)
         run = self._run(row, tau, unit.options.decay, lr)
-        judgement = Judgement(
-            run.scores, np.full(len(run.scores), tau), np.asarray(run.scores >= tau)
-        )
+        # Where the detector itself moves its threshold, that is what it called anomalous.
+        thresholds = np.full(len(run.scores), tau)
+        if self.fitted.detector.chooses:
+            thresholds = run.thresholds
+        judgement = Judgement(run.scores, thresholds, np.asarray(run.scores >= thresholds))
         outcome = Outcome(
             unit=unit,
             tau=tau,
@@ -82,7 +85,11 @@ class Bench:
             seconds = time.perf_counter() - began
             counters = detector.counters
             self._runs[key] = _Run(
-                verdicts.scores, counters["learned"], counters["restored"], seconds
+                verdicts.scores,
+                verdicts.thresholds,
+                counters["learned"],
+                counters["restored"],
+                seconds,
             )
         return self._runs[key]
 

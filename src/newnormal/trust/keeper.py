@@ -132,6 +132,7 @@ class Keeper:
 
     def _forget(self) -> None:
         """Forget the alarm."""
+        self.number = 0  # of the alarm that all this is about
         self.since = -1  # the sample at whose turn the stream was first found away
         self.shadow: Stream | None = None
         self.heard: list[float] = []  # the shadow's scores
@@ -197,6 +198,10 @@ class Keeper:
             self.before = self._now(running)
             self.anchor.mark()
             return False
+        if alarm.number != self.number:  # the one before was over since the last turn
+            self.held = self.held and alarm.state == REJECTED
+            self._forget()
+            self.number = alarm.number
         away = self._away
         if away and self.since < 0:
             self.since = running.judged
@@ -238,6 +243,8 @@ class Keeper:
         """Let what the open alarm is about be normal from here on."""
         _, stream, _, desk, time = running
         alarm = self._open(desk, "accept")
+        if alarm.number != self.number:
+            self._forget()
         ahead = self.anchor.ahead(running.judged - alarm.start)
         if self.shadow is None:  # nothing has learned it yet: its level, at least, is known
             self._catch_up(running, alarm)
@@ -262,9 +269,10 @@ class Keeper:
         # What drifts too slowly to stand out was learned long before its alarm.
         back = self.accepted if alarm.cause == DISTANCE else self.before
         running.model.recall(running.stream, back.weights, back.trend)
-        since = running.judged if self._away and self.since < 0 else self.since
+        known = self.since if alarm.number == self.number else -1
+        since = running.judged if self._away and known < 0 else known
         self._forget()
-        self.since = since
+        self.number, self.since = alarm.number, since
         self.held = True
         self._measure(running.stream)
         running.desk.mark(REJECTED, running.judged - 1, running.time)
@@ -338,6 +346,7 @@ class Keeper:
             "moves": self.moves,
             "held": self.held,
             "turns": self.turns,
+            "number": self.number,
             "since": self.since,
             "shadow": self.shadow is not None,
         }
@@ -377,7 +386,8 @@ class Keeper:
         keeper.before, keeper.accepted = normals[facts["before"]], normals[facts["accepted"]]
         keeper.previous = [normals[at] for at in facts["previous"]]
         keeper.moved, keeper.moves = facts["moved"], facts["moves"]
-        keeper.held, keeper.turns, keeper.since = facts["held"], facts["turns"], facts["since"]
+        keeper.held, keeper.turns = facts["held"], facts["turns"]
+        keeper.number, keeper.since = facts["number"], facts["since"]
         keeper.heard = tensors["heard"].tolist()
         keeper.positions = list(tensors["positions"].copy())
         if facts["shadow"]:
