@@ -8,7 +8,6 @@ import math
 import os
 import sys
 import warnings
-from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -22,13 +21,13 @@ from newnormal import thresholds
 from newnormal.alarms import Alarm, AlarmEvent, Budget, Desk, Gauge, Realised, check_target
 from newnormal.config import KNOBS, MINUTES, Config, duration
 from newnormal.core import live
+from newnormal.core.clock import NEVER, Clock
 from newnormal.core.history import check_history, median_period
 from newnormal.core.parameters import Parameters
 from newnormal.core.scaling import Scaler
 from newnormal.core.windows import threshold_scores
 from newnormal.errors import (
     FeedbackError,
-    InputError,
     NewnormalError,
     NewnormalWarning,
     NotFittedError,
@@ -44,12 +43,11 @@ from newnormal.tabular import default_channels, parse_time, to_sample, to_table
 from newnormal.thresholds import Threshold, as_threshold
 from newnormal.trust import Anchor, Keeper, Normal, Running
 from newnormal.tuning import LATENT, WINDOW, Choice, choose
-from newnormal.types import Floats, Floats32, Ints, Times, Verdict, Verdicts, time_text
+from newnormal.types import Floats, Floats32, Ints, Times, Verdict, Verdicts
 
 __all__ = ["Detector"]
 
 _LOG = logging.getLogger("newnormal")
-_NAT: np.datetime64 = np.datetime64("NaT", "ns")
 
 
 class Detector(Parameters):
@@ -365,8 +363,10 @@ class Detector(Parameters):
         """
         stream = self._live()
         values = to_sample(sample, self.channels_, int(stream.counts[SEEN]))
-        when = _NAT if time is None else self._later(parse_time(time))
-        self._note(when)
+        when = NEVER if time is None else parse_time(time)
+        if time is not None:
+            self._clock.check(when, int(stream.counts[SEEN]))
+        self._clock.add(when)
         pending = int(stream.counts[PENDING])
         first = int(stream.counts[SEEN]) - pending
         sheet = live.blank_sheet(pending + 1, len(self.channels_))
@@ -374,10 +374,7 @@ class Detector(Parameters):
         self._advance(values, False, sheet)
         found: list[Verdict] = []
         if not stream.counts[PENDING]:
-            times = None
-            if self._timed:
-                times = np.array(list(self._times)[-len(sheet.scores) :], dtype="datetime64[ns]")
-            verdicts = self._verdicts(sheet, times, first)
+            verdicts = self._verdicts(sheet, self._clock.newest(pending + 1), first)
             self._judge(verdicts, slice(0, len(verdicts)), waiting, values)
             found = [Verdict(verdicts, row) for row in range(len(verdicts))]
         if self._keeper is not None and self._keeper.until_turn(stream) == 0:
@@ -395,21 +392,13 @@ class Detector(Parameters):
         stream = self._live()
         table = to_table(X, times=times, channels=self.channels_)
         if table.times is not None and len(table.times):
-            self._later(table.times[0])
+            self._clock.check(table.times[0], int(stream.counts[SEEN]))
         pending = int(stream.counts[PENDING])
         first = int(stream.counts[SEEN]) - pending
-        waiting = list(self._times)[-pending:] if pending else []
-        if table.times is None:
-            self._times.extend([_NAT] * min(len(table.values), self._times.maxlen or 0))
-        else:
-            for when in table.times[-(self._times.maxlen or 0) :]:
-                self._note(when)
-        when_all: Times | None = None
-        if self._timed:
-            new = np.full(len(table.values), _NAT) if table.times is None else table.times
-            when_all = np.concatenate([np.array(waiting, dtype="datetime64[ns]"), new])
+        times = self._clock.with_pending(table.times, len(table.values), pending)
+        self._clock.add_all(table.times, len(table.values))
         sheet = live.blank_sheet(pending + len(table.values), len(self.channels_))
-        verdicts = self._verdicts(sheet, when_all, first)
+        verdicts = self._verdicts(sheet, times, first)
         self._consume(table.values, flush, sheet, verdicts)
         if flush:
             self._say_if_unjudged()
@@ -473,9 +462,7 @@ class Detector(Parameters):
         """Go back to the fitted state: trend, weights, pending samples, sample number, times."""
         rules = self._fitted()
         self._stream = self._model.fresh(rules.fitted)
-        self._times: deque[np.datetime64] = deque(maxlen=self._config.window)
-        self._timed = False
-        self._last_time: np.datetime64 = _NAT
+        self._clock = Clock(self._config.window)
         if self._keeper is not None:
             self._keeper.reset()
             self._desk.gauge.adopt(self._keeper.home.gauge)
@@ -489,9 +476,7 @@ class Detector(Parameters):
         self._model.forget_samples(self._live())
         if self._keeper is not None and self._keeper.shadow is not None:
             self._model.forget_samples(self._keeper.shadow)
-        self._times.clear()
-        self._timed = False
-        self._last_time = _NAT
+        self._clock.clear()
         return self
 
     def track_alarms(self) -> Self:
@@ -595,13 +580,12 @@ class Detector(Parameters):
     def last_time_(self) -> np.datetime64 | None:
         """The time of the newest sample consumed, or None."""
         self._live()
-        return None if np.isnat(self._last_time) else self._last_time
+        return None if np.isnat(self._clock.last) else self._clock.last
 
     @property
     def last_judged_time_(self) -> np.datetime64 | None:
         """The time of the newest sample that has a verdict, or None."""
-        judged = list(self._times)[: len(self._times) - int(self._live().counts[PENDING])]
-        return None if not judged or np.isnat(judged[-1]) else judged[-1]
+        return self._clock.before(int(self._live().counts[PENDING]))
 
     def drop_pending(self, since: object = None) -> int:
         """Forget pending samples, those not before the time `since` or all; return how many.
@@ -612,16 +596,12 @@ class Detector(Parameters):
         pending = int(stream.counts[PENDING])
         count = pending
         if since is not None:
-            newest = np.array(list(self._times)[len(self._times) - pending :], "datetime64[ns]")
-            count = int((newest >= parse_time(since)).sum())
+            newest = self._clock.newest(pending)
+            count = 0 if newest is None else int((newest >= parse_time(since)).sum())
         self._model.drop_pending(stream, count)
         if self._keeper is not None and self._keeper.shadow is not None:
             self._model.drop_pending(self._keeper.shadow, count)
-        for _ in range(count):
-            self._times.pop()
-        if count:
-            known = [when for when in self._times if not np.isnat(when)]
-            self._last_time = known[-1] if known else _NAT
+        self._clock.drop(count)
         return count
 
     # ------------------------------------------------------------------ state
@@ -638,8 +618,6 @@ class Detector(Parameters):
     def to_state(self) -> State:
         """Return the detector as data."""
         stream, rules = self._live(), self._fitted()
-        window = self._config.window
-        times = [_NAT] * (window - len(self._times)) + list(self._times)
         facts = {
             "config": self._config.to_json(),
             "given": self._given(),
@@ -651,8 +629,7 @@ class Detector(Parameters):
             "period": None if self.period_ is None else int(self.period_.astype(np.int64)),
             "losses": [float(loss) for loss in self.losses_],
             "counts": {name: int(stream.counts[at]) for name, at in live.COUNTS.items()},
-            "timed": self._timed,
-            "times_held": len(self._times),
+            **self._clock.to_json(),
         }
         tensors: dict[str, NDArray[Any]] = {
             "mean": rules.mean,
@@ -660,8 +637,7 @@ class Detector(Parameters):
             "fitted": rules.fitted,
             "threshold": np.array([rules.threshold]),
             "samples": stream.samples,
-            "times": np.array(times, dtype="datetime64[ns]").astype(np.int64),
-            "last_time": np.array([self._last_time], dtype="datetime64[ns]").astype(np.int64),
+            **self._clock.tensors(),
             "trend": stream.trend,
             "weights": stream.weights,
             "good": stream.good,
@@ -737,10 +713,7 @@ class Detector(Parameters):
             counts=counts,
             rest=tensors["rest"].copy() if "rest" in tensors else np.empty(0),
         )
-        times = tensors["times"].astype("datetime64[ns]")
-        detector._times = deque(times[len(times) - facts["times_held"] :], maxlen=config.window)
-        detector._timed = facts["timed"]
-        detector._last_time = tensors["last_time"].astype("datetime64[ns]")[0]
+        detector._clock = Clock.restore(facts, tensors)
         return detector
 
     # ------------------------------------------------------------------ scikit-learn
@@ -800,30 +773,10 @@ class Detector(Parameters):
         twin._stream = stream
         twin._desk = self._desk.copy()
         twin._keeper = None if self._keeper is None else self._keeper.copy()
-        twin._times = deque(self._times, maxlen=self._times.maxlen)
+        twin._clock = self._clock.copy()
         if stream.counts[SEEN] == 0:
-            twin._times.clear()
-            twin._timed = False
-            twin._last_time = _NAT
+            twin._clock.clear()
         return twin
-
-    def _later(self, when: np.datetime64) -> np.datetime64:
-        """Return the time of the next sample, if it comes after the newest one."""
-        if np.isnat(when):
-            raise InputError("the sample's time is missing (NaT)", hint="pass a time, or None")
-        if when <= self._last_time:
-            raise InputError(
-                f"sample {self._stream.counts[SEEN]}: expected a time after "
-                f"{time_text(self._last_time)}, found {time_text(when)}",
-                hint="samples come in the order of their times, each time once",
-            )
-        return when
-
-    def _note(self, when: np.datetime64) -> None:
-        self._times.append(when)
-        if not np.isnat(when):
-            self._timed = True
-            self._last_time = when
 
     def _advance(self, values: Floats, flush: bool, sheet: Sheet) -> None:
         stream = self._stream
