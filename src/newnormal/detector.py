@@ -395,11 +395,12 @@ class Detector(Parameters):
             self._clock.check(table.times[0], int(stream.counts[SEEN]))
         pending = int(stream.counts[PENDING])
         first = int(stream.counts[SEEN]) - pending
+        before = self.last_judged_time_
         times = self._clock.with_pending(table.times, len(table.values), pending)
         self._clock.add_all(table.times, len(table.values))
         sheet = live.blank_sheet(pending + len(table.values), len(self.channels_))
         verdicts = self._verdicts(sheet, times, first)
-        self._consume(table.values, flush, sheet, verdicts)
+        self._consume(table.values, flush, sheet, verdicts, before)
         if flush:
             self._say_if_unjudged()
         if pending == 0:
@@ -408,8 +409,18 @@ class Detector(Parameters):
         judged = stream.counts[PENDING] < pending + len(table.values)
         return verdicts.rows(slice(pending, None), late if judged else None)
 
-    def _consume(self, values: Floats, flush: bool, sheet: Sheet, verdicts: Verdicts) -> None:
-        """Advance and judge, in stretches that end where the keeper takes its turns."""
+    def _consume(
+        self,
+        values: Floats,
+        flush: bool,
+        sheet: Sheet,
+        verdicts: Verdicts,
+        time: np.datetime64 | None,
+    ) -> None:
+        """Advance and judge, in stretches that end where the keeper takes its turns.
+
+        `time` is that of the newest sample judged before.
+        """
         stream, keeper = self._stream, self._keeper
         at = done = 0  # samples consumed, rows judged
         last = False
@@ -426,9 +437,11 @@ class Detector(Parameters):
             final = stop - int(stream.counts[PENDING])
             self._judge(verdicts, slice(done, final), waiting, part)
             done = final
+            if done:
+                newest = NEVER if verdicts.times is None else verdicts.times[done - 1]
+                time = None if np.isnat(newest) else newest
             if keeper is not None and turns:
-                time = None if verdicts.times is None or not done else verdicts.times[done - 1]
-                self._turn(keeper, None if time is None or np.isnat(time) else time)
+                self._turn(keeper, time)
 
     def flush(self) -> list[Verdict]:
         """Judge the pending samples in one last window made of the newest `window` samples.
@@ -448,6 +461,7 @@ class Detector(Parameters):
         twin = self._twin(held)
         twin._rules = self._rules._replace(decay=1.0, lr=np.float32(0))
         twin._keeper = None
+        twin._desk.quieten()
         return twin.run(table)
 
     def decision_function(self, X: Any) -> Floats:
@@ -823,8 +837,9 @@ class Detector(Parameters):
         self._fitted()
         if self._keeper is None:
             raise FeedbackError(
-                "this detector learns as the paper says: it keeps no normal to go back to",
-                hint='fit with accept_after="1d", or with no settings of your own',
+                "this detector keeps no normal to go back to: it learns as the paper says, or was "
+                "fitted by an older newnormal",
+                hint='fit again with accept_after="1d", or with no settings of your own',
             )
         number = alarm.number if isinstance(alarm, Alarm) else alarm
         found = self.alarm_

@@ -85,8 +85,11 @@ def under(prefix: str, tensors: Mapping[str, NDArray[Any]]) -> dict[str, NDArray
 
 
 def write(path: str | os.PathLike[str], state: State) -> None:
-    """Write a state file: to a temporary file beside it, fsynced, then renamed into place."""
-    path = Path(path)
+    """Write a state file: to a temporary file beside it, fsynced, then renamed into place.
+
+    A link stays one: what it leads to is written.
+    """
+    path = Path(path).resolve()
     content = _encode(state)
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")

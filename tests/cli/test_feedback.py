@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from newnormal import Detector
-from newnormal.cli.feedback import Word, leave, take, waiting
+from newnormal.cli.feedback import Word, hold, leave, take, waiting
 from newnormal.cli.options import Act
 from newnormal.tabular import read
 from tests.cli.conftest import Command, Plant
@@ -200,3 +200,47 @@ def test_word_that_a_watch_cannot_follow_does_not_stop_it(plant: Plant, newnorma
         "feedback not followed: expected the open alarm, which is none, found alarm 3\n"
         in done.stderr
     )
+
+
+def test_word_given_before_the_first_checkpoint_is_left_all_the_same(
+    plant: Plant, newnormal: Command
+) -> None:
+    state = plant.folder / "plant.state"
+    with hold(state) as held:
+        assert held
+        done = newnormal("feedback", state, "reject")
+    assert done.returncode == 0
+    assert waiting(state)
+
+
+def test_word_is_acted_on_before_what_has_arrived_since(plant: Plant, newnormal: Command) -> None:
+    state = plant.folder / "plant.state"
+    watched(cut(plant, CHANGE + 100), newnormal)
+    leave(state, Word.of(Act.accept, None))
+    # By the end of what arrives, the alarm that was meant would be over, and another open.
+    later = plant.lines[: CHANGE + 101] + lines(1_500 + CHANGE + 100, 400, 0.0)
+    plant.live.write_text("\n".join(later + lines(1_900 + CHANGE + 100, 50, 9.0)) + "\n")
+    done = newnormal("watch", plant.model, plant.live, "--state", state, "--alarms-only")
+    assert "feedback: alarm 1 accepted" in done.stderr
+
+
+def test_newer_word_comes_after_one_that_was_left(plant: Plant, newnormal: Command) -> None:
+    state = plant.folder / "plant.state"
+    watched(cut(plant, CHANGE + 100), newnormal)
+    leave(state, Word.of(Act.accept, None))
+    done = newnormal("feedback", state, "rollback")
+    assert done.stderr.splitlines() == [
+        "feedback: alarm 1 accepted: what it was about is normal now",
+        "rolled back: normal is again what it was before the newest acceptance",
+    ]
+    assert not waiting(state)
+
+
+def test_link_to_a_state_file_stays_a_link(plant: Plant, newnormal: Command) -> None:
+    state = plant.folder / "plant.state"
+    watched(cut(plant, CHANGE + 100), newnormal)
+    link = plant.folder / "link.state"
+    link.symlink_to(state)
+    newnormal("feedback", link, "reject")
+    assert link.is_symlink()
+    assert Detector.load(state).status_ == "rejected"

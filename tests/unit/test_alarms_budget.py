@@ -82,7 +82,7 @@ class NaiveGauge:
             self.height = max(self.floor, self.height - self.step * self.rate)
         elif self.age > 0 and self.age % self.accept_after == 0 and where == HOME:
             self.height += self.step
-        if not self.samples or self.age >= self.accept_after:
+        if not self.samples or (self.age >= self.accept_after and where == HOME):
             self.location += self.pace * self.spread * np.sign(score - self.location)
         return threshold, ratio, self.number
 

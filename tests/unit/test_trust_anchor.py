@@ -23,6 +23,7 @@ class NaiveAnchor:
         C = len(self.chart.mean)
         self.levels, self.steps, self.still = [0.0] * C, [0.0] * C, [0] * C
         self.last: list[float | None] = [None] * C
+        self.missing = [0] * C
         self.seen = 0
         self.mark: tuple[int, list[float]] | None = None
         self.position: list[float] = []
@@ -32,6 +33,7 @@ class NaiveAnchor:
     def step(self, sample: Floats) -> int:
         self.seen += 1
         for c, value in enumerate(sample):
+            self.missing[c] = self.missing[c] + 1 if math.isnan(value) else 0
             if math.isnan(value):
                 continue
             z = (float(value) - self.chart.mean[c]) / self.chart.scale[c]
@@ -57,23 +59,23 @@ class NaiveAnchor:
         rough = [math.log(step + 0.001) for step in self.steps]
         still = [math.log(count + 1) for count in self.still]
         self.position = [*(chart.blend @ level), *level, *rough, *still]
-        out = [
-            max(low - p, p - high) / margin
-            for p, low, high, margin in zip(
-                self.position, chart.lows, chart.highs, chart.margins, strict=True
-            )
-        ]
-        self.distance = max(0.0, *out)
+        C = len(level)
+        absent = [count > 30 for count in self.missing]
+        told = [j for j in range(4 * C) if not absent[j % C] and not (j < C and any(absent))]
+        out = {
+            j: max(chart.lows[j] - self.position[j], self.position[j] - chart.highs[j])
+            / chart.margins[j]
+            for j in told
+        }
+        self.distance = max([0.0, *out.values()])
         if self.distance > 0:
-            self.where = int(np.argmax(out)) % len(level)
+            self.where = max(out, key=out.__getitem__) % C
         if self.mark is not None:
             since, start = self.mark
             lag = self.seen - since
             k = min(max(0, math.ceil(math.log2(lag / 8))), len(chart.wanders) - 1)
-            self.jump = max(
-                abs(p - s) / w
-                for p, s, w in zip(self.position, start, chart.wanders[k], strict=True)
-            )
+            moved = [abs(self.position[j] - start[j]) / chart.wanders[k, j] for j in told]
+            self.jump = max([0.0, *moved])
 
     def set_mark(self) -> None:
         if self.seen >= 60:
@@ -102,6 +104,7 @@ def test_compiled_loop_equals_its_slow_twin_after_every_sample(
     live[300:400, 0] = 2.0
     live[rng.random(live.shape) < 0.02] = np.nan
     live[100] = 1e300
+    live[410:, channels - 1] = np.nan
     for number, sample in enumerate(live):
         if number == marked:
             comp.mark()
@@ -173,6 +176,17 @@ def test_drift_is_noticed_also_beyond_what_is_measured_in_full() -> None:
     assert anchor.distance == 0
     anchor.follow(daily(2, 1_000) + 10_000)
     assert anchor.distance > 1
+
+
+def test_channel_that_is_gone_is_nowhere_and_the_others_are_where_they_are() -> None:
+    anchor = Anchor.fit(daily(0, 5_000))
+    live = daily(1, 3_000)
+    live[500:, 1] = np.nan
+    assert (anchor.follow(live).flags == HOME).all()
+    assert (
+        anchor.follow(daily(2, 300) * np.array([1, np.nan, 1]) + np.array([0, 0, 30])).flags[-1]
+        == FAR
+    )
 
 
 def test_one_absurd_value_is_not_a_place() -> None:

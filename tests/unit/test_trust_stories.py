@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal import Alarm, Detector, FeedbackError, ParameterError
+from newnormal import Alarm, Detector, FeedbackError, Fixed, ParameterError
 from newnormal.alarms.tracker import ACCEPTED, BACK_TO_NORMAL
 from newnormal.types import Bools, Floats
 
@@ -290,8 +290,9 @@ def test_detector_with_settings_of_its_own_follows_the_paper_unless_asked() -> N
     with pytest.raises(FeedbackError) as error:
         detector.rollback()
     assert str(error.value) == (
-        "this detector learns as the paper says: it keeps no normal to go back to\n"
-        'hint: fit with accept_after="1d", or with no settings of your own'
+        "this detector keeps no normal to go back to: it learns as the paper says, or was "
+        "fitted by an older newnormal\n"
+        'hint: fit again with accept_after="1d", or with no settings of your own'
     )
 
 
@@ -493,3 +494,182 @@ def test_alarm_is_judged_by_its_own_time_not_by_that_of_one_before_it(detector: 
     assert accepted
     for event in accepted:
         assert event.sample - opened[event.alarm.number] >= PATIENCE - 10
+
+
+# ------------------------------------------------------------------ several changes in one alarm
+
+
+def test_fault_that_is_over_is_not_accepted_though_its_alarm_goes_on() -> None:
+    def plant(start: int, length: int, lift: float = 0.0) -> Floats:
+        rng = np.random.default_rng(start)
+        waves = np.sin(np.arange(start, start + length)[:, None] / np.array([7.0, 11.0]))
+        return np.asarray(waves + rng.normal(0, 0.1, (length, 2)) + lift)
+
+    detector = Detector(window=5, half_life=60, lr=0.01, threshold=1.0, accept_after=200)
+    detector.fit(plant(0, 1_500))
+    for length in (100, 150, 180):
+        detector.reset()
+        live = [plant(1_500, 300), plant(1_800, length, 5.0), plant(1_800 + length, 1_000)]
+        events = told(detector, np.concatenate(live))
+        assert events[0][0] == "opened"
+        assert ACCEPTED not in {alarm.reason for *_, alarm in events}
+
+
+def test_second_fault_in_an_open_alarm_has_its_own_time(detector: Detector) -> None:
+    live = normal(1, 4_000)
+    live[CHANGE:, 0] += 7
+    second = CHANGE + PATIENCE - 60
+    live[second:, 1] -= 6
+    events = told(detector, live)
+    accepted = [at for _, at, alarm in events if alarm.reason == ACCEPTED]
+    assert PATIENCE <= accepted[0] + 1 - second <= 2 * PATIENCE
+
+
+@pytest.mark.parametrize("rhythm", [(280, 120), (200, 100), (60, 40)])
+def test_rejected_fault_that_flickers_is_not_learned_in_its_pauses(
+    detector: Detector, rhythm: tuple[int, int]
+) -> None:
+    on, off = rhythm
+    live = normal(1, 6_000)
+    for start in range(CHANGE, len(live), on + off):
+        live[start : start + on, 0] += 7
+    detector.run(live[: CHANGE + 50], flush=False)
+    detector.reject()
+    levels = []
+    for at in range(CHANGE + 50, len(live), 40):
+        detector.run(live[at : at + 40], flush=False)
+        if detector.status_ == "rejected":
+            levels.append(detector.trend_[0])
+    assert len(levels) > 10
+    # It may follow the stream in a pause, and for a turn; it never settles at the fault's level.
+    assert np.mean(np.array(levels) > 4) < 0.2
+
+
+def test_nothing_of_a_rejected_stretch_moves_the_threshold(detector: Detector) -> None:
+    live = failed("dead", 8_000)
+    detector.run(live[:CHANGE])
+    before = detector._desk.threshold
+    detector.run(live[CHANGE : CHANGE + 150])
+    detector.reject()
+    detector.run(live[CHANGE + 150 :])
+    assert detector._desk.threshold == pytest.approx(before, rel=0.1)
+
+
+def test_rollback_during_a_rejected_alarm_goes_on_holding(detector: Detector) -> None:
+    live = shifted(6_000)
+    live[3_000:, 0] += 9
+    detector.run(live[:3_100])
+    detector.reject()
+    detector.rollback()
+    assert detector.status_ == "rejected"
+    before = detector._stream.weights.copy()
+    detector.run(live[3_100:])
+    np.testing.assert_array_equal(before, detector._stream.weights)
+
+
+def test_rollback_makes_of_a_candidate_an_alarm_again(detector: Detector) -> None:
+    live = shifted(6_000)
+    live[3_000:] += 2 * SHIFT
+    detector.run(live[:3_100])
+    detector._desk.mark("candidate new normal", 3_099, None)
+    assert detector.status_ == "candidate new normal"
+    detector.take_events()
+    detector.rollback()
+    assert detector.status_ == "in alarm"
+    assert [event.alarm.state for event in detector.take_events()] == ["in alarm"]
+
+
+@pytest.mark.parametrize("size", [30.0, 100.0, 1e3, 1e6])
+def test_large_shift_is_accepted_in_time_too(detector: Detector, size: float) -> None:
+    live = normal(1, 2_500)
+    live[CHANGE:, 1] += size
+    events = told(detector, live)
+    after, alarm = since_change(events, "closed")[0]
+    assert alarm.reason == ACCEPTED
+    assert PATIENCE <= after <= 2 * PATIENCE
+
+
+def test_setting_that_was_constant_in_history_can_change() -> None:
+    history = np.column_stack([normal(0, 4_000), np.full(4_000, 1_500.0)])
+    detector = Detector(alarms_per_day=0.5, accept_after=PATIENCE).fit(history)
+    live = np.column_stack([normal(1, 2_500), np.full(2_500, 1_500.0)])
+    live[CHANGE:, 3] = 1_800.0
+    after, alarm = since_change(told(detector, live), "closed")[0]
+    assert alarm.reason == ACCEPTED
+    assert PATIENCE <= after <= 2 * PATIENCE
+
+
+def test_stream_that_is_elsewhere_from_its_first_sample_on_is_accepted_in_time(
+    detector: Detector,
+) -> None:
+    events = told(detector, normal(1, 1_500) + 30)
+    accepted = [at for _, at, alarm in events if alarm.reason == ACCEPTED]
+    assert accepted[0] <= 2 * PATIENCE
+
+
+# ------------------------------------------------------------------ what else was once wrong
+
+
+def test_a_series_judged_by_itself_inherits_no_alarm(detector: Detector) -> None:
+    detector.run(shifted(CHANGE + 50))
+    assert detector.alarm_ is not None
+    number = detector.alarm_.number
+    alarms = detector.score(normal(2, 300)).alarms
+    assert alarms is not None
+    assert number not in alarms
+    assert detector.alarm_.number == number
+
+
+def test_never_takes_its_turns_no_more_often_than_others() -> None:
+    history = normal(0, 400)
+    lengths = [
+        Detector(epochs=1, accept_after=value).fit(history)._keeper.turn_length  # type: ignore[union-attr]
+        for value in ("never", 1e9, 1_440, 60, 7, 1)
+    ]
+    assert lengths == [512, 512, 240, 10, 1, 1]
+
+
+def test_weights_that_leave_all_bounds_can_still_be_saved(tmp_path: Path) -> None:
+    live = normal(1, 900)
+    live[300:] += 8
+    live[500] = 1e6
+    detector = Detector(window=12, half_life=60, threshold=Fixed(np.inf), accept_after=100)
+    detector.fit(normal(0, 1_000))
+    for part in np.split(live, range(20, 900, 20)):
+        detector.run(part, flush=False)
+        detector.save(tmp_path / "state.nn")
+    assert Detector.load(tmp_path / "state.nn").distance_ == detector.distance_
+
+
+def test_events_of_a_series_in_pieces_have_the_times_of_the_whole() -> None:
+    detector = Detector(window=12, threshold=1.0, accept_after=42).fit(normal(0, 1_000))
+    live = normal(1, 800)
+    live[300:] += 8
+    times = START + np.arange(len(live)) * MINUTE
+    detector.run(live, times=times, flush=False)
+    ref = [event.to_json() for event in detector.take_events()]
+    assert any("updated" in line for line in ref)
+    for size in (5, 29):
+        detector.reset()
+        for at in range(0, len(live), size):
+            part = slice(at, at + size)
+            detector.run(live[part], times=times[part], flush=False)
+        assert [event.to_json() for event in detector.take_events()] == ref
+
+
+def test_weights_that_were_accepted_are_no_alarm_after_a_rollback() -> None:
+    detector = Detector(window=5, half_life=60, lr=0.5, threshold=1.0, accept_after=PATIENCE)
+    detector.fit(normal(0, 2_000))
+    live = normal(1, 3_000)
+    live[600:] += 6
+    live[1_800:] += 6
+    detector.run(live[:700])
+    for stop in (1_900, 3_000):
+        if detector.alarm_ is not None:
+            detector.accept()
+        detector.run(live[detector.counters["seen"] : stop])
+    keeper = detector._keeper
+    assert keeper is not None
+    for back in reversed(keeper.previous):
+        detector.rollback()
+        assert keeper.moved == back.moved

@@ -343,7 +343,7 @@ class Gauge:
         )
 
     def close(self) -> None:
-        """End the open alarm, if one is: accepted, rejected, or the stream is over. It costs none.
+        """End the open alarm, if one is: accepted, or the stream is over. It costs none.
 
         A score that is still at the threshold opens the next one.
         """

@@ -134,6 +134,11 @@ class Desk:
         self.tracker = Tracker(self.tracker.channels)
         self.events.clear()
 
+    def quieten(self) -> None:
+        """Forget the open alarm, as for another series; the threshold stays."""
+        self.gauge.close()
+        self.tracker = Tracker(self.tracker.channels)
+
     def copy(self) -> Desk:
         """Return a desk that goes its own way from here, with no events waiting."""
         twin = Desk(self.tracker.channels, self.gauge.copy(), self.budget, active=self.active)

@@ -341,7 +341,7 @@ def feedback(
     A `watch` that runs with this state acts on it with its next samples.
     """
     from newnormal import state as state_file
-    from newnormal.cli.feedback import Word, act_on, hold, leave
+    from newnormal.cli.feedback import Word, act_on, follow, hold, leave, take
     from newnormal.detector import Detector
     from newnormal.state import State
 
@@ -352,17 +352,19 @@ def feedback(
         )
     word = Word.of(act, alarm)
     with hold(state) as held:
-        found = state_file.read(state)
         if not held:
             leave(state, word)
             say(f"{state} is in use by `newnormal watch`, which acts on this with its next samples")
             return
+        found = state_file.read(state)
         detector = Detector.from_state(found, str(state))
-        said = act_on(detector, word)
-        data = detector.to_state()
-        place = {"place": found.facts["place"]} if "place" in found.facts else {}
-        state_file.write(state, State({**data.facts, **place}, data.tensors))
-    say(said)
+        with take(state) as words:  # what was left for a watch that ended comes first
+            for each in words:
+                follow(detector, each)
+            say(act_on(detector, word))
+            data = detector.to_state()
+            place = {"place": found.facts["place"]} if "place" in found.facts else {}
+            state_file.write(state, State({**data.facts, **place}, data.tensors))
 
 
 @app.command()

@@ -16,11 +16,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from newnormal.cli.console import say
 from newnormal.cli.options import Act
 from newnormal.detector import Detector
-from newnormal.errors import StateError
+from newnormal.errors import FeedbackError, StateError
 
-__all__ = ["Word", "act_on", "hold", "leave", "take", "waiting"]
+__all__ = ["Word", "act_on", "follow", "hold", "leave", "take", "waiting"]
 
 try:
     import fcntl
@@ -58,10 +59,18 @@ def act_on(detector: Detector, word: Word) -> str:
     return f"alarm {number} rejected: nothing is learned until the stream is back to normal"
 
 
+def follow(detector: Detector, word: Word) -> None:
+    """Do as the person said, and say what was done, or why not."""
+    try:
+        say(f"feedback: {act_on(detector, word)}")
+    except FeedbackError as error:
+        say(f"feedback not followed: {error}")
+
+
 @contextmanager
 def hold(state: Path) -> Iterator[bool]:
     """Hold a state file against other processes; gives False if one of them holds it."""
-    lock = state.with_name(f".{state.name}.lock")
+    lock = _beside(state, ".{}.lock")
     handle = _locked(lock)
     try:
         yield handle is not None
@@ -116,7 +125,11 @@ def take(state: Path) -> Iterator[list[Word]]:
     """
     taken = _taken(state)
     if not taken.exists():
-        os.replace(_inbox(state), taken)
+        try:
+            os.replace(_inbox(state), taken)
+        except FileNotFoundError:
+            yield []
+            return
     words = []
     for line in taken.read_text(encoding="utf-8").splitlines():
         with suppress(ValueError, KeyError, TypeError):  # a line cut short
@@ -127,8 +140,14 @@ def take(state: Path) -> Iterator[list[Word]]:
 
 
 def _inbox(state: Path) -> Path:
-    return state.with_name(f"{state.name}.feedback")
+    return _beside(state, "{}.feedback")
 
 
 def _taken(state: Path) -> Path:
-    return state.with_name(f".{state.name}.feedback.taken")
+    return _beside(state, ".{}.feedback.taken")
+
+
+def _beside(state: Path, name: str) -> Path:
+    """Return a file beside the state file, the same for every link to that."""
+    real = state.resolve()
+    return real.with_name(name.format(real.name))

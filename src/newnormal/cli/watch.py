@@ -27,7 +27,7 @@ from newnormal.cli import feedback
 from newnormal.cli.console import say
 from newnormal.cli.layout import Layout, LayoutError
 from newnormal.detector import Detector
-from newnormal.errors import FeedbackError, InputError, StateError
+from newnormal.errors import InputError, StateError
 from newnormal.state import State
 from newnormal.tabular import Table
 from newnormal.types import Bools, time_text
@@ -289,6 +289,7 @@ class Watch:
             except InputError:
                 self._checkpoint()
                 raise
+            self._hear()
             self._checkpoint()
 
     def _read(self) -> None:
@@ -299,8 +300,8 @@ class Watch:
                 if not chunk:
                     self._end()
                     break
-                self._feed(chunk)
                 self._hear()
+                self._feed(chunk)
         except Stop:
             pass
 
@@ -444,10 +445,7 @@ class Watch:
                 if word.key in self._heard:
                     continue
                 self._heard.append(word.key)
-                try:
-                    say(f"feedback: {feedback.act_on(self.detector, word)}")
-                except FeedbackError as error:
-                    say(f"feedback not followed: {error}")
+                feedback.follow(self.detector, word)
             self._print(None, None)
             self._checkpoint()
 

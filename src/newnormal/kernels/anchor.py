@@ -1,13 +1,16 @@
 """Where a stream is, beside where its accepted normal is, sample by sample.
 
-A stream's place is three numbers a channel: its level and its roughness, which is the size of its
-steps from sample to sample, both slow; and for how many samples it has stood still. Its position,
-which is compared, has four: what the other channels' levels leave unexplained of a level, so that a
-daily cycle they share does not hide a change of one; the level itself, for what they do together;
-and the logarithms of the other two.
+A stream's position has four parts, each of a value a channel:
 
-A position is compared with the range that was normal, however slowly it came there, and with where
-the stream was before an alarm: normal streams wander too, but only so far in so many samples.
+1. what the other channels' levels leave unexplained of a level, so that a daily cycle they share
+   does not hide a change of one;
+2. the level itself, for what they do together;
+3. the logarithm of its roughness, the size of its steps from sample to sample;
+4. the logarithm of how many samples it has stood still.
+
+Level and roughness are slow averages. A position is compared with the range that was normal,
+however slowly it came there, and with where the stream was before an alarm: normal streams wander
+too, but only so far in so many samples.
 
 Shapes: T samples handed in, C channels, K lags.
 """
@@ -30,6 +33,7 @@ __all__ = [
     "HOME",
     "JUMP",
     "KEEP",
+    "LINEAR",
     "MARK",
     "NEAR",
     "SEEN",
@@ -59,11 +63,12 @@ FAR = 2  # an alarm opens
 KEEP = 0.5 ** (1 / 30)  # of a level at each sample: a half-life of 30 samples
 _KEEP_STEP = 0.5 ** (1 / 12)  # of a roughness: a sensor that stands still is noticed sooner
 NEAR = 0.25  # of the limit, beyond which a stream is away
+_MISSED = 30  # samples without a value, after which a channel is left out
 WARM = 60  # samples until a place is known
 EVERY = 8  # samples between measurements, which cost more than all the rest
 # Beyond 20 of history's standard deviations a tenfold value counts 4 more, and 40 is the most: one
 # absurd value is not a place, and yet what goes on drifting is noticed to.
-_LINEAR = 20.0
+LINEAR = 20.0
 _TENFOLD = 4.0
 _MOST = 40.0
 _LONGEST_STEP = 5.0  # for the same reason
@@ -77,6 +82,7 @@ class Place(NamedTuple):
     steps: Floats  # (C,) the mean absolute step
     still: Floats  # (C,) the samples since it last moved
     last: Floats  # (C,) the newest value; NaN before the first
+    missing: Floats  # (C,) the samples for which it has been missing
     position: Floats  # (4 C,) when last measured
     start: Floats  # (4 C,) the position at the mark
     distances: Floats  # (2,) when last measured: DISTANCE and JUMP
@@ -126,10 +132,12 @@ def _move(sample: Floats, place: Place, chart: Chart) -> None:
     step_share = max(1 - _KEEP_STEP, 1 / place.counts[SEEN])
     for c in range(len(sample)):
         if np.isnan(sample[c]):
+            place.missing[c] += 1
             continue
+        place.missing[c] = 0
         z = (sample[c] - chart.mean[c]) / chart.scale[c]
-        if abs(z) > _LINEAR:
-            far = _LINEAR + _TENFOLD * np.log10(abs(z) / _LINEAR)
+        if abs(z) > LINEAR:
+            far = LINEAR + _TENFOLD * np.log10(abs(z) / LINEAR)
             z = np.copysign(min(far, _MOST), z)
         place.levels[c] += share * (z - place.levels[c])
         if not np.isnan(place.last[c]):
@@ -152,12 +160,19 @@ def measure(place: Place, chart: Chart) -> None:
         place.position[2 * C + c] = np.log(place.steps[c] + _LEAST)
         place.position[3 * C + c] = np.log(place.still[c] + 1)
 
+    # What is not observed is nowhere; what the others leave unexplained is not known without it.
+    unknown = False
+    for c in range(C):
+        unknown = unknown or place.missing[c] > _MISSED
+
     distance = jump = 0.0
     lag = place.counts[SEEN] - place.counts[MARK]
     k = 0
     while k < len(chart.wanders) - 1 and EVERY * 2**k < lag:
         k += 1
     for j in range(4 * C):
+        if place.missing[j % C] > _MISSED or (unknown and j < C):
+            continue
         p = place.position[j]
         out = max(chart.lows[j] - p, p - chart.highs[j]) / chart.margins[j]
         if out > distance:

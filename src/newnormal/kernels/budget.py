@@ -11,8 +11,8 @@ A stream that is away from its accepted normal (`newnormal.kernels.anchor`) keep
 however quiet its scores; one that is far away opens one.
 
 While an alarm is open nothing moves: a fault cannot silence its own alarm. Only what outlasts
-`accept_after` is followed again: by the location at its pace, and it costs as much as another alarm
-every `accept_after` samples.
+`accept_after` and is not away is followed again: by the location at its pace, and it costs as much
+as another alarm every `accept_after` samples.
 
 Heights and `spread` are as history left them; what follows the stream are two numbers:
 
@@ -175,7 +175,7 @@ def hold(
             height = max(floor, height - step * rate)
         elif counts[AGE] > 0 and counts[AGE] % accept_after == 0 and where == HOME:
             height += step
-        if not counts[OPEN] or counts[AGE] >= accept_after:
+        if not counts[OPEN] or (counts[AGE] >= accept_after and where == HOME):
             if score > location:
                 location += pace * spread
             elif score < location:

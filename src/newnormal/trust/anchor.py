@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from newnormal.kernels.anchor import (
     EVERY,
     JUMP,
     KEEP,
+    LINEAR,
     MARK,
     NEAR,
     SEEN,
@@ -164,9 +166,24 @@ class Anchor:
         follow(np.ascontiguousarray(samples, np.float64), self.place, self.chart, *bearing)
         return bearing
 
-    def near(self, one: Floats, other: Floats) -> bool:
-        """Whether two positions are within half a margin of each other."""
-        return bool((np.abs(one - other) <= self.chart.margins / 2).all())
+    def _apart(self, one: Floats, other: Floats) -> Floats:
+        """Return how far two positions are apart, (4 C,), as far as they can be compared."""
+        apart: Floats = np.abs(one - other)
+        if self.beyond(one).any() or self.beyond(other).any():
+            apart[: len(self.chart.mean)] = 0  # a level not measured in full explains no other
+        return apart
+
+    def jumped(self, one: Floats, other: Floats, lag: int) -> bool:
+        """Whether two positions are plainly farther apart than normal ones `lag` samples apart."""
+        k = min(max(0, math.ceil(math.log2(lag / EVERY))), len(self.chart.wanders) - 1)
+        normal = np.maximum(self.chart.wanders[k], self.chart.margins / 2)
+        return bool((self._apart(one, other) > normal).any())
+
+    def beyond(self, position: Floats) -> NDArray[np.bool_]:
+        """Return which channels' levels are too far out to be measured in full, (C,)."""
+        C = len(self.chart.mean)
+        far: NDArray[np.bool_] = np.abs(position[C : 2 * C] + self.chart.centre) > 0.95 * LINEAR
+        return far
 
     def widen(self, positions: Sequence[Floats]) -> None:
         """Let normal include these positions, and what is near; if it stood still, for ever."""
@@ -205,6 +222,7 @@ def _fresh(channels: int) -> Place:
         np.zeros(channels),
         np.zeros(channels),
         np.full(channels, np.nan),
+        np.zeros(channels),
         np.zeros(4 * channels),
         np.zeros(4 * channels),
         np.zeros(2),

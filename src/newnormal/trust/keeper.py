@@ -11,6 +11,8 @@ A stream is normal, in alarm, or a candidate for a new normal. The order of thin
 4. What a person rejects is not learned: the model goes back to what it knew before the alarm, and
    is held until the stream has come back.
 
+The time runs for one change: it begins anew where the stream goes elsewhere meanwhile.
+
 Turns come at fixed sample numbers, so that a series in pieces, or sample by sample, comes to the
 same.
 """
@@ -18,6 +20,7 @@ same.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
@@ -50,6 +53,8 @@ _KEPT = 3  # normals that one can go back to
 # The weights may move by half their own length. Learning at the rates that are chosen from
 # history moved them by less than a fifth of it on each of twenty real streams.
 _LIMIT = 0.5
+_FARTHEST = 1e9  # told of weights that have left all bounds: JSON knows no infinity
+_LONGEST = 1 << 20  # scores of a shadow that are listened to
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +69,8 @@ class Normal:
         Where the anchor held normal to be.
     gauge
         What scores were compared with.
+    moved
+        How far the weights were from the fitted ones when it was accepted.
     """
 
     weights: Floats32
@@ -71,17 +78,20 @@ class Normal:
     lows: Floats
     highs: Floats
     gauge: Gauge
+    moved: float = 0.0
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return everything as arrays by name."""
         own = {name: getattr(self, name) for name in ("weights", "trend", "lows", "highs")}
-        return {**own, **{f"gauge.{name}": each for name, each in self.gauge.tensors().items()}}
+        gauge = {f"gauge.{name}": each for name, each in self.gauge.tensors().items()}
+        return {**own, **gauge, "moved": np.array([self.moved])}
 
     @classmethod
     def restore(cls, tensors: Mapping[str, NDArray[Any]]) -> Self:
         """Return what `tensors` was called on."""
         own = {name: tensors[name].copy() for name in ("weights", "trend", "lows", "highs")}
-        return cls(**own, gauge=Gauge.restore(under("gauge.", tensors)))
+        gauge = Gauge.restore(under("gauge.", tensors))
+        return cls(**own, gauge=gauge, moved=float(tensors["moved"][0]))
 
 
 class Running(NamedTuple):
@@ -116,12 +126,17 @@ class Keeper:
         self.anchor = anchor
         self.home = home
         self.accept_after = accept_after
-        self.reset()
+        self.turn_length = int(max(1, min(accept_after / _TURNS, _LONGEST_TURN)))  # in samples
+        self.listening = int(max(2, min(_JUDGED * accept_after, _LONGEST)))  # in scores
+        self._begin()
 
     def reset(self) -> None:
         """Go back to where `fit` left it."""
         self.anchor.reset()
         self.anchor.moved(self.home.lows, self.home.highs)
+        self._begin()
+
+    def _begin(self) -> None:
         self.before = self.accepted = self.home
         self.previous: list[Normal] = []
         self.moved = 0.0  # how far the weights had moved when normal was last accepted
@@ -133,17 +148,16 @@ class Keeper:
     def _forget(self) -> None:
         """Forget the alarm."""
         self.number = 0  # of the alarm that all this is about
-        self.since = -1  # the sample at whose turn the stream was first found away
+        self._wait(-1)
+
+    def _wait(self, since: int) -> None:
+        """Let the time that something new must last begin at this sample; -1: with the alarm."""
+        self.since = since
         self.shadow: Stream | None = None
-        self.heard: list[float] = []  # the shadow's scores
+        self.heard: deque[float] = deque(maxlen=self.listening)  # the shadow's scores
         self.positions: list[Floats] = []  # of the stream, a turn each
 
     # ------------------------------------------------------------------ with every stretch
-
-    @property
-    def turn_length(self) -> int:
-        """Samples from turn to turn."""
-        return int(max(1, min(self.accept_after // _TURNS, _LONGEST_TURN)))
 
     def until_turn(self, stream: Stream) -> int:
         """Return how many samples the next turn is away, at least one."""
@@ -162,7 +176,7 @@ class Keeper:
         eager = rules._replace(threshold=_EAGER * rules.threshold)
         model.eager(_EAGER).advance(values, flush, self.shadow, eager, sheet)
         scores = sheet.scores[: rows - int(self.shadow.counts[PENDING])]
-        self.heard = [*self.heard, *scores[~np.isnan(scores)].tolist()][-self._listening :]
+        self.heard.extend(scores[~np.isnan(scores)].tolist())
 
     def follow(self, samples: Floats) -> Bearing:
         """Say of judged samples (T, C) how far the stream is from its accepted normal."""
@@ -181,10 +195,6 @@ class Keeper:
     def _away(self) -> bool:
         return self.anchor.away or self.moves > NEAR
 
-    @property
-    def _listening(self) -> int:
-        return int(max(2, min(_JUDGED * self.accept_after, 1 << 20)))
-
     # ------------------------------------------------------------------ turns
 
     def turn(self, running: Running) -> bool:
@@ -199,22 +209,18 @@ class Keeper:
             self.anchor.mark()
             return False
         if alarm.number != self.number:  # the one before was over since the last turn
-            self.held = self.held and alarm.state == REJECTED
             self._forget()
             self.number = alarm.number
-        away = self._away
-        if away and self.since < 0:
-            self.since = running.judged
         if alarm.state == REJECTED:
-            self.held = self.held and (away or self.since < 0)
+            self._hold(running, alarm)
             return False
+        self._watch_the_time(running, alarm)
         age = running.judged - (alarm.start if self.since < 0 else self.since)
         if self.shadow is None:
             if age >= _SHADOWED * self.accept_after:
                 self.shadow = live.copied(running.stream)
                 self._catch_up(running._replace(stream=self.shadow), alarm)
             return False
-        self.positions.append(self.anchor.position)
         settled = self._settled(running.desk.threshold, self.shadow)
         running.desk.mark(CANDIDATE if settled else IN_ALARM, running.judged - 1, running.time)
         if not settled or age < self.accept_after:
@@ -222,20 +228,33 @@ class Keeper:
         self.accept(running)
         return True
 
+    def _watch_the_time(self, running: Running, alarm: Alarm) -> None:
+        """Begin anew where the stream has gone elsewhere: it is another change, or it is over."""
+        position = self.anchor.ahead(running.judged - alarm.start)
+        begins = self._away and self.since < 0
+        if self.positions:
+            last = self.positions[-1]
+            begins = begins or self.anchor.jumped(last, position, self.turn_length)
+        if begins:
+            self._wait(running.judged)
+        self.positions.append(position)
+
     def _settled(self, threshold: float, shadow: Stream) -> bool:
         """Whether the shadow finds the stream predictable, and stable, and is still itself."""
-        if len(self.heard) < self._listening or self._moved(shadow) - self.moved > _LIMIT:
+        if len(self.heard) < self.listening or self._moved(shadow) - self.moved > _LIMIT:
             return False
         older, newer = np.array_split(np.array(self.heard), 2)
         predictable = np.median(newer) < threshold
         stable = np.quantile(newer, _STABLE) <= max(threshold, older.max())
-        there = self.anchor.near(self.positions[-1], self._recent[0])
+        recent = self._recent
+        lag = max(1, len(recent) - 1) * self.turn_length
+        there = not self.anchor.jumped(recent[0], recent[-1], lag)
         return bool(predictable and stable and there)
 
     @property
     def _recent(self) -> list[Floats]:
         """The positions while the shadow was last listened to."""
-        return self.positions[-max(1, self._listening // self.turn_length) :]
+        return self.positions[-max(1, self.listening // self.turn_length) :]
 
     # ------------------------------------------------------------------ a person's word
 
@@ -251,7 +270,7 @@ class Keeper:
         else:
             for name in Stream._fields:
                 getattr(stream, name)[...] = getattr(self.shadow, name)
-        if len(self.heard) >= self._listening:
+        if len(self.heard) == self.listening:
             desk.raise_threshold(np.array(self.heard))
         desk.close(ACCEPTED, running.judged - 1, time)
         self.previous = [*self.previous, self.before][-_KEPT:]
@@ -266,16 +285,30 @@ class Keeper:
     def reject(self, running: Running) -> None:
         """Never learn what the open alarm is about; go back to what was known before it."""
         alarm = self._open(running.desk, "reject")
+        known = alarm.number == self.number and self.since >= 0
+        self._forget()
+        self.number = alarm.number
+        self.since = running.judged if known or self._away else -1
+        self._go_back(running, alarm)
+        running.desk.mark(REJECTED, running.judged - 1, running.time)
+
+    def _go_back(self, running: Running, alarm: Alarm) -> None:
+        """Put back what was known before the alarm, and hold it."""
         # What drifts too slowly to stand out was learned long before its alarm.
         back = self.accepted if alarm.cause == DISTANCE else self.before
         running.model.recall(running.stream, back.weights, back.trend)
-        known = self.since if alarm.number == self.number else -1
-        since = running.judged if self._away and known < 0 else known
-        self._forget()
-        self.number, self.since = alarm.number, since
+        running.desk.gauge.adopt(back.gauge)
         self.held = True
         self._measure(running.stream)
-        running.desk.mark(REJECTED, running.judged - 1, running.time)
+
+    def _hold(self, running: Running, alarm: Alarm) -> None:
+        """Learn nothing while a rejected alarm lasts, but to come back when the stream does."""
+        if not self._away:
+            self.held = self.since < 0  # of what was never away, only the score tells the end
+        elif not self.held:  # it was not over: what was learned since is put back
+            self._go_back(running, alarm)
+        if self._away and self.since < 0:
+            self.since = running.judged
 
     def rollback(self, running: Running) -> None:
         """Undo the newest acceptance."""
@@ -288,11 +321,13 @@ class Keeper:
         running.model.recall(running.stream, back.weights, back.trend)
         running.desk.gauge.adopt(back.gauge)
         self.anchor.moved(back.lows, back.highs)
-        self.moved = 0.0
+        self.moved = back.moved
         self._measure(running.stream)
-        self.held = False
         self._forget()
         self.before = self.accepted = back
+        alarm = running.desk.tracker.alarm
+        if alarm is not None and alarm.state == CANDIDATE:
+            running.desk.mark(IN_ALARM, running.judged - 1, running.time)
 
     # ------------------------------------------------------------------ inside
 
@@ -308,25 +343,36 @@ class Keeper:
     def _now(self, running: Running) -> Normal:
         weights, trend = running.model.learned(running.stream)
         chart = self.anchor.chart
-        return Normal(weights, trend, chart.lows, chart.highs, running.desk.gauge.copy())
+        gauge = running.desk.gauge.copy()
+        return Normal(weights, trend, chart.lows, chart.highs, gauge, self.moved)
 
     def _catch_up(self, running: Running, alarm: Alarm) -> None:
         """Let the trend be where it would be in the end, given where the stream is bound for."""
         model, stream, rules, *_ = running
+        if rules.decay == 1:
+            return
         age = 0 if self.held else running.judged - alarm.start
         start, ahead = self.anchor.place.start, self.anchor.ahead(running.judged - alarm.start)
         jump: Floats = (self.anchor.level(ahead) - self.anchor.level(start)) / rules.scale
-        if rules.decay < 1 and self.anchor.marked:
-            model.catch_up(stream, jump, age, rules.decay)
+        # So far out that the anchor measures no more in full, the newest samples know better.
+        out = self.anchor.beyond(ahead) & ~np.isnan(stream.samples).all(axis=0)
+        jump[out] = 0
+        model.catch_up(stream, jump, age, rules.decay)
+        if out.any():
+            weights, trend = model.learned(stream)
+            level = np.nanmedian(stream.samples[:, out], axis=0)
+            trend[..., out] = (level - rules.mean[out]) / rules.scale[out] - model.center[out]
+            model.recall(stream, weights, trend)
 
     def _measure(self, stream: Stream) -> None:
         self.moves = max(0.0, self._moved(stream) - self.moved) / _LIMIT
 
     def _moved(self, stream: Stream) -> float:
         """Return how far the weights are from the fitted ones, in their own length."""
-        fitted = self.home.weights
+        fitted = self.home.weights.astype(np.float64)
         length = float(np.linalg.norm(fitted))
-        return float(np.linalg.norm(stream.weights - fitted)) / length if length else 0.0
+        moved = float(np.linalg.norm(stream.weights - fitted)) / length if length else 0.0
+        return min(moved, _FARTHEST)
 
     # ------------------------------------------------------------------ state
 
@@ -382,13 +428,12 @@ class Keeper:
         anchor = Anchor.restore(under("anchor.", tensors))
         accept_after = facts["accept_after"]
         keeper = cls(anchor, normals[0], math.inf if accept_after is None else accept_after)
-        keeper.anchor = Anchor.restore(under("anchor.", tensors))  # not begun anew
         keeper.before, keeper.accepted = normals[facts["before"]], normals[facts["accepted"]]
         keeper.previous = [normals[at] for at in facts["previous"]]
         keeper.moved, keeper.moves = facts["moved"], facts["moves"]
         keeper.held, keeper.turns = facts["held"], facts["turns"]
         keeper.number, keeper.since = facts["number"], facts["since"]
-        keeper.heard = tensors["heard"].tolist()
+        keeper.heard.extend(tensors["heard"].tolist())
         keeper.positions = list(tensors["positions"].copy())
         if facts["shadow"]:
             shadow = under("shadow.", tensors)
