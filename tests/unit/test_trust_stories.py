@@ -469,7 +469,9 @@ def test_detector_with_settings_of_its_own_accepts_too_where_asked(tmp_path: Pat
 def test_model_that_cannot_follow_leaves_acceptance_to_a_person() -> None:
     detector = Detector(window=5, detrend=False, adapt=False, accept_after=PATIENCE)
     detector.fit(normal(0, 3_000))
-    detector.run(shifted())
+    live = shifted()
+    live[CHANGE:] += 4 * SHIFT
+    detector.run(live)
     assert ACCEPTED not in {event.alarm.reason for event in detector.take_events()}
     assert detector.status_ == "in alarm"
     detector.accept()

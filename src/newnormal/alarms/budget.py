@@ -298,6 +298,11 @@ class Gauge:
         return float(threshold_at(levels[LOCATION], self.terms.spread, levels[HEIGHT]))
 
     @property
+    def typical(self) -> float:
+        """The score that is typical: half of them are higher."""
+        return float(self.standing.levels[LOCATION]) if self.terms.rate else self.tail.median
+
+    @property
     def alarm(self) -> int:
         """The number of the open alarm, or 0."""
         counts = self.standing.counts

@@ -69,6 +69,12 @@ class Desk:
         threshold = self.gauge.threshold
         return threshold if self.budget is None else float(np.exp(threshold))
 
+    @property
+    def typical(self) -> float:
+        """The score that is typical of the accepted normal."""
+        typical = self.gauge.typical
+        return typical if self.budget is None else float(np.exp(typical))
+
     def prepared(self, verdicts: Verdicts) -> Verdicts:
         """Return verdicts with room for what will be known of alarms."""
         if not self.active:

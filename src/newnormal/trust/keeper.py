@@ -48,6 +48,9 @@ _JUDGED = 0.5  # of `accept_after`: how long a shadow is listened to
 # A shadow learns from scores this many times the threshold; from any, one wild sample could throw
 # its weights out of all bounds.
 _EAGER = 100.0
+# What is predictable scores below the threshold most of the time; or, where that is low, below this
+# many times what was typical: a normal that one real stream has for eight days scores ten times that.
+_PREDICTABLE = 20.0
 _STABLE = 0.9  # of the shadow's newer scores are no higher than all of its older ones
 _KEPT = 3  # normals that one can go back to
 # The weights may move by half their own length. Learning at the rates that are chosen from
@@ -221,7 +224,7 @@ class Keeper:
                 self.shadow = live.copied(running.stream)
                 self._catch_up(running._replace(stream=self.shadow), alarm)
             return False
-        settled = self._settled(running.desk.threshold, self.shadow)
+        settled = self._settled(running.desk, self.shadow)
         running.desk.mark(CANDIDATE if settled else IN_ALARM, running.judged - 1, running.time)
         if not settled or age < self.accept_after:
             return False
@@ -239,13 +242,13 @@ class Keeper:
             self._wait(running.judged)
         self.positions.append(position)
 
-    def _settled(self, threshold: float, shadow: Stream) -> bool:
+    def _settled(self, desk: Desk, shadow: Stream) -> bool:
         """Whether the shadow finds the stream predictable, and stable, and is still itself."""
         if len(self.heard) < self.listening or self._moved(shadow) - self.moved > _LIMIT:
             return False
         older, newer = np.array_split(np.array(self.heard), 2)
-        predictable = np.median(newer) < threshold
-        stable = np.quantile(newer, _STABLE) <= max(threshold, older.max())
+        predictable = np.median(newer) < max(desk.threshold, _PREDICTABLE * desk.typical)
+        stable = np.quantile(newer, _STABLE) <= max(desk.threshold, older.max())
         recent = self._recent
         lag = max(1, len(recent) - 1) * self.turn_length
         there = not self.anchor.jumped(recent[0], recent[-1], lag)
