@@ -49,7 +49,7 @@ _JUDGED = 0.5  # of `accept_after`: how long a shadow is listened to
 # its weights out of all bounds.
 _EAGER = 100.0
 # What is predictable scores below the threshold most of the time; or, where that is low, below this
-# many times what was typical: one real stream has, for eight days, a normal that scores ten times it.
+# many times what was typical: for eight days one real stream has a normal that scores ten times so.
 _PREDICTABLE = 20.0
 _STABLE = 0.9  # of the shadow's newer scores are no higher than all of its older ones
 _KEPT = 3  # normals that one can go back to
