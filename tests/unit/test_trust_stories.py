@@ -675,3 +675,15 @@ def test_weights_that_were_accepted_are_no_alarm_after_a_rollback() -> None:
     for back in reversed(keeper.previous):
         detector.rollback()
         assert keeper.moved == back.moved
+
+
+def test_hold_is_over_with_its_alarm_though_another_opens_at_once(detector: Detector) -> None:
+    live = failed("offset", 6_000)
+    detector.run(live[: CHANGE + 100], flush=False)
+    detector.reject()
+    detector._desk.close(BACK_TO_NORMAL, detector.counters["seen"] - 1, None)
+    detector.run(live[CHANGE + 100 : CHANGE + 300], flush=False)
+    keeper = detector._keeper
+    assert keeper is not None
+    assert detector.status_ == "in alarm"
+    assert not keeper.held

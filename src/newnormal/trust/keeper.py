@@ -131,6 +131,7 @@ class Keeper:
         self.accept_after = accept_after
         self.turn_length = int(max(1, min(accept_after / _TURNS, _LONGEST_TURN)))  # in samples
         self.listening = int(max(2, min(_JUDGED * accept_after, _LONGEST)))  # in scores
+        self._turns_listened = max(2, self.listening // self.turn_length)
         self._begin()
 
     def reset(self) -> None:
@@ -158,12 +159,12 @@ class Keeper:
         self.since = since
         self.shadow: Stream | None = None
         self.heard: deque[float] = deque(maxlen=self.listening)  # the shadow's scores
-        self.positions: list[Floats] = []  # of the stream, a turn each
+        self.positions: list[Floats] = []  # of the stream, a turn each, while it is listened to
 
     # ------------------------------------------------------------------ with every stretch
 
     def until_turn(self, stream: Stream) -> int:
-        """Return how many samples the next turn is away, at least one."""
+        """Return how many samples the next turn is away; 0: it is now."""
         return int((self.turns + 1) * self.turn_length - stream.counts[SEEN])
 
     def rules(self, rules: Rules) -> Rules:
@@ -212,6 +213,7 @@ class Keeper:
             self.anchor.mark()
             return False
         if alarm.number != self.number:  # the one before was over since the last turn
+            self.held = False
             self._forget()
             self.number = alarm.number
         if alarm.state == REJECTED:
@@ -240,7 +242,7 @@ class Keeper:
             begins = begins or self.anchor.jumped(last, position, self.turn_length)
         if begins:
             self._wait(running.judged)
-        self.positions.append(position)
+        self.positions = [*self.positions, position][-self._turns_listened :]
 
     def _settled(self, desk: Desk, shadow: Stream) -> bool:
         """Whether the shadow finds the stream predictable, and stable, and is still itself."""
@@ -249,15 +251,9 @@ class Keeper:
         older, newer = np.array_split(np.array(self.heard), 2)
         predictable = np.median(newer) < max(desk.threshold, _PREDICTABLE * desk.typical)
         stable = np.quantile(newer, _STABLE) <= max(desk.threshold, older.max())
-        recent = self._recent
-        lag = max(1, len(recent) - 1) * self.turn_length
-        there = not self.anchor.jumped(recent[0], recent[-1], lag)
+        lag = max(1, len(self.positions) - 1) * self.turn_length
+        there = not self.anchor.jumped(self.positions[0], self.positions[-1], lag)
         return bool(predictable and stable and there)
-
-    @property
-    def _recent(self) -> list[Floats]:
-        """The positions while the shadow was last listened to."""
-        return self.positions[-max(1, self.listening // self.turn_length) :]
 
     # ------------------------------------------------------------------ a person's word
 
@@ -277,7 +273,7 @@ class Keeper:
             desk.raise_threshold(np.array(self.heard))
         desk.close(ACCEPTED, running.judged - 1, time)
         self.previous = [*self.previous, self.before][-_KEPT:]
-        self.anchor.widen([*self._recent, self.anchor.position, ahead])
+        self.anchor.widen([*self.positions, self.anchor.position, ahead])
         self.moved = self._moved(stream)
         self.moves = 0.0
         self.held = False
@@ -329,8 +325,10 @@ class Keeper:
         self._forget()
         self.before = self.accepted = back
         alarm = running.desk.tracker.alarm
-        if alarm is not None and alarm.state == CANDIDATE:
-            running.desk.mark(IN_ALARM, running.judged - 1, running.time)
+        if alarm is not None:
+            self.number = alarm.number
+            if alarm.state == CANDIDATE:
+                running.desk.mark(IN_ALARM, running.judged - 1, running.time)
 
     # ------------------------------------------------------------------ inside
 
