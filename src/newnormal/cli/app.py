@@ -32,6 +32,7 @@ from newnormal.cli.reproduce import reproduce_app
 from newnormal.errors import InputError, NewnormalError, ParameterError, StateError
 
 if TYPE_CHECKING:
+    from newnormal.alarms import Alarm
     from newnormal.detector import Detector
     from newnormal.tabular import Table
 
@@ -441,7 +442,7 @@ def inspect(
     state = state_file.read(model)
     detector = Detector.from_state(state, str(model))
     period = None if detector.period_ is None else duration_text(detector.period_)
-    last = detector.last_time_
+    last, alarm = detector.last_time_, detector.alarm_
     place = state.facts.get("place") or {}
     facts: dict[str, Any] = {
         "version": state.version,
@@ -451,11 +452,10 @@ def inspect(
         "window": detector.window_,
         "latent": detector.latent_,
         "decay": detector.decay_,
-        "threshold": f"{detector.threshold_:.6g} ({detector.threshold!r} of history's scores)"
-        if isinstance(detector.threshold, float)
-        else repr(detector.threshold),
+        "threshold": _threshold(detector),
         "alarms": str(detector.realised_),
         "status": detector.status_,
+        "open alarm": None if alarm is None else _since(alarm),
         "distance from normal": f"{detector.distance_:.3g} of the limit"
         if not math.isnan(detector.distance_)
         else None,
@@ -603,6 +603,23 @@ def _judge(
     say(f"judging {len(table.values):,} samples ...")
     verdicts = detector.score(table) if frozen else detector.run(table)
     return detector, verdicts, table
+
+
+def _threshold(detector: Detector) -> str:
+    """Return the threshold, and where it comes from."""
+    if detector.alarms_per_day is not None or detector.risk is not None:
+        return f"{detector.threshold_:.6g} to begin with, then held to the budget of alarms"
+    if isinstance(detector.threshold, float):
+        return f"{detector.threshold_:.6g} ({detector.threshold!r} of history's scores)"
+    return repr(detector.threshold)
+
+
+def _since(alarm: Alarm) -> str:
+    """Return an open alarm's number, and since when it is open."""
+    from newnormal.types import time_text
+
+    when = f"sample {alarm.start}" if alarm.start_time is None else time_text(alarm.start_time)
+    return f"{alarm.number}, since {when}"
 
 
 def _distance(tensors: Any) -> float:
