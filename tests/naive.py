@@ -271,7 +271,8 @@ class NaiveExpert:
     def follow(self, scaled: Array, hold: bool) -> list[NaiveVerdict]:
         for c, value in enumerate(scaled):
             if not hold and not np.isnan(value):
-                self.level[c] = self.decay * self.level[c] + (1 - self.decay) * value
+                pull = min(max(value, self.level[c] - 1e3), self.level[c] + 1e3)
+                self.level[c] = self.decay * self.level[c] + (1 - self.decay) * pull
         self.trails.append(self.level.copy())
         self.rests.append(scaled - self.level)
         return self.stream.step(self.rests[-1])

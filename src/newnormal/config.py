@@ -208,7 +208,14 @@ class Config:
                     hint='accept_after is samples, or a time such as "1d"; or "never"',
                 )
         elif self.accept_after != NEVER:
-            duration(self.accept_after, "accept_after")
+            try:
+                duration(self.accept_after, "accept_after")
+            except ParameterError:
+                raise ParameterError(
+                    f"accept_after: expected samples, a time or 'never', "
+                    f"found {self.accept_after!r}",
+                    hint='write a time like "6h" or "1d"',
+                ) from None
 
     def judging_stride(self) -> int:
         """Return how many samples a judgement waits for."""

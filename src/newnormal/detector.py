@@ -532,7 +532,10 @@ class Detector(Parameters):
         return self
 
     def rollback(self) -> Self:
-        """Undo the newest acceptance: go back to the normal before it. The last three can be."""
+        """Undo the newest acceptance: go back to the normal before it. The last three can be.
+
+        If the stream is still where that was, an alarm opens: reject it, or it is accepted again.
+        """
         keeper = self._kept()
         keeper.rollback(self._running(self.last_judged_time_))
         self._follow_threshold()
@@ -552,6 +555,12 @@ class Detector(Parameters):
         """
         self._fitted()
         return math.nan if self._keeper is None else self._keeper.distance
+
+    @property
+    def alarm_threshold_(self) -> float:
+        """What the next score is compared with: `threshold_`, or what a budget has made of it."""
+        self._fitted()
+        return self._desk.threshold
 
     @property
     def alarm_(self) -> Alarm | None:
@@ -847,7 +856,7 @@ class Detector(Parameters):
             raise FeedbackError(
                 f"expected the open alarm, which is {found.number if found else 'none'}, "
                 f"found alarm {number}",
-                hint="rollback() undoes the newest acceptance"
+                hint="`rollback` undoes the newest acceptance"
                 if found is None
                 else "leave the number out to mean the open one",
             )

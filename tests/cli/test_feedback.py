@@ -109,7 +109,8 @@ def test_accepted_in_a_file_it_is_over_and_rollback_brings_it_back(
     assert json.loads(newnormal("inspect", state, "--json").stdout)["status"] == "normal"
     done = newnormal("feedback", state, "rollback")
     assert done.stderr == (
-        "rolled back: normal is again what it was before the newest acceptance\n"
+        "rolled back: normal is again what it was before the newest acceptance; "
+        "if an alarm opens now, reject it, or the change is accepted again\n"
     )
     assert reasons(watched(cut(plant, CHANGE + 110), newnormal))[0] == "new normal accepted"
     assert json.loads(newnormal("inspect", state, "--json").stdout)["status"] == "in alarm"
@@ -231,7 +232,8 @@ def test_newer_word_comes_after_one_that_was_left(plant: Plant, newnormal: Comma
     done = newnormal("feedback", state, "rollback")
     assert done.stderr.splitlines() == [
         "feedback: alarm 1 accepted: what it was about is normal now",
-        "rolled back: normal is again what it was before the newest acceptance",
+        "rolled back: normal is again what it was before the newest acceptance; "
+        "if an alarm opens now, reject it, or the change is accepted again",
     ]
     assert not waiting(state)
 

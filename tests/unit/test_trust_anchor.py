@@ -58,24 +58,28 @@ class NaiveAnchor:
         level = np.array(self.levels) - chart.centre
         rough = [math.log(step + 0.001) for step in self.steps]
         still = [math.log(count + 1) for count in self.still]
-        self.position = [*(chart.blend @ level), *level, *rough, *still]
         C = len(level)
-        absent = [count > 30 for count in self.missing]
-        told = [j for j in range(4 * C) if not absent[j % C] and not (j < C and any(absent))]
-        out = {
-            j: max(chart.lows[j] - self.position[j], self.position[j] - chart.highs[j])
-            / chart.margins[j]
-            for j in told
-        }
-        self.distance = max([0.0, *out.values()])
+        unexplained = self.position[:C] or [0.0] * C
+        if all(count <= 30 for count in self.missing):
+            unexplained = list(chart.blend @ level)
+        self.position = [*unexplained, *level, *rough, *still]
+        out = [
+            max(low - p, p - high) / margin
+            for p, low, high, margin in zip(
+                self.position, chart.lows, chart.highs, chart.margins, strict=True
+            )
+        ]
+        self.distance = max(0.0, *out)
         if self.distance > 0:
-            self.where = max(out, key=out.__getitem__) % C
+            self.where = int(np.argmax(out)) % C
         if self.mark is not None:
             since, start = self.mark
             lag = self.seen - since
             k = min(max(0, math.ceil(math.log2(lag / 8))), len(chart.wanders) - 1)
-            moved = [abs(self.position[j] - start[j]) / chart.wanders[k, j] for j in told]
-            self.jump = max([0.0, *moved])
+            self.jump = max(
+                abs(p - s) / w
+                for p, s, w in zip(self.position, start, chart.wanders[k], strict=True)
+            )
 
     def set_mark(self) -> None:
         if self.seen >= 60:
@@ -178,11 +182,14 @@ def test_drift_is_noticed_also_beyond_what_is_measured_in_full() -> None:
     assert anchor.distance > 1
 
 
-def test_channel_that_is_gone_is_nowhere_and_the_others_are_where_they_are() -> None:
+def test_channel_that_is_gone_is_where_it_was_and_the_others_are_where_they_are() -> None:
     anchor = Anchor.fit(daily(0, 5_000))
     live = daily(1, 3_000)
     live[500:, 1] = np.nan
     assert (anchor.follow(live).flags == HOME).all()
+    away = Anchor.fit(daily(0, 5_000))
+    live[400:500, 1] += 5
+    assert (away.follow(live).flags[500:] == FAR).all(), "it did not come back"
     assert (
         anchor.follow(daily(2, 300) * np.array([1, np.nan, 1]) + np.array([0, 0, 30])).flags[-1]
         == FAR

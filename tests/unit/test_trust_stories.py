@@ -254,13 +254,13 @@ def test_feedback_without_an_alarm_says_so(detector: Detector) -> None:
             getattr(detector, act)()
         assert str(error.value) == (
             f"expected an open alarm to {act}, found none\n"
-            "hint: rollback() undoes the newest acceptance"
+            "hint: `rollback` undoes the newest acceptance"
         )
     with pytest.raises(FeedbackError) as error:
         detector.rollback()
     assert str(error.value) == (
         "expected an accepted new normal to go back from, found none since `fit`\n"
-        "hint: reset() goes back to what `fit` left"
+        "hint: `reset` goes back to what `fit` left"
     )
 
 
@@ -269,7 +269,7 @@ def test_feedback_on_another_alarm_than_the_open_one_changes_nothing(detector: D
         detector.reject(7)
     assert str(error.value) == (
         "expected the open alarm, which is none, found alarm 7\n"
-        "hint: rollback() undoes the newest acceptance"
+        "hint: `rollback` undoes the newest acceptance"
     )
     detector.run(shifted(CHANGE + 50))
     assert detector.alarm_ is not None
@@ -687,3 +687,33 @@ def test_hold_is_over_with_its_alarm_though_another_opens_at_once(detector: Dete
     assert keeper is not None
     assert detector.status_ == "in alarm"
     assert not keeper.held
+
+
+def test_rejected_fault_is_not_over_because_its_channel_is_missing_for_a_while(
+    detector: Detector,
+) -> None:
+    live = failed("dead")
+    detector.run(live[: CHANGE + 150])
+    detector.reject()
+    live[CHANGE + 300 : CHANGE + 400, 0] = np.nan
+    events = told(detector, live[CHANGE + 150 :])
+    assert ACCEPTED not in {alarm.reason for *_, alarm in events}
+    assert detector.status_ == "rejected"
+
+
+def test_one_absurd_value_is_over_within_hours(detector: Detector) -> None:
+    live = normal(1, 4_000)
+    live[CHANGE, 0] = 1e12
+    alarms = in_alarm(detector, live)
+    assert alarms[CHANGE : CHANGE + 20].any()
+    assert not alarms[CHANGE + 2_000 :].any()
+
+
+def test_events_of_a_drift_name_the_channel_that_drifts(detector: Detector) -> None:
+    live = normal(1, 6_000)
+    live[CHANGE:, 1] += 0.002 * np.arange(len(live) - CHANGE)
+    events = told(detector, live)
+    first = next(alarm for kind, _, alarm in events if alarm.cause != "score" and kind == "opened")
+    for _, _, alarm in events:
+        if alarm.number == first.number and alarm.peak.ratio < 1:
+            assert dict(alarm.channels) == {"1": 1.0}

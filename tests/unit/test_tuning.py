@@ -276,7 +276,7 @@ def example() -> Choice:
 
 def test_the_choice_is_explained_in_plain_words_and_one_table() -> None:
     assert example().explain() == (
-        "A committee, chosen from 4,320 samples of history; nothing was given. Its\n"
+        "A committee, chosen from 4,320 samples of history; no setting was given. Its\n"
         "members were trained on all but the newest 1,296, rehearsed on those, with\n"
         "faults planted and with changes that are no faults, and trained on all.\n"
         "\n"
@@ -313,8 +313,8 @@ def test_it_is_said_why_the_score_is_not_smoothed(related: float, why: str) -> N
 
 def test_it_is_said_when_nothing_was_rehearsed() -> None:
     assert chosen(nasty_series("none missing", 50, 2)).choice.explain() == (
-        "A committee, chosen from 50 samples of history; nothing was given. Nothing was\n"
-        "rehearsed: that takes 200 samples that are not missing, the newest 30% among\n"
+        "A committee, chosen from 50 samples of history; no setting was given. Nothing\n"
+        "was rehearsed: that takes 200 samples that are not missing, the newest 30% among\n"
         "them.\n"
         "\n"
         "  member           memory       learns at  found  say\n"

@@ -331,11 +331,11 @@ class Tracker:
                 float(judged.p_values[row]),
                 self._largest(shares, row),
             )
+            cause = SCORE if judged.scores[row] >= judged.thresholds[row] else DISTANCE
+            if cause == DISTANCE:  # its score is about nothing: name what is away
+                peak = replace(peak, channels=self._farthest(where, row))
             if self.alarm is None:
                 kind, self._told = OPENED, -math.inf
-                cause = SCORE if judged.scores[row] >= judged.thresholds[row] else DISTANCE
-                if cause == DISTANCE:
-                    peak = replace(peak, channels=self._farthest(where, row))
                 self.alarm = Alarm(number, here, when, here, when, peak, cause=cause)
             else:
                 kind = UPDATED

@@ -233,6 +233,8 @@ def fit(
     )
     table = _read(history, time, columns, drop, format)
     say(f"fitting on {len(table.values):,} samples of {table.values.shape[1]} channels ...")
+    if table.times is None and period is None and alarms_per_day is not None:
+        say("there are no times: a day is taken to have 1,440 samples; --period says otherwise")
     detector.fit(table)
     detector.save(output)
     loss = min(detector.losses_)
@@ -308,7 +310,7 @@ def watch(
         if not quiet:
             say(
                 f"watching {source.name}: {len(detector.channels_)} channels, "
-                f"threshold {detector.threshold_:.6g}"
+                f"threshold {detector.alarm_threshold_:.6g}"
             )
         try:
             watching.run()
@@ -435,6 +437,7 @@ def inspect(
 ) -> None:
     """Say what a detector is and what it has been through."""
     from newnormal import state as state_file
+    from newnormal.cli.feedback import waiting
     from newnormal.config import duration_text
     from newnormal.detector import Detector
     from newnormal.types import time_text
@@ -456,6 +459,7 @@ def inspect(
         "alarms": str(detector.realised_),
         "status": detector.status_,
         "open alarm": None if alarm is None else _since(alarm),
+        "feedback": "waits for `newnormal watch`" if waiting(model) else None,
         "distance from normal": f"{detector.distance_:.3g} of the limit"
         if not math.isnan(detector.distance_)
         else None,
@@ -608,7 +612,7 @@ def _judge(
 def _threshold(detector: Detector) -> str:
     """Return the threshold, and where it comes from."""
     if detector.alarms_per_day is not None or detector.risk is not None:
-        return f"{detector.threshold_:.6g} to begin with, then held to the budget of alarms"
+        return f"{detector.alarm_threshold_:.6g} now, held to the budget of alarms"
     if isinstance(detector.threshold, float):
         return f"{detector.threshold_:.6g} ({detector.threshold!r} of history's scores)"
     return repr(detector.threshold)

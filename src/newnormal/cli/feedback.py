@@ -49,7 +49,10 @@ def act_on(detector: Detector, word: Word) -> str:
     """Do as the person said, and return what was done."""
     if word.act is Act.rollback:
         detector.rollback()
-        return "rolled back: normal is again what it was before the newest acceptance"
+        return (
+            "rolled back: normal is again what it was before the newest acceptance; "
+            "if an alarm opens now, reject it, or the change is accepted again"
+        )
     alarm = detector.alarm_ if word.alarm is None else None
     number = word.alarm if alarm is None else alarm.number
     if word.act is Act.accept:

@@ -63,7 +63,7 @@ FAR = 2  # an alarm opens
 KEEP = 0.5 ** (1 / 30)  # of a level at each sample: a half-life of 30 samples
 _KEEP_STEP = 0.5 ** (1 / 12)  # of a roughness: a sensor that stands still is noticed sooner
 NEAR = 0.25  # of the limit, beyond which a stream is away
-_MISSED = 30  # samples without a value, after which a channel is left out
+_MISSED = 30  # samples without a value, after which a channel is not known
 WARM = 60  # samples until a place is known
 EVERY = 8  # samples between measurements, which cost more than all the rest
 # Beyond 20 of history's standard deviations a tenfold value counts 4 more, and 40 is the most: one
@@ -151,19 +151,20 @@ def _move(sample: Floats, place: Place, chart: Chart) -> None:
 def measure(place: Place, chart: Chart) -> None:
     """Bring position, distances and the farthest channel up to date."""
     C = len(place.levels)
+    # A channel that is missing stays where it was last seen; what the others leave unexplained is
+    # not known without it, and stays as well.
+    known = True
     for c in range(C):
-        level = 0.0
-        for k in range(C):
-            level += chart.blend[c, k] * (place.levels[k] - chart.centre[k])
-        place.position[c] = level
+        known = known and place.missing[c] <= _MISSED
+    for c in range(C):
+        if known:
+            level = 0.0
+            for k in range(C):
+                level += chart.blend[c, k] * (place.levels[k] - chart.centre[k])
+            place.position[c] = level
         place.position[C + c] = place.levels[c] - chart.centre[c]
         place.position[2 * C + c] = np.log(place.steps[c] + _LEAST)
         place.position[3 * C + c] = np.log(place.still[c] + 1)
-
-    # What is not observed is nowhere; what the others leave unexplained is not known without it.
-    unknown = False
-    for c in range(C):
-        unknown = unknown or place.missing[c] > _MISSED
 
     distance = jump = 0.0
     lag = place.counts[SEEN] - place.counts[MARK]
@@ -171,8 +172,6 @@ def measure(place: Place, chart: Chart) -> None:
     while k < len(chart.wanders) - 1 and EVERY * 2**k < lag:
         k += 1
     for j in range(4 * C):
-        if place.missing[j % C] > _MISSED or (unknown and j < C):
-            continue
         p = place.position[j]
         out = max(chart.lows[j] - p, p - chart.highs[j]) / chart.margins[j]
         if out > distance:

@@ -29,9 +29,11 @@ from newnormal.kernels.step import (
 )
 from newnormal.types import Floats, Floats32, Ints
 
-__all__ = ["LEAST", "Chamber", "Charter", "deliberate", "detrend", "leftover"]
+__all__ = ["FARTHEST", "LEAST", "Chamber", "Charter", "deliberate", "detrend", "leftover"]
 
 LEAST = 1e-12  # a residual of exactly nothing still has a logarithm
+# In history's standard deviations: one absurd value must not drag a trend along for days.
+FARTHEST = 1e3
 
 
 class Chamber(NamedTuple):
@@ -70,14 +72,15 @@ def detrend(
     """Fill `rest` with scaled samples (T, C) less the trend, and `trail` with that trend.
 
     The trend includes the sample itself; a missing value leaves it as it was. With `hold` it does
-    not move.
+    not move. A value farther from it than FARTHEST moves it as one at that distance.
     """
     T, C = scaled.shape
     for t in range(T):
         for c in range(C):
             z = scaled[t, c]
             if not hold and not np.isnan(z):
-                level[c] = decay * level[c] + (1 - decay) * z
+                pull = min(max(z, level[c] - FARTHEST), level[c] + FARTHEST)
+                level[c] = decay * level[c] + (1 - decay) * pull
             trail[t, c] = level[c]
             rest[t, c] = z - level[c]
 

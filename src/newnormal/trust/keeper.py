@@ -314,7 +314,7 @@ class Keeper:
         if not self.previous:
             raise FeedbackError(
                 "expected an accepted new normal to go back from, found none since `fit`",
-                hint="reset() goes back to what `fit` left",
+                hint="`reset` goes back to what `fit` left",
             )
         back = self.previous.pop()
         running.model.recall(running.stream, back.weights, back.trend)
@@ -337,7 +337,7 @@ class Keeper:
         if alarm is None:
             raise FeedbackError(
                 f"expected an open alarm to {act}, found none",
-                hint="rollback() undoes the newest acceptance",
+                hint="`rollback` undoes the newest acceptance",
             )
         return alarm
 

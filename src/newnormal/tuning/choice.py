@@ -291,7 +291,9 @@ say        its part of the score; a member that finds less than a third of what
 
 
 def _explain(choice: Choice) -> str:
-    about = f"A committee, chosen from {choice.samples:,} samples of history; nothing was given. "
+    about = (
+        f"A committee, chosen from {choice.samples:,} samples of history; no setting was given. "
+    )
     if choice.rehearsed:
         about += (
             f"Its members were trained on all but the newest {choice.rehearsed:,}, rehearsed on "
