@@ -51,7 +51,8 @@ Held to {budget} alarm a day, on whole live parts, nobody saying anything: from 
 first alarm after it that ends with "new normal accepted", before the next change. Times are in
 units of `accept_after`, {accept_after:,} samples: by design, not before 1 and by 2. **Alarms** are
 those open at some time until then, and **youngest** is the least time for which an alarm had been
-open when it was accepted. A change that was not accepted was followed by no alarm that
+open when it was accepted: one that was open already when normal changed is accepted sooner after
+the change. A change that was not accepted was followed by no alarm that
 lasted: the detector came to terms with it as it was, and nothing had to be accepted. The last
 column has the longest alarm after those; one of about 1 or more was still open, or had not
 settled, when the stream ended. Lines with *{nothing}* are streams before their first change: all
