@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -236,6 +237,30 @@ def test_newer_word_comes_after_one_that_was_left(plant: Plant, newnormal: Comma
         "if an alarm opens now, reject it, or the change is accepted again",
     ]
     assert not waiting(state)
+
+
+def test_word_that_a_killed_watch_acted_on_is_not_acted_on_by_the_next_command(
+    plant: Plant, newnormal: Command
+) -> None:
+    state = plant.folder / "plant.state"
+    watched(cut(plant, CHANGE + 100), newnormal)
+    word = Word.of(Act.accept, None)
+    leave(state, word)
+    watched(cut(plant, CHANGE + 110), newnormal)
+    leave(state, word)  # it was killed between its checkpoint and removing the word
+    done = newnormal("feedback", state, "rollback")
+    assert done.stderr.startswith("rolled back")
+
+
+def test_file_system_without_locks_does_not_hang(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(handle: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with hold(plant.folder / "plant.state") as held:
+        assert held
 
 
 def test_link_to_a_state_file_stays_a_link(plant: Plant, newnormal: Command) -> None:

@@ -361,13 +361,14 @@ def feedback(
             return
         found = state_file.read(state)
         detector = Detector.from_state(found, str(state))
+        place = found.facts.get("place") or {}
+        heard = list(place.get("feedback", ()))
         with take(state) as words:  # what was left for a watch that ended comes first
-            for each in words:
-                follow(detector, each)
+            follow(detector, words, heard)
             say(act_on(detector, word))
             data = detector.to_state()
-            place = {"place": found.facts["place"]} if "place" in found.facts else {}
-            state_file.write(state, State({**data.facts, **place}, data.tensors))
+            kept = {"place": {**place, "feedback": heard}} if place else {}
+            state_file.write(state, State({**data.facts, **kept}, data.tensors))
 
 
 @app.command()

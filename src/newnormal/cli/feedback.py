@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -62,12 +62,19 @@ def act_on(detector: Detector, word: Word) -> str:
     return f"alarm {number} rejected: nothing is learned until the stream is back to normal"
 
 
-def follow(detector: Detector, word: Word) -> None:
-    """Do as the person said, and say what was done, or why not."""
-    try:
-        say(f"feedback: {act_on(detector, word)}")
-    except FeedbackError as error:
-        say(f"feedback not followed: {error}")
+def follow(detector: Detector, words: Iterable[Word], heard: list[str]) -> None:
+    """Do as the person said, and say what was done, or why not.
+
+    `heard` are the keys of words acted on before, which are not acted on again; it is added to.
+    """
+    for word in words:
+        if word.key in heard:
+            continue
+        heard.append(word.key)
+        try:
+            say(f"feedback: {act_on(detector, word)}")
+        except FeedbackError as error:
+            say(f"feedback not followed: {error}")
 
 
 @contextmanager
@@ -98,8 +105,11 @@ def _locked(lock: Path) -> int | None:
         except BlockingIOError:
             os.close(handle)
             return None
-        except OSError:
-            pass  # its owner has just removed it
+        except FileNotFoundError:
+            pass  # its owner has just removed it: try again
+        except OSError:  # a file system without locks
+            os.close(handle)
+            break
         os.close(handle)
     return _NO_LOCKS
 

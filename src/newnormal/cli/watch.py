@@ -441,11 +441,7 @@ class Watch:
         if self.state is None or not feedback.waiting(self.state):
             return
         with feedback.take(self.state) as words:
-            for word in words:
-                if word.key in self._heard:
-                    continue
-                self._heard.append(word.key)
-                feedback.follow(self.detector, word)
+            feedback.follow(self.detector, words, self._heard)
             self._print(None, None)
             self._checkpoint()
 

@@ -43,6 +43,7 @@ __all__ = [
     "Place",
     "follow",
     "measure",
+    "rung",
     "trace",
 ]
 
@@ -148,6 +149,15 @@ def _move(sample: Floats, place: Place, chart: Chart) -> None:
 
 
 @compiled
+def rung(lag: int, lags: int) -> int:
+    """Return which of so many lags, EVERY · 2^k samples each, is the least that is no shorter."""
+    k = 0
+    while k < lags - 1 and EVERY * 2**k < lag:
+        k += 1
+    return k
+
+
+@compiled
 def measure(place: Place, chart: Chart) -> None:
     """Bring position, distances and the farthest channel up to date."""
     C = len(place.levels)
@@ -167,10 +177,7 @@ def measure(place: Place, chart: Chart) -> None:
         place.position[3 * C + c] = np.log(place.still[c] + 1)
 
     distance = jump = 0.0
-    lag = place.counts[SEEN] - place.counts[MARK]
-    k = 0
-    while k < len(chart.wanders) - 1 and EVERY * 2**k < lag:
-        k += 1
+    k = rung(place.counts[SEEN] - place.counts[MARK], len(chart.wanders))
     for j in range(4 * C):
         p = place.position[j]
         out = max(chart.lows[j] - p, p - chart.highs[j]) / chart.margins[j]

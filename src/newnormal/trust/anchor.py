@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from newnormal.kernels.anchor import (
     Place,
     follow,
     measure,
+    rung,
     trace,
 )
 from newnormal.types import Floats, Ints
@@ -175,8 +175,8 @@ class Anchor:
 
     def jumped(self, one: Floats, other: Floats, lag: int) -> bool:
         """Whether two positions are plainly farther apart than normal ones `lag` samples apart."""
-        k = min(max(0, math.ceil(math.log2(lag / EVERY))), len(self.chart.wanders) - 1)
-        normal = np.maximum(self.chart.wanders[k], self.chart.margins / 2)
+        wander = self.chart.wanders[rung(lag, len(self.chart.wanders))]
+        normal = np.maximum(wander, self.chart.margins / 2)
         return bool((self._apart(one, other) > normal).any())
 
     def beyond(self, position: Floats) -> NDArray[np.bool_]:

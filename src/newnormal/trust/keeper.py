@@ -128,6 +128,7 @@ class Keeper:
     def __init__(self, anchor: Anchor, home: Normal, accept_after: float) -> None:
         self.anchor = anchor
         self.home = home
+        self._length = float(np.linalg.norm(home.weights.astype(np.float64)))
         self.accept_after = accept_after
         self.turn_length = int(max(1, min(accept_after / _TURNS, _LONGEST_TURN)))  # in samples
         self.listening = int(max(2, min(_JUDGED * accept_after, _LONGEST)))  # in scores
@@ -370,10 +371,10 @@ class Keeper:
 
     def _moved(self, stream: Stream) -> float:
         """Return how far the weights are from the fitted ones, in their own length."""
-        fitted = self.home.weights.astype(np.float64)
-        length = float(np.linalg.norm(fitted))
-        moved = float(np.linalg.norm(stream.weights - fitted)) / length if length else 0.0
-        return min(moved, _FARTHEST)
+        if not self._length:
+            return 0.0
+        apart = stream.weights.astype(np.float64) - self.home.weights
+        return min(float(np.linalg.norm(apart)) / self._length, _FARTHEST)
 
     # ------------------------------------------------------------------ state
 
