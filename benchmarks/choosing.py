@@ -7,7 +7,7 @@ from functools import partial
 from benchmarks.report import Row, Section, Target
 from benchmarks.series import correlated
 from benchmarks.timing import Task, in_turns
-from newnormal import Detector
+from newnormal import M2N2, Detector
 from newnormal.types import Floats
 
 __all__ = ["measure"]
@@ -29,7 +29,7 @@ def measure(quick: bool) -> Section:
     for channels in (38, 5, 1):
         series = correlated(6_500, channels)
         history, live = series[:6_000], series[6_000:]
-        chosen, single = Detector(epochs=2).fit(history), Detector(window=5).fit(history)
+        chosen, single = Detector(epochs=2).fit(history), M2N2(window=5).fit(history)
         figures: dict[str, float] = {}
         for verb, work in (("run", _run), ("step", _step)):
             go = partial(work, live)

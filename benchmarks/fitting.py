@@ -10,7 +10,7 @@ from benchmarks import eager
 from benchmarks.report import NotMeasured, Row, Section, Target
 from benchmarks.series import correlated
 from benchmarks.timing import Task, in_turns
-from newnormal import Detector, NewnormalError
+from newnormal import M2N2, NewnormalError
 from newnormal.core.scaling import Scaler
 from newnormal.datasets import load
 from newnormal.models.base import Training
@@ -41,7 +41,7 @@ def measure(quick: bool) -> Section:
     training = Training(stride=5, epochs=2 if quick else 10, batch=8, seed=0)
     model = MLP(5, history.shape[1], 16)
     scaled = Scaler.fit(history).apply(history)
-    detector = Detector(window=5, latent=16, batch=training.batch, epochs=training.epochs)
+    detector = M2N2(window=5, latent=16, batch=training.batch, epochs=training.epochs)
 
     theirs = eager.train(model, scaled, training)
     ours = detector.fit(history).losses_

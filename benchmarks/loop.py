@@ -12,7 +12,7 @@ from benchmarks import eager
 from benchmarks.report import NotMeasured, Row, Section, Target
 from benchmarks.series import correlated
 from benchmarks.timing import Task, Times, in_turns
-from newnormal import Detector
+from newnormal import M2N2
 from newnormal.models.mlp import MLP
 from newnormal.types import Floats
 
@@ -67,7 +67,7 @@ def _rows(size: Size, rounds: int) -> list[Row]:
     window, channels, latent, floor, windows = size
     series = correlated(HISTORY + windows * window, channels)
     history, live = series[:HISTORY], series[HISTORY:]
-    detector = Detector(window=window, latent=latent, lr=LR, epochs=5).fit(history)
+    detector = M2N2(window=window, latent=latent, lr=LR, epochs=5).fit(history)
     tau = detector.threshold_
     state = detector.to_state().tensors
     model = MLP(window, channels, latent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.report import Row, Section, Target
 from benchmarks.series import correlated
 from benchmarks.timing import Task, in_turns
-from newnormal import Detector
+from newnormal import M2N2, Detector
 from newnormal.types import Floats
 
 __all__ = ["measure"]
@@ -24,7 +24,7 @@ def measure(quick: bool) -> Section:
     history, live = series[:6_000], series[6_000:]
     rows = []
     for stride, target in ((5, Target("step costs more, µs", 15)), (1, None)):
-        detector = Detector(window=5, latent=16, stride=stride).fit(history)
+        detector = M2N2(window=5, latent=16, stride=stride).fit(history)
         stepping, running = in_turns(
             rounds,
             Task(detector.reset, lambda fresh: _step_through(fresh, live), len(live)),

@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.report import NotMeasured, Row, Section, Target
 from benchmarks.series import correlated
 from benchmarks.timing import Task, in_turns
-from newnormal import Detector
+from newnormal import M2N2, Detector
 from newnormal.types import Floats
 
 __all__ = ["measure", "resident_bytes"]
@@ -33,7 +33,7 @@ def measure(quick: bool) -> Section:
     """Stream through `run` and `step`, then time growing series."""
     share = 100 if quick else 1
     series = correlated(1_000_000, CHANNELS)
-    detector = Detector(window=WINDOW, latent=LATENT).fit(series[:CHUNK])
+    detector = M2N2(window=WINDOW, latent=LATENT).fit(series[:CHUNK])
     rows = [
         *_memory(detector, series, "run", 10_000_000 // share),
         *_memory(detector, series, "step", 500_000 // share),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from newnormal.alarms import Alarm, AlarmEvent
-    from newnormal.detector import Detector
+    from newnormal.detector import M2N2, Detector, load
     from newnormal.errors import (
         DatasetError,
         FeedbackError,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "M2N2",
     "Alarm",
     "AlarmEvent",
     "DatasetError",
@@ -47,12 +48,15 @@ __all__ = [
     "Verdict",
     "Verdicts",
     "__version__",
+    "load",
 ]
 
 _HOME = {
     "Alarm": "newnormal.alarms",
     "AlarmEvent": "newnormal.alarms",
     "Detector": "newnormal.detector",
+    "M2N2": "newnormal.detector",
+    "load": "newnormal.detector",
     "Fixed": "newnormal.thresholds",
     "Quantile": "newnormal.thresholds",
     "Threshold": "newnormal.thresholds",

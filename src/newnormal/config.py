@@ -12,7 +12,7 @@ import numpy as np
 
 from newnormal.errors import ParameterError
 
-__all__ = ["DEFAULT_DECAY", "KNOBS", "MINUTES", "NEVER", "Config", "duration", "duration_text"]
+__all__ = ["DEFAULT_DECAY", "MINUTES", "NEVER", "Config", "duration", "duration_text"]
 
 
 class _Default(float):
@@ -25,20 +25,6 @@ class _Default(float):
 DEFAULT_DECAY = _Default(0.99)
 NEVER = "never"  # of accept_after: nothing becomes normal without a person
 MINUTES = 1440  # samples a day where a stream has no times
-
-# A detector that is given none of these chooses for itself.
-KNOBS = (
-    "window",
-    "stride",
-    "fit_stride",
-    "latent",
-    "decay",
-    "half_life",
-    "lr",
-    "detrend",
-    "adapt",
-    "model",
-)
 
 _NANOSECONDS = {
     "ns": 1,
@@ -179,7 +165,7 @@ class Config:
     @classmethod
     def of(cls, **given: Any) -> Config:
         """Return the options, with the default for each that may be None and is."""
-        optional = (*KNOBS, "epochs", "batch")
+        optional = ("stride", "fit_stride", "decay", "half_life", "epochs", "batch")
         return cls(
             **{
                 name: value

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from newnormal import state as state_file
 from newnormal import thresholds
 from newnormal.alarms import Alarm, AlarmEvent, Budget, Desk, Gauge, Realised, check_target
-from newnormal.config import KNOBS, MINUTES, Config, duration
+from newnormal.config import MINUTES, Config, duration
 from newnormal.core import live
 from newnormal.core.clock import NEVER, Clock
 from newnormal.core.history import check_history, median_period
@@ -45,139 +45,22 @@ from newnormal.trust import Anchor, Keeper, Normal, Running
 from newnormal.tuning import LATENT, WINDOW, Choice, choose
 from newnormal.types import Floats, Floats32, Ints, Times, Verdict, Verdicts
 
-__all__ = ["Detector"]
+__all__ = ["M2N2", "Detector", "from_state", "load"]
 
 _LOG = logging.getLogger("newnormal")
 
 
-class Detector(Parameters):
-    """Detects anomalies in a live stream, and keeps learning what normal is.
-
-    Fit it on history that is mostly normal; then hand it the stream, sample by sample (`step`) or
-    in stretches (`run`). Each window updates a trend, which is subtracted; is reconstructed and
-    scored; is judged; and, where judged normal, is learned from.
-
-    Given none of `window`, `stride`, `fit_stride`, `latent`, `decay`, `half_life`, `lr`, `detrend`,
-    `adapt` and `model`, it chooses for itself, from history alone, a committee of several
-    memories; `explain_choice` says what and why. Given any of them, it is the paper's detector,
-    and the others have the defaults below.
-
-    Parameters
-    ----------
-    window
-        Samples judged together. Trend and weights move once per window. Default: 12.
-    stride
-        Samples a verdict waits for; divides `window`. None: `window`. 1: a verdict at once.
-    fit_stride
-        Step between training windows. None: `window`.
-    latent
-        Width of the autoencoder's bottleneck. Default: 16.
-    decay
-        Share of the trend that a window keeps, γ. Near 1 is a long memory. Default: 0.99.
-    half_life
-        The same as a half-life: in samples, or in time ("6h"). Instead of `decay`.
-    lr
-        Size of the learning step, η. Default: 0.001.
-    threshold
-        Between 0 and 1: the quantile of history's scores from which on a sample is anomalous. Or
-        a Threshold, such as ``newnormal.Fixed(4.0)``.
-    alarms_per_day
-        Instead: how many alarms a day normal operation may raise. The threshold is then held to
-        that budget while the scores drift.
-    risk
-        Instead: the chance that an alarm opens at any one sample.
-    detrend
-        Whether to follow and subtract the trend. Default: True.
-    adapt
-        Whether to keep learning. With both off, the detector is frozen. Default: True.
-    model
-        The model's name. Default: "mlp".
-    epochs, batch
-        How training goes through the history. Default: 10 and 64; a detector that chooses for
-        itself trains until it has settled.
-    period
-        Time between samples; None: the median in history, where that has times.
-    seed
-        The same seed, data and machine give the same detector, bit for bit.
-    accept_after
-        How long a change must last before it can become normal without a person, in samples or
-        in time ("1d"); or "never". None: a day, or 1,440 samples where history has no times; but a
-        detector with settings of its own then follows the paper, which asks nobody.
-
-    Attributes
-    ----------
-    channels_
-        The channels' names.
-    threshold_
-        The threshold τ.
-    decay_
-        The decay γ per window.
-    period_
-        The time between samples, or None.
-    losses_
-        The mean training loss of each epoch.
-    window_, latent_
-        As given, or as chosen.
-    memories_, rates_, members_, smoothing_
-        What a detector that chooses for itself chose: the half-lives of its trends in samples,
-        the learning rate beside each, who is heard, and the half-life of its score's smoothing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from newnormal import Detector
-    >>> rng = np.random.default_rng(0)
-    >>> history = np.sin(np.arange(600) / 9)[:, None] + rng.normal(0, 0.1, (600, 2))
-    >>> live = history[:240].copy()
-    >>> live[200] += 3
-    >>> verdicts = Detector(window=6, threshold=1.0).fit(history).run(live)
-    >>> np.flatnonzero(verdicts.anomalous).tolist()
-    [200]
-    """
+class _Fitting(Parameters):
+    """What the two detectors share: verbs, state, views."""
 
     _estimator_type = "outlier_detector"  # scikit-learn's word for it
-
-    def __init__(
-        self,
-        *,
-        window: int | None = None,
-        stride: int | None = None,
-        fit_stride: int | None = None,
-        latent: int | None = None,
-        decay: float | None = None,
-        half_life: float | str | timedelta | np.timedelta64 | None = None,
-        lr: float | None = None,
-        threshold: float | Threshold = 0.99,
-        alarms_per_day: float | None = None,
-        risk: float | None = None,
-        detrend: bool | None = None,
-        adapt: bool | None = None,
-        model: str | None = None,
-        epochs: int | None = None,
-        batch: int | None = None,
-        period: float | str | timedelta | np.timedelta64 | None = None,
-        seed: int = 0,
-        accept_after: float | str | timedelta | np.timedelta64 | None = None,
-    ) -> None:
-        self.window = window
-        self.stride = stride
-        self.fit_stride = fit_stride
-        self.latent = latent
-        self.decay = decay
-        self.half_life = half_life
-        self.lr = lr
-        self.threshold = threshold
-        self.alarms_per_day = alarms_per_day
-        self.risk = risk
-        self.detrend = detrend
-        self.adapt = adapt
-        self.model = model
-        self.epochs = epochs
-        self.batch = batch
-        self.period = period
-        self.seed = seed
-        self.accept_after = accept_after
-        self._validated()
+    _chooses: ClassVar[bool]
+    threshold: float | Threshold | None
+    alarms_per_day: float | None
+    risk: float | None
+    epochs: int | None
+    batch: int | None
+    accept_after: float | str | timedelta | np.timedelta64 | None
 
     # ------------------------------------------------------------------ fit
 
@@ -194,7 +77,7 @@ class Detector(Parameters):
         period = median_period(table.times)
         if config.period is not None:
             period = duration(config.period, "period")
-        if self.chooses:
+        if self._chooses:
             self._choose(config, rule, table.values, channels, period)
             return self
         decay = config.decay_per_window(period)
@@ -335,22 +218,13 @@ class Detector(Parameters):
 
     @property
     def _keeps_normal(self) -> bool:
-        return self.chooses or self.accept_after is not None
+        return self._chooses or self.accept_after is not None
 
-    @property
-    def chooses(self) -> bool:
-        """Whether it was given none of the options that it would choose otherwise."""
-        return all(getattr(self, name) is None for name in KNOBS)
-
-    def explain_choice(self) -> str:
+    def explain(self) -> str:
         """Say in plain words and one table what was chosen from history, and why."""
         self._fitted()
         if self._choice is None:
-            given = ", ".join(name for name in KNOBS if getattr(self, name) is not None)
-            return (
-                f"Nothing was chosen: the detector was given {given}, and has its defaults for the "
-                "rest. Give none of these, and it chooses for itself."
-            )
+            return "Nothing was chosen: M2N2 has the options it was given. Detector chooses."
         return self._choice.explain()
 
     # ------------------------------------------------------------------ live
@@ -569,7 +443,7 @@ class Detector(Parameters):
         return self._desk.tracker.alarm
 
     @property
-    def realised_(self) -> Realised:
+    def alarm_rate_(self) -> Realised:
         """How many alarms there were, and how many a day, beside the budget."""
         self._fitted()
         return self._desk.gauge.realised
@@ -690,8 +564,19 @@ class Detector(Parameters):
         facts, tensors = state.facts, state.tensors
         config = Config.from_json(facts["config"])
         rule = thresholds.from_json(facts["threshold"])
-        threshold = rule.q if isinstance(rule, thresholds.Quantile) else rule
-        detector = cls(**facts["given"], threshold=threshold)
+        threshold: Any = rule.q if isinstance(rule, thresholds.Quantile) else rule
+        if threshold == 0.99:
+            threshold = None
+        kind: Any = M2N2 if facts["choice"] is None else Detector
+        if not issubclass(kind, cls):
+            raise StateError(
+                f"expected a {cls.__name__}, found the state of {kind.__name__}",
+                hint=f"newnormal.load returns either; or call newnormal.{kind.__name__}.load",
+            )
+        known = kind._defaults()
+        given = {name: each for name, each in facts["given"].items() if name in known}
+        given = {name: known[name] if each is None else each for name, each in given.items()}
+        detector = kind(**given, threshold=threshold)
         channels = tuple(facts["channels"])
         period = None if facts["period"] is None else np.timedelta64(facts["period"], "ns")
         choice = None if facts["choice"] is None else Choice.from_json(facts["choice"])
@@ -757,21 +642,28 @@ class Detector(Parameters):
 
     def _validated(self) -> tuple[Config, Threshold]:
         options = self.get_params()
-        rule = as_threshold(options.pop("threshold"))
+        threshold = options.pop("threshold")
+        rule = as_threshold(0.99 if threshold is None else threshold)
         alarms_per_day, risk = options.pop("alarms_per_day"), options.pop("risk")
         if alarms_per_day is not None or risk is not None:
             check_target(alarms_per_day, risk)  # how many samples a day has, only fit knows
-        if self.model is not None:
-            find(self.model)
-        if self.chooses:
+            if threshold is not None:
+                raise ParameterError(
+                    f"expected one of threshold, alarms_per_day and risk, found threshold="
+                    f"{threshold!r} beside the other",
+                    hint="a threshold stays where it is put; a budget moves it",
+                )
+        if self._chooses:
             options |= {"window": WINDOW, "latent": LATENT}
+        else:
+            find(options["model"])
         return Config.of(**options), rule
 
     def _given(self) -> dict[str, Any]:
         """Return the options as they were given, as values JSON knows."""
         given = self.get_params()
         given |= {
-            name: None if given[name] is None else value
+            name: None if given.get(name) is None else value
             for name, value in self._config.to_json().items()
         }
         del given["threshold"]
@@ -812,7 +704,7 @@ class Detector(Parameters):
         again = int(stream.counts[RESTORED]) - restored
         if again:
             remedy = (
-                "" if self._choice else f"; a smaller lr would avoid it (now {self._rules.lr:g})"
+                "" if self._chooses else f"; a smaller lr would avoid it (now {self._rules.lr:g})"
             )
             _LOG.warning(
                 "learning diverged by sample %d: the weights went back to a good copy, "
@@ -894,6 +786,124 @@ class Detector(Parameters):
                 NewnormalWarning,
                 stacklevel=3,
             )
+
+
+class Detector(_Fitting):
+    """Detects anomalies in a live stream, and keeps learning what normal is.
+
+    Fit it on history that is mostly normal; then hand it the stream, sample by sample (`step`) or
+    in stretches (`run`). It chooses its own settings from history: `explain` describes them.
+    """
+
+    _chooses = True
+
+    def __init__(
+        self,
+        *,
+        alarms_per_day: float | None = None,
+        risk: float | None = None,
+        threshold: float | Threshold | None = None,
+        accept_after: float | str | timedelta | np.timedelta64 | None = None,
+        epochs: int | None = None,
+        batch: int | None = None,
+        period: float | str | timedelta | np.timedelta64 | None = None,
+        seed: int = 0,
+        **method: Any,
+    ) -> None:
+        _refuse(method)
+        self.alarms_per_day = alarms_per_day
+        self.risk = risk
+        self.threshold = threshold
+        self.accept_after = accept_after
+        self.epochs = epochs
+        self.batch = batch
+        self.period = period
+        self.seed = seed
+        self._validated()
+
+
+class M2N2(_Fitting):
+    """The paper's method, with the paper's options.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from newnormal import M2N2
+    >>> rng = np.random.default_rng(0)
+    >>> history = np.sin(np.arange(600) / 9)[:, None] + rng.normal(0, 0.1, (600, 2))
+    >>> live = history[:240].copy()
+    >>> live[200] += 3
+    >>> verdicts = M2N2(window=6, threshold=1.0).fit(history).run(live)
+    >>> np.flatnonzero(verdicts.anomalous).tolist()
+    [200]
+    """
+
+    _chooses = False
+
+    def __init__(
+        self,
+        *,
+        window: int = 12,
+        stride: int | None = None,
+        fit_stride: int | None = None,
+        latent: int = 16,
+        decay: float | None = None,
+        half_life: float | str | timedelta | np.timedelta64 | None = None,
+        lr: float = 0.001,
+        detrend: bool = True,
+        adapt: bool = True,
+        model: str = "mlp",
+        alarms_per_day: float | None = None,
+        risk: float | None = None,
+        threshold: float | Threshold | None = None,
+        accept_after: float | str | timedelta | np.timedelta64 | None = None,
+        epochs: int = 10,
+        batch: int = 64,
+        period: float | str | timedelta | np.timedelta64 | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.window = window
+        self.stride = stride
+        self.fit_stride = fit_stride
+        self.latent = latent
+        self.decay = decay
+        self.half_life = half_life
+        self.lr = lr
+        self.detrend = detrend
+        self.adapt = adapt
+        self.model = model
+        self.alarms_per_day = alarms_per_day
+        self.risk = risk
+        self.threshold = threshold
+        self.accept_after = accept_after
+        self.epochs = epochs
+        self.batch = batch
+        self.period = period
+        self.seed = seed
+        self._validated()
+
+
+def load(path: str | os.PathLike[str]) -> Detector | M2N2:
+    """Read a detector back, exactly as it was: a `Detector` or an `M2N2`."""
+    return from_state(state_file.read(path), str(path))
+
+
+def from_state(state: State, origin: str = "this") -> Detector | M2N2:
+    """Return the detector that `to_state` was called on; `origin` is for errors."""
+    found: Any = _Fitting.from_state(state, origin)
+    return found  # type: ignore[no-any-return]
+
+
+def _refuse(method: dict[str, Any]) -> None:
+    """Raise a ParameterError if `Detector` is given an option of the paper's method."""
+    known = M2N2._defaults()
+    for name, value in method.items():
+        if name in known:
+            raise ParameterError(
+                f"{name}: Detector chooses it by itself, found {name}={value!r}",
+                hint=f"to set it, use the paper's method: newnormal.M2N2({name}={value!r})",
+            )
+        raise TypeError(f"Detector.__init__() got an unexpected keyword argument {name!r}")
 
 
 def _threshold(rule: Threshold, scores: Floats) -> float:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from newnormal import Detector
+from newnormal import M2N2
 from newnormal.cli import main
 from newnormal.tabular import read
 
@@ -57,7 +57,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     history = folder / "history.csv"
     history.write_text("\n".join(["time,a,b,c", *rows(900)]) + "\n")
     path = folder / "plant.nn"
-    Detector(window=6, stride=3, lr=0.05, decay=0.9, epochs=3).fit(read(history)).save(path)
+    M2N2(window=6, stride=3, lr=0.05, decay=0.9, epochs=3).fit(read(history)).save(path)
     return path
 
 

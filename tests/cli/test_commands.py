@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from newnormal import Detector, __version__
+from newnormal import M2N2, Detector, __version__
 from newnormal.tabular import read
 from tests.cli.conftest import Command, Plant, rows
 
@@ -33,7 +33,7 @@ def test_fit_writes_what_python_would(plant: Plant, newnormal: Command) -> None:
     assert f"next: newnormal watch {model} LIVE.csv" in done.stderr
     assert done.stdout == ""
     twin = plant.folder / "twin.nn"
-    Detector(window=6, half_life="2h", seed=3).fit(read(history)).save(twin)
+    M2N2(window=6, half_life="2h", seed=3).fit(read(history)).save(twin)
     assert model.read_bytes() == twin.read_bytes()
 
 
@@ -62,7 +62,7 @@ def test_fit_without_options_says_what_it_chose(plant: Plant, newnormal: Command
     model = plant.folder / "mine.nn"
     done = newnormal("fit", plant.live, "-o", model, "--epochs", 1)
     assert done.returncode == 0, done.stderr
-    assert Detector.load(model).explain_choice() in done.stderr
+    assert Detector.load(model).explain() in done.stderr
     assert "learned little" not in done.stderr
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from newnormal import Detector
+from newnormal import M2N2, Detector
 from newnormal.cli.feedback import Word, hold, leave, take, waiting
 from newnormal.cli.options import Act
 from newnormal.tabular import read
@@ -40,9 +40,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("feedback")
     history = folder / "history.csv"
     history.write_text("\n".join(["time,a,b", *lines(0, 1_500)]) + "\n")
-    detector = Detector(
-        window=5, half_life=60, lr=0.01, threshold=1.0, accept_after=f"{PATIENCE}min"
-    )
+    detector = M2N2(window=5, half_life=60, lr=0.01, threshold=1.0, accept_after=f"{PATIENCE}min")
     detector.fit(read(history)).save(folder / "plant.nn")
     return folder / "plant.nn"
 

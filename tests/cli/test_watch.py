@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from newnormal import Detector
+from newnormal import M2N2, Detector
 from newnormal.tabular import read
 from tests.cli.conftest import Command, Plant, rows
 
@@ -76,8 +76,8 @@ def test_alarms_only_prints_alarms_as_events(plant: Plant, newnormal: Command) -
     kinds = [json.loads(line)["event"] for line in done.stdout.splitlines()]
     assert kinds[0] == "opened"
     assert "closed" in kinds
-    assert kinds.count("opened") == detector.realised_.alarms
-    assert f", {detector.realised_.alarms} alarms" in done.stderr
+    assert kinds.count("opened") == detector.alarm_rate_.alarms
+    assert f", {detector.alarm_rate_.alarms} alarms" in done.stderr
 
 
 @pytest.mark.parametrize("cut", [5, 102, 203, 399])
@@ -541,7 +541,7 @@ def test_verdicts_are_utf8_whatever_the_terminal_says(plant: Plant, tmp_path: Pa
     import polars as pl
 
     names = ["Ünïcode", "b%s", 'c"{}']
-    Detector(window=6, epochs=1).fit(pl.DataFrame(history, schema=names)).save(model)
+    M2N2(window=6, epochs=1).fit(pl.DataFrame(history, schema=names)).save(model)
     text = "\n".join(json.dumps(dict(zip(names, row, strict=True))) for row in history.tolist())
     done = subprocess.run(
         [sys.executable, "-m", "newnormal", "watch", str(model), "-", "-q"],

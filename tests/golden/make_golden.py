@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from newnormal import Detector, state
+from newnormal import M2N2, state
 from newnormal.types import Floats
 
 FOLDER = Path(__file__).parent
@@ -40,7 +40,7 @@ def frame(begin: int, end: int) -> object:
 
 
 def main() -> None:
-    detector = Detector(
+    detector = M2N2(
         window=6,
         stride=3,
         fit_stride=2,

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from newnormal.core import live
 from newnormal.core.scaling import Scaler
 from newnormal.core.windows import starts, threshold_scores
-from newnormal.detector import Detector
+from newnormal.detector import M2N2
 from newnormal.kernels.step import (
     AGE,
     COPY_EVERY,
@@ -283,7 +283,7 @@ def test_training_equals_its_twin(kind: str, window: int, stride: int) -> None:
 @pytest.mark.parametrize("kind", ["none missing", "some missing"])
 def test_the_threshold_comes_from_the_scores_its_twin_finds(length: int, kind: str) -> None:
     history = nasty_series(kind, length, 2)
-    detector = Detector(window=4, threshold=0.9, epochs=2, latent=2).fit(history)
+    detector = M2N2(window=4, threshold=0.9, epochs=2, latent=2).fit(history)
     layers = naive.copy_layers(MLP(4, 2, 2).layers(detector._rules.fitted))
     scaled = naive.standardise(history, *naive.fit_scaler(history))
     ref = np.quantile(naive.history_scores(layers, scaled, 4), 0.9)

@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from newnormal import Detector, Fixed, NewnormalWarning, Verdict, Verdicts
+from newnormal import M2N2, Detector, Fixed, NewnormalWarning, Verdict, Verdicts
 from newnormal import state as state_file
 from newnormal.kernels.step import LEARNED
 from tests.strategies import NASTY, cuts, nasty_series
@@ -28,7 +28,7 @@ FEW = settings(max_examples=60, deadline=None, derandomize=True)
 @cache
 def _fitted(options: tuple[tuple[str, Any], ...]) -> Detector:
     history = nasty_series("some missing", 60, CHANNELS, seed=99)
-    return Detector(**({"latent": 2, "epochs": 2, "lr": 0.05} | dict(options))).fit(history)
+    return M2N2(**({"latent": 2, "epochs": 2, "lr": 0.05} | dict(options))).fit(history)
 
 
 def fitted(**options: Any) -> Detector:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from newnormal import Detector, metrics
+from newnormal import M2N2, Detector, metrics
 from newnormal.datasets import Dataset, plant
 
 pytest.importorskip("sklearn")
@@ -35,7 +35,7 @@ def given_nothing(data: Dataset) -> float:
 def test_given_nothing_it_ranks_anomalies_higher_than_at_any_fixed_setting(
     data: Dataset, given_nothing: float, name: str
 ) -> None:
-    detector = Detector(window=5, latent=16, threshold=0.99, **FIXED[name]).fit(data.train)
+    detector = M2N2(window=5, latent=16, threshold=0.99, **FIXED[name]).fit(data.train)
     assert given_nothing > metrics.auprc(data.labels, detector.run(data.test).scores) + 0.05
 
 

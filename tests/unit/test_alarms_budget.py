@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from newnormal import Detector
+from newnormal import M2N2
 from newnormal.alarms import Budget, Gauge, Judged
 from newnormal.datasets import neurips_ts_uni, plant
 from newnormal.datasets.synthetic.patterns import Outliers
@@ -244,7 +244,7 @@ def noise(seed: int, days: float, memory: float = 0.0) -> Floats:
         (lambda x: np.where(x > 1, 1 + 2 * (x - 1), x), "heavier tail"),
     ],
 )
-def test_realised_alarms_stay_near_the_budget_whatever_becomes_of_the_scores(
+def test_alarm_rate_alarms_stay_near_the_budget_whatever_becomes_of_the_scores(
     per_day: int, memory: float, change: Any, name: str
 ) -> None:
     before = after = 0
@@ -265,7 +265,7 @@ def generated(seed: int) -> list[Any]:
 def test_detector_keeps_its_budget_before_and_after_the_shifts_of_generated_streams() -> None:
     streams = []
     for data in (each for seed in range(2) for each in generated(seed)):
-        detector = Detector(window=5, lr=0.005, epochs=5).fit(data.train)
+        detector = M2N2(window=5, lr=0.005, epochs=5).fit(data.train)
         history = np.log(detector.score(data.train).scores)
         streams.append((history, np.log(detector.run(data.test).scores), data))
     for per_day in (1, 3, 10):
@@ -437,7 +437,7 @@ def test_risk_and_alarms_a_day_are_one_target() -> None:
 # ------------------------------------------------------------------ the rest of a gauge
 
 
-def test_realised_rate_stands_beside_the_target() -> None:
+def test_alarm_rate_rate_stands_beside_the_target() -> None:
     gauge = Budget(alarms_per_day=2).calibrate(noise(0, 7))
     assert str(gauge.realised) == "0 alarms in 0 samples, 2 a day budgeted"
     scores = np.zeros(20 * DAY)

@@ -10,7 +10,7 @@ from benchmarks.report import NotMeasured, Row, Section, Target, summary, to_mar
 from benchmarks.series import correlated
 from benchmarks.streaming import resident_bytes
 from benchmarks.timing import Task, Times, in_turns
-from newnormal import Detector
+from newnormal import M2N2
 from newnormal.core.scaling import Scaler
 from newnormal.models.base import Training
 from newnormal.models.mlp import MLP
@@ -21,7 +21,7 @@ def test_the_eager_loop_scores_as_the_detector_does() -> None:
     from benchmarks import eager
 
     series = correlated(500, 3)
-    detector = Detector(window=4, latent=2, decay=0.9, lr=0.05, threshold=0.8).fit(series[:300])
+    detector = M2N2(window=4, latent=2, decay=0.9, lr=0.05, threshold=0.8).fit(series[:300])
     state = detector.to_state().tensors
     live = series[300:]
     scaled = torch.tensor((live - state["mean"]) / state["scale"], dtype=torch.float32)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from newnormal import Detector, ParameterError
+from newnormal import M2N2, Detector, ParameterError
 from newnormal.config import KNOBS, Config, duration, duration_text
 from newnormal.models import MODELS
 
@@ -55,7 +55,7 @@ def test_detector_and_config_agree_on_names_and_defaults() -> None:
 @pytest.mark.parametrize("value", [0, -1, 1.0, "12", True, math.nan, np.timedelta64(3, "s")])
 def test_counts_must_be_whole_numbers_of_at_least_1(name: str, value: Any) -> None:
     with pytest.raises(ParameterError) as caught:
-        Detector(**{name: value})
+        M2N2(**{name: value})
     assert caught.value.message == (
         f"{name}: expected a whole number of at least 1, found {value!r}"
     )
@@ -73,7 +73,7 @@ def test_a_stride_that_does_not_divide_the_window_is_an_error_that_names_those_t
     stride: int,
 ) -> None:
     with pytest.raises(ParameterError) as caught:
-        Detector(stride=stride)
+        M2N2(stride=stride)
     assert str(caught.value) == (
         f"stride: expected a divisor of window=12, found {stride}\n"
         "hint: choose one of 1, 2, 3, 4, 6, 12"
@@ -108,7 +108,7 @@ def test_a_value_that_cannot_work_is_named_with_what_was_expected(
     name: str, value: Any, expected: str
 ) -> None:
     with pytest.raises(ParameterError) as caught:
-        Detector(**{name: value})
+        M2N2(**{name: value})
     assert caught.value.message.startswith(f"{name}: expected {expected}")
     assert caught.value.message.endswith(f"found {value!r}")
     assert caught.value.hint
@@ -119,7 +119,7 @@ def test_a_value_that_cannot_work_is_named_with_what_was_expected(
     [{"lr": 0}, {"lr": 1.0}, {"decay": 0}, {"decay": 1}, {"seed": 2**40}, {"window": 1}],
 )
 def test_values_at_the_edge_work(options: dict[str, Any]) -> None:
-    Detector(**options)
+    M2N2(**options)
 
 
 def test_options_are_keywords_only() -> None:
@@ -129,7 +129,7 @@ def test_options_are_keywords_only() -> None:
 
 def test_repr_tells_what_was_given_and_nothing_else() -> None:
     assert repr(Detector()) == "Detector()"
-    assert repr(Detector(window=6, lr=0.5, half_life="6h")) == (
+    assert repr(M2N2(window=6, lr=0.5, half_life="6h")) == (
         "Detector(window=6, half_life='6h', lr=0.5)"
     )
 

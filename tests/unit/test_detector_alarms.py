@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal import AlarmEvent, Detector, ParameterError
+from newnormal import M2N2, AlarmEvent, Detector, ParameterError
 from newnormal.types import Floats, Verdict
 
 OPTIONS: dict[str, Any] = {"window": 4, "latent": 2, "epochs": 2}
@@ -23,7 +23,7 @@ def series(length: int, seed: int) -> Floats:
 
 @pytest.fixture(scope="module")
 def fitted() -> Detector:
-    return Detector(**OPTIONS, alarms_per_day=3).fit(series(2000, 0))
+    return M2N2(**OPTIONS, alarms_per_day=3).fit(series(2000, 0))
 
 
 @pytest.fixture
@@ -67,20 +67,20 @@ def test_anomalous_is_a_ratio_of_at_least_1_and_the_threshold_moves(detector: De
 
 
 def test_the_realised_rate_stands_beside_the_budget(detector: Detector) -> None:
-    assert detector.realised_.samples == 0
+    assert detector.alarm_rate_.samples == 0
     detector.run(series(1440 * 3, 2))
-    realised = detector.realised_
+    realised = detector.alarm_rate_
     assert realised.samples == 1440 * 3
     assert realised.target_per_day == 3
     assert 1.5 <= realised.per_day <= 6
 
 
 def test_samples_a_day_come_from_the_period() -> None:
-    every_second = Detector(**OPTIONS, alarms_per_day=3, period="1s").fit(series(400, 0))
-    every_minute = Detector(**OPTIONS, alarms_per_day=3).fit(series(400, 0))
+    every_second = M2N2(**OPTIONS, alarms_per_day=3, period="1s").fit(series(400, 0))
+    every_minute = M2N2(**OPTIONS, alarms_per_day=3).fit(series(400, 0))
     assert every_second.threshold_ > every_minute.threshold_
     every_second.run(series(300, 1))
-    assert every_second.realised_.per_day == every_second.realised_.alarms / 300 * 86_400
+    assert every_second.alarm_rate_.per_day == every_second.alarm_rate_.alarms / 300 * 86_400
 
 
 def test_step_run_and_pieces_come_to_the_same(detector: Detector) -> None:
@@ -116,7 +116,7 @@ def test_alarms_go_on_after_saving_in_the_middle_of_one(detector: Detector, tmp_
     again = Detector.load(tmp_path / "plant.nn")
     assert again.get_params() == detector.get_params()
     assert again.alarm_ == detector.alarm_
-    assert again.realised_ == detector.realised_
+    assert again.alarm_rate_ == detector.alarm_rate_
     ref, comp = detector.run(live[730:]), again.run(live[730:])
     np.testing.assert_array_equal(ref.ratios, comp.ratios)
     assert again.take_events() == detector.take_events()
@@ -133,7 +133,7 @@ def test_looking_changes_no_alarm(detector: Detector) -> None:
 
 
 def test_without_a_budget_alarms_are_tracked_when_asked_for() -> None:
-    detector = Detector(**OPTIONS, threshold=0.999).fit(series(2000, 0))
+    detector = M2N2(**OPTIONS, threshold=0.999).fit(series(2000, 0))
     plain = detector.run(faulty())
     assert (plain.ratios, plain.p_values, plain.alarms) == (None, None, None)
     assert plain[710].ratio == plain[710].score / plain[710].threshold
@@ -174,12 +174,12 @@ def test_what_is_known_of_alarms_is_in_the_json(detector: Detector) -> None:
 )
 def test_a_wrong_budget_is_an_error(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        Detector(**options)
+        M2N2(**options)
 
 
 def test_a_risk_is_a_budget_too() -> None:
-    strict = Detector(**OPTIONS, risk=1e-5).fit(series(2000, 0))
-    loose = Detector(**OPTIONS, risk=1e-2).fit(series(2000, 0))
+    strict = M2N2(**OPTIONS, risk=1e-5).fit(series(2000, 0))
+    loose = M2N2(**OPTIONS, risk=1e-2).fit(series(2000, 0))
     assert strict.threshold_ > loose.threshold_
 
 
@@ -188,4 +188,4 @@ def test_a_file_of_before_there_were_alarms_can_track_them() -> None:
     detector = Detector.load(golden)
     assert detector.alarms_per_day is detector.risk is None
     detector.track_alarms()
-    assert detector.realised_.alarms == 0
+    assert detector.alarm_rate_.alarms == 0

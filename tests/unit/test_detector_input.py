@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from newnormal import Detector, InputError, NewnormalWarning, NotFittedError, state
+from newnormal import M2N2, Detector, InputError, NewnormalWarning, NotFittedError, state
 from newnormal.kernels.step import advance
 from newnormal.types import Floats
 from tests.strategies import nasty_series
@@ -26,7 +26,7 @@ def history() -> Floats:
 @pytest.fixture(scope="module")
 def shared(history: Floats) -> Detector:
     frame = pl.DataFrame(dict(zip(NAMES, history.T, strict=True)))
-    return Detector(window=4, latent=2, epochs=2, lr=0.05).fit(frame)
+    return M2N2(window=4, latent=2, epochs=2, lr=0.05).fit(frame)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def as_bytes(detector: Detector) -> bytes:
 @pytest.mark.parametrize("samples", [0, 1, 7])
 def test_history_shorter_than_two_windows_is_an_error(history: Floats, samples: int) -> None:
     with pytest.raises(InputError) as caught:
-        Detector(window=4).fit(history[:samples])
+        M2N2(window=4).fit(history[:samples])
     assert str(caught.value) == (
         f"history: expected at least 8 samples (2 windows of 4), found {samples}\n"
         "hint: give more history, or a smaller window"
@@ -55,28 +55,28 @@ def test_history_shorter_than_two_windows_is_an_error(history: Floats, samples: 
 
 
 def test_history_of_two_windows_is_enough(history: Floats) -> None:
-    assert np.isfinite(Detector(window=4).fit(history[:8]).threshold_)
+    assert np.isfinite(M2N2(window=4).fit(history[:8]).threshold_)
 
 
 def test_a_channel_never_observed_in_history_is_named(history: Floats) -> None:
     values = history.copy()
     values[:, 1] = np.nan
     with pytest.raises(InputError) as caught:
-        Detector(window=4).fit(pl.DataFrame(dict(zip(NAMES, values.T, strict=True))))
+        M2N2(window=4).fit(pl.DataFrame(dict(zip(NAMES, values.T, strict=True))))
     assert str(caught.value) == (
         "history: channel 'pressure' is never observed\n"
         "hint: leave it out, or give history in which it has values"
     )
     values[:, 2] = np.nan
     with pytest.raises(InputError, match="channel '1' is never observed, nor are 1 others"):
-        Detector(window=4).fit(values)
+        M2N2(window=4).fit(values)
 
 
 def test_history_may_miss_values(history: Floats) -> None:
     values = history.copy()
     values[::2, 0] = np.nan
     values[5:30] = np.nan
-    detector = Detector(window=4, epochs=2).fit(values)
+    detector = M2N2(window=4, epochs=2).fit(values)
     assert np.isfinite(detector.losses_).all()
     assert np.isfinite(detector.threshold_)
     assert np.isfinite(detector.run(history).scores).all()
@@ -294,7 +294,7 @@ def test_none_in_a_mapping_is_a_missing_value(shared: Detector, history: Floats)
 
 
 def test_one_channel_takes_bare_numbers(history: Floats) -> None:
-    detector = Detector(window=2, epochs=1).fit(history[:, 0])
+    detector = M2N2(window=2, epochs=1).fit(history[:, 0])
     assert detector.step(1.0) == []
     assert len(detector.step(np.float32(2.0))) == 2
 
@@ -390,7 +390,7 @@ def test_extreme_finite_values_never_give_a_score_that_is_not(
     spoiled[::3] *= size / 10
     spoiled[7, 1] = size
     spoiled[8, 1] = -size
-    detector = Detector(window=4, epochs=2, threshold=1.0).fit(past)
+    detector = M2N2(window=4, epochs=2, threshold=1.0).fit(past)
     assert np.isfinite(detector.threshold_)
     for _ in range(2):
         verdicts = detector.run(live)
@@ -402,7 +402,7 @@ def test_extreme_finite_values_never_give_a_score_that_is_not(
 def test_a_constant_channel_is_kept_and_its_first_change_stands_out(history: Floats) -> None:
     past = history.copy()
     past[:, 1] = 0.1  # whose mean is not 0.1 to the last bit
-    detector = Detector(window=4, epochs=5).fit(past)
+    detector = M2N2(window=4, epochs=5).fit(past)
     live = past.copy()
     live[20, 1] += 30
     verdicts = detector.run(live)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal import Detector, Fixed, NewnormalError, Quantile, state
+from newnormal import M2N2, Detector, Fixed, NewnormalError, Quantile, state
 from newnormal.core import live
 from newnormal.kernels.step import Rules
 from newnormal.models import base
@@ -76,7 +76,7 @@ def test_training_changes_every_layer_and_its_loss_falls() -> None:
 
 
 def test_a_trained_model_beats_an_untrained_one_on_data_it_has_not_seen() -> None:
-    trained = Detector(window=6, fit_stride=2, epochs=20, batch=16).fit(plant(1500, 0))
+    trained = M2N2(window=6, fit_stride=2, epochs=20, batch=16).fit(plant(1500, 0))
     live_series, labels = with_anomalies(plant(1200, 1))
     fresh = untrained(trained)
 
@@ -110,7 +110,7 @@ def test_epochs_are_reported_one_by_one() -> None:
 def test_more_training_windows_come_of_a_smaller_fit_stride() -> None:
     series = plant(300, 0)
     wide, narrow = (
-        Detector(window=6, fit_stride=stride, epochs=5).fit(series).losses_[-1] for stride in (6, 1)
+        M2N2(window=6, fit_stride=stride, epochs=5).fit(series).losses_[-1] for stride in (6, 1)
     )
     assert narrow < wide  # six times the steps
 
@@ -121,7 +121,7 @@ def test_training_that_diverges_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(MLP, "fit", broken)
     with pytest.raises(NewnormalError, match="training did not converge"):
-        Detector(window=4).fit(plant(100, 0))
+        M2N2(window=4).fit(plant(100, 0))
 
 
 def test_the_widths_are_halved_twice_then_the_latent_and_back() -> None:
@@ -158,8 +158,8 @@ def test_adapting_follows_a_new_normal_where_a_frozen_model_alarms_for_ever() ->
     history, after = plant(1500, 0), plant(2000, 1)
     after[200:] = after[200:] * 1.2 + 3.0  # the new normal
     options: dict[str, Any] = {"window": 6, "epochs": 10, "batch": 16, "lr": 0.01, "decay": 0.9}
-    adapting = Detector(**options).fit(history)
-    frozen = Detector(**options, adapt=False, detrend=False).fit(history)
+    adapting = M2N2(**options).fit(history)
+    frozen = M2N2(**options, adapt=False, detrend=False).fit(history)
     late = slice(1000, None)
     assert frozen.run(after).anomalous[late].mean() > 0.5
     assert adapting.run(after).anomalous[late].mean() < 0.2
@@ -169,7 +169,7 @@ def test_each_switch_moves_what_it_names_and_nothing_else() -> None:
     history, after = plant(400, 0), plant(400, 1) + 1
     for detrend in (False, True):
         for adapt in (False, True):
-            detector = Detector(window=6, epochs=2, detrend=detrend, adapt=adapt, threshold=1.0)
+            detector = M2N2(window=6, epochs=2, detrend=detrend, adapt=adapt, threshold=1.0)
             detector.fit(history).run(after)
             stream, rules = detector._stream, detector._rules
             assert bool((stream.trend != 0).all()) is detrend
@@ -179,7 +179,7 @@ def test_each_switch_moves_what_it_names_and_nothing_else() -> None:
 
 def test_anomalous_samples_are_not_learned_from() -> None:
     """Windows judged normal, with one anomalous sample, teach nothing about that sample."""
-    detector = Detector(window=6, epochs=5, lr=0.05, detrend=False).fit(plant(600, 0))
+    detector = M2N2(window=6, epochs=5, lr=0.05, detrend=False).fit(plant(600, 0))
     weights = []
     for size in (30.0, 60.0):
         live_series = plant(6, 1)
@@ -202,7 +202,7 @@ def test_anomalous_samples_are_not_learned_from() -> None:
 
 def test_the_same_seed_gives_the_same_detector_bit_for_bit() -> None:
     history, after = plant(300, 0), plant(100, 1)
-    one, other = (Detector(window=6, epochs=3, seed=5).fit(history) for _ in range(2))
+    one, other = (M2N2(window=6, epochs=3, seed=5).fit(history) for _ in range(2))
     assert as_bytes(one) == as_bytes(other)
     np.testing.assert_array_equal(one.run(after).scores, other.run(after).scores)
     assert as_bytes(one) == as_bytes(other)
@@ -210,7 +210,7 @@ def test_the_same_seed_gives_the_same_detector_bit_for_bit() -> None:
 
 def test_fitting_again_gives_the_same_detector_bit_for_bit() -> None:
     history = plant(300, 0)
-    detector = Detector(window=6, epochs=3).fit(history)
+    detector = M2N2(window=6, epochs=3).fit(history)
     first = as_bytes(detector)
     detector.run(plant(50, 1))
     assert as_bytes(detector.fit(history)) == first
@@ -218,7 +218,7 @@ def test_fitting_again_gives_the_same_detector_bit_for_bit() -> None:
 
 def test_different_seeds_give_different_detectors() -> None:
     history = plant(300, 0)
-    found = {Detector(window=6, epochs=3, seed=seed).fit(history).threshold_ for seed in range(4)}
+    found = {M2N2(window=6, epochs=3, seed=seed).fit(history).threshold_ for seed in range(4)}
     assert len(found) == 4
 
 
@@ -226,14 +226,14 @@ def test_fitting_leaves_numpys_own_generator_alone() -> None:
     np.random.seed(3)  # noqa: NPY002 - the user's
     ref = np.random.random(3)  # noqa: NPY002
     np.random.seed(3)  # noqa: NPY002
-    Detector(window=6, epochs=1).fit(plant(100, 0))
+    M2N2(window=6, epochs=1).fit(plant(100, 0))
     np.testing.assert_array_equal(np.random.random(3), ref)  # noqa: NPY002
 
 
 _FIT_AND_SAVE = """
 import sys
 import numpy as np
-from newnormal import Detector
+from newnormal import M2N2, Detector
 t = np.arange(400)[:, None]
 history = np.sin(t / np.arange(3, 41)) + 0.1 * np.cos(t * np.arange(1, 39))
 detector = Detector(window=5, epochs=2, batch=32).fit(history)
@@ -263,7 +263,7 @@ def test_two_processes_give_the_same_file_bit_for_bit(tmp_path: Path) -> None:
 def test_a_learning_rate_that_diverges_never_leaves_anything_that_is_not_finite(
     lr: float, stride: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    detector = Detector(window=6, stride=stride, epochs=2, lr=lr, threshold=Fixed(math.inf))
+    detector = M2N2(window=6, stride=stride, epochs=2, lr=lr, threshold=Fixed(math.inf))
     detector.fit(plant(200, 0))
     after = plant(600, 1) * 10
     with caplog.at_level(logging.WARNING, logger="newnormal"):
@@ -281,7 +281,7 @@ def test_a_learning_rate_that_diverges_never_leaves_anything_that_is_not_finite(
 
 
 def test_the_guards_count_and_copy_are_part_of_the_state(tmp_path: Path) -> None:
-    detector = Detector(window=6, epochs=2, lr=1e20, threshold=Fixed(math.inf)).fit(plant(200, 0))
+    detector = M2N2(window=6, epochs=2, lr=1e20, threshold=Fixed(math.inf)).fit(plant(200, 0))
     detector.run(plant(100, 1) * 10, flush=False)
     detector.save(tmp_path / "state.nn")
     other = Detector.load(tmp_path / "state.nn")
@@ -292,7 +292,7 @@ def test_the_guards_count_and_copy_are_part_of_the_state(tmp_path: Path) -> None
 
 
 def test_a_learning_rate_that_works_never_wakes_the_guard(caplog: pytest.LogCaptureFixture) -> None:
-    detector = Detector(window=6, epochs=2, lr=0.01, threshold=Fixed(math.inf)).fit(plant(200, 0))
+    detector = M2N2(window=6, epochs=2, lr=0.01, threshold=Fixed(math.inf)).fit(plant(200, 0))
     detector.run(plant(1000, 1))
     assert detector.counters["restored"] == 0
     assert detector.counters["learned"] == 167
@@ -300,7 +300,7 @@ def test_a_learning_rate_that_works_never_wakes_the_guard(caplog: pytest.LogCapt
 
 
 def test_looking_does_not_count_in_the_guards_books() -> None:
-    detector = Detector(window=6, epochs=2, lr=1e20, threshold=Fixed(math.inf)).fit(plant(200, 0))
+    detector = M2N2(window=6, epochs=2, lr=1e20, threshold=Fixed(math.inf)).fit(plant(200, 0))
     assert np.isfinite(detector.decision_function(plant(100, 1) * 10)).all()
     assert detector.counters == {"seen": 0, "pending": 0, "learned": 0, "restored": 0}
 
@@ -311,7 +311,7 @@ def test_looking_does_not_count_in_the_guards_books() -> None:
 def test_the_threshold_is_the_quantile_of_scores_of_history_judged_at_the_same_stride() -> None:
     history = plant(300, 0)
     for stride in (6, 3, 2, 1):
-        detector = Detector(window=6, stride=stride, epochs=2, threshold=Quantile(0.9)).fit(history)
+        detector = M2N2(window=6, stride=stride, epochs=2, threshold=Quantile(0.9)).fit(history)
         detector._rules = detector._rules._replace(decay=1.0, lr=np.float32(0))
         ref = np.quantile(detector.run(history).scores, 0.9)
         assert detector.threshold_ == pytest.approx(ref, rel=1e-12)
@@ -319,5 +319,5 @@ def test_the_threshold_is_the_quantile_of_scores_of_history_judged_at_the_same_s
 
 def test_about_one_in_a_hundred_of_history_is_anomalous_at_the_default() -> None:
     history = plant(1200, 0)
-    detector = Detector(window=6, epochs=2, adapt=False, detrend=False).fit(history)
+    detector = M2N2(window=6, epochs=2, adapt=False, detrend=False).fit(history)
     assert detector.predict(history).mean() == pytest.approx(0.01, abs=0.002)

@@ -10,7 +10,7 @@ import pandas as pd  # type: ignore[import-untyped,unused-ignore]
 import polars as pl
 import pytest
 
-from newnormal import Detector, InputError, ParameterError, state
+from newnormal import M2N2, Detector, InputError, ParameterError, state
 from newnormal.types import Floats, Times
 from tests.strategies import nasty_series
 
@@ -28,7 +28,7 @@ def history() -> Floats:
 
 @pytest.fixture
 def detector(history: Floats) -> Detector:
-    return Detector(window=4, stride=2, epochs=1, latent=2).fit(history, times=clock(0, 60))
+    return M2N2(window=4, stride=2, epochs=1, latent=2).fit(history, times=clock(0, 60))
 
 
 def as_bytes(detector: Detector) -> bytes:
@@ -183,7 +183,7 @@ def test_the_period_is_the_median_difference_in_history(history: Floats, form: s
     when = clock(0, 60)
     when[30:] += np.timedelta64(5, "h")  # a gap
     columns = {"0": history[:, 0], "1": history[:, 1]}
-    detector = Detector(window=4, epochs=1)
+    detector = M2N2(window=4, epochs=1)
     match form:
         case "times":
             detector.fit(history, times=when)
@@ -198,12 +198,12 @@ def test_the_period_is_the_median_difference_in_history(history: Floats, form: s
 
 
 def test_a_period_given_goes_before_the_median(history: Floats) -> None:
-    detector = Detector(window=4, epochs=1, period="10s").fit(history, times=clock(0, 60))
+    detector = M2N2(window=4, epochs=1, period="10s").fit(history, times=clock(0, 60))
     assert detector.period_ == np.timedelta64(10, "s")
 
 
 def test_without_times_the_period_is_not_known(history: Floats) -> None:
-    assert Detector(window=4, epochs=1).fit(history).period_ is None
+    assert M2N2(window=4, epochs=1).fit(history).period_ is None
 
 
 # ------------------------------------------------------------------ memory
@@ -216,7 +216,7 @@ def test_without_times_the_period_is_not_known(history: Floats) -> None:
 def test_a_half_life_in_samples_is_a_decay_per_window(
     history: Floats, half_life: Any, decay: float
 ) -> None:
-    detector = Detector(window=4, half_life=half_life, epochs=1).fit(history)
+    detector = M2N2(window=4, half_life=half_life, epochs=1).fit(history)
     assert detector.decay_ == pytest.approx(decay, rel=1e-12)
     assert detector._rules.decay == detector.decay_
 
@@ -225,7 +225,7 @@ def test_a_half_life_in_samples_is_a_decay_per_window(
     "half_life", ["16min", "960s", timedelta(minutes=16), np.timedelta64(16, "m")]
 )
 def test_a_half_life_in_time_needs_the_period(history: Floats, half_life: Any) -> None:
-    detector = Detector(window=4, half_life=half_life, epochs=1)
+    detector = M2N2(window=4, half_life=half_life, epochs=1)
     detector.fit(history, times=clock(0, 60))
     assert detector.decay_ == pytest.approx(0.5 ** (4 / 16), rel=1e-12)
     detector.set_params(period="30s").fit(history)
@@ -240,7 +240,7 @@ def test_a_half_life_in_time_needs_the_period(history: Floats, half_life: Any) -
 
 def test_after_a_half_life_half_of_a_level_is_forgotten(history: Floats) -> None:
     """A stream that leaves history's mean for a level moves the trend half of the way."""
-    detector = Detector(window=4, half_life=40, epochs=1, adapt=False).fit(history)
+    detector = M2N2(window=4, half_life=40, epochs=1, adapt=False).fit(history)
     level = np.tile(history.mean(axis=0) + 8, (40, 1))
     detector.run(level)
     np.testing.assert_allclose(detector.trend_, history.mean(axis=0) + 4, rtol=1e-9)
@@ -251,21 +251,21 @@ def test_decay_and_half_life_together_are_an_error_also_at_the_defaults_value(
     decay: float,
 ) -> None:
     with pytest.raises(ParameterError) as caught:
-        Detector(decay=decay, half_life="6h")
+        M2N2(decay=decay, half_life="6h")
     assert str(caught.value) == (
         f"expected decay or half_life, found both: decay={decay}, half_life='6h'\n"
         "hint: leave one out; decay = 0.5 ** (window / half-life in samples)"
     )
-    Detector(half_life="6h")
-    Detector(decay=decay)
+    M2N2(half_life="6h")
+    M2N2(decay=decay)
     with pytest.raises(ParameterError, match="found both"):
-        Detector(decay=decay).set_params(half_life=5)
+        M2N2(decay=decay).set_params(half_life=5)
 
 
 def test_the_default_decay_stays_a_default_when_parameters_are_handed_on() -> None:
-    again = Detector(**Detector(half_life=5).get_params())
+    again = Detector(**M2N2(half_life=5).get_params())
     assert again.half_life == 5
-    Detector(**Detector().get_params()).set_params(half_life=5)
+    M2N2(**M2N2().get_params()).set_params(half_life=5)
 
 
 # ------------------------------------------------------------------ samples sent again
@@ -288,7 +288,7 @@ def test_dropping_what_is_pending_and_sending_it_again_changes_nothing(
 
 
 def test_dropping_pending_since_a_time_keeps_what_came_before(history: Floats) -> None:
-    detector = Detector(window=4, epochs=1).fit(history)
+    detector = M2N2(window=4, epochs=1).fit(history)
     when = clock(0, 20)
     ref = detector.run(history[:20], times=when)
     detector.reset()

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from newnormal import Detector, Fixed
+from newnormal import M2N2, Detector, Fixed
 from newnormal.datasets import Dataset, load
 from newnormal.errors import DatasetError, ParameterError
 from newnormal.experiments.ablation import ablation
@@ -92,7 +92,7 @@ def test_each_row_runs_once_for_each_distinct_threshold_and_seed(result: Experim
 
 def fitted_alone(data: Dataset, **options: object) -> Detector:
     (s,) = settings(["SMD/1-4"])
-    return Detector(
+    return M2N2(
         window=s.window,
         latent=s.latent,
         decay=s.decay,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal.detector import Detector
+from newnormal.detector import M2N2, Detector
 from newnormal.errors import ParameterError
 from newnormal.experiments import fingerprint
 from newnormal.experiments.admission import DEFAULT, admit
@@ -87,7 +87,7 @@ def test_pca_scores_are_the_mean_squares_of_what_ten_components_leave() -> None:
     values, _ = series(14, seed=3)
     history, live = values[:300], values[300:]
     admit(PCA_PATH)
-    detector = Detector(model=PCA_PATH, window=5, adapt=False, detrend=False).fit(history)
+    detector = M2N2(model=PCA_PATH, window=5, adapt=False, detrend=False).fit(history)
 
     mean, std = history.mean(axis=0), history.std(axis=0)
     _, _, directions = np.linalg.svd((history - mean) / std, full_matrices=False)
@@ -99,7 +99,7 @@ def test_pca_scores_are_the_mean_squares_of_what_ten_components_leave() -> None:
 def test_pca_takes_a_missing_value_for_historys_mean_and_does_not_count_it() -> None:
     values, _ = series(14, seed=3)
     admit(PCA_PATH)
-    detector = Detector(model=PCA_PATH, window=5, adapt=False, detrend=False).fit(values[:300])
+    detector = M2N2(model=PCA_PATH, window=5, adapt=False, detrend=False).fit(values[:300])
     live = values[300:310].copy()
     filled = live.copy()
     live[3, 2], filled[3, 2] = np.nan, values[:300, 2].mean()
@@ -128,7 +128,7 @@ def test_pca_is_kept_and_read_back(lab: Lab) -> None:
 def test_pca_cannot_be_adapted() -> None:
     admit(PCA_PATH)
     with pytest.raises(ParameterError, match=r"adapt: .*PCA cannot learn from the stream"):
-        Detector(model=PCA_PATH, adapt=True).fit(series(14, seed=3)[0])
+        M2N2(model=PCA_PATH, adapt=True).fit(series(14, seed=3)[0])
 
 
 # ---------------------------------------------------------------------- averages

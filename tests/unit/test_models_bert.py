@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra deep")
 
-from newnormal import Detector  # noqa: E402 - after the check that PyTorch is there
+from newnormal import M2N2, Detector  # noqa: E402 - after the check that PyTorch is there
 from newnormal.models.base import Training  # noqa: E402
 from newnormal.models.deep import bert  # noqa: E402
 from newnormal.models.deep.base import Batch, Batches  # noqa: E402
@@ -139,7 +139,7 @@ def test_missing_values_do_not_count_in_the_bins() -> None:
 def test_it_learns() -> None:
     series, labels = spoiled(300, 1)
     options: dict[str, Any] = {"model": "bert", "window": 5, "adapt": False, "detrend": False}
-    trained = Detector(**options, epochs=8, batch=8).fit(plant(1000, 0))
+    trained = M2N2(**options, epochs=8, batch=8).fit(plant(1000, 0))
     judged = trained.run(series).scores
     untrained = BERT(5, CHANNELS, 16)._packed()
     assert trained.losses_[-1] < 0.8 * trained.losses_[0]
@@ -152,7 +152,7 @@ def test_it_learns() -> None:
 
 
 def test_saved_and_reloaded_it_scores_the_same(tmp_path: Path) -> None:
-    detector = Detector(model="bert", window=5, epochs=1, lr=1e-2).fit(plant(100, 0))
+    detector = M2N2(model="bert", window=5, epochs=1, lr=1e-2).fit(plant(100, 0))
     detector.run(plant(40, 1))
     detector.save(tmp_path / "bert.nn")
     again = Detector.load(tmp_path / "bert.nn")

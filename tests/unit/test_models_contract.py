@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal import Detector
+from newnormal import M2N2, Detector
 from newnormal.core import live
 from newnormal.errors import MissingExtraError
 from newnormal.kernels.step import Rules
@@ -92,7 +92,7 @@ def auroc(labels: Bools, scores: Floats) -> float:
 def _fitted(name: str) -> State:
     stride = 1 if name.startswith("thoc") else None  # it judges a window's last sample alone
     options: dict[str, Any] = {"epochs": 2, "batch": 16, "lr": 0.01, "decay": 0.9, "latent": 3}
-    detector = Detector(model=name, window=6, stride=stride, **options)
+    detector = M2N2(model=name, window=6, stride=stride, **options)
     return detector.fit(plant(200, 0)).to_state()
 
 
@@ -293,7 +293,7 @@ def test_history_may_miss_values_and_hold_a_channel_that_never_moves(name: str) 
     history = plant(150, 0)
     history[3, 1] = history[20:30, 0] = history[77] = np.nan
     history[:, 3] = 7.0
-    detector = Detector(model=name, window=6, epochs=1, batch=16).fit(history)
+    detector = M2N2(model=name, window=6, epochs=1, batch=16).fit(history)
     assert math.isfinite(detector.threshold_)
     moved = plant(60, 1)
     moved[:, 3] = 7.0
@@ -327,7 +327,7 @@ def test_verdicts_say_what_was_expected_or_say_that_nothing_was(name: str) -> No
 def test_the_same_seed_gives_the_same_detector(name: str) -> None:
     options: dict[str, Any] = {"model": name, "window": 6, "epochs": 1, "batch": 16}
     history, series = plant(120, 0), plant(60, 1)
-    one, same, other = (Detector(**options, seed=seed).fit(history) for seed in (5, 5, 6))
+    one, same, other = (M2N2(**options, seed=seed).fit(history) for seed in (5, 5, 6))
     np.testing.assert_array_equal(one._rules.fitted, same._rules.fitted)
     np.testing.assert_array_equal(one.run(series).scores, same.run(series).scores)
     assert one.threshold_ == same.threshold_ != other.threshold_

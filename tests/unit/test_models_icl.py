@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra deep")
 
-from newnormal import Detector  # noqa: E402 - after the check that PyTorch is there
+from newnormal import M2N2, Detector  # noqa: E402 - after the check that PyTorch is there
 from newnormal.errors import ParameterError  # noqa: E402
 from newnormal.models.base import Training  # noqa: E402
 from newnormal.models.deep.base import Batch, Batches  # noqa: E402
@@ -84,7 +84,7 @@ def test_parts_have_the_papers_sizes_and_always_leave_a_rest() -> None:
 
 def test_one_channel_has_no_rest_to_fit() -> None:
     with pytest.raises(ParameterError, match="model: icl needs at least 2 channels, found 1"):
-        Detector(model="icl", window=4).fit(plant(60, 0)[:, :1])
+        M2N2(model="icl", window=4).fit(plant(60, 0)[:, :1])
 
 
 def test_adaptation_descends_on_the_score() -> None:
@@ -117,7 +117,7 @@ def test_samples_with_nothing_observed_are_not_learned_from() -> None:
 def test_it_learns() -> None:
     series, labels = spoiled(200, 1)
     options: dict[str, Any] = {"model": "icl", "window": 5, "adapt": False, "detrend": False}
-    trained = Detector(**options, epochs=8, batch=16).fit(plant(500, 0))
+    trained = M2N2(**options, epochs=8, batch=16).fit(plant(500, 0))
     judged = trained.run(series).scores
     untrained = ICL(5, CHANNELS, 16)._packed()
     assert trained.losses_[-1] < 0.5 * trained.losses_[0]
@@ -130,7 +130,7 @@ def test_it_learns() -> None:
 
 
 def test_saved_and_reloaded_it_scores_the_same(tmp_path: Path) -> None:
-    detector = Detector(model="icl", window=5, epochs=1, lr=1e-3).fit(plant(100, 0))
+    detector = M2N2(model="icl", window=5, epochs=1, lr=1e-3).fit(plant(100, 0))
     detector.run(plant(40, 1))
     detector.save(tmp_path / "icl.nn")
     again = Detector.load(tmp_path / "icl.nn")

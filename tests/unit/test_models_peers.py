@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal import Detector
+from newnormal import M2N2, Detector
 from newnormal.errors import MissingExtraError, ParameterError, StateError
 from newnormal.models import find
 from newnormal.models.peers import thinned
@@ -43,7 +43,7 @@ def auroc(labels: Bools, scores: Floats) -> float:
 
 def fitted(name: str, **options: Any) -> Detector:
     options = {"window": 5, "adapt": False, "detrend": False, **options}
-    return Detector(model=f"pyod:{name}", **options).fit(plant(300, 0))
+    return M2N2(model=f"pyod:{name}", **options).fit(plant(300, 0))
 
 
 @pytest.mark.parametrize("name", CLASSICS)
@@ -109,7 +109,7 @@ def test_pca_of_channels_that_are_constant_or_say_the_same_has_finite_scores() -
         each[:, 2] = 7.0
         each[:, 3] = each[:, 0]
     series[20, 0] += 40
-    verdicts = Detector(model="pyod:PCA", window=5, adapt=False).fit(history).run(series)
+    verdicts = M2N2(model="pyod:PCA", window=5, adapt=False).fit(history).run(series)
     assert verdicts.scores.max() < 1e6
     assert verdicts.scores.argmax() == 20
 
@@ -150,7 +150,7 @@ def test_a_missing_value_is_historys_mean_and_an_empty_sample_has_no_score() -> 
 def test_history_may_miss_values_and_whole_samples() -> None:
     history = plant(300, 0)
     history[5, 2] = history[17] = np.nan
-    detector = Detector(model="pyod:PCA", window=5, adapt=False).fit(history)
+    detector = M2N2(model="pyod:PCA", window=5, adapt=False).fit(history)
     assert len(detector._model.detector.decision_scores_) == 299  # type: ignore[attr-defined]
     assert np.isfinite(detector.run(plant(20, 1)).scores).all()
 
@@ -178,7 +178,7 @@ def test_only_a_detector_that_compares_all_rows_sees_fewer_of_a_long_history(
     monkeypatch.setattr("newnormal.models.peers.MOST_ROWS", 50)
     history = plant(300, 0)
     history[17] = np.nan
-    detector = Detector(model=f"pyod:{name}", window=5, adapt=False).fit(history)
+    detector = M2N2(model=f"pyod:{name}", window=5, adapt=False).fit(history)
     assert len(detector._model.detector.decision_scores_) == seen  # type: ignore[attr-defined]
     series, labels = spoiled(200, 1)
     assert auroc(labels, detector.run(series).scores) > 0.9
@@ -192,7 +192,7 @@ def test_every_detector_that_is_thinned_is_one_of_pyods() -> None:
 
 def test_adapting_is_refused_before_anything_is_trained() -> None:
     with pytest.raises(ParameterError) as caught:
-        Detector(model="pyod:PCA").fit(plant(300, 0))
+        M2N2(model="pyod:PCA").fit(plant(300, 0))
     assert str(caught.value) == (
         "adapt: pyod:PCA cannot learn from the stream, found adapt=True\n"
         "hint: pass adapt=False; detrend=True works with any model"
@@ -208,7 +208,7 @@ def test_saving_is_refused_since_a_pickle_could_run(tmp_path: Path) -> None:
 
 def test_an_unknown_name_is_met_with_those_close_to_it() -> None:
     with pytest.raises(ParameterError) as caught:
-        Detector(model="pyod:iforest")
+        M2N2(model="pyod:iforest")
     assert str(caught.value) == (
         "model: expected pyod: and the name of a PyOD detector, found 'pyod:iforest'\n"
         "hint: did you mean pyod:IForest?"
@@ -262,7 +262,7 @@ class Without:
 
 sys.meta_path.insert(0, Without())
 import numpy as np
-from newnormal import Detector
+from newnormal import M2N2, Detector
 from newnormal.errors import MissingExtraError
 
 history = np.random.default_rng(0).normal(size=(60, 3))

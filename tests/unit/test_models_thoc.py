@@ -13,7 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the extra `deep` (PyTorch) is not installed")
 
-from newnormal import Detector  # noqa: E402
+from newnormal import M2N2, Detector  # noqa: E402
 from newnormal.models.base import Training  # noqa: E402
 from newnormal.models.deep.base import Batch, Batches  # noqa: E402
 from newnormal.models.deep.thoc import THOC, DilatedGRU, PublishedTHOC  # noqa: E402
@@ -261,7 +261,7 @@ def test_a_sample_has_the_score_of_the_window_it_ends_and_the_first_ones_the_fir
     None
 ):
     series = waves(40, 1)
-    detector = Detector(
+    detector = M2N2(
         window=WINDOW, stride=1, fit_stride=1, model="thoc", epochs=1, detrend=False, adapt=False
     ).fit(waves(60, 0))
     verdicts = detector.score(series)
@@ -274,7 +274,7 @@ def test_a_sample_has_the_score_of_the_window_it_ends_and_the_first_ones_the_fir
 
 
 def test_a_reloaded_detector_scores_the_same(tmp_path: Path) -> None:
-    detector = Detector(window=WINDOW, stride=1, model="thoc", epochs=1, lr=0.1)
+    detector = M2N2(window=WINDOW, stride=1, model="thoc", epochs=1, lr=0.1)
     detector.fit(waves(60, 0)).run(waves(25, 1), flush=False)
     assert detector.counters["learned"] > 0
     detector.save(tmp_path / "state")

@@ -13,7 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the extra `deep` (PyTorch) is not installed")
 
-from newnormal import Detector  # noqa: E402
+from newnormal import M2N2, Detector  # noqa: E402
 from newnormal.models.base import Training  # noqa: E402
 from newnormal.models.deep.base import Batch, Batches  # noqa: E402
 from newnormal.models.deep.transformer import (  # noqa: E402
@@ -243,7 +243,7 @@ def test_trained_beats_untrained() -> None:
 
 
 def test_a_reloaded_detector_scores_the_same(tmp_path: Path) -> None:
-    detector = Detector(window=WINDOW, model="transformer", epochs=1, batch=8, lr=0.01)
+    detector = M2N2(window=WINDOW, model="transformer", epochs=1, batch=8, lr=0.01)
     detector.fit(waves(100, 0)).run(waves(25, 1), flush=False)
     detector.save(tmp_path / "state")
     again = Detector.load(tmp_path / "state")

@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra deep")
 
-from newnormal import Detector  # noqa: E402 - after the check that PyTorch is there
+from newnormal import M2N2  # noqa: E402 - after the check that PyTorch is there
 from newnormal.models.base import Training  # noqa: E402
 from newnormal.models.deep.base import Batch, Batches  # noqa: E402
 from newnormal.models.deep.usad import USAD  # noqa: E402
@@ -115,7 +115,7 @@ def test_a_missing_value_does_not_count(model: USAD, batch: Batch) -> None:
 
 def test_history_is_scaled_to_between_0_and_1_and_the_trend_counts_from_its_mean() -> None:
     history = levels(200, 0) * 50 + 1000
-    detector = Detector(model="usad", window=WINDOW, epochs=1, decay=0.0, lr=0.0).fit(history)
+    detector = M2N2(model="usad", window=WINDOW, epochs=1, decay=0.0, lr=0.0).fit(history)
     scaled = (history - detector._rules.mean) / detector._rules.scale
     np.testing.assert_allclose(scaled.min(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(scaled.max(axis=0), 1)
@@ -127,8 +127,8 @@ def test_history_is_scaled_to_between_0_and_1_and_the_trend_counts_from_its_mean
 def test_detrending_takes_out_a_lasting_shift_that_freezing_alarms_at() -> None:
     history, later = levels(400, 0), levels(400, 1) + 2.0
     options: dict[str, Any] = {"model": "usad", "window": WINDOW, "epochs": 5, "adapt": False}
-    frozen = Detector(**options, detrend=False).fit(history).run(later)
-    following = Detector(**options, decay=0.5).fit(history).run(later)
+    frozen = M2N2(**options, detrend=False).fit(history).run(later)
+    following = M2N2(**options, decay=0.5).fit(history).run(later)
     assert frozen.anomalous[100:].mean() > 0.9
     assert following.anomalous[100:].mean() < 0.5
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal import Detector, Fixed, ParameterError
+from newnormal import M2N2, Detector, Fixed, ParameterError
 from newnormal.types import Floats
 from tests.strategies import nasty_series
 
@@ -33,7 +33,7 @@ def history() -> Floats:
 def test_a_clone_is_unfitted_and_has_the_same_parameters(
     options: dict[str, Any], history: Floats
 ) -> None:
-    detector = Detector(**options)
+    detector = M2N2(**options)
     detector.fit(history)
     twin = clone(detector)
     assert twin is not detector
@@ -48,11 +48,11 @@ def test_a_clone_is_unfitted_and_has_the_same_parameters(
 def test_a_clones_default_decay_still_gives_way_to_half_life() -> None:
     clone(Detector()).set_params(half_life="6h")
     with pytest.raises(ParameterError, match="found both"):
-        clone(Detector(decay=0.99)).set_params(half_life="6h")
+        clone(M2N2(decay=0.99)).set_params(half_life="6h")
 
 
 def test_parameters_can_be_set_and_take_effect_at_the_next_fit(history: Floats) -> None:
-    detector = Detector(**OPTIONS).fit(history)
+    detector = M2N2(**OPTIONS).fit(history)
     ref = detector.run(history).scores
     assert detector.set_params(window=4, stride=None) is detector
     np.testing.assert_array_equal(detector.reset().run(history).scores, ref)
@@ -60,7 +60,7 @@ def test_parameters_can_be_set_and_take_effect_at_the_next_fit(history: Floats) 
 
 
 def test_a_parameter_that_cannot_work_changes_none(history: Floats) -> None:
-    detector = Detector(**OPTIONS)
+    detector = M2N2(**OPTIONS)
     before = detector.get_params()
     with pytest.raises(ParameterError, match="stride: expected a divisor of window=10, found 3"):
         detector.set_params(lr=0.5, window=10)
@@ -73,12 +73,12 @@ def test_a_parameter_that_cannot_work_changes_none(history: Floats) -> None:
 
 
 def test_a_pipeline_scales_fits_and_judges(history: Floats) -> None:
-    pipeline = Pipeline([("scale", StandardScaler()), ("detect", Detector(**OPTIONS))])
+    pipeline = Pipeline([("scale", StandardScaler()), ("detect", M2N2(**OPTIONS))])
     pipeline.fit(history)
     live = history.copy()
     live[50] += 20
     scaled = StandardScaler().fit(history).transform(live)
-    ref = Detector(**OPTIONS).fit(StandardScaler().fit_transform(history))
+    ref = M2N2(**OPTIONS).fit(StandardScaler().fit_transform(history))
     np.testing.assert_array_equal(pipeline.decision_function(live), ref.decision_function(scaled))
     labels = pipeline.predict(live)
     np.testing.assert_array_equal(labels, ref.predict(scaled))
@@ -88,10 +88,10 @@ def test_a_pipeline_scales_fits_and_judges(history: Floats) -> None:
 
 
 def test_fit_takes_and_ignores_a_target(history: Floats) -> None:
-    ref = Detector(**OPTIONS).fit(history)
-    comp = Detector(**OPTIONS).fit(history, np.ones(len(history)))
+    ref = M2N2(**OPTIONS).fit(history)
+    comp = M2N2(**OPTIONS).fit(history, np.ones(len(history)))
     assert comp.threshold_ == ref.threshold_
-    make_pipeline(StandardScaler(), Detector(**OPTIONS)).fit(history, np.ones(len(history)))
+    make_pipeline(StandardScaler(), M2N2(**OPTIONS)).fit(history, np.ones(len(history)))
 
 
 def test_scikit_learn_knows_what_it_is() -> None:
@@ -100,11 +100,11 @@ def test_scikit_learn_knows_what_it_is() -> None:
     tags = get_tags(detector)
     assert tags.input_tags.allow_nan
     assert not tags.target_tags.required
-    assert Detector(window=4).fit(nasty_series("zero", 20, 3)).n_features_in_ == 3
+    assert M2N2(window=4).fit(nasty_series("zero", 20, 3)).n_features_in_ == 3
 
 
 def test_higher_scores_are_more_anomalous_and_agree_with_the_labels(history: Floats) -> None:
-    detector = Detector(**OPTIONS).fit(history)
+    detector = M2N2(**OPTIONS).fit(history)
     scores, labels = detector.decision_function(history), detector.predict(history)
     judged = ~np.isnan(scores)
     np.testing.assert_array_equal(labels[judged], scores[judged] >= detector.threshold_)
@@ -112,7 +112,7 @@ def test_higher_scores_are_more_anomalous_and_agree_with_the_labels(history: Flo
 
 
 def test_a_fitted_detector_can_go_to_another_process(history: Floats) -> None:
-    detector = Detector(**OPTIONS).fit(history)
+    detector = M2N2(**OPTIONS).fit(history)
     detector.run(history[:20], flush=False)
     other = pickle.loads(pickle.dumps(detector))
     np.testing.assert_array_equal(other.run(history).scores, detector.run(history).scores)

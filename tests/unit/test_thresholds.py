@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal import Detector, Fixed, ParameterError, Quantile, StateError, Threshold
+from newnormal import M2N2, Detector, Fixed, ParameterError, Quantile, StateError, Threshold
 from newnormal.thresholds import as_threshold, from_json, to_json
 from newnormal.types import Floats
 from tests.strategies import nasty_series
@@ -75,14 +75,14 @@ def test_anything_with_a_fit_is_a_rule() -> None:
     rule = TwiceTheMean()
     assert isinstance(rule, Threshold)
     history = nasty_series("none missing", 48, 2)
-    detector = Detector(window=4, epochs=1, threshold=rule).fit(history)
-    ref = Detector(window=4, epochs=1, adapt=False, detrend=False).fit(history).run(history).scores
+    detector = M2N2(window=4, epochs=1, threshold=rule).fit(history)
+    ref = M2N2(window=4, epochs=1, adapt=False, detrend=False).fit(history).run(history).scores
     assert detector.threshold_ == pytest.approx(2 * ref.mean(), rel=1e-9)
 
 
 def test_a_rule_that_returns_nan_is_an_error() -> None:
     with pytest.raises(ParameterError, match=r"threshold: expected a number from .*, found NaN"):
-        Detector(window=4, epochs=1, threshold=Undecided()).fit(nasty_series("zero", 48, 2))
+        M2N2(window=4, epochs=1, threshold=Undecided()).fit(nasty_series("zero", 48, 2))
 
 
 @pytest.mark.parametrize(

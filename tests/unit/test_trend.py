@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from newnormal import Detector
+from newnormal import M2N2
 from newnormal.errors import MissingExtraError
 
 
@@ -13,7 +13,7 @@ from newnormal.errors import MissingExtraError
 def test_the_trend_starts_at_the_mean_of_history(model: str) -> None:
     history = np.random.default_rng(0).normal((10, -3), (2, 0.1), (80, 2))
     try:
-        detector = Detector(window=4, model=model, epochs=1).fit(history)
+        detector = M2N2(window=4, model=model, epochs=1).fit(history)
     except MissingExtraError as error:
         pytest.skip(str(error))
     np.testing.assert_allclose(detector.trend_, history.mean(axis=0), rtol=1e-6)

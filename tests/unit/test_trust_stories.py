@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal import Alarm, Detector, FeedbackError, Fixed, ParameterError
+from newnormal import M2N2, Alarm, Detector, FeedbackError, Fixed, ParameterError
 from newnormal.alarms.tracker import ACCEPTED, BACK_TO_NORMAL
 from newnormal.types import Bools, Floats
 
@@ -285,7 +285,7 @@ def test_feedback_on_another_alarm_than_the_open_one_changes_nothing(detector: D
 
 def test_detector_with_settings_of_its_own_follows_the_paper_unless_asked() -> None:
     history = normal(0, 600)
-    detector = Detector(window=5, epochs=1).fit(history)
+    detector = M2N2(window=5, epochs=1).fit(history)
     assert np.isnan(detector.distance_)
     with pytest.raises(FeedbackError) as error:
         detector.rollback()
@@ -357,7 +357,7 @@ def test_rejected_poison_is_unlearned(detector: Detector) -> None:
 
 def test_rate_that_spoils_the_weights_is_an_alarm_and_can_be_undone() -> None:
     history, live = normal(0, 2_000), normal(1, 3_000)
-    detector = Detector(window=5, lr=50, threshold=1.0, accept_after=400).fit(history)
+    detector = M2N2(window=5, lr=50, threshold=1.0, accept_after=400).fit(history)
     fitted = detector._stream.weights.copy()
     for part in np.split(live, range(100, len(live), 100)):
         detector.run(part, flush=False)
@@ -452,7 +452,7 @@ def test_missing_samples_and_values_do_no_harm(detector: Detector) -> None:
 
 
 def test_detector_with_settings_of_its_own_accepts_too_where_asked(tmp_path: Path) -> None:
-    detector = Detector(window=5, half_life=60, lr=0.01, threshold=1.0, accept_after=PATIENCE)
+    detector = M2N2(window=5, half_life=60, lr=0.01, threshold=1.0, accept_after=PATIENCE)
     detector.fit(normal(0, 3_000))
     live = shifted()
     detector.run(live[: CHANGE + 200])
@@ -465,7 +465,7 @@ def test_detector_with_settings_of_its_own_accepts_too_where_asked(tmp_path: Pat
 
 
 def test_model_that_cannot_follow_leaves_acceptance_to_a_person() -> None:
-    detector = Detector(window=5, detrend=False, adapt=False, accept_after=PATIENCE)
+    detector = M2N2(window=5, detrend=False, adapt=False, accept_after=PATIENCE)
     detector.fit(normal(0, 3_000))
     live = shifted()
     live[CHANGE:] += 4 * SHIFT
@@ -505,7 +505,7 @@ def test_fault_that_is_over_is_not_accepted_though_its_alarm_goes_on() -> None:
         waves = np.sin(np.arange(start, start + length)[:, None] / np.array([7.0, 11.0]))
         return np.asarray(waves + rng.normal(0, 0.1, (length, 2)) + lift)
 
-    detector = Detector(window=5, half_life=60, lr=0.01, threshold=1.0, accept_after=200)
+    detector = M2N2(window=5, half_life=60, lr=0.01, threshold=1.0, accept_after=200)
     detector.fit(plant(0, 1_500))
     for length in (100, 150, 180):
         detector.reset()
@@ -633,7 +633,7 @@ def test_weights_that_leave_all_bounds_can_still_be_saved(tmp_path: Path) -> Non
     live = normal(1, 900)
     live[300:] += 8
     live[500] = 1e6
-    detector = Detector(window=12, half_life=60, threshold=Fixed(np.inf), accept_after=100)
+    detector = M2N2(window=12, half_life=60, threshold=Fixed(np.inf), accept_after=100)
     detector.fit(normal(0, 1_000))
     for part in np.split(live, range(20, 900, 20)):
         detector.run(part, flush=False)
@@ -642,7 +642,7 @@ def test_weights_that_leave_all_bounds_can_still_be_saved(tmp_path: Path) -> Non
 
 
 def test_events_of_a_series_in_pieces_have_the_times_of_the_whole() -> None:
-    detector = Detector(window=12, threshold=1.0, accept_after=42).fit(normal(0, 1_000))
+    detector = M2N2(window=12, threshold=1.0, accept_after=42).fit(normal(0, 1_000))
     live = normal(1, 800)
     live[300:] += 8
     times = START + np.arange(len(live)) * MINUTE
@@ -658,7 +658,7 @@ def test_events_of_a_series_in_pieces_have_the_times_of_the_whole() -> None:
 
 
 def test_weights_that_were_accepted_are_no_alarm_after_a_rollback() -> None:
-    detector = Detector(window=5, half_life=60, lr=0.5, threshold=1.0, accept_after=PATIENCE)
+    detector = M2N2(window=5, half_life=60, lr=0.5, threshold=1.0, accept_after=PATIENCE)
     detector.fit(normal(0, 2_000))
     live = normal(1, 3_000)
     live[600:] += 6

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal import Detector, NewnormalWarning, Verdicts
+from newnormal import M2N2, NewnormalWarning, Verdicts
 from newnormal.types import time_text
 from tests.strategies import nasty_series
 
@@ -82,7 +82,7 @@ def test_json_knows_no_nan_and_no_infinity() -> None:
 
 
 def test_samples_without_a_verdict_have_json_too() -> None:
-    detector = Detector(window=4, epochs=1).fit(nasty_series("none missing", 40, 2))
+    detector = M2N2(window=4, epochs=1).fit(nasty_series("none missing", 40, 2))
     with pytest.warns(NewnormalWarning):
         verdicts = detector.run(nasty_series("none missing", 3, 2))
     assert [strict(line)["score"] for line in verdicts.json_lines()] == [None] * 3

@@ -33,7 +33,7 @@ from newnormal.errors import InputError, NewnormalError, ParameterError, StateEr
 
 if TYPE_CHECKING:
     from newnormal.alarms import Alarm
-    from newnormal.detector import Detector
+    from newnormal.detector import M2N2, Detector
     from newnormal.tabular import Table
 
 __all__ = ["app", "run"]
@@ -140,9 +140,9 @@ def fit(
         typer.Option(help="Size of the learning step.", show_default=_CHOSEN + "0.001"),
     ] = None,
     threshold: Annotated[
-        float,
+        Optional[float],  # noqa: UP045
         typer.Option(help="Quantile of history's scores from which on a sample is anomalous."),
-    ] = 0.99,
+    ] = None,
     alarms_per_day: Annotated[
         Optional[float],  # noqa: UP045
         typer.Option(help="Instead: how many alarms a day normal operation may raise."),
@@ -206,27 +206,34 @@ def fit(
     for the rest.
     """
     from newnormal import state as state_file
-    from newnormal.detector import Detector
+    from newnormal.detector import M2N2, Detector
     from newnormal.thresholds import Fixed
 
     state_file.check_target(output)
     announce_compiling()
-    detector = Detector(
-        window=window,
-        stride=stride,
-        fit_stride=fit_stride,
-        latent=latent,
-        decay=decay,
-        half_life=_samples_or_time(half_life),
-        lr=lr,
+    options = {
+        "window": window,
+        "stride": stride,
+        "fit_stride": fit_stride,
+        "latent": latent,
+        "decay": decay,
+        "half_life": _samples_or_time(half_life),
+        "lr": lr,
+        "detrend": detrend,
+        "adapt": adapt,
+        "model": model,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    training = {
+        name: value for name, value in (("epochs", epochs), ("batch", batch)) if value is not None
+    }
+    kind: Any = M2N2 if given else Detector
+    detector = kind(
+        **given,
+        **training,
         threshold=threshold if fixed_threshold is None else Fixed(fixed_threshold),
         alarms_per_day=alarms_per_day,
         risk=risk,
-        detrend=detrend,
-        adapt=adapt,
-        model=model,
-        epochs=epochs,
-        batch=batch,
         period=period,
         seed=seed,
         accept_after=_samples_or_time(accept_after),
@@ -238,8 +245,8 @@ def fit(
     detector.fit(table)
     detector.save(output)
     loss = min(detector.losses_)
-    if detector.chooses:
-        say(f"{detector.explain_choice()}\n")
+    if not given:
+        say(f"{detector.explain()}\n")
     elif loss > _LITTLE_LEARNED:
         say(
             f"the model learned little more than the mean (loss {loss:.3g} of 1): "
@@ -345,7 +352,7 @@ def feedback(
     """
     from newnormal import state as state_file
     from newnormal.cli.feedback import Word, act_on, follow, hold, leave, take
-    from newnormal.detector import Detector
+    from newnormal.detector import from_state
     from newnormal.state import State
 
     if act is Act.rollback and alarm is not None:
@@ -360,7 +367,7 @@ def feedback(
             say(f"{state} is in use by `newnormal watch`, which acts on this with its next samples")
             return
         found = state_file.read(state)
-        detector = Detector.from_state(found, str(state))
+        detector = from_state(found, str(state))
         place = found.facts.get("place") or {}
         heard = list(place.get("feedback", ()))
         with take(state) as words:  # what was left for a watch that ended comes first
@@ -440,11 +447,11 @@ def inspect(
     from newnormal import state as state_file
     from newnormal.cli.feedback import waiting
     from newnormal.config import duration_text
-    from newnormal.detector import Detector
+    from newnormal.detector import Detector, from_state
     from newnormal.types import time_text
 
     state = state_file.read(model)
-    detector = Detector.from_state(state, str(model))
+    detector = from_state(state, str(model))
     period = None if detector.period_ is None else duration_text(detector.period_)
     last, alarm = detector.last_time_, detector.alarm_
     place = state.facts.get("place") or {}
@@ -457,7 +464,7 @@ def inspect(
         "latent": detector.latent_,
         "decay": detector.decay_,
         "threshold": _threshold(detector),
-        "alarms": str(detector.realised_),
+        "alarms": str(detector.alarm_rate_),
         "status": detector.status_,
         "open alarm": None if alarm is None else _since(alarm),
         "feedback": "waits for `newnormal watch`" if waiting(model) else None,
@@ -481,8 +488,8 @@ def inspect(
         typer.echo(json.dumps(facts, indent=2, default=str))
     else:
         _print_facts(str(model), facts)
-        if detector.chooses:
-            typer.echo(f"\n{detector.explain_choice()}")
+        if isinstance(detector, Detector):
+            typer.echo(f"\n{detector.explain()}")
 
 
 @app.command()
@@ -598,24 +605,25 @@ def _judge(
     columns: list[str] | None,
     drop: list[str] | None,
     format: FileFormat | None,  # noqa: A002
-) -> tuple[Detector, Any, Table]:
+) -> tuple[Detector | M2N2, Any, Table]:
     """Load a detector, read a file and judge it."""
-    from newnormal.detector import Detector
+    from newnormal.detector import load
 
     announce_compiling()
-    detector = Detector.load(model)
+    detector = load(model)
     table = _read(source, time, columns, drop, format, label, detector.channels_)
     say(f"judging {len(table.values):,} samples ...")
     verdicts = detector.score(table) if frozen else detector.run(table)
     return detector, verdicts, table
 
 
-def _threshold(detector: Detector) -> str:
+def _threshold(detector: Detector | M2N2) -> str:
     """Return the threshold, and where it comes from."""
     if detector.alarms_per_day is not None or detector.risk is not None:
         return f"{detector.alarm_threshold_:.6g} now, held to the budget of alarms"
-    if isinstance(detector.threshold, float):
-        return f"{detector.threshold_:.6g} ({detector.threshold!r} of history's scores)"
+    if detector.threshold is None or isinstance(detector.threshold, float):
+        quantile = 0.99 if detector.threshold is None else detector.threshold
+        return f"{detector.threshold_:.6g} ({quantile!r} of history's scores)"
     return repr(detector.threshold)
 
 

@@ -26,7 +26,7 @@ from newnormal.alarms.tracker import OPENED
 from newnormal.cli import feedback
 from newnormal.cli.console import say
 from newnormal.cli.layout import Layout, LayoutError
-from newnormal.detector import Detector
+from newnormal.detector import M2N2, Detector, from_state, load
 from newnormal.errors import InputError, StateError
 from newnormal.state import State
 from newnormal.tabular import Table
@@ -207,26 +207,26 @@ class FileSource:
 
 def resume(
     model: Path, checkpoint: Path | None, source: FileSource | PipeSource
-) -> tuple[Detector, dict[str, Any] | None]:
+) -> tuple[Detector | M2N2, dict[str, Any] | None]:
     """Return the detector to go on with and its place in the input, None for the beginning."""
     if checkpoint is None or not checkpoint.exists():
-        return Detector.load(model), None
+        return load(model), None
     state = state_file.read(checkpoint)
     place = state.facts.get("place")
     if place is None:
         if checkpoint.resolve() != model.resolve():
             say(f"{checkpoint} has no place in an input: starting from {model}")
-        return Detector.load(model), None
+        return load(model), None
     if not source.is_at(place):
         say(f"{checkpoint} belongs to another input: starting from {model}")
-        return Detector.load(model), None
-    detector = Detector.from_state(state, str(checkpoint))
+        return load(model), None
+    detector = from_state(state, str(checkpoint))
     if checkpoint.resolve() != model.resolve() and not _same_fit(detector, model):
         say(f"{checkpoint} continues another fit than {model}: delete it to start from {model}")
     return detector, place
 
 
-def _same_fit(detector: Detector, model: Path) -> bool:
+def _same_fit(detector: Detector | M2N2, model: Path) -> bool:
     try:
         mine, theirs = detector.to_state(), state_file.read(model)
     except StateError:
@@ -238,7 +238,7 @@ def _same_fit(detector: Detector, model: Path) -> bool:
 class Watch:
     """One input watched by one detector."""
 
-    detector: Detector
+    detector: Detector | M2N2
     source: FileSource | PipeSource
     place: dict[str, Any] | None  # to resume from
     layout: dict[str, Any]  # format, time, columns, drop: for the parser

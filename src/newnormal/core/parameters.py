@@ -22,7 +22,7 @@ class Parameters:
     @classmethod
     def _defaults(cls) -> dict[str, Any]:
         parameters = inspect.signature(cls.__init__).parameters.values()
-        return {each.name: each.default for each in parameters if each.name != "self"}
+        return {each.name: each.default for each in parameters if each.kind == each.KEYWORD_ONLY}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the constructor's parameters as they were given."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from newnormal import metrics, plots
 from newnormal.datasets import Dataset, plant
-from newnormal.detector import Detector
+from newnormal.detector import M2N2, Detector
 from newnormal.types import Bools, Floats, Verdicts
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def run_demo(seed: int = 0, say: Callable[[str], None] = lambda _: None) -> Demo
     """
     say("making three weeks of a plant that is retuned twice")
     data = plant(seed=seed, speed_up=2.0)
-    frozen = Detector(fit_stride=1, threshold=1.0, detrend=False, adapt=False, seed=seed)
-    adapting = Detector(fit_stride=1, threshold=1.0, half_life="1h", lr=0.03, seed=seed)
+    frozen = M2N2(fit_stride=1, threshold=1.0, detrend=False, adapt=False, seed=seed)
+    adapting = M2N2(fit_stride=1, threshold=1.0, half_life="1h", lr=0.03, seed=seed)
     rows = []
     for name, detector in (("frozen", frozen), ("adapting", adapting)):
         say(f"{name}: fitting on {len(data.train):,} samples of history")

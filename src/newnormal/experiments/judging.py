@@ -50,7 +50,7 @@ class Bench:
         run = self._run(row, tau, unit.options.decay, lr)
         # Where the detector itself moves its threshold, that is what it called anomalous.
         thresholds = np.full(len(run.scores), tau)
-        if self.fitted.detector.chooses:
+        if isinstance(self.fitted.detector, Detector):
             thresholds = run.thresholds
         judgement = Judgement(run.scores, thresholds, np.asarray(run.scores >= thresholds))
         outcome = Outcome(

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from newnormal import thresholds
 from newnormal.alarms import Budget, Desk, Gauge
 from newnormal.config import MINUTES
-from newnormal.detector import Detector
+from newnormal.detector import M2N2, Detector, from_state
 from newnormal.errors import ParameterError, StateError
 from newnormal.experiments.admission import DEFAULT, admit
 from newnormal.experiments.paper import Rule
 from newnormal.experiments.unit import Unit
 from newnormal.state import State, under
-from newnormal.thresholds import Fixed, Quantile, Threshold, as_threshold
+from newnormal.thresholds import Fixed, Quantile, Threshold
 from newnormal.types import Floats
 
 __all__ = ["FROZEN", "ROWS", "Fitted", "Row", "row_named", "rows_named"]
@@ -90,7 +90,7 @@ class _NotYet(Fixed):
 class Fitted:
     """A detector fitted once, from which every row starts with the same weights."""
 
-    detector: Detector
+    detector: Detector | M2N2
     history_scores: Floats
     seconds: float
 
@@ -114,7 +114,7 @@ class Fitted:
         """Return what `to_state` was called on."""
         admit(state.facts["config"]["model"])
         seconds = float(state.tensors[_SECONDS][0])
-        return cls(Detector.from_state(state), state.tensors[_SCORES], seconds)
+        return cls(from_state(state), state.tensors[_SCORES], seconds)
 
     def threshold(self, rule: Rule, oracle: Callable[[], float]) -> float:
         """Return the threshold that a rule gives, where `oracle` finds Q*."""
@@ -122,12 +122,12 @@ class Fitted:
             return oracle()
         return Quantile(rule.percentile / 100).fit(self.history_scores)
 
-    def as_row(self, row: Row, threshold: float, *, decay: float, lr: float) -> Detector:
+    def as_row(self, row: Row, threshold: float, *, decay: float, lr: float) -> Detector | M2N2:
         """Return a detector of its own with the fitted weights, as the row and threshold say.
 
         One that chose for itself chose γ and η too, and is detrended and adapted in any case.
         """
-        if self.detector.chooses and not (row.detrend and row.adapt):
+        if isinstance(self.detector, Detector) and not (row.detrend and row.adapt):
             raise ParameterError(
                 f"rows: a detector that chooses for itself is detrended and adapted, "
                 f"found {row.name!r}",
@@ -146,17 +146,17 @@ class Fitted:
         }
         facts = {**state.facts, "config": config, "threshold": thresholds.to_json(Fixed(threshold))}
         gauge = _moved(Gauge.restore(under("gauge.", state.tensors)), threshold)
-        return Detector.from_state(State(facts, _judged_by(gauge, threshold, state.tensors)))
+        return from_state(State(facts, _judged_by(gauge, threshold, state.tensors)))
 
-    def held_to(self, alarms_per_day: float) -> Detector:
+    def held_to(self, alarms_per_day: float) -> Detector | M2N2:
         """Return a detector of its own that chose for itself, held to a budget of alarms.
 
         It is ``Detector(alarms_per_day=...)`` fitted on the same history, a sample a minute.
         """
-        if not self.detector.chooses:
+        if not isinstance(self.detector, Detector):
             raise ParameterError(
                 f"rows: only a detector that chooses for itself can be held to a budget, "
-                f"found {self.detector.model!r}",
+                f"found {self.detector!r}",
                 hint=f"the model {DEFAULT!r} is one",
             )
         state = self.detector.to_state()
@@ -174,12 +174,12 @@ class Fitted:
             **state.facts,
             "given": {**state.facts["given"], "alarms_per_day": alarms_per_day},
             "alarms": desk.to_json(),
-            "threshold": thresholds.to_json(as_threshold(Detector().threshold)),
+            "threshold": thresholds.to_json(Quantile(0.99)),
         }
         tensors = _judged_by(desk.gauge, desk.threshold, state.tensors)
-        return Detector.from_state(State(facts, tensors))
+        return from_state(State(facts, tensors))
 
-    def _lent(self, row: Row, threshold: float, decay: float, lr: float) -> Detector:
+    def _lent(self, row: Row, threshold: float, decay: float, lr: float) -> Detector | M2N2:
         """Return the same for a model that cannot be made data: it is shared, not copied."""
         twin = copy.copy(self.detector)
         twin._rules = twin._rules._replace(
@@ -207,11 +207,11 @@ def _judged_by(
     return {**tensors, **mine, "threshold": np.array([threshold])}
 
 
-def _detector(unit: Unit, threshold: Threshold) -> Detector:
+def _detector(unit: Unit, threshold: Threshold) -> Detector | M2N2:
     """Return the unit's detector, not fitted."""
     options = asdict(unit.options)
     if unit.model == DEFAULT:
         training = {name: options[name] or None for name in ("epochs", "batch")}
         return Detector(seed=unit.seed, threshold=threshold, **training)
     # Not all models can adapt; those that can do so where `as_row` says so.
-    return Detector(model=unit.model, seed=unit.seed, threshold=threshold, adapt=False, **options)
+    return M2N2(model=unit.model, seed=unit.seed, threshold=threshold, adapt=False, **options)
