@@ -45,12 +45,12 @@ from newnormal.trust import Anchor, Keeper, Normal, Running
 from newnormal.tuning import LATENT, WINDOW, Choice, choose
 from newnormal.types import Floats, Floats32, Ints, Times, Verdict, Verdicts
 
-__all__ = ["M2N2", "Detector", "from_state", "load"]
+__all__ = ["M2N2", "BaseDetector", "Detector", "from_state", "load"]
 
 _LOG = logging.getLogger("newnormal")
 
 
-class _Fitting(Parameters):
+class BaseDetector(Parameters):
     """What the two detectors share: verbs, state, views."""
 
     _estimator_type = "outlier_detector"  # scikit-learn's word for it
@@ -576,7 +576,7 @@ class _Fitting(Parameters):
         known = kind._defaults()
         given = {name: each for name, each in facts["given"].items() if name in known}
         given = {name: known[name] if each is None else each for name, each in given.items()}
-        detector = kind(**given, threshold=threshold)
+        detector: Self = kind(**given, threshold=threshold)
         channels = tuple(facts["channels"])
         period = None if facts["period"] is None else np.timedelta64(facts["period"], "ns")
         choice = None if facts["choice"] is None else Choice.from_json(facts["choice"])
@@ -788,7 +788,7 @@ class _Fitting(Parameters):
             )
 
 
-class Detector(_Fitting):
+class Detector(BaseDetector):
     """Detects anomalies in a live stream, and keeps learning what normal is.
 
     Fit it on history that is mostly normal; then hand it the stream, sample by sample (`step`) or
@@ -822,7 +822,7 @@ class Detector(_Fitting):
         self._validated()
 
 
-class M2N2(_Fitting):
+class M2N2(BaseDetector):
     """The paper's method, with the paper's options.
 
     Examples
@@ -883,14 +883,14 @@ class M2N2(_Fitting):
         self._validated()
 
 
-def load(path: str | os.PathLike[str]) -> Detector | M2N2:
+def load(path: str | os.PathLike[str]) -> BaseDetector:
     """Read a detector back, exactly as it was: a `Detector` or an `M2N2`."""
     return from_state(state_file.read(path), str(path))
 
 
-def from_state(state: State, origin: str = "this") -> Detector | M2N2:
+def from_state(state: State, origin: str = "this") -> BaseDetector:
     """Return the detector that `to_state` was called on; `origin` is for errors."""
-    found: Any = _Fitting.from_state(state, origin)
+    found: Any = BaseDetector.from_state(state, origin)
     return found  # type: ignore[no-any-return]
 
 

@@ -13,6 +13,7 @@ import json
 import platform
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -64,18 +65,19 @@ def times(begin: int, end: int) -> np.ndarray[Any, np.dtype[np.datetime64]]:
     return FIRST + PERIOD * np.arange(begin, end)
 
 
-_CASES = [
+_CASES: list[Any] = [
     ("quiet", 1000, 2000, (), ()),
     ("alarm", 1330, 2330, (), ()),
     ("accepted", 1300, 2300, ((1230, "accept"),), ((1700, "rollback"),)),
     ("rejected", 1300, 2300, ((1230, "reject"),), ()),
     ("settled", 2700, 3700, (), ((2650, "accept"), (3300, "reject"))),
 ]
-CASES = tuple(
-    Case(f"{name}-{'budget' if budget else 'quantile'}", budget, *rest)
-    for budget in (False, True)
-    for name, *rest in _CASES  # type: ignore[arg-type]
-) + (
+CASES = (
+    *(
+        Case(f"{name}-{'budget' if budget else 'quantile'}", budget, *rest)
+        for budget in (False, True)
+        for name, *rest in _CASES
+    ),
     Case("one-channel", True, 1300, 2300, channels=1),
     Case("white", False, 1300, 2300, white=True),
     Case("m2n2-plain", False, 1003, 2003, method="m2n2"),
@@ -98,10 +100,8 @@ def act(detector: Any, what: str) -> None:
     """Give feedback, where there is an alarm or an acceptance to give it on."""
     from newnormal import FeedbackError
 
-    try:
+    with suppress(FeedbackError):
         getattr(detector, what)()
-    except FeedbackError:
-        pass
 
 
 def stretches(case: Case, pieces: tuple[int, ...]) -> Iterator[tuple[int, int, str | None]]:
@@ -148,10 +148,12 @@ def run(detector: Any, case: Case, pieces: tuple[int, ...] = ()) -> dict[str, An
 
 def made(case: Case) -> Any:
     """Return the detector of a case, fitted and run up to its state."""
+    import polars as pl
+
     import newnormal
     from newnormal import Detector
 
-    budget = {"alarms_per_day": 4.0} if case.budget else {}
+    budget: dict[str, Any] = {"alarms_per_day": 4.0} if case.budget else {}
     kind: Any = getattr(newnormal, "M2N2", Detector)
     if case.method == "m2n2":
         accept = {"accept_after": ACCEPT_AFTER} if case.budget else {}
@@ -159,12 +161,9 @@ def made(case: Case) -> Any:
         detector = kind(**own, **budget, **accept, seed=3)
     else:
         detector = Detector(**budget, accept_after=ACCEPT_AFTER, epochs=5, seed=3)
-    import pandas as pd
-
-    frame = pd.DataFrame(
-        plant(0, HISTORY, case), index=times(0, HISTORY), columns=list(CHANNELS)[: case.channels]
-    )
-    detector.fit(frame)
+    names = CHANNELS[: case.channels]
+    columns = dict(zip(names, plant(0, HISTORY, case).T, strict=True))
+    detector.fit(pl.DataFrame({"time": times(0, HISTORY), **columns}))
     at = HISTORY
     for sample, what in (*case.before, *((s, w) for s, w in case.after if s < case.at)):
         detector.run(plant(at, sample, case), times(at, sample), flush=False)

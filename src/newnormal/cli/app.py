@@ -33,7 +33,7 @@ from newnormal.errors import InputError, NewnormalError, ParameterError, StateEr
 
 if TYPE_CHECKING:
     from newnormal.alarms import Alarm
-    from newnormal.detector import M2N2, Detector
+    from newnormal.detector import BaseDetector
     from newnormal.tabular import Table
 
 __all__ = ["app", "run"]
@@ -605,7 +605,7 @@ def _judge(
     columns: list[str] | None,
     drop: list[str] | None,
     format: FileFormat | None,  # noqa: A002
-) -> tuple[Detector | M2N2, Any, Table]:
+) -> tuple[BaseDetector, Any, Table]:
     """Load a detector, read a file and judge it."""
     from newnormal.detector import load
 
@@ -617,7 +617,7 @@ def _judge(
     return detector, verdicts, table
 
 
-def _threshold(detector: Detector | M2N2) -> str:
+def _threshold(detector: BaseDetector) -> str:
     """Return the threshold, and where it comes from."""
     if detector.alarms_per_day is not None or detector.risk is not None:
         return f"{detector.alarm_threshold_:.6g} now, held to the budget of alarms"

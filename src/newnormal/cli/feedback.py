@@ -18,7 +18,7 @@ from pathlib import Path
 
 from newnormal.cli.console import say
 from newnormal.cli.options import Act
-from newnormal.detector import M2N2, Detector
+from newnormal.detector import BaseDetector
 from newnormal.errors import FeedbackError, StateError
 
 __all__ = ["Word", "act_on", "follow", "hold", "leave", "take", "waiting"]
@@ -45,7 +45,7 @@ class Word:
         return cls(act, alarm, secrets.token_hex(8))
 
 
-def act_on(detector: Detector | M2N2, word: Word) -> str:
+def act_on(detector: BaseDetector, word: Word) -> str:
     """Do as the person said, and return what was done."""
     if word.act is Act.rollback:
         detector.rollback()
@@ -62,7 +62,7 @@ def act_on(detector: Detector | M2N2, word: Word) -> str:
     return f"alarm {number} rejected: nothing is learned until the stream is back to normal"
 
 
-def follow(detector: Detector | M2N2, words: Iterable[Word], heard: list[str]) -> None:
+def follow(detector: BaseDetector, words: Iterable[Word], heard: list[str]) -> None:
     """Do as the person said, and say what was done, or why not.
 
     `heard` are the keys of words acted on before, which are not acted on again; it is added to.

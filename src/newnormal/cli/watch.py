@@ -26,7 +26,7 @@ from newnormal.alarms.tracker import OPENED
 from newnormal.cli import feedback
 from newnormal.cli.console import say
 from newnormal.cli.layout import Layout, LayoutError
-from newnormal.detector import M2N2, Detector, from_state, load
+from newnormal.detector import BaseDetector, from_state, load
 from newnormal.errors import InputError, StateError
 from newnormal.state import State
 from newnormal.tabular import Table
@@ -207,7 +207,7 @@ class FileSource:
 
 def resume(
     model: Path, checkpoint: Path | None, source: FileSource | PipeSource
-) -> tuple[Detector | M2N2, dict[str, Any] | None]:
+) -> tuple[BaseDetector, dict[str, Any] | None]:
     """Return the detector to go on with and its place in the input, None for the beginning."""
     if checkpoint is None or not checkpoint.exists():
         return load(model), None
@@ -226,7 +226,7 @@ def resume(
     return detector, place
 
 
-def _same_fit(detector: Detector | M2N2, model: Path) -> bool:
+def _same_fit(detector: BaseDetector, model: Path) -> bool:
     try:
         mine, theirs = detector.to_state(), state_file.read(model)
     except StateError:
@@ -238,7 +238,7 @@ def _same_fit(detector: Detector | M2N2, model: Path) -> bool:
 class Watch:
     """One input watched by one detector."""
 
-    detector: Detector | M2N2
+    detector: BaseDetector
     source: FileSource | PipeSource
     place: dict[str, Any] | None  # to resume from
     layout: dict[str, Any]  # format, time, columns, drop: for the parser

@@ -15,7 +15,7 @@ import numpy as np
 
 from newnormal import metrics, plots
 from newnormal.datasets import Dataset, plant
-from newnormal.detector import M2N2, Detector
+from newnormal.detector import M2N2, BaseDetector
 from newnormal.types import Bools, Floats, Verdicts
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def picture(demo: Demo) -> Figure:
     )
 
 
-def _judge(name: str, detector: Detector, data: Dataset) -> Row:
+def _judge(name: str, detector: BaseDetector, data: Dataset) -> Row:
     detector.run(data.test[: 10 * detector.window_])
     detector.reset()
     start = time.perf_counter()
@@ -181,7 +181,7 @@ def _quiet_after(false: Bools, period: np.timedelta64) -> np.timedelta64 | None:
     return begins[quiet[0]] * period if len(quiet) else None
 
 
-def _trend(detector: Detector, data: Dataset) -> Floats:
+def _trend(detector: BaseDetector, data: Dataset) -> Floats:
     """Follow the live part again, window by window, and note the trend after each."""
     detector.reset()
     trend = np.empty_like(data.test)

@@ -20,7 +20,7 @@ import numpy as np
 from newnormal.alarms import AlarmEvent
 from newnormal.alarms.tracker import ACCEPTED, CLOSED, OPENED
 from newnormal.config import MINUTES
-from newnormal.detector import Detector
+from newnormal.detector import BaseDetector
 from newnormal.experiments.drift_figures import COLLECTIONS, OURS, TUNED, collection
 from newnormal.experiments.drifting import ONSET, Kind, faulty, kind_of, normal_part
 from newnormal.experiments.experiment import Experiment
@@ -142,7 +142,7 @@ class Pooled(NamedTuple):
 # ---------------------------------------------------------------------- counting
 
 
-def watch(detector: Detector, samples: Floats, *, flush: bool = True) -> list[AlarmEvent]:
+def watch(detector: BaseDetector, samples: Floats, *, flush: bool = True) -> list[AlarmEvent]:
     """Run a detector over samples and return all that happened to alarms."""
     events: list[AlarmEvent] = []
     for start in range(0, len(samples), _STRETCH):
@@ -222,7 +222,7 @@ def _spent(fitted: Fitted, samples: Floats, shifts: Sequence[int]) -> Iterator[S
         yield from spent(events, budget, len(samples), shifts)
 
 
-def _faults(detector: Detector, stream: str, *, keeps: bool) -> Iterator[Fault]:
+def _faults(detector: BaseDetector, stream: str, *, keeps: bool) -> Iterator[Fault]:
     """Hand a detector every fault; one that `keeps` its normal is also told to reject it."""
     detector.track_alarms()
     for fault, channel, samples in faulty(stream, FOLLOWED * ACCEPT_AFTER):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.datasets import Dataset
+from newnormal.detector import Detector
 from newnormal.experiments.rows import FROZEN, Fitted, Row, row_named
 from newnormal.experiments.unit import Judgement, Outcome, Unit
 from newnormal.metrics import best_f1, report

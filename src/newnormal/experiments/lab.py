@@ -21,7 +21,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
-from newnormal.detector import M2N2, Detector
+from newnormal.detector import BaseDetector
 from newnormal.experiments.judging import Bench
 from newnormal.experiments.paper import Rule, options
 from newnormal.experiments.rows import Fitted, row_named
@@ -186,7 +186,7 @@ class Lab:
         stream = self.streams.about(outcome.unit.dataset)
         return self.compute or self.store.fit_path(outcome.unit, stream).is_file()
 
-    def detector(self, outcome: Outcome) -> Detector | M2N2:
+    def detector(self, outcome: Outcome) -> BaseDetector:
         """Return the detector of an outcome as it was before it judged the test part."""
         unit = outcome.unit
         stream = self.streams.about(unit.dataset)

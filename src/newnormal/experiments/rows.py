@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from newnormal import thresholds
 from newnormal.alarms import Budget, Desk, Gauge
 from newnormal.config import MINUTES
-from newnormal.detector import M2N2, Detector, from_state
+from newnormal.detector import M2N2, BaseDetector, Detector, from_state
 from newnormal.errors import ParameterError, StateError
 from newnormal.experiments.admission import DEFAULT, admit
 from newnormal.experiments.paper import Rule
@@ -90,7 +90,7 @@ class _NotYet(Fixed):
 class Fitted:
     """A detector fitted once, from which every row starts with the same weights."""
 
-    detector: Detector | M2N2
+    detector: BaseDetector
     history_scores: Floats
     seconds: float
 
@@ -122,7 +122,7 @@ class Fitted:
             return oracle()
         return Quantile(rule.percentile / 100).fit(self.history_scores)
 
-    def as_row(self, row: Row, threshold: float, *, decay: float, lr: float) -> Detector | M2N2:
+    def as_row(self, row: Row, threshold: float, *, decay: float, lr: float) -> BaseDetector:
         """Return a detector of its own with the fitted weights, as the row and threshold say.
 
         One that chose for itself chose γ and η too, and is detrended and adapted in any case.
@@ -148,7 +148,7 @@ class Fitted:
         gauge = _moved(Gauge.restore(under("gauge.", state.tensors)), threshold)
         return from_state(State(facts, _judged_by(gauge, threshold, state.tensors)))
 
-    def held_to(self, alarms_per_day: float) -> Detector | M2N2:
+    def held_to(self, alarms_per_day: float) -> BaseDetector:
         """Return a detector of its own that chose for itself, held to a budget of alarms.
 
         It is ``Detector(alarms_per_day=...)`` fitted on the same history, a sample a minute.
@@ -179,7 +179,7 @@ class Fitted:
         tensors = _judged_by(desk.gauge, desk.threshold, state.tensors)
         return from_state(State(facts, tensors))
 
-    def _lent(self, row: Row, threshold: float, decay: float, lr: float) -> Detector | M2N2:
+    def _lent(self, row: Row, threshold: float, decay: float, lr: float) -> BaseDetector:
         """Return the same for a model that cannot be made data: it is shared, not copied."""
         twin = copy.copy(self.detector)
         twin._rules = twin._rules._replace(
@@ -207,7 +207,7 @@ def _judged_by(
     return {**tensors, **mine, "threshold": np.array([threshold])}
 
 
-def _detector(unit: Unit, threshold: Threshold) -> Detector | M2N2:
+def _detector(unit: Unit, threshold: Threshold) -> BaseDetector:
     """Return the unit's detector, not fitted."""
     options = asdict(unit.options)
     if unit.model == DEFAULT:

@@ -16,7 +16,7 @@ import numpy as np
 
 from newnormal.datasets import Dataset, neurips_ts_uni
 from newnormal.datasets.synthetic import Wave
-from newnormal.detector import M2N2, Detector
+from newnormal.detector import M2N2, BaseDetector
 from newnormal.experiments import page
 from newnormal.experiments.curves import runs_behind
 from newnormal.experiments.experiment import Experiment, Line, write_texts
@@ -347,7 +347,7 @@ def _illustration(streams: Sequence[Dataset], seeds: Sequence[int]) -> tuple[Fig
     return figure, page.table(("row", "AUROC after the change", "false alarms after it"), table)
 
 
-def _detector(data: Dataset, seed: int, *, detrend: bool, adapt: bool) -> Detector | M2N2:
+def _detector(data: Dataset, seed: int, *, detrend: bool, adapt: bool) -> BaseDetector:
     return M2N2(
         window=_WINDOW,
         latent=_LATENT,
@@ -360,7 +360,7 @@ def _detector(data: Dataset, seed: int, *, detrend: bool, adapt: bool) -> Detect
     ).fit(data.train)
 
 
-def _trend(detector: Detector, data: Dataset) -> Floats:
+def _trend(detector: BaseDetector, data: Dataset) -> Floats:
     """Return the trend at each sample."""
     trend = np.empty(len(data.test))
     for at in range(0, len(trend), _WINDOW):
