@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from newnormal import M2N2, Detector, __version__
+from newnormal import M2N2, Detector, __version__, load
 from newnormal.tabular import read
 from tests.cli.conftest import Command, Plant, rows
 
@@ -28,7 +28,8 @@ def test_fit_writes_what_python_would(plant: Plant, newnormal: Command) -> None:
     history = plant.folder / "history.csv"
     history.write_text("\n".join(["time,a,b,c", *rows(300)]) + "\n")
     model = plant.folder / "mine.nn"
-    done = newnormal("fit", history, "-o", model, "--window", 6, "--half-life", "2h", "--seed", 3)
+    options = ("--method", "m2n2", "--window", 6, "--half-life", "2h", "--seed", 3)
+    done = newnormal("fit", history, "-o", model, *options)
     assert done.returncode == 0, done.stderr
     assert f"next: newnormal watch {model} LIVE.csv" in done.stderr
     assert done.stdout == ""
@@ -40,7 +41,7 @@ def test_fit_writes_what_python_would(plant: Plant, newnormal: Command) -> None:
 def test_fit_takes_a_threshold_as_a_score(plant: Plant, newnormal: Command) -> None:
     model = plant.folder / "mine.nn"
     newnormal("fit", plant.live, "-o", model, "--fixed-threshold", 4.5)
-    assert Detector.load(model).threshold_ == 4.5
+    assert load(model).threshold_ == 4.5
 
 
 def test_fit_refuses_a_target_before_it_works(plant: Plant, newnormal: Command) -> None:
@@ -53,9 +54,48 @@ def test_fit_refuses_a_target_before_it_works(plant: Plant, newnormal: Command) 
 
 def test_fit_says_when_little_was_learned(plant: Plant, newnormal: Command) -> None:
     model = plant.folder / "mine.nn"
-    done = newnormal("fit", plant.live, "-o", model, "--epochs", 1, "--window", 12)
+    done = newnormal("fit", plant.live, "-o", model, "--method", "m2n2", "--epochs", 1)
     assert "the model learned little more than the mean (loss " in done.stderr
-    assert "try --fit-stride 1, more --epochs or a smaller --batch, or no options" in done.stderr
+    assert "try --fit-stride 1, more --epochs or a smaller --batch, or no --method" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--window", 12),
+        ("--stride", 3),
+        ("--fit-stride", 1),
+        ("--latent", 4),
+        ("--decay", 0.9),
+        ("--half-life", "2h"),
+        ("--lr", 0.01),
+        ("--no-detrend", None),
+        ("--adapt", None),
+        ("--model", "mlp"),
+    ],
+)
+def test_an_option_of_the_paper_needs_its_method(
+    plant: Plant, newnormal: Command, option: str, value: object
+) -> None:
+    given = [option] if value is None else [option, value]
+    done = newnormal("fit", plant.live, "-o", plant.folder / "mine.nn", *given)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"error: {option}: expected only with --method m2n2, found --method detector\n"
+        f"hint: add --method m2n2, or leave {option} out: "
+        "the detector chooses it from history\n"
+    )
+
+
+def test_a_threshold_and_a_budget_are_refused_together(plant: Plant, newnormal: Command) -> None:
+    options = ("--threshold", 0.9, "--alarms-per-day", 3)
+    done = newnormal("fit", plant.live, "-o", plant.folder / "mine.nn", *options)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: expected one of --threshold, --fixed-threshold, --alarms-per-day, --risk, "
+        "found --threshold and --alarms-per-day\n"
+        "hint: a threshold stays where it is put; a budget of alarms moves it\n"
+    )
 
 
 def test_fit_without_options_says_what_it_chose(plant: Plant, newnormal: Command) -> None:
@@ -71,9 +111,9 @@ def test_score_prints_what_run_says_and_frozen_what_score_says(
 ) -> None:
     table = read(plant.live)
     ran = newnormal("score", plant.model, plant.live).stdout.splitlines()
-    assert ran == Detector.load(plant.model).run(table).json_lines()
+    assert ran == load(plant.model).run(table).json_lines()
     frozen = newnormal("score", plant.model, plant.live, "--frozen").stdout.splitlines()
-    assert frozen == Detector.load(plant.model).score(table).json_lines()
+    assert frozen == load(plant.model).score(table).json_lines()
     assert frozen != ran
 
 
@@ -84,7 +124,7 @@ def test_evaluate_prints_every_metric_and_draws(plant: Plant, newnormal: Command
     metrics = json.loads(done.stdout)
     assert metrics["samples"] == 400
     assert metrics["labelled"] == 4
-    assert metrics["threshold"] == Detector.load(plant.model).threshold_
+    assert metrics["threshold"] == load(plant.model).threshold_
     assert metrics["auroc"] > 0.9
     assert picture.read_bytes().startswith(b"\x89PNG")
     shown = newnormal("evaluate", plant.model, path, "--label", "truth").stdout

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from newnormal import M2N2, Detector
+from newnormal import M2N2, load
 from newnormal.tabular import read
 from tests.cli.conftest import Command, Plant, rows
 
@@ -37,7 +37,7 @@ def whole(plant: Plant, newnormal: Command) -> list[str]:
 
 
 def test_watch_prints_what_run_says(plant: Plant, newnormal: Command) -> None:
-    detector = Detector.load(plant.model)
+    detector = load(plant.model)
     verdicts = detector.run(read(plant.live), flush=False)
     pending = detector.counters["pending"]
     expected = verdicts.json_lines(0, len(verdicts) - pending)
@@ -69,7 +69,7 @@ def test_a_verdict_arrives_as_soon_as_its_stride_is_full(plant: Plant) -> None:
 
 def test_alarms_only_prints_alarms_as_events(plant: Plant, newnormal: Command) -> None:
     done = newnormal("watch", plant.model, plant.live, "--alarms-only")
-    detector = Detector.load(plant.model).track_alarms()
+    detector = load(plant.model).track_alarms()
     detector.run(read(plant.live), flush=False)
     events = detector.take_events()
     assert done.stdout.splitlines() == [event.to_json() for event in events]
@@ -265,7 +265,10 @@ def test_a_checkpoint_of_another_input_is_not_resumed(plant: Plant, newnormal: C
     other = plant.folder / "other.csv"
     other.write_text("\n".join(["time,a,b,c", *rows(60, 5000)]) + "\n")
     done = newnormal("watch", plant.model, other, "--state", state)
-    assert "plant.state belongs to another input: starting from" in done.stderr
+    assert (
+        f"{state} was saved for another file ({plant.live.resolve()}); "
+        f"reading this one from the start with {plant.model}\n"
+    ) in done.stderr
     assert json.loads(done.stdout.splitlines()[0])["sample"] == 0
 
 
@@ -276,7 +279,7 @@ def test_a_replaced_file_of_the_same_name_is_another_input(
     newnormal("watch", plant.model, plant.live, "--state", state)
     plant.live.write_text("\n".join(["time,a,b,c", *rows(400, 9000)]) + "\n")
     done = newnormal("watch", plant.model, plant.live, "--state", state)
-    assert "belongs to another input" in done.stderr
+    assert f"{state} was saved for an earlier content of {plant.live.resolve()};" in done.stderr
 
 
 def test_an_unfinished_last_line_is_left_for_the_next_time(
@@ -287,7 +290,7 @@ def test_an_unfinished_last_line_is_left_for_the_next_time(
     state = plant.folder / "plant.state"
     plant.live.write_text(text[:5003])
     before = newnormal("watch", plant.model, plant.live, "--state", state)
-    assert "the last line has no end yet: left for the next time" in before.stderr
+    assert "the last line has no end yet: left for the next start" in before.stderr
     plant.live.write_text(text)
     after = newnormal("watch", plant.model, plant.live, "--state", state)
     assert (before.stdout + after.stdout).splitlines() == expected
@@ -395,7 +398,7 @@ def test_the_checkpoint_of_a_rotated_file_is_not_resumed_in_its_successor(
     assert watch.returncode == 1
     assert "was replaced or cut short while it was followed" in err
     done = newnormal("watch", plant.model, plant.live, "--state", state)
-    assert "belongs to another input" in done.stderr
+    assert f"{state} was saved for an earlier content of {plant.live.resolve()};" in done.stderr
     assert json.loads(done.stdout.splitlines()[0])["time"] == body[150].split(",")[0]
 
 
@@ -406,7 +409,7 @@ def test_a_clean_stop_writes_the_checkpoint_though_the_file_is_gone(plant: Plant
     watch.send_signal(signal.SIGTERM)
     _, err = watch.communicate(timeout=60)
     assert watch.returncode == 0, err
-    assert Detector.load(state).counters["seen"] == 400
+    assert load(state).counters["seen"] == 400
 
 
 def json_lines(plant: Plant) -> list[str]:
@@ -495,7 +498,7 @@ def test_a_file_rewritten_behind_its_beginning_is_another_input(
     text = plant.live.read_text()
     plant.live.write_text(text[:9000] + text[9000:].replace(",0.", ",5."))
     done = newnormal("watch", plant.model, plant.live, "--state", state)
-    assert "belongs to another input" in done.stderr
+    assert f"{state} was saved for an earlier content of {plant.live.resolve()};" in done.stderr
     assert json.loads(done.stdout.splitlines()[0])["sample"] == 0
 
 
@@ -510,7 +513,7 @@ def test_a_checkpoint_as_the_model_of_another_input_keeps_only_what_was_learned(
     plant: Plant, newnormal: Command
 ) -> None:
     newnormal("watch", plant.model, plant.live, "--state", plant.model)
-    learned = Detector.load(plant.model)
+    learned = load(plant.model)
     other = plant.folder / "other.csv"
     other.write_text("\n".join(["time,a,b,c", *rows(60)]) + "\n")  # earlier times
     done = newnormal("watch", plant.model, other, "--state", plant.model)

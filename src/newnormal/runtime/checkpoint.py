@@ -110,12 +110,11 @@ def resume(
     report(
         f"{_other_input(checkpoint, place, source)}; reading this one from the start with {model}"
     )
+    source.close()
     if not same_file:
         detector = load(model)
-    if detector.channels_ != source.options.channels:
-        source.close()
-        source = make_source(detector.channels_)
-    return Resumed(detector, source, replaced=True)
+    source = make_source(detector.channels_)
+    return Resumed(detector, source, tuple(place["feedback"]), replaced=True)
 
 
 def place_of(state: State, origin: Path) -> dict[str, Any] | None:
@@ -155,7 +154,11 @@ def _resumed(source: Source, snapshot: dict[str, Any], checkpoint: Path) -> bool
     try:
         return source.resume(snapshot)
     except StateError as error:
+        source.close()
         raise StateError(f"{checkpoint}: {error.message}", hint=error.hint) from None
+    except BaseException:
+        source.close()
+        raise
 
 
 def _other_input(checkpoint: Path, place: dict[str, Any], source: Source) -> str:

@@ -10,8 +10,8 @@ overwritten by the next checkpoint: there feedback waits in a file beside it, th
 3. write a checkpoint with the key of the feedback;
 4. remove it from the journal.
 
-A `watch` that is started after a kill finds the journal. Feedback whose key is in the checkpoint was
-applied. Any other is applied when the stream has reached that sample again, to that alarm: the
+A `watch` that is started after a kill finds the journal. Feedback whose key is in the checkpoint
+was applied. Any other is applied when the stream has reached that sample again, to that alarm: the
 output is, byte for byte, what it was.
 """
 

@@ -111,7 +111,7 @@ class Lock:
             self._handle = None
 
     def read(self) -> Progress | None:
-        """Return how far the process that holds the lock is, or that held it last and was killed."""
+        """Return the progress of the process that holds the lock, or held it when it was killed."""
         try:
             return Progress.parse(self._path.read_bytes())
         except OSError:

@@ -109,6 +109,8 @@ def check_source(make: Callable[[], Source], *, other: Callable[[], Source] | No
         source.next_batch(1)
         taken = different.resume(_check_snapshot(source))
         _expect(taken is False, "resume to return False for the snapshot of another input", taken)
+        source.close()
+        different.close()
 
 
 def _check_resuming(make: Callable[[], Source], whole: tuple[Any, Any], count: int) -> None:
@@ -125,10 +127,7 @@ def _check_resuming(make: Callable[[], Source], whole: tuple[Any, Any], count: i
     taken = resumed.resume(snapshot)
     where = f"after {count} of {len(whole[0])} samples"
     _expect(isinstance(taken, bool), "resume to return True or False", repr(taken))
-    if not taken:
-        untouched = _read(resumed, 10_000)
-        _same(whole, untouched, f"all samples, as resume returned False {where}")
-    elif not resumed.repeats:
+    if taken and not resumed.repeats:
         values, times = whole
         rest = values[count:], None if times is None else times[count:]
         _same(rest, _read(resumed, 10_000), f"exactly the rest when resumed {where}")
@@ -207,7 +206,7 @@ def _same(expected: tuple[Any, Any], found: tuple[Any, Any], what: str) -> None:
 
 
 def _first(flags: Any) -> int:
-    return int(np.argmax(flags))
+    return int(np.argmax(flags)) if len(flags) else 0
 
 
 def _expect(holds: bool, expected: str, found: object) -> None:

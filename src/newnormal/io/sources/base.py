@@ -130,8 +130,8 @@ class Source(ABC):
 
     **Resuming**: a new source, which has delivered nothing, gets a snapshot that an earlier one
     returned. It goes to that place and returns True. If the snapshot belongs to another input it
-    stays at its beginning and returns False: `watch` then starts with the model. `resume` may
-    also be called in the middle of the stream, with a snapshot of this very source (`--strict`
+    returns False: `watch` then closes it, and makes another to read from the beginning. `resume`
+    may also be called in the middle of the stream, with a snapshot of this very source (`--strict`
     does, to end exactly before a bad record).
 
     Raise an `InputError` for an input that cannot be read on: `watch` writes its checkpoint and

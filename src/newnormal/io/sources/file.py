@@ -39,7 +39,7 @@ class FileSource(LineSource):
         return self._resolved
 
     def snapshot(self) -> dict[str, Any]:
-        """Return path, digests of the beginning and of the bytes before the place, and the place."""
+        """Return the path, the place, and digests of the beginning and of the bytes before it."""
         head = min(self._offset, _HEAD)
         return {
             "path": self._resolved,
