@@ -221,7 +221,7 @@ def test_a_bad_line_is_reported_with_its_number_and_skipped(
     assert done.returncode == 0
     assert done.stdout.splitlines() == expected
     assert BAD_LINES[bad] in done.stderr
-    assert "1 bad lines skipped" in done.stderr
+    assert "1 bad line skipped" in done.stderr
 
 
 def test_strict_stops_at_a_bad_line_and_loses_nothing_before_it(

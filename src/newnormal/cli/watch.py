@@ -191,7 +191,8 @@ def _summary(watching: Watch, alarms_only: bool) -> str:
     text = f"judged {watching.judged:,} samples, {watching.anomalous:,} anomalous"
     if alarms_only or watching.alarms:
         text += f", {watching.alarms:,} alarm{'' if watching.alarms == 1 else 's'}"
-    text += f"; {watching.bad:,} bad lines skipped" if watching.bad else ""
+    lines = "line" if watching.bad == 1 else "lines"
+    text += f"; {watching.bad:,} bad {lines} skipped" if watching.bad else ""
     text += f"; {watching.skipped:,} judged before" if watching.skipped else ""
     pending = watching.detector.counters["pending"]
     return text + (f"; {pending} wait for a full window" if pending else "")
