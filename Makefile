@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 export NEWNORMAL_DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint format types imports bench docs constraints clean
+.PHONY: help demo test soak check lint format types imports bench docs constraints clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -19,6 +19,10 @@ test: .venv/dev ## Install the development tools and run the whole test suite.
 	@echo "==> running the tests"
 	@$(BIN)/python -m pytest -n auto
 	@echo "==> all tests passed; next: 'make check' for lint, types and imports, 'make bench' for speed"
+
+soak: .venv/dev ## Run the long tests in full and write docs/soak.md.
+	@echo "==> running the long tests in full (an hour or so)"
+	@$(BIN)/python -m tests.soak
 
 check: lint types imports ## Lint, format check, types, import direction.
 

@@ -8,6 +8,7 @@ from benchmarks.report import Row, Section, Target
 from benchmarks.series import correlated
 from benchmarks.timing import Task, in_turns
 from newnormal import M2N2, Detector
+from newnormal.detector import BaseDetector
 from newnormal.types import Floats
 
 __all__ = ["measure"]
@@ -16,7 +17,7 @@ HISTORY = (20_000, 38)
 
 NOTES = (
     "`Detector()`, which rehearses on history and then runs a committee of three autoencoders and "
-    "a linear subspace, beside one of its autoencoders, adapting: `Detector(window=5)`. The first "
+    "a linear subspace, beside one of its autoencoders, adapting: `M2N2(window=5)`. The first "
     "also turns its verdicts into alarms.",
     "Processor time of one thread.",
 )
@@ -54,10 +55,10 @@ def _fit(quick: bool) -> Row:
     return Row(name, {"fit, s": fitting.best}, Target("fit, s", 30))
 
 
-def _run(live: Floats, detector: Detector) -> None:
+def _run(live: Floats, detector: BaseDetector) -> None:
     detector.run(live)
 
 
-def _step(live: Floats, detector: Detector) -> None:
+def _step(live: Floats, detector: BaseDetector) -> None:
     for sample in live:
         detector.step(sample)

@@ -24,7 +24,7 @@ EQUAL = 1e-3  # relative, of the first epoch's loss
 NUDGES = (1e-7, 1e-6, 1e-5)
 
 NOTES = (
-    "`Detector.fit`, whole: validation, scaling, training, scoring the history for its "
+    "`M2N2.fit`, whole: validation, scaling, training, scoring the history for its "
     "threshold. Against it PyTorch's training alone, on windows scaled and cut beforehand: AdamW, "
     "the same initial weights, the same batches in the same order.",
     "Window 5, latent 16, batch 8.",

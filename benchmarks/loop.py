@@ -43,7 +43,7 @@ EQUAL = 1e-3  # relative
 RATIO = "times faster"
 
 NOTES = (
-    "`Detector.run`, whole: validation, verdicts, expected values and shares included, with "
+    "`M2N2.run`, whole: validation, verdicts, expected values and shares included, with "
     "detrending and adaptation on, the threshold at history's 0.99 quantile and the weights "
     "fitted on a synthetic series of correlated channels. Against it `benchmarks/eager.py`: "
     "`nn.Sequential`, `torch.optim.SGD`, one window at a time, scores alone.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.report import Row, Section, Target
 from benchmarks.series import correlated
 from benchmarks.timing import Task, in_turns
-from newnormal import M2N2, Detector
+from newnormal import M2N2
 from newnormal.types import Floats
 
 __all__ = ["measure"]
@@ -39,6 +39,6 @@ def measure(quick: bool) -> Section:
     return Section("One sample at a time", NOTES, "window, channels, latent", rows)
 
 
-def _step_through(detector: Detector, live: Floats) -> None:
+def _step_through(detector: M2N2, live: Floats) -> None:
     for sample in live:
         detector.step(sample)

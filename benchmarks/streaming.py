@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.report import NotMeasured, Row, Section, Target
 from benchmarks.series import correlated
 from benchmarks.timing import Task, in_turns
-from newnormal import M2N2, Detector
+from newnormal import M2N2
 from newnormal.types import Floats
 
 __all__ = ["measure", "resident_bytes"]
@@ -42,7 +42,7 @@ def measure(quick: bool) -> Section:
     return Section("Long streams", NOTES, "samples", rows)
 
 
-def _memory(detector: Detector, series: Floats, verb: str, samples: int) -> list[Row]:
+def _memory(detector: M2N2, series: Floats, verb: str, samples: int) -> list[Row]:
     name = f"{samples:,} through {verb}"
     chunk = min(CHUNK, samples // 10)
     detector.reset()
@@ -62,7 +62,7 @@ def _memory(detector: Detector, series: Floats, verb: str, samples: int) -> list
     return [Row(name, figures, Target("grew by, MB", FLAT))]
 
 
-def _feed(detector: Detector, samples: Floats, verb: str) -> None:
+def _feed(detector: M2N2, samples: Floats, verb: str) -> None:
     if verb == "run":
         detector.run(samples, flush=False)
     else:
@@ -70,7 +70,7 @@ def _feed(detector: Detector, samples: Floats, verb: str) -> None:
             detector.step(sample)
 
 
-def _cost(detector: Detector, series: Floats, rounds: int) -> list[Row]:
+def _cost(detector: M2N2, series: Floats, rounds: int) -> list[Row]:
     lengths = (10_000, 100_000, len(series))
     times = in_turns(rounds, *(_in_stretches(detector, series, length) for length in lengths))
     grows = f"of the cost at {lengths[0]:,}"
@@ -84,8 +84,8 @@ def _cost(detector: Detector, series: Floats, rounds: int) -> list[Row]:
     ]
 
 
-def _in_stretches(detector: Detector, series: Floats, length: int) -> Task:
-    def work(fresh: Detector) -> None:
+def _in_stretches(detector: M2N2, series: Floats, length: int) -> Task:
+    def work(fresh: M2N2) -> None:
         for at in range(0, len(series), length):
             fresh.run(series[at : at + length], flush=False)
 

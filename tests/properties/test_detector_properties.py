@@ -13,8 +13,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import newnormal
 from newnormal import M2N2, Detector, Fixed, NewnormalWarning, Verdict, Verdicts
 from newnormal import state as state_file
+from newnormal.detector import BaseDetector
 from newnormal.kernels.step import LEARNED
 from tests.strategies import NASTY, cuts, nasty_series
 
@@ -26,18 +28,18 @@ FEW = settings(max_examples=60, deadline=None, derandomize=True)
 
 
 @cache
-def _fitted(options: tuple[tuple[str, Any], ...]) -> Detector:
+def _fitted(options: tuple[tuple[str, Any], ...]) -> BaseDetector:
     history = nasty_series("some missing", 60, CHANNELS, seed=99)
     return M2N2(**({"latent": 2, "epochs": 2, "lr": 0.05} | dict(options))).fit(history)
 
 
-def fitted(**options: Any) -> Detector:
+def fitted(**options: Any) -> BaseDetector:
     """Return a fresh detector; those of one setting share their training."""
     return _fitted(tuple(sorted(options.items()))).reset()
 
 
 @cache
-def _chosen(samples: int, sluggish: bool, threshold: float | Fixed) -> Detector:
+def _chosen(samples: int, sluggish: bool, threshold: float | Fixed) -> BaseDetector:
     history = nasty_series("none missing", samples, CHANNELS, seed=99)
     if sluggish:  # neighbours are related, so that the score is smoothed
         history = history.cumsum(axis=0)
@@ -46,7 +48,7 @@ def _chosen(samples: int, sluggish: bool, threshold: float | Fixed) -> Detector:
 
 
 @st.composite
-def committees(draw: st.DrawFn) -> Detector:
+def committees(draw: st.DrawFn) -> BaseDetector:
     """Detectors that were given nothing: on 60 samples nothing is rehearsed, on 260 it is."""
     detector = _chosen(
         draw(st.sampled_from([60, 260])),
@@ -57,7 +59,7 @@ def committees(draw: st.DrawFn) -> Detector:
 
 
 @st.composite
-def detectors(draw: st.DrawFn) -> Detector:
+def detectors(draw: st.DrawFn) -> BaseDetector:
     if draw(st.integers(0, 2)) == 0:
         return draw(committees())
     window, stride = draw(st.sampled_from([(1, 1), (4, 4), (4, 2), (4, 1), (6, 3)]))
@@ -71,28 +73,28 @@ def detectors(draw: st.DrawFn) -> Detector:
     )
 
 
-def run(detector: Detector, series: Any, **options: Any) -> Verdicts:
+def run(detector: BaseDetector, series: Any, **options: Any) -> Verdicts:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NewnormalWarning)
         return detector.run(series, **options)
 
 
-def flushed(detector: Detector) -> list[Verdict]:
+def flushed(detector: BaseDetector) -> list[Verdict]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NewnormalWarning)
         return detector.flush()
 
 
-def as_bytes(detector: Detector) -> bytes:
+def as_bytes(detector: BaseDetector) -> bytes:
     """Return the state file's content: two detectors are one if these are equal."""
     return state_file._encode(detector.to_state())
 
 
-def resumed(detector: Detector) -> Detector:
+def resumed(detector: BaseDetector) -> BaseDetector:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "state.nn"
         detector.save(path)
-        return Detector.load(path)
+        return newnormal.load(path)
 
 
 def assert_same(comp: Verdicts, ref: Verdicts) -> None:
@@ -123,7 +125,7 @@ def assert_rows(comp: list[Verdict], ref: Verdicts) -> None:
 @FEW
 @given(detectors(), kinds, lengths)
 def test_sample_by_sample_and_a_flush_equal_the_whole_series_at_once(
-    detector: Detector, kind: str, length: int
+    detector: BaseDetector, kind: str, length: int
 ) -> None:
     series = nasty_series(kind, length, CHANNELS)
     comp = [verdict for sample in series for verdict in detector.step(sample)]
@@ -138,7 +140,7 @@ def test_sample_by_sample_and_a_flush_equal_the_whole_series_at_once(
 @FEW
 @given(detectors(), kinds, st.data())
 def test_stretches_of_a_series_equal_the_whole_series_at_once(
-    detector: Detector, kind: str, data: st.DataObject
+    detector: BaseDetector, kind: str, data: st.DataObject
 ) -> None:
     series = nasty_series(kind, 40, CHANNELS)
     comp: list[Verdict] = []
@@ -163,7 +165,7 @@ def test_stretches_of_a_series_equal_the_whole_series_at_once(
 @FEW
 @given(detectors(), kinds, st.integers(0, 40))
 def test_saving_at_any_step_and_resuming_changes_nothing(
-    detector: Detector, kind: str, at: int
+    detector: BaseDetector, kind: str, at: int
 ) -> None:
     series = nasty_series(kind, 40, CHANNELS)
     run(detector, series[:at], flush=False)
@@ -181,7 +183,7 @@ def test_saving_at_any_step_and_resuming_changes_nothing(
 
 @FEW
 @given(detectors(), kinds, st.integers(0, 20))
-def test_looking_changes_nothing(detector: Detector, kind: str, seen: int) -> None:
+def test_looking_changes_nothing(detector: BaseDetector, kind: str, seen: int) -> None:
     series = nasty_series(kind, 30, CHANNELS)
     run(detector, series[:seen], flush=False)
     before = as_bytes(detector)
@@ -201,7 +203,7 @@ def test_looking_changes_nothing(detector: Detector, kind: str, seen: int) -> No
 
 @FEW
 @given(detectors(), kinds, lengths)
-def test_reset_returns_to_the_fitted_state(detector: Detector, kind: str, length: int) -> None:
+def test_reset_returns_to_the_fitted_state(detector: BaseDetector, kind: str, length: int) -> None:
     fresh = as_bytes(detector)
     series = nasty_series(kind, length, CHANNELS)
     ref = run(detector, series)
@@ -211,7 +213,7 @@ def test_reset_returns_to_the_fitted_state(detector: Detector, kind: str, length
 
 @FEW
 @given(detectors(), kinds, lengths)
-def test_verdicts_obey_their_own_definition(detector: Detector, kind: str, length: int) -> None:
+def test_verdicts_obey_their_own_definition(detector: BaseDetector, kind: str, length: int) -> None:
     series = nasty_series(kind, length, CHANNELS)
     verdicts = run(detector, series)
     window = detector.window_
@@ -322,7 +324,7 @@ def test_a_verdict_is_unchanged_by_the_update_it_causes(kind: str, length: int) 
 @FEW
 @given(detectors(), st.permutations([0, 1]), lengths)
 def test_frames_match_channels_by_name_in_any_order(
-    detector: Detector, order: list[int], length: int
+    detector: BaseDetector, order: list[int], length: int
 ) -> None:
     import polars as pl
 

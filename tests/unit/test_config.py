@@ -13,15 +13,21 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from newnormal import M2N2, Detector, ParameterError
-from newnormal.config import KNOBS, Config, duration, duration_text
+from newnormal import M2N2, Detector, Fixed, ParameterError
+from newnormal.config import Config, duration, duration_text
 from newnormal.models import MODELS
+
+THRESHOLDS = {"threshold", "alarms_per_day", "risk"}
+METHOD = {
+    *("window", "stride", "fit_stride", "latent", "decay", "half_life", "lr"),
+    *("detrend", "adapt", "model"),
+}
 
 
 def test_the_defaults_are_the_documented_ones() -> None:
     options = Detector().get_params()
-    assert (options.pop("threshold"), options.pop("seed")) == (0.99, 0)
-    assert set(options.values()) == {None}  # to be chosen, or else:
+    assert options.pop("seed") == 0
+    assert set(options.values()) == {None}  # Detector chooses them
     assert vars(Config()) == {
         "window": 12,
         "stride": None,
@@ -43,12 +49,49 @@ def test_the_defaults_are_the_documented_ones() -> None:
 
 
 def test_detector_and_config_agree_on_names_and_defaults() -> None:
-    options = Detector().get_params()
-    for alternative in ("threshold", "alarms_per_day", "risk"):  # where an alarm begins
-        del options[alternative]
+    options = M2N2().get_params()
+    for alternative in THRESHOLDS:
+        assert options.pop(alternative) is None
     assert Config.of(**options) == Config()
     assert set(options) == set(vars(Config()))
-    assert set(KNOBS) < set(options)
+    assert set(options) - METHOD == set(Detector().get_params()) - THRESHOLDS
+
+
+@pytest.mark.parametrize("name", sorted(METHOD))
+def test_detector_refuses_an_option_of_the_method_and_names_m2n2(name: str) -> None:
+    value = M2N2().get_params()[name]
+    with pytest.raises(ParameterError) as caught:
+        Detector(**{name: value})
+    assert str(caught.value) == (
+        f"{name}: Detector chooses it by itself, found {name}={value!r}\n"
+        f"hint: to set it, use the paper's method: newnormal.M2N2({name}={value!r})"
+    )
+
+
+def test_an_option_that_neither_has_is_pythons_own_error() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'widnow'"):
+        Detector(widnow=12)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'widnow'"):
+        M2N2(widnow=12)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("kind", [Detector, M2N2])
+@pytest.mark.parametrize("budget", [{"alarms_per_day": 2.0}, {"risk": 1e-4}])
+@pytest.mark.parametrize("threshold", [0.99, 0.5, Fixed(3.0)])
+def test_a_threshold_beside_a_budget_is_an_error(
+    kind: type[Detector | M2N2], budget: dict[str, Any], threshold: Any
+) -> None:
+    with pytest.raises(ParameterError) as caught:
+        kind(threshold=threshold, **budget)
+    assert caught.value.message == (
+        f"expected one of threshold, alarms_per_day and risk, found threshold={threshold!r} "
+        "beside the other"
+    )
+    assert caught.value.hint
+    detector = kind(**budget)
+    with pytest.raises(ParameterError, match="expected one of threshold"):
+        detector.set_params(threshold=threshold)
+    assert detector.threshold is None
 
 
 @pytest.mark.parametrize("name", ["window", "latent", "epochs", "batch", "stride", "fit_stride"])
@@ -130,7 +173,7 @@ def test_options_are_keywords_only() -> None:
 def test_repr_tells_what_was_given_and_nothing_else() -> None:
     assert repr(Detector()) == "Detector()"
     assert repr(M2N2(window=6, lr=0.5, half_life="6h")) == (
-        "Detector(window=6, half_life='6h', lr=0.5)"
+        "M2N2(window=6, half_life='6h', lr=0.5)"
     )
 
 

@@ -22,13 +22,13 @@ def series(length: int, seed: int) -> Floats:
 
 
 @pytest.fixture(scope="module")
-def fitted() -> Detector:
+def fitted() -> M2N2:
     return M2N2(**OPTIONS, alarms_per_day=3).fit(series(2000, 0))
 
 
 @pytest.fixture
-def detector(fitted: Detector) -> Detector:
-    return Detector.from_state(fitted.to_state()).reset()
+def detector(fitted: M2N2) -> M2N2:
+    return M2N2.from_state(fitted.to_state()).reset()
 
 
 def faulty() -> Floats:
@@ -37,7 +37,7 @@ def faulty() -> Floats:
     return live
 
 
-def test_a_fault_is_one_alarm_that_names_its_channel(detector: Detector) -> None:
+def test_a_fault_is_one_alarm_that_names_its_channel(detector: M2N2) -> None:
     verdicts = detector.run(faulty())
     assert verdicts.alarms is not None
     number = verdicts.alarms[710]
@@ -53,7 +53,7 @@ def test_a_fault_is_one_alarm_that_names_its_channel(detector: Detector) -> None
     assert detector.alarm_ is None
 
 
-def test_anomalous_is_a_ratio_of_at_least_1_and_the_threshold_moves(detector: Detector) -> None:
+def test_anomalous_is_a_ratio_of_at_least_1_and_the_threshold_moves(detector: M2N2) -> None:
     verdicts = detector.run(faulty())
     assert verdicts.ratios is not None
     assert verdicts.p_values is not None
@@ -66,7 +66,7 @@ def test_anomalous_is_a_ratio_of_at_least_1_and_the_threshold_moves(detector: De
     assert ((verdicts.p_values >= 0) & (verdicts.p_values <= 1)).all()
 
 
-def test_the_realised_rate_stands_beside_the_budget(detector: Detector) -> None:
+def test_the_realised_rate_stands_beside_the_budget(detector: M2N2) -> None:
     assert detector.alarm_rate_.samples == 0
     detector.run(series(1440 * 3, 2))
     realised = detector.alarm_rate_
@@ -83,7 +83,7 @@ def test_samples_a_day_come_from_the_period() -> None:
     assert every_second.alarm_rate_.per_day == every_second.alarm_rate_.alarms / 300 * 86_400
 
 
-def test_step_run_and_pieces_come_to_the_same(detector: Detector) -> None:
+def test_step_run_and_pieces_come_to_the_same(detector: M2N2) -> None:
     live = faulty()
     whole = detector.run(live)
     told = detector.take_events()
@@ -108,12 +108,12 @@ def test_step_run_and_pieces_come_to_the_same(detector: Detector) -> None:
     assert events == told
 
 
-def test_alarms_go_on_after_saving_in_the_middle_of_one(detector: Detector, tmp_path: Path) -> None:
+def test_alarms_go_on_after_saving_in_the_middle_of_one(detector: M2N2, tmp_path: Path) -> None:
     live = faulty()
     detector.run(live[:730], flush=False)
     assert detector.alarm_ is not None
     detector.save(tmp_path / "plant.nn")
-    again = Detector.load(tmp_path / "plant.nn")
+    again = M2N2.load(tmp_path / "plant.nn")
     assert again.get_params() == detector.get_params()
     assert again.alarm_ == detector.alarm_
     assert again.alarm_rate_ == detector.alarm_rate_
@@ -122,7 +122,7 @@ def test_alarms_go_on_after_saving_in_the_middle_of_one(detector: Detector, tmp_
     assert again.take_events() == detector.take_events()
 
 
-def test_looking_changes_no_alarm(detector: Detector) -> None:
+def test_looking_changes_no_alarm(detector: M2N2) -> None:
     live = faulty()
     detector.run(live[:730], flush=False)
     before = detector.to_state().facts["alarms"]
@@ -152,7 +152,7 @@ def test_a_detector_that_chooses_for_itself_tracks_alarms() -> None:
     assert detector.run(series(50, 1)).alarms is not None
 
 
-def test_what_is_known_of_alarms_is_in_the_json(detector: Detector) -> None:
+def test_what_is_known_of_alarms_is_in_the_json(detector: M2N2) -> None:
     verdict = detector.run(faulty())[710]
     fields = json.loads(verdict.to_json())
     assert list(fields)[-3:] == ["ratio", "p_value", "alarm"]
@@ -185,7 +185,7 @@ def test_a_risk_is_a_budget_too() -> None:
 
 def test_a_file_of_before_there_were_alarms_can_track_them() -> None:
     golden = Path(__file__).parents[1] / "golden" / "state_v1.nn"
-    detector = Detector.load(golden)
+    detector = M2N2.load(golden)
     assert detector.alarms_per_day is detector.risk is None
     detector.track_alarms()
     assert detector.alarm_rate_.alarms == 0

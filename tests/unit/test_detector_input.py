@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from newnormal import M2N2, Detector, InputError, NewnormalWarning, NotFittedError, state
+from newnormal.detector import BaseDetector
 from newnormal.kernels.step import advance
 from newnormal.types import Floats
 from tests.strategies import nasty_series
@@ -24,20 +25,20 @@ def history() -> Floats:
 
 
 @pytest.fixture(scope="module")
-def shared(history: Floats) -> Detector:
+def shared(history: Floats) -> M2N2:
     frame = pl.DataFrame(dict(zip(NAMES, history.T, strict=True)))
     return M2N2(window=4, latent=2, epochs=2, lr=0.05).fit(frame)
 
 
 @pytest.fixture
-def detector(shared: Detector, history: Floats) -> Detector:
+def detector(shared: M2N2, history: Floats) -> M2N2:
     """A detector in the middle of a window."""
     shared.reset()
     shared.run(history[:10], flush=False)
     return shared
 
 
-def as_bytes(detector: Detector) -> bytes:
+def as_bytes(detector: M2N2) -> bytes:
     return state._encode(detector.to_state())
 
 
@@ -82,7 +83,7 @@ def test_history_may_miss_values(history: Floats) -> None:
     assert np.isfinite(detector.run(history).scores).all()
 
 
-def test_a_failed_fit_leaves_the_fitted_detector_alone(detector: Detector, history: Floats) -> None:
+def test_a_failed_fit_leaves_the_fitted_detector_alone(detector: M2N2, history: Floats) -> None:
     before = as_bytes(detector)
     bad = history.copy()
     bad[3, 1] = np.inf
@@ -107,11 +108,12 @@ def test_a_failed_fit_leaves_the_fitted_detector_alone(detector: Detector, histo
         lambda d: d.drop_pending(),
     ],
 )
+@pytest.mark.parametrize("kind", [Detector, M2N2])
 def test_judging_before_fitting_is_an_error_that_says_what_to_do(
-    verb: Callable[[Detector], object],
+    verb: Callable[[BaseDetector], object], kind: type[Detector | M2N2]
 ) -> None:
     with pytest.raises(NotFittedError) as caught:
-        verb(Detector())
+        verb(kind())
     assert str(caught.value) == (
         "this detector has not been fitted\n"
         "hint: call detector.fit(history) first, or Detector.load(path)"
@@ -153,7 +155,7 @@ def spoil(place: tuple[int, int], value: float) -> Callable[[Floats], object]:
 )
 @pytest.mark.parametrize("verb", ["run", "score", "predict", "decision_function"])
 def test_a_wrong_series_is_refused_before_anything_changes(
-    detector: Detector, history: Floats, make: Callable[[Floats], object], text: str, verb: str
+    detector: M2N2, history: Floats, make: Callable[[Floats], object], text: str, verb: str
 ) -> None:
     before = as_bytes(detector)
     with pytest.raises(InputError) as caught:
@@ -162,7 +164,7 @@ def test_a_wrong_series_is_refused_before_anything_changes(
     assert as_bytes(detector) == before
 
 
-def test_a_frame_is_matched_by_name_whatever_the_order(shared: Detector, history: Floats) -> None:
+def test_a_frame_is_matched_by_name_whatever_the_order(shared: M2N2, history: Floats) -> None:
     columns = dict(zip(NAMES, history.T, strict=True))
     ref = shared.reset().run(pl.DataFrame(columns))
     shuffled = pl.DataFrame({name: columns[name] for name in ("level", "flow", "pressure")})
@@ -173,7 +175,7 @@ def test_a_frame_is_matched_by_name_whatever_the_order(shared: Detector, history
     np.testing.assert_array_equal(shared.reset().run(history).scores, ref.scores)
 
 
-def test_one_row_comes_back_for_each_sample(shared: Detector, history: Floats) -> None:
+def test_one_row_comes_back_for_each_sample(shared: M2N2, history: Floats) -> None:
     for length in range(12):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NewnormalWarning)
@@ -185,7 +187,7 @@ def test_one_row_comes_back_for_each_sample(shared: Detector, history: Floats) -
 
 @pytest.mark.parametrize("verb", ["run", "score", "predict", "decision_function"])
 def test_a_series_shorter_than_a_window_warns_and_has_no_verdicts(
-    shared: Detector, history: Floats, verb: str
+    shared: M2N2, history: Floats, verb: str
 ) -> None:
     shared.reset()
     with pytest.warns(
@@ -203,7 +205,7 @@ def test_a_series_shorter_than_a_window_warns_and_has_no_verdicts(
 
 
 def test_flushing_less_than_a_window_warns_and_judges_nothing(
-    shared: Detector, history: Floats
+    shared: M2N2, history: Floats
 ) -> None:
     shared.reset()
     assert shared.flush() == []  # nothing pending: nothing to say
@@ -214,7 +216,7 @@ def test_flushing_less_than_a_window_warns_and_judges_nothing(
     assert [verdict.sample for verdict in shared.step(history[3])] == [0, 1, 2, 3]
 
 
-def test_an_empty_series_changes_nothing(detector: Detector, history: Floats) -> None:
+def test_an_empty_series_changes_nothing(detector: M2N2, history: Floats) -> None:
     before = as_bytes(detector)
     verdicts = detector.run(history[:0], flush=False)
     assert len(verdicts) == 0
@@ -223,7 +225,7 @@ def test_an_empty_series_changes_nothing(detector: Detector, history: Floats) ->
 
 
 def test_the_tail_is_judged_in_one_last_window_and_only_its_new_samples_come_back(
-    shared: Detector, history: Floats
+    shared: M2N2, history: Floats
 ) -> None:
     shared.reset()
     shared.run(history[:8], flush=False)
@@ -257,9 +259,7 @@ def test_the_tail_is_judged_in_one_last_window_and_only_its_new_samples_come_bac
         ({"flow": 1, "pressure": 2, "level": 3, "ph": 4}, "sample 10: unknown channel 'ph'"),
     ],
 )
-def test_a_wrong_sample_is_refused_and_not_consumed(
-    detector: Detector, sample: Any, text: str
-) -> None:
+def test_a_wrong_sample_is_refused_and_not_consumed(detector: M2N2, sample: Any, text: str) -> None:
     before = as_bytes(detector)
     with pytest.raises(InputError) as caught:
         detector.step(sample)
@@ -268,9 +268,7 @@ def test_a_wrong_sample_is_refused_and_not_consumed(
     assert as_bytes(detector) == before
 
 
-def test_a_sample_may_be_a_mapping_by_channel_in_any_order(
-    shared: Detector, history: Floats
-) -> None:
+def test_a_sample_may_be_a_mapping_by_channel_in_any_order(shared: M2N2, history: Floats) -> None:
     ref = shared.reset().run(history[:8])
     shared.reset()
     comp = []
@@ -280,7 +278,7 @@ def test_a_sample_may_be_a_mapping_by_channel_in_any_order(
     assert [verdict.score for verdict in comp] == ref.scores.tolist()
 
 
-def test_none_in_a_mapping_is_a_missing_value(shared: Detector, history: Floats) -> None:
+def test_none_in_a_mapping_is_a_missing_value(shared: M2N2, history: Floats) -> None:
     missing = history[:4].copy()
     missing[1, 2] = np.nan
     ref = shared.reset().run(missing)
@@ -301,7 +299,7 @@ def test_one_channel_takes_bare_numbers(history: Floats) -> None:
 
 @pytest.mark.parametrize("form", ["strided", "read-only", "float32", "list", "fortran"])
 def test_no_form_of_array_has_the_loop_compiled_again(
-    shared: Detector, history: Floats, form: str
+    shared: M2N2, history: Floats, form: str
 ) -> None:
     """Compiling takes seconds, in which a live stream would stand still."""
     shared.reset().run(history)
@@ -324,7 +322,7 @@ def test_no_form_of_array_has_the_loop_compiled_again(
 
 
 def test_a_missing_value_is_not_counted_and_a_sample_without_any_is_not_judged(
-    shared: Detector, history: Floats
+    shared: M2N2, history: Floats
 ) -> None:
     series = history[:12].copy()
     series[5, 0] = np.nan
@@ -344,7 +342,7 @@ def test_a_missing_value_is_not_counted_and_a_sample_without_any_is_not_judged(
 
 
 def test_a_channel_missing_from_a_whole_window_keeps_its_trend(
-    shared: Detector, history: Floats
+    shared: M2N2, history: Floats
 ) -> None:
     shared.reset().run(history[:8])
     before = shared.trend_
@@ -356,7 +354,7 @@ def test_a_channel_missing_from_a_whole_window_keeps_its_trend(
 
 
 def test_windows_without_any_value_change_nothing_but_the_count(
-    shared: Detector, history: Floats
+    shared: M2N2, history: Floats
 ) -> None:
     shared.reset().run(history[:8])
     trend, weights = shared.trend_, shared._stream.weights.copy()
@@ -367,7 +365,7 @@ def test_windows_without_any_value_change_nothing_but_the_count(
 
 
 def test_the_score_is_the_mean_squared_residual_in_the_histories_units(
-    shared: Detector, history: Floats
+    shared: M2N2, history: Floats
 ) -> None:
     series = history[:40].copy()
     series[3, 1] = np.nan

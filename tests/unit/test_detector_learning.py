@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal import M2N2, Detector, Fixed, NewnormalError, Quantile, state
+from newnormal import M2N2, Fixed, NewnormalError, Quantile, state
 from newnormal.core import live
 from newnormal.kernels.step import Rules
 from newnormal.models import base
@@ -47,13 +47,13 @@ def auroc(labels: Bools, scores: Floats) -> float:
     return float(((bad > good) + 0.5 * (bad == good)).mean())
 
 
-def as_bytes(detector: Detector) -> bytes:
+def as_bytes(detector: M2N2) -> bytes:
     return state._encode(detector.to_state())
 
 
-def untrained(detector: Detector) -> Detector:
+def untrained(detector: M2N2) -> M2N2:
     """Return the same detector with the weights training started from."""
-    other = Detector.from_state(detector.to_state())
+    other = M2N2.from_state(detector.to_state())
     start = MLP(other.window_, 4, other.latent_).initial(np.random.default_rng(other.seed))
     other._rules = other._rules._replace(fitted=start)
     return other.reset()
@@ -233,10 +233,10 @@ def test_fitting_leaves_numpys_own_generator_alone() -> None:
 _FIT_AND_SAVE = """
 import sys
 import numpy as np
-from newnormal import M2N2, Detector
+from newnormal import M2N2
 t = np.arange(400)[:, None]
 history = np.sin(t / np.arange(3, 41)) + 0.1 * np.cos(t * np.arange(1, 39))
-detector = Detector(window=5, epochs=2, batch=32).fit(history)
+detector = M2N2(window=5, epochs=2, batch=32).fit(history)
 detector.run(history[:203] * 1.1, flush=False)
 detector.save(sys.argv[1])
 """
@@ -284,7 +284,7 @@ def test_the_guards_count_and_copy_are_part_of_the_state(tmp_path: Path) -> None
     detector = M2N2(window=6, epochs=2, lr=1e20, threshold=Fixed(math.inf)).fit(plant(200, 0))
     detector.run(plant(100, 1) * 10, flush=False)
     detector.save(tmp_path / "state.nn")
-    other = Detector.load(tmp_path / "state.nn")
+    other = M2N2.load(tmp_path / "state.nn")
     assert other.counters == detector.counters
     assert other.counters["restored"] > 0
     np.testing.assert_array_equal(other._stream.good, detector._stream.good)

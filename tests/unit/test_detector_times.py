@@ -10,7 +10,7 @@ import pandas as pd  # type: ignore[import-untyped,unused-ignore]
 import polars as pl
 import pytest
 
-from newnormal import M2N2, Detector, InputError, ParameterError, state
+from newnormal import M2N2, InputError, ParameterError, state
 from newnormal.types import Floats, Times
 from tests.strategies import nasty_series
 
@@ -27,18 +27,18 @@ def history() -> Floats:
 
 
 @pytest.fixture
-def detector(history: Floats) -> Detector:
+def detector(history: Floats) -> M2N2:
     return M2N2(window=4, stride=2, epochs=1, latent=2).fit(history, times=clock(0, 60))
 
 
-def as_bytes(detector: Detector) -> bytes:
+def as_bytes(detector: M2N2) -> bytes:
     return state._encode(detector.to_state())
 
 
 # ------------------------------------------------------------------ times of samples
 
 
-def test_verdicts_carry_their_samples_times(detector: Detector, history: Floats) -> None:
+def test_verdicts_carry_their_samples_times(detector: M2N2, history: Floats) -> None:
     when = clock(60, 71)
     verdicts = detector.run(history[:11], times=when)
     np.testing.assert_array_equal(verdicts.times, when)
@@ -53,7 +53,7 @@ def test_verdicts_carry_their_samples_times(detector: Detector, history: Floats)
     assert [verdict.time for verdict in stepped] == list(when)
 
 
-def test_late_verdicts_carry_their_own_times(detector: Detector, history: Floats) -> None:
+def test_late_verdicts_carry_their_own_times(detector: M2N2, history: Floats) -> None:
     when = clock(0, 12)
     assert detector.run(history[:7], times=when[:7], flush=False).late is None
     part = detector.run(history[7:12], times=when[7:], flush=False)
@@ -63,18 +63,18 @@ def test_late_verdicts_carry_their_own_times(detector: Detector, history: Floats
     np.testing.assert_array_equal(part.times, when[7:])
 
 
-def test_pending_times_survive_saving(detector: Detector, history: Floats, tmp_path: Any) -> None:
+def test_pending_times_survive_saving(detector: M2N2, history: Floats, tmp_path: Any) -> None:
     when = clock(0, 12)
     detector.run(history[:7], times=when[:7], flush=False)
     detector.save(tmp_path / "state.nn")
-    other = Detector.load(tmp_path / "state.nn")
+    other = M2N2.load(tmp_path / "state.nn")
     assert other.last_time_ == when[6]
     late = other.run(history[7:12], times=when[7:]).late
     assert late is not None
     np.testing.assert_array_equal(late.times, when[6:7])
 
 
-def test_without_times_there_are_none(detector: Detector, history: Floats) -> None:
+def test_without_times_there_are_none(detector: M2N2, history: Floats) -> None:
     verdicts = detector.run(history)
     assert verdicts.times is None
     assert verdicts[0].time is None
@@ -82,7 +82,7 @@ def test_without_times_there_are_none(detector: Detector, history: Floats) -> No
     assert detector.last_time_ is None
 
 
-def test_times_may_begin_in_the_middle_of_a_stream(detector: Detector, history: Floats) -> None:
+def test_times_may_begin_in_the_middle_of_a_stream(detector: M2N2, history: Floats) -> None:
     detector.run(history[:5], flush=False)
     part = detector.run(history[5:8], times=clock(0, 3))
     assert part.late is not None
@@ -92,7 +92,7 @@ def test_times_may_begin_in_the_middle_of_a_stream(detector: Detector, history: 
 
 @pytest.mark.parametrize("late", [0, 60, 3600])
 def test_a_time_not_later_than_the_last_is_an_error_and_the_sample_is_not_consumed(
-    detector: Detector, history: Floats, late: int
+    detector: M2N2, history: Floats, late: int
 ) -> None:
     detector.run(history[:5], times=clock(0, 5), flush=False)
     before = as_bytes(detector)
@@ -120,7 +120,7 @@ def test_a_time_not_later_than_the_last_is_an_error_and_the_sample_is_not_consum
     ],
 )
 def test_wrong_times_are_refused_before_anything_changes(
-    detector: Detector, history: Floats, times: list[int | None], text: str
+    detector: M2N2, history: Floats, times: list[int | None], text: str
 ) -> None:
     detector.run(history[:5], times=clock(-5, 0), flush=False)
     before = as_bytes(detector)
@@ -133,7 +133,7 @@ def test_wrong_times_are_refused_before_anything_changes(
     assert as_bytes(detector) == before
 
 
-def test_nat_is_no_time_for_a_step(detector: Detector, history: Floats) -> None:
+def test_nat_is_no_time_for_a_step(detector: M2N2, history: Floats) -> None:
     before = as_bytes(detector)
     with pytest.raises(InputError):
         detector.step(history[0], np.datetime64("NaT"))
@@ -152,12 +152,12 @@ def test_nat_is_no_time_for_a_step(detector: Detector, history: Floats) -> None:
         1767268800,
     ],
 )
-def test_a_step_takes_a_time_in_any_form(detector: Detector, history: Floats, time: Any) -> None:
+def test_a_step_takes_a_time_in_any_form(detector: M2N2, history: Floats, time: Any) -> None:
     detector.step(history[0], time)
     assert detector.last_time_ == np.datetime64("2026-01-01T12:00", "ns")
 
 
-def test_reset_forgets_the_times(detector: Detector, history: Floats) -> None:
+def test_reset_forgets_the_times(detector: M2N2, history: Floats) -> None:
     detector.run(history[:5], times=clock(10, 15))
     detector.reset()
     assert detector.last_time_ is None
@@ -165,7 +165,7 @@ def test_reset_forgets_the_times(detector: Detector, history: Floats) -> None:
 
 
 def test_looking_at_a_series_checks_its_times_against_the_streams_only_where_it_goes_on(
-    detector: Detector, history: Floats
+    detector: M2N2, history: Floats
 ) -> None:
     detector.run(history[:8], times=clock(10, 18))
     # `score` judges the series by itself; `decision_function` goes on with the stream.
@@ -263,7 +263,7 @@ def test_decay_and_half_life_together_are_an_error_also_at_the_defaults_value(
 
 
 def test_the_default_decay_stays_a_default_when_parameters_are_handed_on() -> None:
-    again = Detector(**M2N2(half_life=5).get_params())
+    again = M2N2(**M2N2(half_life=5).get_params())
     assert again.half_life == 5
     M2N2(**M2N2().get_params()).set_params(half_life=5)
 
@@ -272,7 +272,7 @@ def test_the_default_decay_stays_a_default_when_parameters_are_handed_on() -> No
 
 
 def test_dropping_what_is_pending_and_sending_it_again_changes_nothing(
-    detector: Detector, history: Floats
+    detector: M2N2, history: Floats
 ) -> None:
     when = clock(0, 20)
     ref = detector.run(history[:20], times=when)

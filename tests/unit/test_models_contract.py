@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal import M2N2, Detector
+from newnormal import M2N2
 from newnormal.core import live
 from newnormal.errors import MissingExtraError
 from newnormal.kernels.step import Rules
@@ -96,11 +96,11 @@ def _fitted(name: str) -> State:
     return detector.fit(plant(200, 0)).to_state()
 
 
-def fitted(name: str, **options: Any) -> Detector:
+def fitted(name: str, **options: Any) -> M2N2:
     """Return a fitted detector, with some options other than when it was fitted."""
     state = _fitted(name)
     config = state.facts["config"] | options
-    return Detector.from_state(State(state.facts | {"config": config}, state.tensors))
+    return M2N2.from_state(State(state.facts | {"config": config}, state.tensors))
 
 
 def after(samples: int = 100) -> Floats:
@@ -165,7 +165,7 @@ def test_a_saved_and_loaded_detector_goes_on_exactly_as_it_would_have(
     series, detector = after(), fitted(name)
     detector.run(series[:45], flush=False)
     detector.save(tmp_path / "detector.nn")
-    other = Detector.load(tmp_path / "detector.nn")
+    other = M2N2.load(tmp_path / "detector.nn")
     assert other.threshold_ == detector.threshold_
     ref, comp = detector.run(series[45:]), other.run(series[45:])
     np.testing.assert_array_equal(comp.scores, ref.scores)

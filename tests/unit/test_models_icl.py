@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra deep")
 
-from newnormal import M2N2, Detector  # noqa: E402 - after the check that PyTorch is there
+from newnormal import M2N2  # noqa: E402 - after the check that PyTorch is there
 from newnormal.errors import ParameterError  # noqa: E402
 from newnormal.models.base import Training  # noqa: E402
 from newnormal.models.deep.base import Batch, Batches  # noqa: E402
@@ -133,7 +133,7 @@ def test_saved_and_reloaded_it_scores_the_same(tmp_path: Path) -> None:
     detector = M2N2(model="icl", window=5, epochs=1, lr=1e-3).fit(plant(100, 0))
     detector.run(plant(40, 1))
     detector.save(tmp_path / "icl.nn")
-    again = Detector.load(tmp_path / "icl.nn")
+    again = M2N2.load(tmp_path / "icl.nn")
     series = spoiled(40, 2)[0]
     np.testing.assert_array_equal(detector.run(series).scores, again.run(series).scores)
     assert detector.counters["learned"] > 8

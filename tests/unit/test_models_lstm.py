@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra deep")
 
-from newnormal import M2N2, Detector  # noqa: E402 - after the check that PyTorch is there
+from newnormal import M2N2  # noqa: E402 - after the check that PyTorch is there
 from newnormal.models.base import Training  # noqa: E402
 from newnormal.models.deep.base import Batch, Batches  # noqa: E402
 from newnormal.models.deep.lstm import LSTM, DiagonalLSTM  # noqa: E402
@@ -176,7 +176,7 @@ def test_both_scores_are_of_the_same_network() -> None:
 def test_mean_and_covariance_of_the_errors_are_in_the_state_file(tmp_path: Path) -> None:
     detector = M2N2(model="lstm", window=WINDOW, epochs=1).fit(series(100, 0))
     detector.save(tmp_path / "detector.nn")
-    model, loaded = detector._model, Detector.load(tmp_path / "detector.nn")._model
+    model, loaded = detector._model, M2N2.load(tmp_path / "detector.nn")._model
     assert isinstance(model, LSTM)
     assert isinstance(loaded, LSTM)
     torch.testing.assert_close(loaded.error_mean, model.error_mean, rtol=0, atol=0)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal import M2N2, Detector
+from newnormal import M2N2
 from newnormal.errors import MissingExtraError, ParameterError, StateError
 from newnormal.models import find
 from newnormal.models.peers import thinned
@@ -41,7 +41,7 @@ def auroc(labels: Bools, scores: Floats) -> float:
     return float(((bad > good) + 0.5 * (bad == good)).mean())
 
 
-def fitted(name: str, **options: Any) -> Detector:
+def fitted(name: str, **options: Any) -> M2N2:
     options = {"window": 5, "adapt": False, "detrend": False, **options}
     return M2N2(model=f"pyod:{name}", **options).fit(plant(300, 0))
 
@@ -233,7 +233,7 @@ def test_every_class_of_rows_is_found_and_no_class_of_series_or_graphs() -> None
 
 def test_naming_a_detector_does_not_import_pyod() -> None:
     code = (
-        "import sys; from newnormal import Detector; Detector(model='pyod:ECOD'); "
+        "import sys; from newnormal import M2N2; M2N2(model='pyod:ECOD'); "
         "sys.exit(any(name in sys.modules for name in ('pyod', 'sklearn', 'torch')))"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -266,9 +266,9 @@ from newnormal import M2N2, Detector
 from newnormal.errors import MissingExtraError
 
 history = np.random.default_rng(0).normal(size=(60, 3))
-Detector(model="pyod:PCA", adapt=False).fit(history)
+M2N2(model="pyod:PCA", adapt=False).fit(history)
 try:
-    Detector(model="pyod:DeepSVDD", adapt=False).fit(history)
+    M2N2(model="pyod:DeepSVDD", adapt=False).fit(history)
 except MissingExtraError as error:
     print(error)
 """

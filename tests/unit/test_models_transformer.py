@@ -13,7 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the extra `deep` (PyTorch) is not installed")
 
-from newnormal import M2N2, Detector  # noqa: E402
+from newnormal import M2N2  # noqa: E402
 from newnormal.models.base import Training  # noqa: E402
 from newnormal.models.deep.base import Batch, Batches  # noqa: E402
 from newnormal.models.deep.transformer import (  # noqa: E402
@@ -246,7 +246,7 @@ def test_a_reloaded_detector_scores_the_same(tmp_path: Path) -> None:
     detector = M2N2(window=WINDOW, model="transformer", epochs=1, batch=8, lr=0.01)
     detector.fit(waves(100, 0)).run(waves(25, 1), flush=False)
     detector.save(tmp_path / "state")
-    again = Detector.load(tmp_path / "state")
+    again = M2N2.load(tmp_path / "state")
     ref, comp = detector.run(waves(40, 2)), again.run(waves(40, 2))
     np.testing.assert_array_equal(comp.scores, ref.scores)
     np.testing.assert_array_equal(comp.expected, ref.expected)

@@ -13,6 +13,7 @@ import pytest
 import newnormal
 
 PUBLIC = {
+    "M2N2",
     "Alarm",
     "AlarmEvent",
     "DatasetError",
@@ -31,6 +32,7 @@ PUBLIC = {
     "Verdict",
     "Verdicts",
     "__version__",
+    "load",
 }
 OPTIONAL = ["sklearn", "scipy", "pandas", "polars", "torch", "matplotlib"]
 BY_NUMBA = {"scipy"}  # Numba itself looks whether it is there
@@ -78,7 +80,7 @@ def test_the_detector_needs_no_extra() -> None:
 def test_fitting_and_judging_an_array_needs_no_extra() -> None:
     found = imported_by(
         "import numpy, newnormal; x = numpy.arange(60.0).reshape(30, 2);"
-        "newnormal.Detector(window=3, epochs=1).fit(x).run(x)"
+        "newnormal.M2N2(window=3, epochs=1).fit(x).run(x)"
     )
     assert not (found - BY_NUMBA) & set(OPTIONAL)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from newnormal import M2N2, Detector, Fixed, ParameterError
+from newnormal.detector import BaseDetector
 from newnormal.types import Floats
 from tests.strategies import nasty_series
 
@@ -22,6 +23,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 OPTIONS: dict[str, Any] = {"window": 6, "stride": 3, "epochs": 2, "lr": 0.05, "half_life": 30}
+BOTH = [(M2N2, OPTIONS), (Detector, {"epochs": 1})]
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +31,25 @@ def history() -> Floats:
     return nasty_series("some missing", 90, 3)
 
 
-@pytest.mark.parametrize("options", [{}, OPTIONS, {"decay": 0.99}, {"threshold": Fixed(3.0)}])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (M2N2, {}),
+        (M2N2, OPTIONS),
+        (M2N2, {"decay": 0.99}),
+        (M2N2, {"threshold": Fixed(3.0)}),
+        (Detector, {}),
+        (Detector, {"threshold": Fixed(3.0), "epochs": 1}),
+        (Detector, {"alarms_per_day": 2.0, "accept_after": 30, "seed": 4, "epochs": 1}),
+    ],
+)
 def test_a_clone_is_unfitted_and_has_the_same_parameters(
-    options: dict[str, Any], history: Floats
+    kind: type[Detector | M2N2], options: dict[str, Any], history: Floats
 ) -> None:
-    detector = M2N2(**options)
+    detector = kind(**options)
     detector.fit(history)
     twin = clone(detector)
+    assert type(twin) is kind
     assert twin is not detector
     assert twin.get_params() == detector.get_params()
     assert repr(twin) == repr(detector)
@@ -46,7 +60,7 @@ def test_a_clone_is_unfitted_and_has_the_same_parameters(
 
 
 def test_a_clones_default_decay_still_gives_way_to_half_life() -> None:
-    clone(Detector()).set_params(half_life="6h")
+    clone(M2N2()).set_params(half_life="6h")
     with pytest.raises(ParameterError, match="found both"):
         clone(M2N2(decay=0.99)).set_params(half_life="6h")
 
@@ -72,19 +86,22 @@ def test_a_parameter_that_cannot_work_changes_none(history: Floats) -> None:
     assert detector.get_params() == before
 
 
-def test_a_pipeline_scales_fits_and_judges(history: Floats) -> None:
-    pipeline = Pipeline([("scale", StandardScaler()), ("detect", M2N2(**OPTIONS))])
+@pytest.mark.parametrize(("kind", "options"), BOTH)
+def test_a_pipeline_scales_fits_and_judges(
+    kind: type[Detector | M2N2], options: dict[str, Any], history: Floats
+) -> None:
+    pipeline = Pipeline([("scale", StandardScaler()), ("detect", kind(**options))])
     pipeline.fit(history)
     live = history.copy()
     live[50] += 20
     scaled = StandardScaler().fit(history).transform(live)
-    ref = M2N2(**OPTIONS).fit(StandardScaler().fit_transform(history))
+    ref = kind(**options).fit(StandardScaler().fit_transform(history))
     np.testing.assert_array_equal(pipeline.decision_function(live), ref.decision_function(scaled))
     labels = pipeline.predict(live)
     np.testing.assert_array_equal(labels, ref.predict(scaled))
     assert labels[50] == 1
     assert set(labels) == {0, 1}
-    assert pipeline.set_params(detect__lr=0.5).get_params()["detect__lr"] == 0.5
+    assert pipeline.set_params(detect__epochs=5).get_params()["detect__epochs"] == 5
 
 
 def test_fit_takes_and_ignores_a_target(history: Floats) -> None:
@@ -94,25 +111,31 @@ def test_fit_takes_and_ignores_a_target(history: Floats) -> None:
     make_pipeline(StandardScaler(), M2N2(**OPTIONS)).fit(history, np.ones(len(history)))
 
 
-def test_scikit_learn_knows_what_it_is() -> None:
-    detector = Detector()
+@pytest.mark.parametrize("detector", [Detector(), M2N2()], ids=repr)
+def test_scikit_learn_knows_what_it_is(detector: BaseDetector) -> None:
     assert is_outlier_detector(detector)
     tags = get_tags(detector)
     assert tags.input_tags.allow_nan
     assert not tags.target_tags.required
-    assert M2N2(window=4).fit(nasty_series("zero", 20, 3)).n_features_in_ == 3
+    assert clone(detector).fit(nasty_series("zero", 30, 3)).n_features_in_ == 3
 
 
-def test_higher_scores_are_more_anomalous_and_agree_with_the_labels(history: Floats) -> None:
-    detector = M2N2(**OPTIONS).fit(history)
+@pytest.mark.parametrize(("kind", "options"), BOTH)
+def test_higher_scores_are_more_anomalous_and_agree_with_the_labels(
+    kind: type[Detector | M2N2], options: dict[str, Any], history: Floats
+) -> None:
+    detector = kind(**options).fit(history)
     scores, labels = detector.decision_function(history), detector.predict(history)
     judged = ~np.isnan(scores)
     np.testing.assert_array_equal(labels[judged], scores[judged] >= detector.threshold_)
     assert labels.dtype == np.int64
 
 
-def test_a_fitted_detector_can_go_to_another_process(history: Floats) -> None:
-    detector = M2N2(**OPTIONS).fit(history)
+@pytest.mark.parametrize(("kind", "options"), BOTH)
+def test_a_fitted_detector_can_go_to_another_process(
+    kind: type[Detector | M2N2], options: dict[str, Any], history: Floats
+) -> None:
+    detector = kind(**options).fit(history)
     detector.run(history[:20], flush=False)
     other = pickle.loads(pickle.dumps(detector))
     np.testing.assert_array_equal(other.run(history).scores, detector.run(history).scores)

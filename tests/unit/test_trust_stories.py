@@ -11,6 +11,7 @@ import pytest
 
 from newnormal import M2N2, Alarm, Detector, FeedbackError, Fixed, ParameterError
 from newnormal.alarms.tracker import ACCEPTED, BACK_TO_NORMAL
+from newnormal.detector import BaseDetector
 from newnormal.types import Bools, Floats
 
 PATIENCE = 320  # accept_after, in samples
@@ -63,7 +64,7 @@ def in_alarm(detector: Detector, live: Floats) -> Bools:
     return np.asarray(alarms > 0)
 
 
-def told(detector: Detector, live: Floats) -> list[tuple[str, int, Alarm]]:
+def told(detector: BaseDetector, live: Floats) -> list[tuple[str, int, Alarm]]:
     detector.run(live)
     return [(event.kind, event.sample, event.alarm) for event in detector.take_events()]
 
@@ -458,7 +459,7 @@ def test_detector_with_settings_of_its_own_accepts_too_where_asked(tmp_path: Pat
     detector.run(live[: CHANGE + 200])
     assert detector.alarm_ is not None
     detector.save(tmp_path / "state.nn")
-    detector = Detector.load(tmp_path / "state.nn")
+    detector = M2N2.load(tmp_path / "state.nn")
     detector.run(live[CHANGE + 200 :])
     accepted = [event for event in detector.take_events() if event.alarm.reason == ACCEPTED]
     assert PATIENCE <= accepted[0].sample - CHANGE <= 2 * PATIENCE
@@ -638,7 +639,7 @@ def test_weights_that_leave_all_bounds_can_still_be_saved(tmp_path: Path) -> Non
     for part in np.split(live, range(20, 900, 20)):
         detector.run(part, flush=False)
         detector.save(tmp_path / "state.nn")
-    assert Detector.load(tmp_path / "state.nn").distance_ == detector.distance_
+    assert M2N2.load(tmp_path / "state.nn").distance_ == detector.distance_
 
 
 def test_events_of_a_series_in_pieces_have_the_times_of_the_whole() -> None:

@@ -1,0 +1,273 @@
+"""A verdict, and verdicts as columns."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newnormal.types.arrays import Bools, Floats, Floats32, Ints, Times, time_text
+
+__all__ = ["Verdict", "Verdicts"]
+
+
+class Verdict:
+    """The result for one sample.
+
+    Attributes
+    ----------
+    sample
+        The sample's number since `fit`, counted from 0.
+    score
+        How anomalous: the mean squared residual over the observed channels, in history's
+        standard deviations squared. NaN where nothing was observed.
+    threshold
+        What the score was compared with.
+    anomalous
+        Whether ``score >= threshold``.
+
+    Notes
+    -----
+    `expected` is the reconstruction plus the trend, also where the channel was missing. `shares`
+    add up to 1 and are 0 for a missing channel; NaN where there is no score, all 0 where the
+    score is 0. Both are None for a model that does not reconstruct.
+    """
+
+    __slots__ = ("_columns", "_row", "anomalous", "sample", "score", "threshold")
+
+    def __init__(self, columns: Verdicts, row: int) -> None:
+        self._columns = columns
+        self._row = row
+        self.sample: int = columns.first + row
+        self.score: float = float(columns.scores[row])
+        self.threshold: float = float(columns.thresholds[row])
+        self.anomalous: bool = bool(columns.anomalous[row])
+
+    @property
+    def time(self) -> np.datetime64 | None:
+        """The sample's time, or None where the stream has none."""
+        times = self._columns.times
+        when = None if times is None else times[self._row]
+        return None if when is None or np.isnat(when) else when
+
+    @property
+    def expected(self) -> Floats | None:
+        """What was expected, in the user's units, one value a channel."""
+        expected = self._columns.expected
+        return None if expected is None else expected[self._row]
+
+    @property
+    def shares(self) -> Floats32 | None:
+        """Each channel's share of the score."""
+        shares = self._columns.shares
+        return None if shares is None else shares[self._row]
+
+    @property
+    def ratio(self) -> float:
+        """How far to the threshold: 1 and above is anomalous."""
+        ratios = self._columns.ratios
+        if ratios is None:
+            return self.score / self.threshold if self.threshold else math.inf * self.score
+        return float(ratios[self._row])
+
+    @property
+    def p_value(self) -> float | None:
+        """The chance of such a score or a higher one; None where alarms are not tracked."""
+        p_values = self._columns.p_values
+        return None if p_values is None else float(p_values[self._row])
+
+    @property
+    def alarm(self) -> int | None:
+        """The number of the open alarm, 0 without one; None where alarms are not tracked."""
+        alarms = self._columns.alarms
+        return None if alarms is None else int(alarms[self._row])
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The channels' names, in the order of `expected` and `shares`."""
+        return self._columns.channels
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the documented JSON form as plain Python values (no NaN: None instead)."""
+        fields: dict[str, Any] = json.loads(self.to_json())
+        return fields
+
+    def to_json(self) -> str:
+        """Return the verdict as one line of JSON."""
+        return self._columns.json_lines(self._row, self._row + 1)[0]
+
+    def __repr__(self) -> str:
+        time = "" if self.time is None else f", time={time_text(self.time)}"
+        return (
+            f"Verdict(sample={self.sample}{time}, score={self.score:.6g}, "
+            f"threshold={self.threshold:.6g}, anomalous={self.anomalous})"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Verdicts:
+    """Verdicts as columns: one row a sample, NaN and not anomalous where there is no verdict.
+
+    Iterating gives a `Verdict` a row; as a NumPy array it is its `scores`.
+
+    Attributes
+    ----------
+    scores, thresholds, anomalous
+        One value a sample, shape (T,).
+    expected, shares
+        One value a sample and channel, shape (T, C); None for a model that does not reconstruct.
+    times
+        The samples' times, or None.
+    channels
+        The channels' names.
+    first
+        The sample number of the first row.
+    late
+        Verdicts, now final, of samples that earlier calls left pending; None where there are none.
+    ratios
+        How far to the threshold, from 0, which is typical, to 1, from which on a sample is
+        anomalous; None where alarms are not tracked, as are the next two.
+    p_values
+        The chance of such a score or a higher one.
+    alarms
+        The number of the open alarm, counted from 1; 0 where none is open.
+    """
+
+    scores: Floats
+    thresholds: Floats
+    anomalous: Bools
+    expected: Floats | None
+    shares: Floats32 | None
+    times: Times | None
+    channels: tuple[str, ...]
+    first: int = 0
+    late: Verdicts | None = None
+    ratios: Floats | None = None
+    p_values: Floats | None = None
+    alarms: Ints | None = None
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __getitem__(self, row: int) -> Verdict:
+        if not -len(self) <= row < len(self):
+            raise IndexError(f"row {row} of {len(self)} verdicts")
+        return Verdict(self, row % len(self))
+
+    def __iter__(self) -> Iterator[Verdict]:
+        return (Verdict(self, row) for row in range(len(self)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.scores, dtype=dtype, copy=copy)
+
+    def rows(self, rows: slice, late: Verdicts | None = None) -> Verdicts:
+        """Return some consecutive rows, with these as their `late` ones."""
+        parts: dict[str, Any] = {}
+        for name in _COLUMNS:
+            column = getattr(self, name)
+            parts[name] = None if column is None else column[rows]
+        return replace(self, **parts, first=self.first + (rows.start or 0), late=late)
+
+    @property
+    def samples(self) -> Ints:
+        """The samples' numbers."""
+        return np.arange(self.first, self.first + len(self), dtype=np.int64)
+
+    def json_lines(self, start: int = 0, stop: int | None = None) -> list[str]:
+        """Return rows `start` to `stop` as lines of JSON, the documented form of a verdict.
+
+        Scores and thresholds are exact; expected values have nine digits and shares six, which is
+        more than a model in float32 knows.
+        """
+        stop = len(self) if stop is None else stop
+        lines = []
+        for row in range(start, stop):
+            score = float(self.scores[row])
+            time = "null"
+            if self.times is not None and not np.isnat(self.times[row]):
+                time = f'"{time_text(self.times[row])}"'
+            values: list[Any] = []
+            gap = ""
+            if self.expected is not None:
+                gap, values = "%.9g", self.expected[row].tolist()
+                # NaN where there is no verdict, infinite beyond the largest float: not in JSON.
+                if not math.isfinite(sum(values)):
+                    gap = "%s"
+                    values = [f"{x:.9g}" if math.isfinite(x) else "null" for x in values]
+            scored = not np.isnan(score)
+            if self.shares is not None and scored:
+                values += self.shares[row].tolist()
+            template = _template(self.channels, gap, self.shares is not None, scored)
+            line = template % (
+                self.first + row,
+                time,
+                _number(score),
+                _number(float(self.thresholds[row])),
+                "true" if self.anomalous[row] else "false",
+                *values,
+            )
+            lines.append(line[:-1] + self._of_alarms(row) + "}")
+        return lines
+
+    def _of_alarms(self, row: int) -> str:
+        """Return the end of a verdict's line: what is known of alarms, or nothing."""
+        if self.ratios is None or self.p_values is None or self.alarms is None:
+            return ""
+        ratio, p_value = _number(float(self.ratios[row])), _number(float(self.p_values[row]))
+        return f', "ratio": {ratio}, "p_value": {p_value}, "alarm": {self.alarms[row]}'
+
+    def columns(self) -> Mapping[str, NDArray[Any]]:
+        """Return the columns of one value a sample, ready for ``pandas.DataFrame(...)``."""
+        table: dict[str, NDArray[Any]] = {"sample": self.samples}
+        if self.times is not None:
+            table["time"] = self.times
+        table |= {
+            "score": self.scores,
+            "threshold": self.thresholds,
+            "anomalous": self.anomalous,
+        }
+        if self.ratios is not None and self.p_values is not None and self.alarms is not None:
+            table |= {"ratio": self.ratios, "p_value": self.p_values, "alarm": self.alarms}
+        return table
+
+
+_COLUMNS = (
+    "scores",
+    "thresholds",
+    "anomalous",
+    "expected",
+    "shares",
+    "times",
+    "ratios",
+    "p_values",
+    "alarms",
+)
+
+
+def _number(value: float) -> str:
+    return repr(value) if np.isfinite(value) else "null"
+
+
+@lru_cache(maxsize=64)
+def _template(channels: tuple[str, ...], expected: str, shares: bool, scored: bool) -> str:
+    """Return the text of a verdict with a gap for each value.
+
+    Filling gaps is five times faster than `json.dumps`, and `watch` does little else.
+    """
+
+    def by_channel(gap: str) -> str:
+        names = [json.dumps(channel, ensure_ascii=False).replace("%", "%%") for channel in channels]
+        return "{" + ", ".join(f"{name}: {gap}" for name in names) + "}"
+
+    expected_text = by_channel(expected) if expected else "null"
+    shares_text = by_channel("%.6g" if scored else "null") if shares else "null"
+    return (
+        '{"sample": %d, "time": %s, "score": %s, "threshold": %s, "anomalous": %s, '
+        f'"expected": {expected_text}, "shares": {shares_text}}}'
+    )

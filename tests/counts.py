@@ -1,0 +1,13 @@
+"""How many cases a long test runs: few by default, all of them in `make soak`."""
+
+from __future__ import annotations
+
+import os
+
+__all__ = ["count"]
+
+
+def count(small: int, full: int) -> int:
+    """Return `small`, or `full` times NEWNORMAL_SOAK where that is set (1: the full count)."""
+    share = float(os.environ.get("NEWNORMAL_SOAK") or 0.0)
+    return max(small, round(share * full))

@@ -1,0 +1,41 @@
+"""Run, step, pieces, saved and loaded, pickled, copied: the same bits, ten times over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.counts import count
+from tests.fuzz.paths import compared, difference
+
+pytestmark = pytest.mark.slow
+SEED = 9
+PARTS = 4
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_all_ways_through_a_stream_give_the_same_bits(
+    part: int, record_property: Callable[[str, object], None]
+) -> None:
+    cases, repeats = count(24, 2_000), count(1, 10)
+    mine = range(part, cases, PARTS)
+    record_property("cases", len(mine) * repeats)
+    found: list[str] = []
+    for index in mine:
+        found += compared(SEED, index, repeats)
+        if len(found) > 20:
+            break
+    assert not found, "\n".join(found)
+
+
+def test_a_difference_is_told_with_its_column_and_its_row() -> None:
+    ref = np.array([1.0, np.nan, 3.0])
+    assert difference("score", ref, ref.copy()) == ""
+    comp = np.array([1.0, np.nan, np.nextafter(3.0, 4.0)])
+    assert difference("score", ref, comp).startswith(
+        "score: row 2: expected np.float64(3.0), found"
+    )
+    assert difference("score", np.array([0.0]), np.array([-0.0])).startswith("score: row 0")
+    assert difference("events", ["a", "b"], ["a", "c"]) == "events 1: expected b\n    found c"

@@ -1,0 +1,112 @@
+"""Kernels give the same bits wherever their arrays lie and whatever fresh memory holds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from tests.counts import count
+from tests.fuzz.paths import case_of, difference, followed, fresh, quiet
+from tests.fuzz.placing import arrays_of, place, placed
+
+pytestmark = pytest.mark.slow
+SEED = 11
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_array_of_a_detector_is_moved_and_keeps_its_values() -> None:
+    detector = fresh("budget")
+    detector.run(case_of(SEED, 0).values[:, :1].repeat(2, axis=1)[:50], flush=False)
+    before = {id(array): array for array in arrays_of(detector)}
+    content = sorted(array.tobytes() for array in before.values())
+    weights = detector.to_state().tensors["weights"].tobytes()
+    place(detector, Random(1))
+    after = arrays_of(detector)
+    assert len(before) > 20
+    moved = [array for array in after if array.size and id(array) not in before]
+    assert len(moved) == sum(array.size > 0 for array in before.values())
+    assert sorted(array.tobytes() for array in after) == content
+    assert all(array.flags.aligned for array in after)
+    assert any(array.ctypes.data % 64 for array in after)
+    assert detector.to_state().tensors["weights"].tobytes() == weights
+
+
+def test_the_place_of_arrays_changes_no_bit(
+    record_property: Callable[[str, object], None],
+) -> None:
+    cases = count(12, 1_000)
+    record_property("cases", cases)
+    found = []
+    with quiet():
+        for index in range(cases):
+            case = case_of(SEED, index)
+            random = Random(index)
+            ref = followed(case, "run", fresh(case.name))
+            for way in ("run", "step", "pieces"):
+                detector = place(fresh(case.name), random)
+                comp = followed(case, way, detector, placed(random))
+                found += [
+                    f"case {index} ({case.name}), {way}: {text}"
+                    for name in ref
+                    if (text := difference(name, ref[name], comp[name]))
+                ]
+    assert not found, "\n".join(found[:20])
+
+
+def digests(perturb: str | None, cases: int) -> list[str]:
+    environment = {key: value for key, value in os.environ.items() if key != "MALLOC_PERTURB_"}
+    if perturb is not None:
+        environment["MALLOC_PERTURB_"] = perturb
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz.memory_case", str(SEED), str(cases)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.splitlines()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs glibc's MALLOC_PERTURB_")
+def test_what_fresh_memory_holds_changes_no_bit(
+    record_property: Callable[[str, object], None],
+) -> None:
+    """glibc fills memory that is given out, and what is given back, with a byte of our choice."""
+    cases = count(10, 300)
+    values = ["1", "85", "127", "128", "255"][: count(2, 5)]
+    record_property("cases", cases * len(values))
+    ref = digests(None, cases)
+    assert len(ref) == 3 * cases
+    for value in values:
+        for one, two in zip(ref, digests(value, cases), strict=True):
+            assert one == two, f"MALLOC_PERTURB_={value}: {_first(one, two)}"
+
+
+def _first(one: str, two: str) -> str:
+    pairs = zip(one.split("; "), two.split("; "), strict=True)
+    return next(f"{a} is not {b}" for a, b in pairs if a != b) + f" in {one.partition(':')[0]}"
+
+
+def test_an_input_may_lie_anywhere() -> None:
+    with quiet():
+        for index in range(count(5, 100)):
+            case = case_of(SEED + 1, index)
+            ref = fresh(case.name).run(case.values, flush=True)
+            room = np.empty(case.values.nbytes + 64, np.uint8)
+            at = Random(index).randrange(0, 64, 8)
+            moved = room[at : at + case.values.nbytes].view(np.float64).reshape(case.values.shape)
+            moved[...] = case.values
+            comp = fresh(case.name).run(moved, flush=True)
+            assert difference("scores", ref.scores, comp.scores) == ""
+            reverse = np.asfortranarray(case.values)[:, :]
+            comp = fresh(case.name).run(reverse, flush=True)
+            assert difference("scores", ref.scores, comp.scores) == ""

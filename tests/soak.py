@@ -1,0 +1,104 @@
+"""``python -m tests.soak``: run the tests marked `slow` in full and write docs/soak.md.
+
+A long test tells how many cases it ran with ``record_property("cases", number)``; the rest is
+measured here. A share of the full counts, ``--share 0.1``, writes no page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from benchmarks.machine import facts
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "soak.md"
+_HEAD = """\
+<!-- Written by `make soak`; do not edit. -->
+
+# Long tests, in full
+
+`make soak` runs the tests marked `slow` with their full counts; `make test` and `.ci/run` run the
+same tests with few cases. A case that fails is named with the command that repeats it.
+
+"""
+
+
+@dataclass
+class Figure:
+    """What one test came to."""
+
+    name: str
+    cases: int | None = None
+    seconds: float = 0.0
+    outcome: str = "passed"
+
+
+class Figures:
+    """Gathers the figures while pytest runs."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Figure] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        name = report.nodeid.removeprefix("tests/").partition("@")[0]
+        figure = self.found.setdefault(name, Figure(name))
+        figure.seconds += report.duration
+        for key, value in report.user_properties:
+            if key == "cases" and isinstance(value, int):
+                figure.cases = value
+        if hasattr(report, "wasxfail"):
+            figure.outcome = f"fails as expected: {report.wasxfail}" if report.skipped else "passed"
+        elif report.outcome != "passed":
+            figure.outcome = report.outcome
+
+
+def page(figures: Sequence[Figure], machine: dict[str, str]) -> str:
+    """Return the page: a table of the tests, and what they ran on."""
+    failures = sum(figure.outcome == "failed" for figure in figures)
+    rows = "".join(
+        f"| `{figure.name}` | {'' if figure.cases is None else f'{figure.cases:,}'} "
+        f"| {figure.seconds:,.0f} | {figure.outcome} |\n"
+        for figure in figures
+    )
+    cases = sum(figure.cases or 0 for figure in figures)
+    seconds = sum(figure.seconds for figure in figures)
+    return (
+        f"{_HEAD}{len(figures)} tests, {cases:,} cases, {seconds:,.0f} s, {failures} failures, "
+        f"on {datetime.now(UTC):%Y-%m-%d}.\n\n"
+        f"| test | cases | seconds | result |\n|---|---:|---:|---|\n{rows}\n"
+        "## The machine\n\n| | |\n|---|---|\n"
+        + "".join(f"| {key} | {text} |\n" for key, text in machine.items())
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the long tests and return pytest's exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    parser.add_argument("--share", type=float, default=1.0, help="of the full counts")
+    parser.add_argument("tests", nargs="*", help="some of the tests; writes no page")
+    options = parser.parse_args(arguments)
+    os.environ["NEWNORMAL_SOAK"] = str(options.share)
+    machine = facts()
+    figures = Figures()
+    chosen = options.tests or [str(ROOT / "tests")]
+    code = pytest.main(["-m", "slow", "-q", "--durations=0", *chosen], plugins=[figures])
+    found = [figures.found[name] for name in sorted(figures.found)]
+    for figure in found:
+        cases = "" if figure.cases is None else f"{figure.cases} cases, "
+        print(f"{figure.name}: {cases}{figure.seconds:.0f} s, {figure.outcome}")
+    if options.share >= 1 and not options.tests:
+        PAGE.write_text(page(found, machine), encoding="utf-8")
+        print(f"wrote {PAGE}", file=sys.stderr)
+    return int(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""The test suite itself: what it needs, what it waits for, how it says what it lacks."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import lacking
+from tests.counts import count
+from tests.soak import Figure, page
+from tests.waiting import until
+
+ROOT = Path(__file__).parents[2]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def requirements(extra: str) -> set[str]:
+    """Return the names of the packages an extra asks for, extras of newnormal's own followed."""
+    found: set[str] = set()
+    for each in PROJECT["project"]["optional-dependencies"][extra]:
+        own = re.fullmatch(r"newnormal\[(.*)\]", each)
+        if own:
+            for other in own[1].split(","):
+                found |= requirements(other)
+        else:
+            found.add(re.split(r"[<>=~! \[;]", each)[0])
+    return found
+
+
+def test_the_development_tools_are_without_pytorch_ray_and_triton() -> None:
+    assert requirements("dev").isdisjoint({"torch", "ray", "triton"})
+    assert "pytest" in requirements("dev")
+
+
+def calls(tree: ast.AST) -> set[str]:
+    """Return the last names of all that is called."""
+    functions = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return {getattr(each, "attr", getattr(each, "id", "")) for each in functions}
+
+
+@pytest.mark.parametrize("folder", ["tests", "benchmarks"])
+def test_no_test_sleeps_but_in_a_poll_with_a_deadline(folder: str) -> None:
+    sleeping = [
+        path.relative_to(ROOT).as_posix()
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if "sleep" in calls(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert sleeping == (["tests/waiting.py"] if folder == "tests" else [])
+
+
+def test_waiting_returns_what_it_waited_for() -> None:
+    answers = iter([None, 0, "", "here"])
+    assert until(lambda: next(answers), "an answer") == "here"
+
+
+def test_waiting_ends_at_its_deadline_and_tells_for_what() -> None:
+    with pytest.raises(AssertionError, match=r"waited 0\.02 s for the port, found \[\]"):
+        until(list, "the port", seconds=0.02)
+
+
+def test_counts_are_small_unless_all_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NEWNORMAL_SOAK", raising=False)
+    assert count(40, 6000) == 40
+    monkeypatch.setenv("NEWNORMAL_SOAK", "1")
+    assert count(40, 6000) == 6000
+    monkeypatch.setenv("NEWNORMAL_SOAK", "0.1")
+    assert count(40, 6000) == 600
+
+
+@pytest.mark.parametrize(
+    ("reason", "what"),
+    [
+        ("Skipped: could not import 'torch': No module named 'torch'", "PyTorch (extra deep)"),
+        ("Skipped: needs the extra deep", "PyTorch (extra deep)"),
+        ("Skipped: PyTorch is not installed: see CONTRIBUTING.md", "PyTorch (extra deep)"),
+        ("Skipped: could not import 'sklearn.metrics': No module", "scikit-learn (extra eval)"),
+        ("Skipped: smd is not under NEWNORMAL_DATA", "the benchmark data (NEWNORMAL_DATA)"),
+        ("needs the benchmark data: set NEWNORMAL_DATA", "the benchmark data (NEWNORMAL_DATA)"),
+        ("the shell examples need bash", "bash"),
+        ("needs chromium", "chromium"),
+        ("modes are POSIX's", "modes are POSIX's"),
+    ],
+)
+def test_what_a_skipped_test_lacks_is_named(reason: str, what: str) -> None:
+    assert lacking(reason) == what
+
+
+def test_the_page_of_long_tests_has_cases_seconds_failures_and_the_machine() -> None:
+    figures = [Figure("fuzz/test_a.py::test_x", 6000, 61.2), Figure("b", None, 2.0, "failed")]
+    text = page(figures, {"processor": "one of them"})
+    assert "2 tests, 6,000 cases, 63 s, 1 failures" in text
+    assert "| `fuzz/test_a.py::test_x` | 6,000 | 61 | passed |" in text
+    assert "| `b` |  | 2 | failed |" in text
+    assert "| processor | one of them |" in text
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_the_script_of_ci_is_bash() -> None:
+    subprocess.run(["bash", "-n", str(ROOT / ".ci" / "run")], check=True)
