@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -161,7 +160,6 @@ def fit(
     """
     from newnormal import state as state_file
     from newnormal.detector import M2N2, Detector
-    from newnormal.runtime.checkpoint import remove_stale
     from newnormal.thresholds import Fixed
 
     state_file.check_target(output)
@@ -185,7 +183,7 @@ def fit(
         alarms_per_day=alarms_per_day,
         risk=risk,
     )
-    remove_stale(output)
+    state_file.remove_stale(output)
     announce_compiling()
     kind: Any = M2N2 if method is Method.m2n2 else Detector
     detector = kind(
@@ -202,11 +200,8 @@ def fit(
     say(f"fitting on {len(table.values):,} samples of {table.values.shape[1]} channels ...")
     if table.times is None and period is None and alarms_per_day is not None:
         say("there are no times: a day is taken to have 1,440 samples; --period changes that")
-    if "on_epoch" in inspect.signature(detector.fit).parameters:
-        with progress(detector.epochs) as on_epoch:
-            detector.fit(table, on_epoch=on_epoch)
-    else:
-        detector.fit(table)
+    with progress(detector.epochs) as on_epoch:
+        detector.fit(table, on_epoch=on_epoch)
     detector.save(output)
     loss = min(detector.losses_)
     if method is Method.detector:

@@ -61,7 +61,8 @@ def inspect(
         "times restored": detector.counters["restored"],
         "last time": None if last is None else time_text(last),
         "distance from fit": _distance(state.tensors),
-        "bytes of the stream": _bytes(detector),
+        "bytes of the stream": detector.nbytes_["stream"],
+        "bytes of the fit": detector.nbytes_["fitted"],
         "input": place.get("path", place.get("kind")),
         "line": place.get("line"),
     }
@@ -80,7 +81,8 @@ def _ignore(text: str) -> None:
 
 def _threshold(detector: BaseDetector) -> str:
     """Return the threshold, and where it comes from."""
-    if detector.alarms_per_day is not None or detector.risk is not None:
+    options = detector.get_params()
+    if options["alarms_per_day"] is not None or options["risk"] is not None:
         return f"{detector.alarm_threshold_:.6g} now, moved by the budget of alarms"
     if detector.threshold is None or isinstance(detector.threshold, float):
         quantile = 0.99 if detector.threshold is None else detector.threshold
@@ -100,15 +102,5 @@ def _distance(tensors: Any) -> float:
     """Return how far the weights have moved since `fit`, relative to their size."""
     import numpy as np
 
-    fitted = tensors["fitted"].astype(np.float64)
-    return float(np.linalg.norm(tensors["weights"] - fitted) / np.linalg.norm(fitted))
-
-
-def _bytes(detector: BaseDetector) -> str | None:
-    """Return how much memory the stream holds, and the fitted detector besides."""
-    found = getattr(detector, "nbytes_", None)
-    if found is None:
-        return None
-    if isinstance(found, int):
-        return f"{found:,}"
-    return ", ".join(f"{count:,} ({name})" for name, count in dict(found).items())
+    fitted = tensors["fitted.weights"].astype(np.float64)
+    return float(np.linalg.norm(tensors["live.weights"] - fitted) / np.linalg.norm(fitted))

@@ -115,7 +115,7 @@ def importable(path: str) -> str:
     return path
 
 
-def find_model(path: str | None) -> Any:
+def find_model(path: str | None) -> str | None:
     """Return what `newnormal.load(..., model=...)` takes; None if nothing was given."""
     return None if path is None else importable(path)
 
@@ -124,8 +124,4 @@ def from_state(state: State, origin: str, model: str | None) -> BaseDetector:
     """Return the detector of a state; `model` is the import path of a model not built in."""
     from newnormal import detector
 
-    if model is None:
-        return detector.from_state(state, origin)
-    make: Any = detector.from_state
-    found: BaseDetector = make(state, origin, model=find_model(model))
-    return found
+    return detector.from_state(state, origin, find_model(model))

@@ -20,8 +20,7 @@ def load(path: Path, model: str | None) -> BaseDetector:
     """Read a detector; `model` is the import path of a model that is not built in."""
     import newnormal
 
-    options = {} if model is None else {"model": find_model(model)}
-    return newnormal.load(path, **options)
+    return newnormal.load(path, find_model(model))
 
 
 def read_table(

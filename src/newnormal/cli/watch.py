@@ -27,6 +27,7 @@ from newnormal.cli.options import (
 from newnormal.errors import InputError, NewnormalError, StateError
 
 if TYPE_CHECKING:
+    from newnormal.detector import BaseDetector
     from newnormal.io import Source
     from newnormal.runtime.lock import Lock
     from newnormal.runtime.watch import Watch
@@ -89,8 +90,9 @@ def watch(
 
     tail -f live.csv | newnormal watch plant.nn - --state plant.state --alarms-only
     """
+    from newnormal import state as state_file
     from newnormal.io import SinkOptions, SourceOptions, find_sink, find_source
-    from newnormal.runtime.checkpoint import remove_stale, resume
+    from newnormal.runtime.checkpoint import resume
     from newnormal.runtime.watch import BadRecordError, Watch
 
     announce_compiling()
@@ -113,7 +115,7 @@ def watch(
         )
 
     if state is not None:
-        remove_stale(state)
+        state_file.remove_stale(state)
     with (
         _held(state) as lock,
         closing(find_sink(importable(sink))(output, SinkOptions(alarms_only))) as out,
@@ -176,10 +178,10 @@ def _held(state: Path | None) -> Iterator[Lock | None]:
         yield lock
 
 
-def _check_savable(detector: object, state: Path) -> None:
+def _check_savable(detector: BaseDetector, state: Path) -> None:
     """Raise a StateError at the start if a checkpoint of this detector cannot be written."""
     try:
-        detector.to_state()  # type: ignore[attr-defined]
+        detector.to_state()
     except NewnormalError as error:
         raise StateError(
             f"--state {state}: expected a detector that can be saved, found: {error.message}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from newnormal.io.registry import name_of
 from newnormal.io.sources.base import Source
 from newnormal.state import State
 
-__all__ = ["Resumed", "place_of", "remove_stale", "resume", "save", "stream_of"]
+__all__ = ["Resumed", "place_of", "resume", "save", "stream_of"]
 
 _RESERVED = ("kind", "feedback")  # of a place, for what is not the source's
 
@@ -66,7 +65,7 @@ def resume(
     checkpoint: Path | None,
     make_source: Callable[[tuple[str, ...]], Source],
     report: Callable[[str], None],
-    loading: Any = None,
+    loading: object = None,
 ) -> Resumed:
     """Return the detector to go on with and its source, at the place that belongs to it.
 
@@ -85,7 +84,7 @@ def resume(
     """
 
     def load(path: Path) -> BaseDetector:
-        return _restored(state_file.read(path), path, loading)
+        return from_state(state_file.read(path), str(path), loading)
 
     if checkpoint is None or not checkpoint.exists():
         detector = load(model)
@@ -98,7 +97,7 @@ def resume(
             report(f"{checkpoint} has no place in an input: starting from {model}")
         detector = load(model)
         return Resumed(detector, make_source(detector.channels_))
-    detector = _restored(state, checkpoint, loading)
+    detector = from_state(state, str(checkpoint), loading)
     source = make_source(detector.channels_)
     snapshot = {name: value for name, value in place.items() if name not in _RESERVED}
     if place["kind"] == name_of(type(source)) and _resumed(source, snapshot, checkpoint):
@@ -137,25 +136,19 @@ def stream_of(detector: BaseDetector, source: Source) -> str:
     return digest.hexdigest()[:32]
 
 
-def remove_stale(path: Path) -> None:
-    """Remove temporary files that a killed process left beside a state file."""
-    remove: Callable[[Path], object] = getattr(state_file, "remove_stale", lambda _: None)
-    with suppress(OSError):
-        remove(path)
-
-
-def _restored(state: State, path: Path, loading: Any) -> BaseDetector:
-    if loading is None:
-        return from_state(state, str(path))
-    return from_state(state, str(path), model=loading)  # type: ignore[call-arg, unused-ignore]
-
-
 def _resumed(source: Source, snapshot: dict[str, Any], checkpoint: Path) -> bool:
     try:
         return source.resume(snapshot)
     except StateError as error:
         source.close()
         raise StateError(f"{checkpoint}: {error.message}", hint=error.hint) from None
+    except (AttributeError, IndexError, KeyError, TypeError) as error:  # of a source of others
+        source.close()
+        raise StateError(
+            f"{checkpoint}: {type(source).__name__} cannot resume from the place {snapshot!r}: "
+            f"{type(error).__name__}: {error}",
+            hint="delete the state file to read the input from the start",
+        ) from error
     except BaseException:
         source.close()
         raise
@@ -182,4 +175,4 @@ def _same_fit(state: State, model: Path) -> bool:
 
 def _fitted(state: State) -> Any:
     """Return the weights as `fit` left them."""
-    return state.tensors["fitted"]
+    return state.tensors["fitted.weights"]

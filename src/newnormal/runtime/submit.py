@@ -9,7 +9,7 @@ from typing import Any
 
 from newnormal import state as state_file
 from newnormal.errors import FeedbackError
-from newnormal.runtime.checkpoint import place_of, remove_stale
+from newnormal.runtime.checkpoint import place_of
 from newnormal.runtime.feedback import Act, Feedback, Queue, apply, apply_all
 from newnormal.runtime.lock import Lock, Progress
 from newnormal.state import State
@@ -58,7 +58,7 @@ def submit(
     FeedbackError
         If the alarm is not open, as far as can be known here.
     """
-    remove_stale(state)
+    state_file.remove_stale(state)
     queue = Queue(state, report)
     with Lock(state) as lock:
         progress = lock.read()

@@ -29,13 +29,12 @@ from newnormal.runtime import checkpoint
 from newnormal.runtime.feedback import Act, Feedback, Queue, apply_all
 from newnormal.runtime.lock import Lock, Progress
 from newnormal.tabular import Table
-from newnormal.types import Times, Verdicts, time_text
+from newnormal.types import OPENED, Times, Verdicts, time_text
 
 __all__ = ["BadRecordError", "Watch"]
 
 _BATCH = 1 << 16  # samples asked for at once where no checkpoint is due
 _KEYS = 100  # of applied feedback, that a checkpoint remembers
-_OPENED = "opened"
 
 
 class BadRecordError(InputError):
@@ -337,7 +336,7 @@ class Watch:
             if final:
                 self._sink.write_verdicts(done)
         events = self.detector.take_events()
-        self.alarms += sum(event.kind == _OPENED for event in events)
+        self.alarms += sum(event.kind == OPENED for event in events)
         if events:
             self._sink.write_events(events)
         self._sink.flush()

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from newnormal.io.sinks.base import Sink, SinkOptions
-from newnormal.types import Verdicts
-
-if TYPE_CHECKING:
-    from newnormal import AlarmEvent
+from newnormal.types import Alarm, AlarmEvent, Verdicts
 
 __all__ = ["MemorySink", "check_sink"]
 
@@ -132,8 +128,6 @@ def _verdicts() -> dict[str, Verdicts]:
 
 def _events() -> list[AlarmEvent]:
     """Return events of every kind, with times and without."""
-    from newnormal import Alarm, AlarmEvent
-
     when = np.datetime64("2026-01-01T00:00:00", "ns")
     events = []
     for time in (when, None):

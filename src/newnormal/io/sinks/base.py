@@ -5,12 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from newnormal.types import Verdicts
-
-if TYPE_CHECKING:
-    from newnormal import AlarmEvent
+from newnormal.types import AlarmEvent, Verdicts
 
 __all__ = ["Sink", "SinkOptions"]
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from newnormal.errors import ParameterError
 from newnormal.io.sinks.base import Sink, SinkOptions
-from newnormal.types import Verdicts
-
-if TYPE_CHECKING:
-    from newnormal import AlarmEvent
+from newnormal.types import AlarmEvent, Verdicts
 
 __all__ = ["JsonLinesSink"]
 
