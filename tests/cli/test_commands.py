@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,74 @@ def test_a_threshold_and_a_budget_are_refused_together(plant: Plant, newnormal: 
         "found --threshold and --alarms-per-day\n"
         "hint: a threshold stays where it is put; a budget of alarms moves it\n"
     )
+
+
+def test_a_model_that_cannot_be_saved_is_refused_before_it_is_fitted(
+    plant: Plant, newnormal: Command
+) -> None:
+    pytest.importorskip("pyod")
+    options = ("--method", "m2n2", "--model", "pyod:ECOD", "--no-adapt")
+    done = newnormal("fit", plant.live, "-o", plant.folder / "mine.nn", *options)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: --model pyod:ECOD: expected a model that can be saved, "
+        "found one that holds objects of its own\n"
+        "hint: use it in Python: newnormal.M2N2(model='pyod:ECOD', adapt=False)\n"
+    )
+
+
+def test_fit_draws_its_progress_on_a_terminal(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from newnormal.cli.console import progress
+
+    with progress(3) as nothing:
+        assert nothing is None, "no terminal, no bar"
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with progress(3) as on_epoch:
+        assert on_epoch is not None
+        on_epoch(1, 0.25)
+    assert "fitting, loss 0.25" in capsys.readouterr().err
+
+
+MINE = """
+from newnormal.models.mlp import MLP
+
+class Mine(MLP):
+    pass
+"""
+
+
+def test_a_state_file_of_a_model_of_others_loads_where_it_is_named(
+    plant: Plant, newnormal: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(plant.folder)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    Path("mine_model.py").write_text(MINE)
+    name = "mine_model:Mine"
+    options = ("--method", "m2n2", "--model", name, "--epochs", 1)
+    done = newnormal("fit", plant.live, "-o", "mine.nn", *options)
+    assert done.returncode == 0, done.stderr
+    done = newnormal("inspect", "mine.nn")
+    assert done.returncode == 1
+    assert f"the model {name!r} is neither built in nor an installed entry point" in done.stderr
+    named = ("--model", name)
+    assert newnormal("inspect", "mine.nn", *named).returncode == 0
+    assert newnormal("score", "mine.nn", plant.live, *named).returncode == 0
+    state = ("--state", "mine.state")
+    done = newnormal("watch", "mine.nn", plant.live, *state, *named)
+    assert done.returncode == 0, done.stderr
+    done = newnormal("watch", "mine.nn", plant.live, *state, *named)
+    assert "resuming at line 402" in done.stderr
+    path = labelled(plant)
+    assert newnormal("evaluate", "mine.nn", path, "--label", "truth", *named).returncode == 0
+    done = newnormal("feedback", "mine.state", "rollback", *named)
+    assert "error: this detector has no acceptance" in done.stderr
+
+
+def test_inspect_shows_the_bytes_of_a_stream(plant: Plant, newnormal: Command) -> None:
+    facts = json.loads(newnormal("inspect", plant.model, "--json").stdout)
+    assert facts["bytes of the stream"] == load(plant.model).nbytes_["stream"] > 0
 
 
 def test_fit_without_options_says_what_it_chose(plant: Plant, newnormal: Command) -> None:

@@ -6,11 +6,16 @@ import errno
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from newnormal import load
+from newnormal.io import SourceOptions
+from newnormal.io.sources.file import FileSource
+from newnormal.runtime.checkpoint import stream_of
 from newnormal.runtime.feedback import Act, Feedback, Queue
 from newnormal.runtime.lock import Lock, Progress
 from tests.cli.conftest import CHANGE, Command, Plant, cut, lines
@@ -270,6 +275,69 @@ def test_without_progress_an_alarm_that_the_checkpoint_shows_as_over_is_refused(
     inbox = queue(state)
     inbox.dequeue(lambda each: each)
     assert [each.alarm for each in inbox.journal] == [3, 2]
+
+
+@pytest.mark.external
+def test_watch_that_waits_for_samples_applies_feedback_without_them(
+    plant: Plant, newnormal: Command
+) -> None:
+    state = plant.folder / "plant.state"
+    cut(plant, CHANGE + 100)
+    watch = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "newnormal", "watch", str(plant.model), str(plant.live)),
+            *("--state", str(state), "--alarms-only", "--follow"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert watch.stdout is not None
+    assert json.loads(watch.stdout.readline())["event"] == "opened"
+    deadline = time.monotonic() + 60
+    while newnormal("feedback", state, "reject").returncode:  # the alarm may not be known yet
+        assert time.monotonic() < deadline
+    events: list[dict[str, Any]] = []
+    while not events or events[-1]["alarm"]["state"] != "rejected":
+        events.append(json.loads(watch.stdout.readline()))
+    watch.terminate()
+    _, err = watch.communicate(timeout=60)
+    assert "feedback: alarm 1 rejected" in err
+    assert queue(state).empty
+
+
+def test_feedback_after_a_kill_waits_for_the_sample_that_was_reached(
+    plant: Plant, newnormal: Command
+) -> None:
+    state = plant.folder / "plant.state"
+    watched(cut(plant, CHANGE + 100), newnormal)
+    source = FileSource(str(plant.live), SourceOptions(("a", "b")))
+    stream = stream_of(load(state), source)
+    source.close()
+    with Lock(state) as lock:  # a watch that was killed 50 samples after its checkpoint
+        lock.write(Progress(CHANGE + 150, 1, stream))
+        lock.keep = True
+    done = newnormal("feedback", state, "accept")
+    assert done.stderr == (
+        f"the last `newnormal watch` of {state} was killed at sample {CHANGE + 150}: "
+        "this is applied when the next one has reached that sample again\n"
+    )
+    done = newnormal("feedback", state, "accept", "--alarm", 2)
+    assert "expected the open alarm, which is 1, found alarm 2" in done.stderr
+    cut(plant, CHANGE + 120)
+    done = newnormal("watch", plant.model, plant.live, "--state", state, "--alarms-only")
+    assert f"feedback waits for sample {CHANGE + 150}, where it was given\n" in done.stderr
+    done = newnormal("feedback", state, "rollback")
+    assert "is applied when the next one has reached that sample again" in done.stderr
+    cut(plant, CHANGE + 200)
+    done = newnormal("watch", plant.model, plant.live, "--state", state, "--alarms-only")
+    accepted, *_ = [json.loads(line) for line in done.stdout.splitlines()]
+    assert accepted["alarm"]["reason"] == "new normal accepted"
+    assert accepted["sample"] in range(CHANGE + 144, CHANGE + 150)  # the newest judged
+    reports = [line for line in done.stderr.splitlines() if line.startswith("feedback: ")]
+    assert [line.split(" ")[1] for line in reports] == ["alarm", "rolled"]
+    assert queue(state).empty
+    assert not (plant.folder / ".plant.state.lock").exists()
 
 
 def test_feedback_for_another_input_is_refused(plant: Plant, newnormal: Command) -> None:

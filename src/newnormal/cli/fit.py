@@ -183,6 +183,7 @@ def fit(
         alarms_per_day=alarms_per_day,
         risk=risk,
     )
+    _check_savable(given.get("model", "mlp"))
     state_file.remove_stale(output)
     announce_compiling()
     kind: Any = M2N2 if method is Method.m2n2 else Detector
@@ -232,6 +233,18 @@ def _refuse(name: str, value: object) -> None:
         f"{option}: expected only with --method m2n2, found --method detector",
         hint=f"add --method m2n2, or leave {option} out: the detector chooses it from history",
     )
+
+
+def _check_savable(model: str) -> None:
+    """Raise a ParameterError if the detector could not be written: before it is trained."""
+    from newnormal.models.registry import find
+
+    if find(model).holds_objects:
+        raise ParameterError(
+            f"--model {model}: expected a model that can be saved, "
+            "found one that holds objects of its own",
+            hint=f"use it in Python: newnormal.M2N2(model={model!r}, adapt=False)",
+        )
 
 
 def _check_one(**options: float | None) -> None:
