@@ -40,6 +40,7 @@ except ImportError:
 
 __all__ = ["Act", "Feedback", "Queue", "apply", "apply_all"]
 
+_BINARY = getattr(os, "O_BINARY", 0)
 _LARGEST = 1 << 20  # bytes of a queue file: 5,000 pieces of feedback
 
 
@@ -291,7 +292,7 @@ class Queue:
 def _locked(path: Path) -> Iterator[int]:
     """Open a queue file against others who do the same; never one that was just removed."""
     while True:
-        handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o666)
+        handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND | _BINARY, 0o666)
         try:
             if fcntl is not None:
                 with suppress(OSError):  # a file system without locks

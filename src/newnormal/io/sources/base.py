@@ -61,10 +61,6 @@ class Batch:
         return len(self.values)
 
 
-def _ignore(text: str) -> None:
-    del text
-
-
 @dataclass(frozen=True)
 class SourceOptions:
     """What the detector and the user ask of a source.
@@ -81,7 +77,7 @@ class SourceOptions:
     unfinished
         Leave an unfinished record at the end of the input to the next start.
     report
-        Called with a line for the user. A source never prints.
+        Called with a line for the user, by `Source.report`; None drops it. A source never prints.
     """
 
     channels: tuple[str, ...]
@@ -91,7 +87,7 @@ class SourceOptions:
     drop: Sequence[str] = ()
     follow: bool = False
     unfinished: bool = False
-    report: Callable[[str], None] = _ignore
+    report: Callable[[str], None] | None = None
 
 
 class Source(ABC):
@@ -178,6 +174,11 @@ class Source(ABC):
         until it returns None. False, the default, ends at once.
         """
         return False
+
+    def report(self, text: str) -> None:
+        """Report a line to the user."""
+        if self.options.report is not None:
+            self.options.report(text)
 
     def close(self) -> None:
         """Let go of what the source holds. May be called twice."""

@@ -61,7 +61,7 @@ class LineSource(Source):
         elif chunk is None:
             self._ended = True
             if self._tail and self.options.unfinished:
-                self.options.report("the last line has no end yet: left for the next start")
+                self.report("the last line has no end yet: left for the next start")
             elif self._tail:
                 self._lines, self._tail, self._newline = [self._tail], b"", 0
 
