@@ -224,7 +224,7 @@ def test_every_command_and_option_is_in_the_reference() -> None:
             assert parameter.help.replace("|", r"\|") in sections[words]
 
 
-@pytest.mark.parametrize("module", ["newnormal", "newnormal.metrics", "newnormal.datasets"])
+@pytest.mark.parametrize("module", generate.MODULES)
 def test_every_public_name_is_in_the_reference(module: str) -> None:
     text = (ROOT / "docs" / "reference" / "python.md").read_text()
     for name in import_module(module).__all__:
