@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from newnormal.alarms import Alarm, AlarmEvent
     from newnormal.detector import M2N2, Detector, load
     from newnormal.errors import (
         DatasetError,
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
         StateError,
     )
     from newnormal.thresholds import Fixed, Quantile, Threshold
-    from newnormal.types import Verdict, Verdicts
+    from newnormal.types import Alarm, AlarmEvent, Verdict, Verdicts
 
 __version__ = "0.1.0"
 
@@ -52,8 +51,8 @@ __all__ = [
 ]
 
 _HOME = {
-    "Alarm": "newnormal.alarms",
-    "AlarmEvent": "newnormal.alarms",
+    "Alarm": "newnormal.types",
+    "AlarmEvent": "newnormal.types",
     "Detector": "newnormal.detector",
     "M2N2": "newnormal.detector",
     "load": "newnormal.detector",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeGuard
 
@@ -12,7 +12,15 @@ import numpy as np
 
 from newnormal.errors import ParameterError
 
-__all__ = ["DEFAULT_DECAY", "MINUTES", "NEVER", "Config", "duration", "duration_text"]
+__all__ = [
+    "DEFAULT_DECAY",
+    "NEVER",
+    "SAMPLES_PER_DAY",
+    "Config",
+    "duration",
+    "duration_text",
+    "option_as_json",
+]
 
 
 class _Default(float):
@@ -24,7 +32,7 @@ class _Default(float):
 
 DEFAULT_DECAY = _Default(0.99)
 NEVER = "never"  # of accept_after: nothing becomes normal without a person
-MINUTES = 1440  # samples a day where a stream has no times
+SAMPLES_PER_DAY = 1440  # where a stream has no times
 
 _NANOSECONDS = {
     "ns": 1,
@@ -112,7 +120,7 @@ class Config:
     lr: float = 1e-3
     detrend: bool = True
     adapt: bool = True
-    model: str = "mlp"
+    model: Any = "mlp"
     epochs: int = 10
     batch: int = 64
     period: float | str | timedelta | np.timedelta64 | None = None
@@ -165,7 +173,7 @@ class Config:
     @classmethod
     def of(cls, **given: Any) -> Config:
         """Return the options, with the default for each that may be None and is."""
-        optional = ("stride", "fit_stride", "decay", "half_life", "epochs", "batch")
+        optional = ("decay", "epochs", "batch")
         return cls(
             **{
                 name: value
@@ -220,7 +228,7 @@ class Config:
     def patience(self, period: np.timedelta64 | None) -> float:
         """Return `accept_after` in samples: a day without it, infinity where it is never."""
         if self.accept_after is None:
-            day = MINUTES if period is None else float(np.timedelta64(1, "D") / period)
+            day = SAMPLES_PER_DAY if period is None else float(np.timedelta64(1, "D") / period)
             return max(1.0, day)
         if self.accept_after == NEVER:
             return math.inf
@@ -238,32 +246,14 @@ class Config:
             )
         return float(duration(value, name) / period)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the options as values JSON knows."""
-        options = asdict(self)
-        for name in ("half_life", "period", "accept_after"):
-            value = options[name]
-            if _is_number(value) and math.isinf(value):
-                options[name] = NEVER
-            elif isinstance(value, timedelta | np.timedelta64):
-                options[name] = duration_text(duration(value))
-            elif isinstance(value, np.number):
-                options[name] = float(value)
-        for name in ("window", "stride", "fit_stride", "latent", "epochs", "batch", "seed"):
-            options[name] = None if options[name] is None else int(options[name])
-        for name in ("detrend", "adapt"):
-            options[name] = bool(options[name])
-        options["lr"] = float(self.lr)
-        options["decay"] = None if isinstance(self.decay, _Default) else float(self.decay)
-        return options
 
-    @classmethod
-    def from_json(cls, options: dict[str, Any]) -> Config:
-        """Return what `to_json` was made from."""
-        known = dict(options)
-        if known["decay"] is None:
-            known["decay"] = DEFAULT_DECAY
-        return cls(**known)
+def option_as_json(value: object) -> Any:
+    """Return an option of a detector as a value JSON knows."""
+    if _is_number(value) and math.isinf(value):
+        return NEVER
+    if isinstance(value, timedelta | np.timedelta64):
+        return duration_text(duration(value))
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

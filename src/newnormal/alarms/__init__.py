@@ -1,20 +1,7 @@
-"""From scores to alarms: a budget that holds the threshold, and events that call a person once."""
+"""From scores to alarms: the threshold that opens them, and the log that reports them."""
 
-from newnormal.alarms.budget import Budget, Gauge, Judged, Realised, check_target
-from newnormal.alarms.desk import Desk
+from newnormal.alarms.log import AlarmLog, open_alarm
 from newnormal.alarms.tail import Tail
-from newnormal.alarms.tracker import Alarm, AlarmEvent, Peak, Tracker
+from newnormal.alarms.threshold import AlarmRate, AlarmThreshold
 
-__all__ = [
-    "Alarm",
-    "AlarmEvent",
-    "Budget",
-    "Desk",
-    "Gauge",
-    "Judged",
-    "Peak",
-    "Realised",
-    "Tail",
-    "Tracker",
-    "check_target",
-]
+__all__ = ["AlarmLog", "AlarmRate", "AlarmThreshold", "Tail", "open_alarm"]

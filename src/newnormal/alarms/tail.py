@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from newnormal.errors import InputError
-from newnormal.kernels.budget import p_values, peaks
+from newnormal.kernels.alarm import KNOTS, p_values, peaks
 from newnormal.types import Floats
 
 __all__ = ["Peaks", "Tail", "known_scores"]
@@ -24,8 +24,6 @@ _PRIOR_PEAKS = 3
 # A negative shape would have an end beyond which nothing is possible, which no history proves;
 # above a half, the variance is infinite and the moments say nothing.
 _SHAPES = (0.0, 0.5)
-# Points at which the distribution of scores is kept.
-_KNOTS = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,22 +152,11 @@ class Tail:
         """Return the tail of finite scores whose peaks are known already."""
         start = fit.location + fit.spread * fit.start
         ordered = np.sort(scores)
-        knots = np.quantile(ordered, np.linspace(0, 1, _KNOTS), method="lower")
+        knots = np.quantile(ordered, np.linspace(0, 1, KNOTS - 1), method="lower")
         levels = np.unique(np.append(knots[knots < start], start))
         chances = _ranks(ordered, levels)
         excess = np.array([start, chances[-1], fit.scale * fit.spread, fit.shape])
         return cls(levels, chances, excess)
-
-    @property
-    def median(self) -> float:
-        """The score that half of history's reach."""
-        return float(np.interp(0.5, self.chances[::-1], self.levels[::-1]))
-
-    def scaled(self, factor: float) -> Tail:
-        """Return the tail of scores that are all so many times as high."""
-        start, chance, scale, shape = self.excess
-        excess = np.array([factor * start, chance, factor * scale, shape])
-        return Tail(factor * self.levels, self.chances, excess)
 
     def p_values(self, scores: Floats) -> Floats:
         """Return the chance of each score, or of a higher one; NaN for NaN."""

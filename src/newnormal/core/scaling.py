@@ -9,7 +9,7 @@ import numpy as np
 from newnormal.kernels.step import SATURATION
 from newnormal.types import Floats
 
-__all__ = ["Scaler", "deviations"]
+__all__ = ["Scaler", "deviations", "saturate"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,12 @@ class Scaler:
     def apply(self, samples: Floats) -> Floats:
         """Scale samples (..., C), within ±SATURATION; NaN stays NaN."""
         with np.errstate(over="ignore"):  # an infinite difference is clipped like a large one
-            return np.clip((samples - self.mean) / self.scale, -SATURATION, SATURATION)
+            return saturate((samples - self.mean) / self.scale)
+
+
+def saturate(scaled: Floats) -> Floats:
+    """Return scaled values within ±SATURATION; NaN stays NaN."""
+    return np.clip(scaled, -SATURATION, SATURATION)
 
 
 def deviations(series: Floats) -> Floats:

@@ -1,12 +1,13 @@
-"""A committee's turn: each expert sees the stream less its own trend, and all are heard.
+"""A committee: each expert scores the stream minus its own trend, and their votes are averaged.
 
 An expert follows the stream with a memory of its own, an exponential moving average moved by every
-sample, and looks at what is left: with an autoencoder, by the loop of `newnormal.kernels.step`, and
-some also with a linear subspace. Each look is a vote: the mean over channels of the squared
-residual, in units of what history left of that channel; its logarithm, standardised by history.
+sample, and scores what is left: with an autoencoder, by the loop of `newnormal.kernels.step`, and some
+also with a linear subspace. Each score is a vote: the mean over channels of the squared residual, in
+units of what history left of that channel; its logarithm, standardised by history.
 
-Shapes: T samples handed in, J experts, L window length, C channels, P weights of an expert,
-V votes, K rank of a subspace, R rows of the sheet.
+Shapes: T samples handed in, J experts, L window length, C channels, P weights of an expert, V votes,
+K rank of a subspace, R rows of the output. V is the same for every committee: a vote of weight 0 is
+skipped.
 """
 
 from __future__ import annotations
@@ -16,60 +17,101 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.kernels.compiled import compiled, inlined
-from newnormal.kernels.decision import is_anomalous
+from newnormal.kernels.decision import decide
 from newnormal.kernels.step import (
     LEARNED,
     PENDING,
     RESTORED,
     SATURATION,
-    Rules,
-    Sheet,
-    Stream,
-    advance,
+    StepOut,
+    StepParams,
+    StepState,
+    StepWork,
+    blank_out,
+)
+from newnormal.kernels.step import (
+    advance as advance_expert,
 )
 from newnormal.types import Floats, Floats32, Ints
 
-__all__ = ["FARTHEST", "LEAST", "Chamber", "Charter", "deliberate", "detrend", "leftover"]
+__all__ = [
+    "FARTHEST",
+    "LEAST",
+    "CommitteeParams",
+    "CommitteeState",
+    "CommitteeWork",
+    "advance",
+    "blank_work",
+    "detrend",
+    "subspace_residual",
+]
 
 LEAST = 1e-12  # a residual of exactly nothing still has a logarithm
 # In history's standard deviations: one absurd value must not drag a trend along for days.
 FARTHEST = 1e3
 
 
-class Chamber(NamedTuple):
-    """What changes of a committee while its stream runs, besides its `Stream`."""
+class CommitteeState(NamedTuple):
+    """What changes of a committee while its stream runs, besides its `StepState`."""
 
     levels: Floats  # (J, C) each expert's trend, in history's standard deviations
     trails: Floats  # (J, L, C) the trends that were subtracted from the newest samples
-    rests: Floats  # (J, L, C) the newest samples, less those trends
-    reaches: Floats  # (J, 1) as Stream.reach, an expert each
-    tallies: Ints  # (J, 7) as Stream.counts, an expert each
+    residuals: Floats  # (J, L, C) the newest samples minus those trends
+    reaches: Floats  # (J, 1) as StepState.reach, an expert each
+    counts: Ints  # (J, 7) as StepState.counts, an expert each
     smooth: Floats  # (1,) the smoothed vote; NaN before the first
 
 
-class Charter(NamedTuple):
-    """What stays as `fit` left it, besides the `Rules`."""
+class CommitteeParams(NamedTuple):
+    """What stays as `fit` left it, besides the `StepParams`."""
 
     decays: Floats  # (J,) share of its trend that an expert keeps at each sample
-    scales: Floats  # (J, C) what is left of a channel on history, as a standard deviation
-    taus: Floats  # (J,) an expert learns from samples whose own score is below
-    rates: Floats32  # (J,) and at this rate
+    scales: Floats  # (J, C) standard deviation of what is left of a channel on history
+    learn_below: Floats  # (J,) an expert learns from samples whose own score is below
+    rates: Floats32  # (J,) learning rates
     bases: Floats  # (V, K, C) orthonormal rows; unused ones are 0
-    experts: Ints  # (V,) whose look a vote is
-    linear: Ints  # (V,) 1 where it is the subspace's and not the autoencoder's
-    usual: Floats  # (V, C) mean squared residual of each channel on history
-    centers: Floats  # (V,) of the logarithm on history
-    spreads: Floats  # (V,)
-    weights: Floats  # (V,) of the votes, 1 in all
+    experts: Ints  # (V,) the expert that a vote belongs to
+    linear: Ints  # (V,) 1 where it is the subspace's vote and not the autoencoder's
+    residual_scale: Floats  # (V, C) mean squared residual of each channel on history
+    centers: Floats  # (V,) mean of the logarithm on history
+    spreads: Floats  # (V,) its standard deviation
+    weights: Floats  # (V,) of the votes, 1 in all; 0 is not counted
     keep: float  # share of the smoothed vote that a sample keeps; 0 does not smooth
-    spokesman: int  # the expert whose expectation is reported
+    reported_expert: int  # the expert whose expected values are reported
+
+
+class CommitteeWork(NamedTuple):
+    """Working memory of `advance` for up to R rows; what it holds before is not read."""
+
+    scaled: Floats  # (R, C)
+    trails: Floats  # (J, R, C)
+    residuals: Floats  # (J, R, C)
+    votes: Floats  # (R,)
+    zeros: Floats  # (C,) an expert's mean
+    held: Floats  # (C,) an expert's trend: it is subtracted already
+    out: StepOut  # R rows: an expert's verdicts
+    step: StepWork
+
+
+def blank_work(rows: int, experts: int, channels: int, step: StepWork) -> CommitteeWork:
+    """Return working memory for so many rows; `step` is the experts'."""
+    return CommitteeWork(
+        np.empty((rows, channels)),
+        np.empty((experts, rows, channels)),
+        np.empty((experts, rows, channels)),
+        np.empty(rows),
+        np.empty(channels),
+        np.empty(channels),
+        blank_out(rows, channels),
+        step,
+    )
 
 
 @compiled
 def detrend(
-    scaled: Floats, decay: float, hold: bool, level: Floats, trail: Floats, rest: Floats
+    scaled: Floats, decay: float, hold: bool, level: Floats, trail: Floats, residual: Floats
 ) -> None:
-    """Fill `rest` with scaled samples (T, C) less the trend, and `trail` with that trend.
+    """Fill `residual` with scaled samples (T, C) minus the trend, and `trail` with that trend.
 
     The trend includes the sample itself; a missing value leaves it as it was. With `hold` it does
     not move. A value farther from it than FARTHEST moves it as one at that distance.
@@ -82,15 +124,15 @@ def detrend(
                 pull = min(max(z, level[c] - FARTHEST), level[c] + FARTHEST)
                 level[c] = decay * level[c] + (1 - decay) * pull
             trail[t, c] = level[c]
-            rest[t, c] = z - level[c]
+            residual[t, c] = z - level[c]
 
 
 @inlined
-def leftover(rest: Floats, basis: Floats, squares: Floats, scratch: Floats) -> None:
+def subspace_residual(sample: Floats, basis: Floats, squares: Floats, scratch: Floats) -> None:
     """Fill the squared residual of one sample (C,) outside a subspace; a missing value is 0."""
     K, C = basis.shape
     for c in range(C):
-        scratch[c] = 0.0 if np.isnan(rest[c]) else rest[c]
+        scratch[c] = 0.0 if np.isnan(sample[c]) else sample[c]
         squares[c] = scratch[c]
     for k in range(K):
         length = 0.0
@@ -99,89 +141,94 @@ def leftover(rest: Floats, basis: Floats, squares: Floats, scratch: Floats) -> N
         for c in range(C):
             squares[c] -= length * basis[k, c]
     for c in range(C):
-        squares[c] = 0.0 if np.isnan(rest[c]) else squares[c] * squares[c]
+        squares[c] = 0.0 if np.isnan(sample[c]) else squares[c] * squares[c]
 
 
 @compiled
-def deliberate(
+def advance(
     samples: Floats,
     flush: bool,
     widths: Ints,
-    stream: Stream,
-    chamber: Chamber,
-    rules: Rules,
-    charter: Charter,
-    sheet: Sheet,
+    step: StepState,
+    state: CommitteeState,
+    step_params: StepParams,
+    params: CommitteeParams,
+    work: CommitteeWork,
+    out: StepOut,
     squares: Floats,
 ) -> None:
     """Consume samples (T, C) and write the committee's verdicts that became final.
 
     `squares`, where it is not empty, is filled with each vote's squared residuals, (V, R, C).
-    `rules.decay` of 1 holds the trends, `rules.lr` of 0 the weights.
+    `step_params.decay` of 1 holds the trends, `step_params.lr` of 0 the weights.
     """
-    recent, counts = stream.samples, stream.counts
-    J, L, C = chamber.rests.shape
-    V = len(charter.experts)
-    P = len(stream.weights) // J
+    recent, counts = step.samples, step.counts
+    J, L, C = state.residuals.shape
+    V = len(params.experts)
+    P = len(step.weights) // J
     pending = counts[PENDING]
-    R = len(sheet.scores)
+    R = len(out.scores)
 
-    # The sheet's rows are the samples pending so far and then the new ones.
-    scaled = np.empty((R, C))
+    # The rows are the samples pending so far and then the new ones.
+    scaled, votes = work.scaled[:R], work.votes[:R]
     for r in range(R):
         for c in range(C):
             x = recent[L - pending + r, c] if r < pending else samples[r - pending, c]
-            z = (x - rules.mean[c]) / rules.scale[c]
+            z = (x - step_params.mean[c]) / step_params.scale[c]
             z = SATURATION if z > SATURATION else z
             scaled[r, c] = -SATURATION if z < -SATURATION else z
 
-    trails = np.empty((J, R, C))
-    rests = np.empty((J, R, C))
-    seen = Sheet(np.empty(R), np.empty(R, np.bool_), np.empty((R, C)), np.empty((R, C), np.float32))
-    nothing, held = np.zeros(C), np.zeros(C)
-    votes = np.zeros(R)
-    sheet.shares[:] = 0
+    seen = StepOut(
+        work.out.scores[:R], work.out.anomalous[:R], work.out.expected[:R], work.out.shares[:R]
+    )
+    zeros, held = work.zeros, work.held
+    zeros[:] = 0
+    held[:] = 0
+    votes[:] = 0
+    out.shares[:] = 0
+    # Allocated here: as a part of `work`, LLVM adds up the squares in another order.
     unit, scratch, square = np.empty(C), np.empty(C), np.empty(C)
     for j in range(J):
+        trails, residuals = work.trails[j, :R], work.residuals[j, :R]
         for r in range(pending):
-            trails[j, r] = chamber.trails[j, L - pending + r]
-            rests[j, r] = chamber.rests[j, L - pending + r]
+            trails[r] = state.trails[j, L - pending + r]
+            residuals[r] = state.residuals[j, L - pending + r]
         detrend(
             scaled[pending:],
-            charter.decays[j],
-            rules.decay == 1,
-            chamber.levels[j],
-            trails[j, pending:],
-            rests[j, pending:],
+            params.decays[j],
+            step_params.decay == 1,
+            state.levels[j],
+            trails[pending:],
+            residuals[pending:],
         )
         part = slice(j * P, (j + 1) * P)
-        expert = Stream(
-            chamber.rests[j],
+        expert = StepState(
+            state.residuals[j],
             held,
-            stream.weights[part],
-            stream.good[part],
-            chamber.reaches[j],
-            chamber.tallies[j],
-            stream.rest[:0],
+            step.weights[part],
+            step.good[part],
+            state.reaches[j],
+            state.counts[j],
         )
-        terms = Rules(
-            nothing,
-            charter.scales[j],
-            rules.fitted[part],
-            rules.stride,
-            charter.taus[j],
+        expert_params = StepParams(
+            zeros,
+            params.scales[j],
+            step_params.fitted[part],
+            step_params.stride,
+            params.learn_below[j],
+            params.learn_below[j],
             1.0,
-            charter.rates[j] if rules.lr != 0 else np.float32(0),
+            params.rates[j] if step_params.lr != 0 else np.float32(0),
         )
-        advance(rests[j, pending:], flush, widths, expert, terms, seen)
-        _follow(trails[j, pending:], chamber.trails[j])
-        if j == charter.spokesman:
+        advance_expert(residuals[pending:], flush, widths, expert, expert_params, work.step, seen)
+        _append(trails[pending:], state.trails[j])
+        if j == params.reported_expert:
             for r in range(R):
                 for c in range(C):
-                    z = seen.expected[r, c] + trails[j, r, c]
-                    sheet.expected[r, c] = z * rules.scale[c] + rules.mean[c]
+                    z = seen.expected[r, c] + trails[r, c]
+                    out.expected[r, c] = z * step_params.scale[c] + step_params.mean[c]
         for v in range(V):
-            if charter.experts[v] != j:
+            if params.experts[v] != j or params.weights[v] == 0:
                 continue
             for r in range(R):
                 if np.isnan(seen.scores[r]):
@@ -189,11 +236,11 @@ def deliberate(
                     continue
                 observed = 0.0
                 for c in range(C):
-                    observed += 0.0 if np.isnan(rests[j, r, c]) else 1.0
-                if charter.linear[v]:
+                    observed += 0.0 if np.isnan(residuals[r, c]) else 1.0
+                if params.linear[v]:
                     for c in range(C):
-                        unit[c] = rests[j, r, c] / charter.scales[j, c]
-                    leftover(unit, charter.bases[v], square, scratch)
+                        unit[c] = residuals[r, c] / params.scales[j, c]
+                    subspace_residual(unit, params.bases[v], square, scratch)
                 else:
                     for c in range(C):
                         square[c] = seen.shares[r, c] * (seen.scores[r] * observed)
@@ -201,23 +248,23 @@ def deliberate(
                 for c in range(C):
                     if squares.size:
                         squares[v, r, c] = square[c]
-                    square[c] /= charter.usual[v, c]
+                    square[c] /= params.residual_scale[v, c]
                     total += square[c]
-                vote = (np.log(total / observed + LEAST) - charter.centers[v]) / charter.spreads[v]
-                votes[r] += charter.weights[v] * vote
+                vote = (np.log(total / observed + LEAST) - params.centers[v]) / params.spreads[v]
+                votes[r] += params.weights[v] * vote
                 for c in range(C):
                     if total > 0:
-                        sheet.shares[r, c] += charter.weights[v] * square[c] / total
-    _conclude(votes, charter.keep, chamber.smooth, rules.threshold, sheet)
-    counts[:] = chamber.tallies[0]
-    counts[LEARNED] = chamber.tallies[:, LEARNED].max()
-    counts[RESTORED] = chamber.tallies[:, RESTORED].sum()
-    _follow(samples, recent)
+                        out.shares[r, c] += params.weights[v] * square[c] / total
+    _conclude(votes, params.keep, state.smooth, step_params.alarm_threshold, out)
+    counts[:] = state.counts[0]
+    counts[LEARNED] = state.counts[:, LEARNED].max()
+    counts[RESTORED] = state.counts[:, RESTORED].sum()
+    _append(samples, recent)
 
 
 @inlined
-def _follow(source: Floats, newest: Floats) -> None:
-    """Let the last rows of `source` follow those of `newest`, whose oldest go."""
+def _append(source: Floats, newest: Floats) -> None:
+    """Append the last rows of `source` to `newest`, whose oldest rows are dropped."""
     L, T = len(newest), len(source)
     kept = max(L - T, 0)
     for k in range(kept):
@@ -227,7 +274,9 @@ def _follow(source: Floats, newest: Floats) -> None:
 
 
 @inlined
-def _conclude(votes: Floats, keep: float, smooth: Floats, threshold: float, sheet: Sheet) -> None:
+def _conclude(
+    votes: Floats, keep: float, smooth: Floats, alarm_threshold: float, out: StepOut
+) -> None:
     """Smooth the votes, which are logarithms, and write scores and what is anomalous."""
     for r in range(len(votes)):
         score = np.nan
@@ -236,16 +285,16 @@ def _conclude(votes: Floats, keep: float, smooth: Floats, threshold: float, shee
                 smooth[0] = votes[r]
             smooth[0] = keep * smooth[0] + (1 - keep) * votes[r]
             score = np.exp(min(smooth[0], 700.0))
-            _apportion(sheet.shares[r])
+            _normalise(out.shares[r])
         else:
-            sheet.shares[r, :] = np.nan
-        sheet.scores[r] = score
-        sheet.anomalous[r] = is_anomalous(score, threshold)
+            out.shares[r, :] = np.nan
+        out.scores[r] = score
+        out.anomalous[r] = decide(score, alarm_threshold, alarm_threshold)[0]
 
 
 @inlined
-def _apportion(shares: Floats32) -> None:
-    """Let shares sum to 1, also where a vote with no residual at all gave none."""
+def _normalise(shares: Floats32) -> None:
+    """Scale shares to a sum of 1, also where a vote without any residual gave none."""
     total = 0.0
     for c in range(len(shares)):
         total += shares[c]

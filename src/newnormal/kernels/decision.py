@@ -1,30 +1,26 @@
 """The two decisions about a score, made here and nowhere else.
 
-| score     | anomalous | learnable |
-|-----------|-----------|-----------|
-| below τ   | no        | yes       |
-| equal to τ| yes       | no        |
-| above τ   | yes       | no        |
-| NaN       | no        | no        |
+| score                      | anomalous | learnable |
+|----------------------------|-----------|-----------|
+| below `learn_threshold`    |           | yes       |
+| at or above it             |           | no        |
+| below `alarm_threshold`    | no        |           |
+| at or above it             | yes       |           |
+| NaN                        | no        | no        |
 
-A sample without a score (nothing was observed) is neither: there is nothing to alarm about and
-nothing to learn from.
+The paper has one threshold τ for both, so that learnable is the complement of anomalous. A threshold
+that moves with a budget of alarms moves `alarm_threshold` alone: what may be learned stays as it was
+accepted. A sample without a score (nothing was observed) is neither anomalous nor learnable.
 """
 
 from __future__ import annotations
 
 from newnormal.kernels.compiled import compiled
 
-__all__ = ["is_anomalous", "is_learnable"]
+__all__ = ["decide"]
 
 
 @compiled
-def is_anomalous(score: float, threshold: float) -> bool:
-    """Whether a sample with this score is called anomalous: ŷ of the paper."""
-    return score >= threshold
-
-
-@compiled
-def is_learnable(score: float, threshold: float) -> bool:
-    """Whether the model may learn from a sample with this score: 1 - ŷ of the paper's loss."""
-    return score < threshold
+def decide(score: float, alarm_threshold: float, learn_threshold: float) -> tuple[bool, bool]:
+    """Return whether a sample is anomalous (ŷ of the paper) and learnable (1 - ŷ of its loss)."""
+    return score >= alarm_threshold, score < learn_threshold

@@ -12,8 +12,8 @@ contract:
 
 So a verdict never depends on the update it causes.
 
-Shapes: T samples handed in, L window length, C channels, P weights. All arrays of one stream are
-contiguous, so that streams of one shape can be stacked along a new first axis.
+Shapes: T samples handed in, L window length, C channels, P weights, N units of the network. All arrays
+of one stream are contiguous, so that streams of one shape can be stacked along a new first axis.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.kernels.compiled import compiled, inlined
-from newnormal.kernels.decision import is_anomalous, is_learnable
+from newnormal.kernels.decision import decide
 from newnormal.kernels.mlp import descend, forward
 from newnormal.types import Bools, Floats, Floats32, Ints
 
@@ -37,10 +37,13 @@ __all__ = [
     "RESTORED",
     "SATURATION",
     "SEEN",
-    "Rules",
-    "Sheet",
-    "Stream",
+    "StepOut",
+    "StepParams",
+    "StepState",
+    "StepWork",
     "advance",
+    "blank_out",
+    "blank_work",
 ]
 
 # A scaled value beyond this is as good as infinite and would overflow float32 when squared.
@@ -51,9 +54,9 @@ _SAFE = 1e37
 # size (12, 55, 128).
 COPY_EVERY = 64
 
-# Positions in Stream.counts.
+# Positions in StepState.counts.
 SEEN = 0  # samples consumed since fit
-HELD = 1  # how many rows of Stream.samples are filled
+HELD = 1  # how many rows of StepState.samples are filled
 PENDING = 2  # newest samples that have no verdict yet
 CYCLE = 3  # samples since the trend and the weights last moved
 AGE = 4  # learning steps since the good copy was made
@@ -64,7 +67,7 @@ RESTORED = 6  # times the guard put the good copy back
 _at = np.uint64  # a place in a packed vector: see kernels.mlp
 
 
-class Stream(NamedTuple):
+class StepState(NamedTuple):
     """What changes while a stream runs."""
 
     samples: Floats  # (L, C) the newest samples in the user's units, the newest last
@@ -73,23 +76,23 @@ class Stream(NamedTuple):
     good: Floats32  # (P,) a copy of the weights known to be finite
     reach: Floats  # (1,) an upper bound on the size of any weight
     counts: Ints  # (7,) see the positions above
-    rest: Floats  # what else a model keeps; empty for most
 
 
-class Rules(NamedTuple):
-    """What stays as `fit` left it."""
+class StepParams(NamedTuple):
+    """What the loop follows: as `fit` left it, but for the thresholds."""
 
     mean: Floats  # (C,) of history
     scale: Floats  # (C,) of history
     fitted: Floats32  # (P,) the weights as fitted
     stride: int
-    threshold: float  # τ
+    alarm_threshold: float  # a sample that scores this or more is anomalous
+    learn_threshold: float  # a sample that scores less is learned from
     decay: float  # γ per cycle; 1 holds the trend
     lr: np.float32  # η; 0 holds the weights
 
 
-class Sheet(NamedTuple):
-    """Where verdicts are written: a row for each pending sample, then a row for each new one."""
+class StepOut(NamedTuple):
+    """Verdicts: a row for each pending sample, then a row for each new one."""
 
     scores: Floats
     anomalous: Bools
@@ -97,9 +100,57 @@ class Sheet(NamedTuple):
     shares: Floats32  # (rows, C)
 
 
+class StepWork(NamedTuple):
+    """Working memory of `advance`, the window while it is judged; what it holds before is not read.
+
+    Loops over it have no branches, so that they vectorise: a missing value is a 0 in `there`, and
+    counts for nothing wherever that is a factor.
+    """
+
+    scaled: Floats  # (L, C) standardised by history, 0 where missing
+    there: Floats  # (L, C) 1 where observed, 0 where missing
+    observed: Floats  # (L,) how many channels of a sample are observed
+    squares: Floats  # (L, C) squared residuals, 0 where missing
+    scores: Floats  # (L,) NaN where nothing is observed
+    units: Floats32  # (N,) the input and every layer's output; padding is 0
+    deltas: Floats32  # (N,) their gradients
+    active: Ints  # (widest layer,) the units that are not at zero
+
+
+def blank_out(rows: int, channels: int) -> StepOut:
+    """Return room for verdicts; `advance` writes every row."""
+    return StepOut(
+        np.empty(rows),
+        np.empty(rows, np.bool_),
+        np.empty((rows, channels)),
+        np.empty((rows, channels), np.float32),
+    )
+
+
+def blank_work(window: int, channels: int, widths: Ints) -> StepWork:
+    """Return working memory for a network of the given widths, padding included."""
+    units = int(widths.sum())
+    return StepWork(
+        np.empty((window, channels)),
+        np.empty((window, channels)),
+        np.empty(window),
+        np.empty((window, channels)),
+        np.empty(window),
+        np.empty(units, np.float32),
+        np.empty(units, np.float32),
+        np.empty(int(widths.max()), np.int64),
+    )
+
+
 @compiled
 def advance(
-    samples: Floats, flush: bool, widths: Ints, stream: Stream, rules: Rules, sheet: Sheet
+    samples: Floats,
+    flush: bool,
+    widths: Ints,
+    state: StepState,
+    params: StepParams,
+    work: StepWork,
+    out: StepOut,
 ) -> None:
     """Consume samples (T, C), which hold no infinity, and write the verdicts that became final.
 
@@ -108,28 +159,20 @@ def advance(
     cycle.
     """
     # Arrays are taken out of their tuples once, here: Numba counts a reference each time.
-    recent, trend, weights, good, reach, counts, _ = stream
-    mean, scale, fitted, stride, threshold, decay, lr = rules
-    out_scores, out_anomalous, out_expected, out_shares = sheet
+    recent, trend, weights, good, reach, counts = state
+    mean, scale, fitted, stride, alarm_threshold, learn_threshold, decay, lr = params
+    scaled, there, observed, squares, scores, units, deltas, active = work
+    out_scores, out_anomalous, out_expected, out_shares = out
     L, C = recent.shape
-    out = widths.sum() - widths[-1]  # where the reconstruction begins in `units`
-
-    # The window while it is judged. Loops over it have no branches, so that they vectorise: a
-    # missing value is a 0 in `there`, and counts for nothing wherever that is a factor.
-    scaled = np.empty((L, C))  # standardised by history, 0 where missing
-    there = np.empty((L, C))  # 1 where observed, 0 where missing
-    observed = np.empty(L)  # how many channels of a sample are observed
-    squares = np.empty((L, C))  # squared residuals, 0 where missing
-    scores = np.empty(L)  # NaN where nothing is observed
-    units = np.zeros(widths.sum(), np.float32)  # the input, every layer's output; padding stays 0
-    deltas = np.zeros(widths.sum(), np.float32)  # their gradients
-    active = np.empty(widths.max(), np.int64)  # scratch: the units that are not at zero
+    made = widths.sum() - widths[-1]  # where the reconstruction begins in `units`
+    units[:] = 0
+    deltas[:] = 0
 
     out_scores[:] = np.nan
     out_anomalous[:] = False
     out_expected[:] = np.nan
     out_shares[:] = np.nan
-    row = 0  # the next row of the sheet without a verdict
+    row = 0  # the next row without a verdict
     for t in range(len(samples) + 1):
         if t < len(samples):
             _push(samples, t, recent)
@@ -150,7 +193,7 @@ def advance(
             _update_trend(trend, scaled, there, decay)
         _enter(scaled, there, trend, units)
         forward(weights, widths, units, active)
-        if not _score(units, out, there, observed, squares, scores):
+        if not _score(units, made, there, observed, squares, scores):
             _restore(
                 weights,
                 good,
@@ -166,15 +209,15 @@ def advance(
             )
         for k in range(L - counts[PENDING], L):
             out_scores[row] = scores[k]
-            out_anomalous[row] = is_anomalous(scores[k], threshold)
-            _expect(out + k * C, units, trend, mean, scale, out_expected, row)
+            out_anomalous[row] = decide(scores[k], alarm_threshold, learn_threshold)[0]
+            _expect(made + k * C, units, trend, mean, scale, out_expected, row)
             _share(k, squares, scores[k] * observed[k], out_shares, row)
             row += 1
         counts[PENDING] = 0
 
         if ends_cycle:
             counts[CYCLE] = L  # after a flush, the next cycle starts afresh
-            if lr != 0 and _pull(units, out, there, observed, scores, threshold, deltas):
+            if lr != 0 and _pull(units, made, there, observed, scores, learn_threshold, deltas):
                 reach[0] += descend(weights, widths, units, deltas, lr, active)
                 counts[LEARNED] += 1
                 counts[AGE] += 1
@@ -315,7 +358,7 @@ def _pull(
     there: Floats,
     observed: Floats,
     scores: Floats,
-    threshold: float,
+    learn_threshold: float,
     deltas: Floats32,
 ) -> bool:
     """Write the loss's gradient with respect to the reconstruction.
@@ -326,7 +369,7 @@ def _pull(
     L, C = there.shape
     any_learnable = False
     for k in range(L):
-        learnable = is_learnable(scores[k], threshold)
+        learnable = decide(scores[k], learn_threshold, learn_threshold)[1]
         any_learnable = any_learnable or learnable
         pull = 2 / (observed[k] * L) if learnable else 0.0
         for c in range(C):

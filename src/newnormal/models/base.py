@@ -1,20 +1,43 @@
-"""What a model is to the detector."""
+"""What a model is: three methods for its author, the rest is here.
+
+A model scores windows of samples by how badly they fit what history looked like. Its parameters are
+one packed vector of float32, which belongs to the stream and not to the model: it is what adapts, what
+the state file holds, and what `reset` puts back.
+
+An author writes `_fit`, `_score` and, for a model that can adapt, `_learn`; what the model can do is
+data (`reconstructs`, `learns`, ...). `newnormal.testing.check_model` finds what is wrong with it.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from newnormal.core import live
 from newnormal.core.scaling import Scaler
-from newnormal.kernels.step import PENDING, Rules, Sheet, Stream
-from newnormal.types import Floats, Floats32
+from newnormal.core.state import ModelState, aligned
+from newnormal.errors import StateError
+from newnormal.kernels.step import (
+    AGE,
+    COPY_EVERY,
+    CYCLE,
+    HELD,
+    LEARNED,
+    PENDING,
+    RESTORED,
+    SEEN,
+    StepOut,
+    StepParams,
+    StepState,
+    blank_out,
+)
+from newnormal.types import Bools, Floats, Floats32, Ints
 
-__all__ = ["Live", "Model", "OnEpoch", "Training", "scores"]
+__all__ = ["Block", "Model", "OnEpoch", "Training", "scores"]
 
 _CHUNK = 65_536  # samples scored at once: verdicts in full are much larger than their scores
 
@@ -30,143 +53,267 @@ class Training:
     batch: int
     seed: int
     lr: float = 1e-3
+    on_epoch: OnEpoch | None = None  # to be called after each epoch
 
 
-class Live:
-    """How a model's stream begins and is wound back, for models with no state of their own."""
+class Block(NamedTuple):
+    """Windows scored at once: scaled, the trend subtracted, 0 where missing."""
 
-    window: int
-    channels: int
-
-    def fresh(self, weights: Floats32) -> Stream:
-        """Return the state before the first sample."""
-        return live.fresh(self.window, self.channels, weights)
-
-    def drop_pending(self, stream: Stream, count: int) -> None:
-        """Forget the newest `count` samples, none of which has a verdict yet."""
-        live.drop_pending(stream, count)
-
-    def forget_samples(self, stream: Stream, *, anew: bool = False) -> None:
-        """Forget the newest samples and keep what was learned; with `anew`, count from 0."""
-        live.forget_samples(stream, anew=anew)
-
-    def learned(self, stream: Stream) -> tuple[Floats32, Floats]:
-        """Return copies of what was learned: the weights, and the trend."""
-        return stream.weights.copy(), stream.trend.copy()
-
-    def recall(self, stream: Stream, weights: Floats32, trend: Floats) -> None:
-        """Let the stream know what `learned` returned, and nothing later; its samples stay."""
-        live.recall(stream, weights)
-        stream.trend[:] = trend
-
-    def catch_up(self, stream: Stream, jump: Floats, age: int, decay: float) -> None:
-        """Let the trend make up for what it has not yet followed of a jump `age` samples ago."""
-        stream.trend[:] += jump * decay ** (age / self.window)
-
-    def eager(self, factor: float) -> Self:  # noqa: ARG002 - the protocol's signature
-        """Return the model that learns also from samples that many times as bad.
-
-        What it learns from by the rules' threshold is for the caller to change.
-        """
-        return self
+    windows: Floats  # (B, L, C)
+    there: Bools  # (B, L, C) whether observed
+    newest: Ints  # (B,) how many of a window's last samples get their verdict
 
 
-class Model(Protocol):
-    """A model of normal windows, whose parameters are one packed vector of float32.
+class Model(ABC):
+    """A model of normal windows.
 
-    The vector belongs to the stream, not to the model: it is what adapts, what the state file
-    holds, and what `reset` puts back.
+    Parameters
+    ----------
+    window, channels, latent
+        As for the detector; a model is free not to use `latent`.
+
+    Attributes
+    ----------
+    reconstructs
+        Whether `_score` returns a reconstruction; if not, verdicts have no `expected` and `shares`.
+    learns
+        Whether it can adapt: it has `_learn`.
+    scaling
+        What the samples are scaled to: ``"standard"``, or ``"range"`` for 0 to 1.
+    at_once
+        Windows scored in one call, at most, where nothing is learned between them.
+    holds_objects
+        Whether it keeps objects of its own besides the packed parameters. They are copied for each
+        stream, and the model cannot be saved. It then has `_copy_objects`.
     """
 
-    def __init__(self, window: int, channels: int, latent: int) -> None: ...
+    reconstructs: ClassVar[bool] = True
+    learns: ClassVar[bool] = True
+    scaling: ClassVar[str] = "standard"
+    at_once: ClassVar[int] = 256
+    holds_objects: ClassVar[bool] = False
 
-    center: Floats  # (C,) history's mean, scaled as the model has it; the trend counts from there
+    def __init__(self, window: int, channels: int, latent: int) -> None:
+        self.window = window
+        self.channels = channels
+        self.latent = latent
+        self.center: Floats = np.zeros(channels)  # history's mean, scaled: the trend starts there
+        self.size = 0  # parameters in the packed vector, known once fitted
 
-    @property
-    def reconstructs(self) -> bool:
-        """Whether it says what it expected; if not, verdicts have no `expected` and `shares`."""
-        ...
+    # ------------------------------------------------------------------ for authors
 
-    @property
-    def adaptable(self) -> tuple[str, ...]:
-        """The names of the parameters that may change at test time."""
-        ...
+    @abstractmethod
+    def _fit(self, history: Floats, training: Training) -> tuple[Floats32, list[float]]:
+        """Train on scaled history (T, C), NaN where missing.
 
-    def scaler(self, history: Floats) -> Scaler:
-        """Return the scaling this model wants, fitted on history (T, C)."""
-        ...
+        Returns the parameters as one float32 vector, and each epoch's mean loss (or none).
+        """
 
-    def tensors(self) -> dict[str, NDArray[Any]]:
-        """Return what `fit` found besides the parameters, for the state file."""
-        ...
+    @abstractmethod
+    def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats | None]:
+        """Score windows: scores (B, L), and the reconstruction (B, L, C) if it `reconstructs`.
 
-    def restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `tensors` returned."""
-        ...
+        Scores point up. Those of the last `block.newest` samples of a window become verdicts.
+        """
+
+    def _learn(self, weights: Floats32, block: Block, learnable: Bools, lr: float) -> None:
+        """Take one step of size `lr` on the learnable samples (L,) of the block's one window.
+
+        Change `weights` in place.
+        """
+        raise NotImplementedError
+
+    def _tensors(self) -> dict[str, NDArray[Any]]:
+        """Return what `_fit` found besides the parameters, for the state file."""
+        return {}
+
+    def _restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `_tensors` returned."""
+
+    # ------------------------------------------------------------------ for the detector
 
     @property
     def parameters(self) -> int:
         """How many parameters there are."""
-        ...
+        return self.size
 
     @property
-    def size(self) -> int:
-        """How long their packed vector is."""
-        ...
+    def adaptable(self) -> tuple[str, ...]:
+        """The names of the parameters that may change at test time."""
+        return ("weights",) if self.learns else ()
 
-    def fit(
-        self, history: Floats, training: Training, on_epoch: OnEpoch | None = None
-    ) -> tuple[Floats32, list[float]]:
+    def scaler(self, history: Floats) -> Scaler:
+        """Return the scaling this model wants, fitted on history (T, C)."""
+        return Scaler.fit_range(history) if self.scaling == "range" else Scaler.fit(history)
+
+    def fit(self, history: Floats, training: Training) -> tuple[Floats32, list[float]]:
         """Return the parameters learned from scaled history (T, C), and each epoch's loss."""
-        ...
+        if self.scaling == "range":
+            self.center = np.nanmean(history, axis=0)
+        weights, losses = self._fit(history, training)
+        self.size = len(weights)
+        return weights, losses
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """Return what `fit` found besides the parameters, for the state file."""
+        self.check_savable()
+        own = {f"own.{name}": array for name, array in self._tensors().items()}
+        return {"center": self.center, **own}
+
+    def restore(self, tensors: Mapping[str, NDArray[Any]], size: int) -> None:
+        """Take back what `tensors` returned; `size` is that of the packed parameters."""
+        center = np.array(tensors["center"])
+        if center.shape != (self.channels,) or center.dtype != np.float64:
+            raise StateError(
+                f"model.center: expected {self.channels} numbers, found {center.shape}"
+            )
+        self.center, self.size = center, size
+        own = {name[4:]: array for name, array in tensors.items() if name.startswith("own.")}
+        self._restore(own)
+
+    def check_savable(self) -> None:
+        """Raise a StateError if this model cannot be a part of a state file."""
+        if self.holds_objects:
+            raise StateError(
+                f"{self.name} cannot be saved: it holds objects of its own, and a state file holds "
+                "nothing that could run",
+                hint="fit it again where it is needed, or choose one of newnormal's own models",
+            )
+
+    @property
+    def name(self) -> str:
+        """The model's name in messages."""
+        return type(self).__name__
+
+    # ------------------------------------------------------------------ a stream
+
+    def initial(self, weights: Floats32) -> ModelState:
+        """Return the state before the first sample: trend at history's mean, weights as given."""
+        step = StepState(
+            samples=np.full((self.window, self.channels), np.nan),
+            trend=np.zeros(self.channels),
+            weights=aligned(weights),
+            good=aligned(weights),
+            reach=np.abs(weights, dtype=np.float64).sum(keepdims=True),
+            counts=np.zeros(7, dtype=np.int64),
+        )
+        return ModelState(step, self._copy_objects(), {})
+
+    def _copy_objects(self) -> Any:
+        """Return a copy of the objects this model holds, for one stream; None for most."""
+        return None
 
     def advance(
-        self, samples: Floats, flush: bool, stream: Stream, rules: Rules, sheet: Sheet
+        self, samples: Floats, flush: bool, state: ModelState, params: StepParams, out: StepOut
     ) -> None:
-        """Consume samples (T, C) in the user's units, as `newnormal.kernels.step` says."""
-        ...
+        """Consume samples (T, C) and write the verdicts that became final."""
+        from newnormal.models import python_loop
 
-    def fresh(self, weights: Floats32) -> Stream:
-        """Return the state before the first sample."""
-        ...
+        python_loop.advance(self, samples, flush, state, params, out)
 
-    def drop_pending(self, stream: Stream, count: int) -> None:
+    def score_block(
+        self, block: Block, state: ModelState, params: StepParams
+    ) -> tuple[Floats, Floats | None]:
+        """Score a block; weights that give a score that is not finite are replaced."""
+        step, unseen = state.step, ~block.there.any(axis=2)
+        scores, reconstruction = self._scored(block, state)
+        for source in (step.good, params.fitted):
+            if not len(step.weights) or np.isfinite(scores[~unseen]).all():
+                break
+            step.weights[:] = source
+            if source is params.fitted:
+                step.good[:] = source
+            else:
+                step.counts[RESTORED] += 1
+                step.counts[AGE] = 0
+            scores, reconstruction = self._scored(block, state)
+        return np.where(unseen, np.nan, scores), reconstruction
+
+    def _scored(self, block: Block, state: ModelState) -> tuple[Floats, Floats | None]:
+        return self._score(state.step.weights, block)
+
+    def learn_block(
+        self, block: Block, learnable: Bools, state: ModelState, params: StepParams
+    ) -> None:
+        """Take one step on the learnable samples of the block's only window, and check it."""
+        if not learnable.any():
+            return
+        step = state.step
+        self._learned(block, learnable, state, params)
+        step.counts[LEARNED] += 1
+        step.counts[AGE] += 1
+        if not np.isfinite(step.weights).all():
+            step.weights[:] = step.good
+            step.counts[RESTORED] += 1
+            step.counts[AGE] = 0
+        elif step.counts[AGE] >= COPY_EVERY:
+            step.good[:] = step.weights
+            step.counts[AGE] = 0
+
+    def _learned(
+        self, block: Block, learnable: Bools, state: ModelState, params: StepParams
+    ) -> None:
+        self._learn(state.step.weights, block, learnable, float(params.lr))
+
+    def drop_pending(self, state: ModelState, count: int) -> None:
         """Forget the newest `count` samples, none of which has a verdict yet."""
-        ...
+        step = state.step
+        if not 0 <= count <= step.counts[PENDING]:
+            raise ValueError(f"{count} samples to drop, {step.counts[PENDING]} pending")
+        if count:
+            step.samples[count:] = step.samples[:-count].copy()
+            step.samples[:count] = np.nan
+            for position in (SEEN, HELD, PENDING, CYCLE):
+                step.counts[position] -= count
 
-    def forget_samples(self, stream: Stream, *, anew: bool = False) -> None:
+    def forget_samples(self, state: ModelState, *, anew: bool = False) -> None:
         """Forget the newest samples and keep what was learned; with `anew`, count from 0."""
-        ...
+        step = state.step
+        step.samples[:] = np.nan
+        if anew:
+            step.counts[:] = 0
+        for position in (HELD, PENDING, CYCLE):
+            step.counts[position] = 0
 
-    def learned(self, stream: Stream) -> tuple[Floats32, Floats]:
+    def snapshot(self, state: ModelState) -> tuple[Floats32, Floats]:
         """Return copies of what was learned: the weights, and the trend."""
-        ...
+        return state.step.weights.copy(), state.step.trend.copy()
 
-    def recall(self, stream: Stream, weights: Floats32, trend: Floats) -> None:
-        """Let the stream know what `learned` returned, and nothing later; its samples stay."""
-        ...
+    def restore_learned(self, state: ModelState, weights: Floats32, trend: Floats) -> None:
+        """Restore what `snapshot` returned; the samples stay."""
+        step = state.step
+        step.weights[:] = weights
+        step.good[:] = weights
+        step.reach[:] = np.abs(weights, dtype=np.float64).sum()
+        step.counts[AGE] = 0
+        self._restore_trend(state, trend)
 
-    def catch_up(self, stream: Stream, jump: Floats, age: int, decay: float) -> None:
-        """Let the trend make up for what it has not yet followed of a jump `age` samples ago.
+    def _restore_trend(self, state: ModelState, trend: Floats) -> None:
+        state.step.trend[:] = trend
 
-        The jump (C,) is in the model's scaling; `decay` is the rules'.
+    def shift_trend(self, state: ModelState, jump: Floats, age: int, decay: float) -> None:
+        """Shift the trend by what it has not yet followed of a jump `age` samples ago.
+
+        The jump (C,) is in the model's scaling; `decay` is that of the parameters.
         """
-        ...
+        state.step.trend[:] += jump * decay ** (age / self.window)
 
-    def eager(self, factor: float) -> Self:
-        """Return the model that learns also from samples that many times as bad.
+    def eager(self, factor: float) -> Self:  # noqa: ARG002 - a committee uses it
+        """Return the model that learns also from samples that score so many times as high.
 
-        What it learns from by the rules' threshold is for the caller to change.
+        What it learns from by the parameters' threshold is for the caller to change.
         """
-        ...
+        return self
 
 
-def scores(model: Model, stream: Stream, rules: Rules, values: Floats) -> Floats:
-    """Run over a series (T, C), tail included, and return its scores alone."""
+def scores(model: Model, params: StepParams, values: Floats) -> Floats:
+    """Run over a series (T, C), tail included, from the fitted state; return its scores alone."""
+    state = model.initial(params.fitted)
     parts = []
     for at in range(0, len(values), _CHUNK):
         chunk = values[at : at + _CHUNK]
-        sheet = live.blank_sheet(int(stream.counts[PENDING]) + len(chunk), values.shape[1])
-        model.advance(chunk, at + _CHUNK >= len(values), stream, rules, sheet)
-        parts.append(sheet.scores[: len(sheet.scores) - int(stream.counts[PENDING])])
+        pending = int(state.step.counts[PENDING])
+        out = blank_out(pending + len(chunk), values.shape[1])
+        model.advance(chunk, at + _CHUNK >= len(values), state, params, out)
+        parts.append(out.scores[: len(out.scores) - int(state.step.counts[PENDING])])
     return np.concatenate(parts)

@@ -1,6 +1,6 @@
 """A committee: autoencoders with memories of different length, and a linear subspace.
 
-It is what `Detector()` is when nobody tunes it. `newnormal.tuning` decides who sits in it.
+It is the model of `Detector`. `newnormal.tuning` decides which votes count.
 """
 
 from __future__ import annotations
@@ -14,11 +14,31 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from newnormal.core import live
-from newnormal.core.scaling import Scaler, deviations
-from newnormal.kernels.committee import LEAST, Chamber, Charter, deliberate, detrend
-from newnormal.kernels.step import AGE, CYCLE, HELD, PENDING, SEEN, Rules, Sheet, Stream
-from newnormal.models.base import Live, OnEpoch, Training
+from newnormal.core.scaling import deviations
+from newnormal.core.state import ModelState
+from newnormal.kernels.committee import (
+    LEAST,
+    CommitteeParams,
+    CommitteeState,
+    CommitteeWork,
+    advance,
+    blank_work,
+    detrend,
+)
+from newnormal.kernels.step import (
+    AGE,
+    CYCLE,
+    HELD,
+    PENDING,
+    SEEN,
+    StepOut,
+    StepParams,
+    blank_out,
+)
+from newnormal.kernels.step import (
+    blank_work as blank_step_work,
+)
+from newnormal.models.base import Block, Model, Training
 from newnormal.models.mlp import MLP
 from newnormal.types import Bools, Floats, Floats32
 
@@ -28,21 +48,33 @@ _CHUNK = 16_384  # samples calibrated at once
 _FLOOR = 1e-3  # of a channel's usual residual, as a share of the mean channel's
 _NARROW = 1e-6  # a spread below this is that of a constant
 _LEFT = 1e-4  # of history's variance stays outside a linear subspace, at least
-_COUNTS = len(live.COUNTS)
+_COUNTS = 7  # see kernels.step
+_NOTHING = np.empty((0, 0, 0))
+# Of the parameters, what fitting finds; the others follow from the plan.
+_FITTED = (
+    "decays",
+    "scales",
+    "learn_below",
+    "rates",
+    "bases",
+    "residual_scale",
+    "centers",
+    "spreads",
+)
 
 
 @dataclass(frozen=True)
 class Vote:
-    """One look at what an expert's memory leaves of the stream.
+    """One score of what an expert's memory leaves of the stream.
 
     Attributes
     ----------
     expert
         Which memory of the plan.
     linear
-        Whether the look is the linear subspace's, not the autoencoder's.
+        Whether it is the linear subspace's score, not the autoencoder's.
     weight
-        Its say, beside the others'.
+        Its weight beside the others'; 0 is not counted.
     """
 
     expert: int
@@ -52,7 +84,7 @@ class Vote:
 
 @dataclass(frozen=True)
 class Plan:
-    """Who sits in a committee.
+    """What a committee is made of.
 
     Attributes
     ----------
@@ -61,7 +93,7 @@ class Plan:
     rates
         Learning rate of each expert's autoencoder.
     votes
-        Whose looks are heard.
+        The scores that are averaged, the same four in every committee, with their weights.
     smoothing
         Half-life of the smoothing of the score, in samples; 0 does not smooth.
     rank
@@ -78,8 +110,13 @@ class Plan:
     learns_below: float = 0.99
 
     @property
-    def spokesman(self) -> int:
-        """The expert whose expectation is reported: of the middle memory."""
+    def counted(self) -> list[int]:
+        """Which votes have a weight."""
+        return [at for at, vote in enumerate(self.votes) if vote.weight > 0]
+
+    @property
+    def reported_expert(self) -> int:
+        """The expert whose expected values are reported: that of the middle memory."""
         return len(self.memories) // 2
 
     def to_json(self) -> dict[str, Any]:
@@ -106,7 +143,7 @@ class Plan:
         )
 
 
-class Committee(Live):
+class Committee(Model):
     """Experts that each subtract a trend of their own memory, and vote on what is left.
 
     An expert's autoencoder is trained on history less the trend it will subtract live. Its score
@@ -123,15 +160,12 @@ class Committee(Live):
     by an exponential moving average where the plan says so.
     """
 
-    reconstructs = True
-
     def __init__(self, window: int, channels: int, latent: int, plan: Plan | None = None) -> None:
-        self.window = window
-        self.channels = channels
+        super().__init__(window, channels, latent)
         self.plan = plan or Plan()
         self.network = MLP(window, channels, latent)
-        self.center: Floats = np.zeros(channels)
-        self.charter: Charter
+        self.size = len(self.plan.memories) * self.network.size
+        self.params: CommitteeParams  # known once fitted
 
     @property
     def adaptable(self) -> tuple[str, ...]:
@@ -142,25 +176,14 @@ class Committee(Live):
     @property
     def parameters(self) -> int:
         """How many parameters there are."""
-        linear = sum(vote.linear for vote in self.plan.votes)
+        linear = sum(vote.linear and vote.weight > 0 for vote in self.plan.votes)
         rank = min(self.plan.rank, self.channels // 2)
         return len(self.plan.memories) * self.network.parameters + linear * rank * self.channels
 
-    @property
-    def size(self) -> int:
-        """How long the packed vector of the experts' parameters is."""
-        return len(self.plan.memories) * self.network.size
-
-    def scaler(self, history: Floats) -> Scaler:
-        """Return the standard scaling."""
-        return Scaler.fit(history)
-
     # ------------------------------------------------------------------ fit
 
-    def fit(
-        self, history: Floats, training: Training, on_epoch: OnEpoch | None = None
-    ) -> tuple[Floats32, list[float]]:
-        """Train each expert on scaled history (T, C) less its trend, and calibrate the votes."""
+    def _fit(self, history: Floats, training: Training) -> tuple[Floats32, list[float]]:
+        """Train each expert on scaled history (T, C) minus its trend, and calibrate the votes."""
         packed, losses, scales, bases = [], [], [], {}
         for j, memory in enumerate(self.plan.memories):
             rest = _rest(history, memory)
@@ -169,36 +192,42 @@ class Committee(Live):
             scales.append(scale)
             rest /= scale
             seed = replace(training, seed=training.seed + j)
-            weights, losses_j = self.network.fit(rest, seed, on_epoch)
+            weights, losses_j = self.network.fit(rest, seed)
             packed.append(weights)
             losses += losses_j
             bases[j] = _basis(rest, min(self.plan.rank, self.channels // 2))
         fitted = np.concatenate(packed)
-        self.charter = self._uncalibrated(np.array(scales), bases)
-        self.charter = self._calibrated(history, fitted)
+        self.params = self._uncalibrated(np.array(scales), bases)
+        self.params = self._calibrated(history, fitted)
         return fitted, losses
 
-    def _uncalibrated(self, scales: Floats, bases: Mapping[int, Floats]) -> Charter:
+    def uncalibrated_params(self) -> CommitteeParams:
+        """Return what the plan alone says of the parameters."""
+        J, C, rank = len(self.plan.memories), self.channels, min(self.plan.rank, self.channels // 2)
+        bases = {j: np.zeros((rank, C)) for j in range(J)}
+        return self._uncalibrated(np.ones((J, C)), bases)
+
+    def _uncalibrated(self, scales: Floats, bases: Mapping[int, Floats]) -> CommitteeParams:
         plan, V = self.plan, len(self.plan.votes)
         total = sum(vote.weight for vote in plan.votes)
-        return Charter(
+        return CommitteeParams(
             decays=np.array([_decay(memory) for memory in plan.memories]),
             scales=scales,
-            taus=np.full(len(plan.memories), np.inf),
+            learn_below=np.full(len(plan.memories), np.inf),
             rates=np.array(plan.rates, dtype=np.float32),
             bases=np.array([bases[vote.expert] for vote in plan.votes]),
             experts=np.array([vote.expert for vote in plan.votes], dtype=np.int64),
             linear=np.array([vote.linear for vote in plan.votes], dtype=np.int64),
-            usual=np.ones((V, self.channels)),
+            residual_scale=np.ones((V, self.channels)),
             centers=np.zeros(V),
             spreads=np.ones(V),
             weights=np.array([vote.weight / total for vote in plan.votes]),
             keep=0.0 if plan.smoothing == 0 else _decay(plan.smoothing),
-            spokesman=plan.spokesman,
+            reported_expert=plan.reported_expert,
         )
 
-    def _calibrated(self, history: Floats, fitted: Floats32) -> Charter:
-        """Return the charter with each vote in units of its own on history."""
+    def _calibrated(self, history: Floats, fitted: Floats32) -> CommitteeParams:
+        """Return the parameters with each vote in units of its own on history."""
         V, C = len(self.plan.votes), self.channels
         sums, counts = np.zeros((V, C)), np.zeros(C)
         own: list[Floats] = []  # each vote's plain mean square, a sample
@@ -207,191 +236,180 @@ class Committee(Live):
             counts += observed.sum(axis=0)
             seen = observed.any(axis=1)
             own.append(squares[:, seen].sum(axis=2) / observed[seen].sum(axis=1))
-        usual = sums / np.maximum(counts, 1)
-        mean = usual[:, counts > 0].mean(axis=1, keepdims=True)
-        usual[:, counts == 0] = mean  # of a channel never observed, nothing else is known
-        usual = np.maximum(usual, np.maximum(_FLOOR * mean, LEAST))
-        self.charter = self.charter._replace(usual=usual)
-        votes = self.hear(history, fitted, [0.0] * len(self.plan.memories))
+        scale = sums / np.maximum(counts, 1)
+        mean = scale[:, counts > 0].mean(axis=1, keepdims=True)
+        scale[:, counts == 0] = mean  # of a channel never observed, nothing else is known
+        scale = np.maximum(scale, np.maximum(_FLOOR * mean, LEAST))
+        counted = self.plan.counted
+        scale[[at for at in range(V) if at not in counted]] = 1.0
+        self.params = self.params._replace(residual_scale=scale)
+        votes = self.votes(history, fitted, [0.0] * len(self.plan.memories))[counted]
         votes = votes[:, ~np.isnan(votes).any(axis=0)]
-        spreads = votes.std(axis=1)
+        centers, spreads = np.zeros(V), np.ones(V)
+        centers[counted] = votes.mean(axis=1)
+        spread = votes.std(axis=1)
+        spreads[counted] = np.where(spread < _NARROW, 1.0, spread)
         scores = np.concatenate(own, axis=1)
-        taus = self.charter.taus.copy()
-        for at, vote in enumerate(self.plan.votes):
-            if not vote.linear:
-                taus[vote.expert] = np.quantile(scores[at], self.plan.learns_below)
-        return self.charter._replace(
-            taus=taus,
-            usual=usual,
-            centers=votes.mean(axis=1),
-            spreads=np.where(spreads < _NARROW, 1.0, spreads),
+        learn_below = self.params.learn_below.copy()
+        for at in counted:
+            if not self.plan.votes[at].linear:
+                expert = self.plan.votes[at].expert
+                learn_below[expert] = np.quantile(scores[at], self.plan.learns_below)
+        return self.params._replace(
+            learn_below=learn_below, residual_scale=scale, centers=centers, spreads=spreads
         )
 
     def _squares(
         self, history: Floats, fitted: Floats32, *, learning: bool = False
     ) -> Iterator[tuple[Floats, Bools]]:
         """Give each vote's squared residuals (V, T, C) and what was observed, part by part."""
-        rules = _neutral(self.channels, fitted, self.window, learning)
-        stream = self.fresh(fitted)
+        params = _neutral(self.channels, fitted, self.window, learning)
+        state = self.initial(fitted)
         for at in range(0, len(history), _CHUNK):
             part = history[at : at + _CHUNK]
-            pending = int(stream.counts[PENDING])
+            pending = int(state.step.counts[PENDING])
             rows = pending + len(part)
-            before = stream.samples[self.window - pending :].copy()
-            sheet = live.blank_sheet(rows, self.channels)
+            before = state.step.samples[self.window - pending :].copy()
             squares = np.zeros((len(self.plan.votes), rows, self.channels))
+            out = blank_out(rows, self.channels)
             last = at + _CHUNK >= len(history)
-            deliberate(
-                np.ascontiguousarray(part),
-                last,
-                self.network.padded,
-                stream,
-                self.chamber(stream),
-                rules,
-                self.charter,
-                sheet,
-                squares,
-            )
-            final = rows - int(stream.counts[PENDING])
+            self._advance(np.ascontiguousarray(part), last, state, params, out, squares)
+            final = rows - int(state.step.counts[PENDING])
             samples = np.concatenate([before, part])[:final]
             yield squares[:, :final], ~np.isnan(samples)
 
-    def hear(self, series: Floats, fitted: Floats32, rates: Sequence[float]) -> Floats:
+    def votes(self, series: Floats, fitted: Floats32, rates: Sequence[float]) -> Floats:
         """Return each vote on each sample of a scaled series (T, C), (V, T).
 
         It starts from the given weights and learns at the given rates. NaN where nothing was
         observed.
         """
-        charter = self.charter
-        self.charter = charter._replace(rates=np.array(rates, dtype=np.float32))
-        try:
-            parts = []
-            for squares, observed in self._squares(series, fitted, learning=True):
-                counts = observed.sum(axis=1)
-                with np.errstate(invalid="ignore"):  # 0 of 0 channels
-                    means = (squares / charter.usual[:, None]).sum(axis=2) / counts
-                parts.append(np.log(means + LEAST))
-        finally:
-            self.charter = charter
+        params = self.params
+        twin = copy.copy(self)
+        twin.params = params._replace(rates=np.array(rates, dtype=np.float32))
+        parts = []
+        for squares, observed in twin._squares(series, fitted, learning=True):
+            counts = observed.sum(axis=1)
+            with np.errstate(invalid="ignore"):  # 0 of 0 channels
+                means = (squares / params.residual_scale[:, None]).sum(axis=2) / counts
+            parts.append(np.log(means + LEAST))
         logs = np.concatenate(parts, axis=1)
-        votes: Floats = (logs - charter.centers[:, None]) / charter.spreads[:, None]
+        votes: Floats = (logs - params.centers[:, None]) / params.spreads[:, None]
         return votes
 
     # ------------------------------------------------------------------ live
 
-    def fresh(self, weights: Floats32) -> Stream:
+    def initial(self, weights: Floats32) -> ModelState:
         """Return the state before the first sample."""
-        J, C = len(self.plan.memories), self.channels
-        stream = live.fresh(self.window, C, weights, _room(J, self.window, C))
-        chamber = self.chamber(stream)
-        chamber.rests[:] = np.nan
-        chamber.trails[:] = 0
-        each = np.abs(weights, dtype=np.float64).reshape(J, -1).sum(axis=1)
-        chamber.reaches[:, 0] = each
-        chamber.smooth[:] = np.nan
-        return stream
-
-    def chamber(self, stream: Stream) -> Chamber:
-        """Return the committee's own part of a stream's state, as views."""
+        state = super().initial(weights)
         J, L, C = len(self.plan.memories), self.window, self.channels
-        # Not np.split, which takes as long as judging a hundred samples.
-        rest = stream.rest
-        a, b = J * C, J * L * C
-        return Chamber(
-            rest[:a].reshape(J, C),
-            rest[a : a + b].reshape(J, L, C),
-            rest[a + b : a + 2 * b].reshape(J, L, C),
-            rest[a + 2 * b : a + 2 * b + J].reshape(J, 1),
-            rest[a + 2 * b + J : -1].view(np.int64).reshape(J, _COUNTS),
-            rest[-1:],
+        each = np.abs(weights, dtype=np.float64).reshape(J, -1).sum(axis=1)
+        own = CommitteeState(
+            levels=np.zeros((J, C)),
+            trails=np.zeros((J, L, C)),
+            residuals=np.full((J, L, C), np.nan),
+            reaches=each[:, None].copy(),
+            counts=np.zeros((J, _COUNTS), dtype=np.int64),
+            smooth=np.full(1, np.nan),
         )
+        return state._replace(own=own)
 
     def advance(
-        self, samples: Floats, flush: bool, stream: Stream, rules: Rules, sheet: Sheet
+        self, samples: Floats, flush: bool, state: ModelState, params: StepParams, out: StepOut
     ) -> None:
         """Consume samples (T, C) and write the verdicts that became final."""
-        chamber = self.chamber(stream)
-        deliberate(
+        self._advance(samples, flush, state, params, out, _NOTHING)
+        state.step.trend[:] = state.own.levels[self.plan.reported_expert]
+
+    def _advance(
+        self,
+        samples: Floats,
+        flush: bool,
+        state: ModelState,
+        params: StepParams,
+        out: StepOut,
+        squares: Floats,
+    ) -> None:
+        work: CommitteeWork | None = state.work.get("committee")
+        rows = len(out.scores)
+        if work is None or len(work.votes) < rows:
+            step = blank_step_work(self.window, self.channels, self.network.padded)
+            work = blank_work(rows, len(self.plan.memories), self.channels, step)
+            state.work["committee"] = work
+        advance(
             samples,
             flush,
             self.network.padded,
-            stream,
-            chamber,
-            rules,
-            self.charter,
-            sheet,
-            np.empty((0, 0, 0)),
+            state.step,
+            state.own,
+            params,
+            self.params,
+            work,
+            out,
+            squares,
         )
-        stream.trend[:] = chamber.levels[self.plan.spokesman]
 
-    def drop_pending(self, stream: Stream, count: int) -> None:
+    def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats | None]:
+        raise NotImplementedError  # the compiled loop does it
+
+    def drop_pending(self, state: ModelState, count: int) -> None:
         """Forget the newest `count` samples, and what they did to the trends."""
-        live.drop_pending(stream, count)
+        super().drop_pending(state, count)
         if count == 0:
             return
-        chamber = self.chamber(stream)
+        own: CommitteeState = state.own
         for at in (SEEN, HELD, PENDING, CYCLE):
-            chamber.tallies[:, at] -= count
-        for kept, blank in ((chamber.rests, np.nan), (chamber.trails, 0.0)):
+            own.counts[:, at] -= count
+        for kept, blank in ((own.residuals, np.nan), (own.trails, 0.0)):
             kept[:, count:] = kept[:, :-count].copy()
             kept[:, :count] = blank
-        chamber.levels[:] = chamber.trails[:, -1]
-        stream.trend[:] = chamber.levels[self.plan.spokesman]
+        own.levels[:] = own.trails[:, -1]
+        state.step.trend[:] = own.levels[self.plan.reported_expert]
 
-    def forget_samples(self, stream: Stream, *, anew: bool = False) -> None:
+    def forget_samples(self, state: ModelState, *, anew: bool = False) -> None:
         """Forget the newest samples; the trends stay."""
-        live.forget_samples(stream, anew=anew)
-        chamber = self.chamber(stream)
-        chamber.rests[:] = np.nan
-        chamber.trails[:] = chamber.levels[:, None]
-        chamber.smooth[:] = np.nan
+        super().forget_samples(state, anew=anew)
+        own: CommitteeState = state.own
+        own.residuals[:] = np.nan
+        own.trails[:] = own.levels[:, None]
+        own.smooth[:] = np.nan
         for at in range(_COUNTS) if anew else (HELD, PENDING, CYCLE):
-            chamber.tallies[:, at] = 0
+            own.counts[:, at] = 0
 
-    def learned(self, stream: Stream) -> tuple[Floats32, Floats]:
+    def snapshot(self, state: ModelState) -> tuple[Floats32, Floats]:
         """Return copies of what was learned: the weights, and each expert's trend."""
-        return stream.weights.copy(), self.chamber(stream).levels.copy()
+        return state.step.weights.copy(), state.own.levels.copy()
 
-    def recall(self, stream: Stream, weights: Floats32, trend: Floats) -> None:
-        """Let the experts know what `learned` returned, and nothing later; the samples stay."""
-        live.recall(stream, weights)
-        chamber = self.chamber(stream)
-        each = np.abs(weights, dtype=np.float64).reshape(len(chamber.reaches), -1).sum(axis=1)
-        chamber.reaches[:, 0] = each
-        chamber.tallies[:, AGE] = 0
-        self._move(stream, trend)
+    def _restore_trend(self, state: ModelState, trend: Floats) -> None:
+        own: CommitteeState = state.own
+        weights = np.abs(state.step.weights, dtype=np.float64)
+        own.reaches[:, 0] = weights.reshape(len(own.reaches), -1).sum(axis=1)
+        own.counts[:, AGE] = 0
+        self._move(state, trend)
 
-    def catch_up(self, stream: Stream, jump: Floats, age: int, decay: float) -> None:  # noqa: ARG002
-        """Let each trend make up for what it has not yet followed of a jump `age` samples ago."""
-        left = self.charter.decays[:, None] ** age
-        self._move(stream, self.chamber(stream).levels + left * jump)
+    def shift_trend(self, state: ModelState, jump: Floats, age: int, decay: float) -> None:  # noqa: ARG002
+        """Shift each trend by what it has not yet followed of a jump `age` samples ago."""
+        left = self.params.decays[:, None] ** age
+        self._move(state, state.own.levels + left * jump)
 
-    def _move(self, stream: Stream, trends: Floats) -> None:
-        """Let the trends be these, for the samples at hand, too."""
-        chamber = self.chamber(stream)
-        scaled = chamber.rests + chamber.trails
-        chamber.levels[:] = trends
-        chamber.trails[:] = chamber.levels[:, None]
-        chamber.rests[:] = scaled - chamber.trails
-        stream.trend[:] = chamber.levels[self.plan.spokesman]
+    def _move(self, state: ModelState, trends: Floats) -> None:
+        """Set the trends, for the samples at hand too."""
+        own: CommitteeState = state.own
+        scaled = own.residuals + own.trails
+        own.levels[:] = trends
+        own.trails[:] = own.levels[:, None]
+        own.residuals[:] = scaled - own.trails
+        state.step.trend[:] = own.levels[self.plan.reported_expert]
+
+    def _tensors(self) -> dict[str, NDArray[Any]]:
+        """Return what `_fit` found besides the parameters; the rest follows from the plan."""
+        return {name: getattr(self.params, name) for name in _FITTED}
 
     def eager(self, factor: float) -> Self:
-        """Return a committee whose experts learn also from samples that many times as bad."""
+        """Return a committee whose experts learn also from samples so many times as bad."""
         twin = copy.copy(self)
-        twin.charter = self.charter._replace(taus=factor * self.charter.taus)
+        twin.params = self.params._replace(learn_below=factor * self.params.learn_below)
         return twin
-
-    # ------------------------------------------------------------------ state
-
-    def tensors(self) -> dict[str, NDArray[Any]]:
-        """Return what `fit` found besides the parameters."""
-        return {name: np.atleast_1d(value) for name, value in self.charter._asdict().items()}
-
-    def restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `tensors` returned."""
-        values: dict[str, Any] = {name: tensors[name].copy() for name in Charter._fields}
-        values |= {"keep": float(values["keep"][0]), "spokesman": int(values["spokesman"][0])}
-        self.charter = Charter(**values)
 
 
 def _decay(half_life: float) -> float:
@@ -420,12 +438,7 @@ def _basis(rest: Floats, rank: int) -> Floats:
     return basis
 
 
-def _neutral(channels: int, fitted: Floats32, stride: int, learning: bool = False) -> Rules:
-    """Return rules for samples that are scaled already, none of them anomalous."""
+def _neutral(channels: int, fitted: Floats32, stride: int, learning: bool = False) -> StepParams:
+    """Return parameters for samples that are scaled already, none of them anomalous."""
     zeros, ones = np.zeros(channels), np.ones(channels)
-    return Rules(zeros, ones, fitted, stride, np.inf, 0.0, np.float32(learning))
-
-
-def _room(experts: int, window: int, channels: int) -> int:
-    """Return how many numbers a chamber has: see `Committee.chamber`."""
-    return experts * (channels * (1 + 2 * window) + 1 + _COUNTS) + 1
+    return StepParams(zeros, ones, fitted, stride, np.inf, np.inf, 0.0, np.float32(learning))

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from newnormal.core.scaling import Scaler
+from newnormal.core.state import ModelState
 from newnormal.core.windows import starts
 from newnormal.kernels.adam import adam_step
 from newnormal.kernels.mlp import PAD
-from newnormal.kernels.step import Rules, Sheet, Stream, advance
+from newnormal.kernels.step import StepOut, StepParams, advance, blank_work
 from newnormal.kernels.training import activate, pull_back
-from newnormal.models.base import Live, OnEpoch, Training
+from newnormal.models.base import Block, Model, Training
 from newnormal.models.blas import one_thread
 from newnormal.types import Floats, Floats32, Ints
 
 __all__ = ["MLP"]
 
 
-class MLP(Live):
+class MLP(Model):
     """n → n/2 → n/4 → latent → n/4 → n/2 → n with n = window × channels.
 
     ReLU after every layer but the last, the latent one included. Parameters are one packed
@@ -40,16 +38,14 @@ class MLP(Live):
     """
 
     def __init__(self, window: int, channels: int, latent: int) -> None:
+        super().__init__(window, channels, latent)
         n = window * channels
         outer, inner = max(n // 2, 1), max(n // 4, 1)
-        self.window = window
-        self.channels = channels
-        self.center: Floats = np.zeros(channels)  # history is standardised
         self.widths: Ints = np.array([n, outer, inner, latent, inner, outer, n], dtype=np.int64)
         # As they are laid out: see kernels.mlp.
         self.padded = np.where(self.widths < PAD, self.widths, -(-self.widths // PAD) * PAD)
-
-    reconstructs = True
+        inputs, outputs = self.padded[:-1], self.padded[1:]
+        self.size = int(((inputs + 1) * outputs).sum())  # of the packed vector, padding included
 
     @property
     def adaptable(self) -> tuple[str, ...]:
@@ -57,27 +53,10 @@ class MLP(Live):
         layers = range(1, len(self.widths))
         return tuple(f"layer{layer}.{part}" for layer in layers for part in ("matrix", "bias"))
 
-    def scaler(self, history: Floats) -> Scaler:
-        """Return the standard scaling."""
-        return Scaler.fit(history)
-
-    def tensors(self) -> dict[str, NDArray[Any]]:
-        """Return nothing: the parameters are all there is."""
-        return {}
-
-    def restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `tensors` returned."""
-
     @property
     def parameters(self) -> int:
         """How many parameters there are."""
         inputs, outputs = self.widths[:-1], self.widths[1:]
-        return int(((inputs + 1) * outputs).sum())
-
-    @property
-    def size(self) -> int:
-        """How long their packed vector is, padding included."""
-        inputs, outputs = self.padded[:-1], self.padded[1:]
         return int(((inputs + 1) * outputs).sum())
 
     def layers(self, packed: Floats32) -> list[tuple[Floats32, Floats32]]:
@@ -103,7 +82,7 @@ class MLP(Live):
             at += outputs
         return views
 
-    def initial(self, rng: np.random.Generator) -> Floats32:
+    def initial_weights(self, rng: np.random.Generator) -> Floats32:
         """Return untrained parameters, uniform within ±1/√(inputs of the layer)."""
         packed = np.zeros(self.size, dtype=np.float32)
         for matrix, bias in self.layers(packed):
@@ -112,15 +91,13 @@ class MLP(Live):
             bias[:] = rng.uniform(-bound, bound, size=bias.shape)
         return packed
 
-    def fit(
-        self, history: Floats, training: Training, on_epoch: OnEpoch | None = None
-    ) -> tuple[Floats32, list[float]]:
+    def _fit(self, history: Floats, training: Training) -> tuple[Floats32, list[float]]:
         """Train with AdamW on shuffled windows, and keep the epoch with the lowest mean loss.
 
         There is no trend in training: history is standardised, and μ is 0.
         """
         rng = np.random.default_rng(training.seed)
-        weights = self.initial(rng)
+        weights = self.initial_weights(rng)
         trainer = _Trainer(self, weights, history, training)
         best, losses = weights.copy(), []
         with one_thread():
@@ -128,15 +105,21 @@ class MLP(Live):
                 losses.append(trainer.epoch(rng.permutation(len(trainer.starts))))
                 if losses[-1] == min(losses):
                     best[:] = weights
-                if on_epoch is not None:
-                    on_epoch(epoch + 1, losses[-1])
+                if training.on_epoch is not None:
+                    training.on_epoch(epoch + 1, losses[-1])
         return best, losses
 
     def advance(
-        self, samples: Floats, flush: bool, stream: Stream, rules: Rules, sheet: Sheet
+        self, samples: Floats, flush: bool, state: ModelState, params: StepParams, out: StepOut
     ) -> None:
-        """Run the compiled loop."""
-        advance(samples, flush, self.padded, stream, rules, sheet)
+        """Run the compiled loop, which scores and learns."""
+        work = state.work.get("step")
+        if work is None:
+            work = state.work["step"] = blank_work(self.window, self.channels, self.padded)
+        advance(samples, flush, self.padded, state.step, params, work, out)
+
+    def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats | None]:
+        raise NotImplementedError  # the compiled loop does it
 
 
 class _Trainer:

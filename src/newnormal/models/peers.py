@@ -5,11 +5,12 @@ Needs the extra `peers`; PyOD's neural detectors (DeepSVDD, LUNAR, SO_GAAL, ...)
 
 from __future__ import annotations
 
+import copy
 import inspect
 import io
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from difflib import get_close_matches
 from functools import cache
@@ -19,14 +20,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from newnormal.core.scaling import Scaler
-from newnormal.errors import MissingExtraError, ParameterError, StateError
-from newnormal.kernels.step import Rules, Sheet, Stream
-from newnormal.models import loop
-from newnormal.models.base import Live, OnEpoch, Training
-from newnormal.models.loop import Block
+from newnormal.core.state import ModelState
+from newnormal.errors import MissingExtraError, ParameterError
+from newnormal.models.base import Block, Model, Training
 from newnormal.types import Floats, Floats32
 
 __all__ = ["MOST_ROWS", "Peer", "adapter", "thinned"]
@@ -57,7 +54,7 @@ _COMPARE_ALL = frozenset(
 )
 
 
-class Peer(Live):
+class Peer(Model):
     """A PyOD detector behind the detector's interface: it judges samples, and learns nothing.
 
     Each sample of history is a row to it, and each sample of the stream is judged by itself; the
@@ -79,37 +76,33 @@ class Peer(Live):
     history.
     """
 
-    name: ClassVar[str]  # of the detector's class in PyOD
+    detector_name: ClassVar[str]  # of the detector's class in PyOD
     reconstructs: ClassVar[bool] = False
-    adaptable: ClassVar[tuple[str, ...]] = ()
-    parameters: ClassVar[int] = 0
-    size: ClassVar[int] = 0
-    at_once = 4096  # windows judged in one call: some detectors go through all history in each
+    learns: ClassVar[bool] = False
+    holds_objects: ClassVar[bool] = True
+    at_once: ClassVar[int] = 4096  # some detectors go through all history in each call
 
     def __init__(self, window: int, channels: int, latent: int) -> None:
-        del latent
-        self.window = window
-        self.channels = channels
-        self.center: Floats = np.zeros(channels)
+        super().__init__(window, channels, latent)
         self.detector: Any = None
 
-    def scaler(self, history: Floats) -> Scaler:
-        """Return the standard scaling."""
-        return Scaler.fit(history)
+    @property
+    def name(self) -> str:
+        """The model's name in messages."""
+        return f"pyod:{self.detector_name}"
 
-    def fit(
-        self, history: Floats, training: Training, on_epoch: OnEpoch | None = None
-    ) -> tuple[Floats32, list[float]]:
+    def _fit(self, history: Floats, training: Training) -> tuple[Floats32, list[float]]:
         """Fit on the samples of scaled history (T, C) in which something was observed."""
-        del on_epoch
         missing = np.isnan(history)
         rows = np.where(missing, 0, history)[~missing.all(axis=1)]
-        if self.name in _COMPARE_ALL:
+        if self.detector_name in _COMPARE_ALL:
             rows = thinned(rows, MOST_ROWS)
         kind = self._imported()
         takes = inspect.signature(kind).parameters
         offered = {"n_features": rows.shape[1], "random_state": training.seed, "verbose": 0}
-        if self.name == "PCA":  # it divides by each component's variance, which may be none
+        if (
+            self.detector_name == "PCA"
+        ):  # it divides by each component's variance, which may be none
             offered["n_components"] = max(int(np.linalg.matrix_rank(rows)), 1)
         with redirect_stdout(io.StringIO()), _seeded(training.seed):
             try:
@@ -117,61 +110,44 @@ class Peer(Live):
                 self.detector.fit(rows)
             except (ImportError, NotImplementedError, TypeError, ValueError) as error:
                 raise ParameterError(
-                    f"model: pyod:{self.name} could not be fitted on history alone: {error}",
+                    f"model: pyod:{self.detector_name} could not be fitted on history alone: {error}",
                     hint="detectors that need labels, other detectors or other than numbers "
                     "cannot be used here",
                 ) from error
         return np.empty(0, dtype=np.float32), []
 
-    def advance(
-        self, samples: Floats, flush: bool, stream: Stream, rules: Rules, sheet: Sheet
-    ) -> None:
-        """Consume samples (T, C) and write the verdicts that became final."""
-        loop.advance(self, samples, flush, stream, rules, sheet)
+    def _copy_objects(self) -> Any:
+        """Return a copy of the detector: some change with what they judge."""
+        return copy.deepcopy(self.detector)
 
-    def scored(self, block: Block, stream: Stream, rules: Rules) -> tuple[Floats, None]:
+    def _score(self, weights: Floats32, block: Block) -> tuple[Floats, None]:
         """Score the samples that get their verdict now."""
-        del stream, rules
+        del weights
+        return self._judge(self.detector, block), None
+
+    def _scored(self, block: Block, state: ModelState) -> tuple[Floats, None]:
+        return self._judge(state.own, block), None
+
+    def _judge(self, detector: Any, block: Block) -> Floats:
         B, L, _ = block.windows.shape
         wanted = np.arange(L) >= L - block.newest[:, None]  # (B, L)
         wanted &= block.there.any(axis=2)
         scores = np.full((B, L), np.nan)
         if wanted.any():
             with redirect_stdout(io.StringIO()):
-                scores[wanted] = self.detector.decision_function(block.windows[wanted])
-        return scores, None
-
-    def learn(self, block: Block, scores: Floats, stream: Stream, rules: Rules) -> None:
-        """Refuse."""
-        del block, scores, stream, rules
-        raise ParameterError(
-            f"adapt: pyod:{self.name} cannot learn from the stream, found adapt=True",
-            hint="pass adapt=False; detrend=True works with any model",
-        )
-
-    def tensors(self) -> dict[str, NDArray[Any]]:
-        """Refuse: PyOD offers pickle alone, and a state file holds nothing that could run."""
-        raise StateError(
-            f"pyod:{self.name} cannot be saved: PyOD offers pickle alone, and a state file holds "
-            "nothing that could run",
-            hint="fit it again where it is needed, or choose one of newnormal's own models",
-        )
-
-    def restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Refuse, as `tensors` does."""
-        del tensors
-        self.tensors()
+                scores[wanted] = detector.decision_function(block.windows[wanted])
+        return scores
 
     def _imported(self) -> Any:
         try:
             with redirect_stdout(io.StringIO()):  # "please install torch first"
-                module = import_module(f"pyod.models.{_detectors()[self.name]}")
+                module = import_module(f"pyod.models.{_detectors()[self.detector_name]}")
         except (ImportError, NameError) as error:
             raise MissingExtraError(
-                f"pyod:{self.name} needs a package that is not installed: {error}",
+                f"pyod:{self.detector_name} needs a package that is not installed: {error}",
                 hint='PyTorch comes with pip install "newnormal[deep]", others by themselves',
             ) from error
-        return getattr(module, self.name)
+        return getattr(module, self.detector_name)
 
 
 def thinned(rows: Floats, most: int) -> Floats:
@@ -198,7 +174,7 @@ def adapter(name: str) -> type[Peer]:
             f"model: expected pyod: and the name of a PyOD detector, found 'pyod:{name}'",
             hint=f"did you mean {' or '.join(near)}?" if near else f"one of {', '.join(known)}",
         )
-    return type(name, (Peer,), {"name": name, "__doc__": Peer.__doc__})
+    return type(name, (Peer,), {"detector_name": name, "__doc__": Peer.__doc__})
 
 
 @cache

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
 from newnormal.errors import ParameterError, StateError
+from newnormal.thresholds.budget import Budget, check_target
 from newnormal.types import Floats
 
-__all__ = ["Fixed", "Quantile", "Threshold", "as_threshold", "from_json", "to_json"]
+__all__ = [
+    "Budget",
+    "Fixed",
+    "Quantile",
+    "Threshold",
+    "as_threshold",
+    "check_target",
+    "from_json",
+    "to_json",
+]
 
 
 @runtime_checkable
@@ -98,7 +109,7 @@ def to_json(rule: Threshold) -> dict[str, Any]:
     )
 
 
-def from_json(rule: dict[str, Any]) -> Quantile | Fixed:
+def from_json(rule: Mapping[str, Any]) -> Quantile | Fixed:
     """Return what `to_json` was made from."""
     if rule.get("kind") == Quantile.kind:
         return Quantile(float(rule["q"]))

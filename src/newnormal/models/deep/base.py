@@ -10,22 +10,19 @@ Shapes: B windows in a batch, L window length, C channels.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from newnormal.core.scaling import Scaler
+from newnormal.core.state import ModelState
 from newnormal.core.windows import starts
 from newnormal.errors import MissingExtraError
-from newnormal.kernels.decision import is_learnable
-from newnormal.kernels.step import AGE, COPY_EVERY, LEARNED, RESTORED, Rules, Sheet, Stream
-from newnormal.models import loop
-from newnormal.models.base import Live, OnEpoch, Training
-from newnormal.models.loop import Block
-from newnormal.types import Floats, Floats32
+from newnormal.kernels.step import StepOut, StepParams
+from newnormal.models.base import Block, Model, Training
+from newnormal.types import Bools, Floats, Floats32
 
 try:
     import torch
@@ -49,7 +46,7 @@ class Batch(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What a model says of a batch."""
+    """A model's result for a batch."""
 
     scores: Tensor  # (B, L)
     reconstruction: Tensor | None  # (B, L, C)
@@ -82,7 +79,7 @@ class Batches:
         return Batch(torch.from_numpy(self._values[rows]), torch.from_numpy(self._there[rows]))
 
 
-class DeepModel(Live, ABC):
+class DeepModel(Model):
     """Base of the PyTorch models.
 
     Parameters
@@ -91,20 +88,15 @@ class DeepModel(Live, ABC):
         As for the detector; a model whose width the paper fixes does not use `latent`.
     """
 
-    scaling: ClassVar[str] = "standard"
-    reconstructs: ClassVar[bool] = True
     keeps_best: ClassVar[bool] = True  # the epoch of the lowest mean loss, not the last one
-    at_once = 256  # windows judged at once where nothing is learned between them
 
     def __init__(self, window: int, channels: int, latent: int) -> None:
-        self.window = window
-        self.channels = channels
-        self.latent = latent
-        self.center: Floats = np.zeros(channels)  # history's mean, scaled as the model has it
+        super().__init__(window, channels, latent)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             self.network = self.build()
         self.network.eval()
+        self.size = sum(parameter.numel() for parameter in self.network.parameters())
 
     # ------------------------------------------------------------------ for authors
 
@@ -127,41 +119,15 @@ class DeepModel(Live, ABC):
     def calibrate(self, batches: Batches) -> None:
         """Take from history what scoring needs besides the parameters."""
 
-    def tensors(self) -> dict[str, NDArray[Any]]:
-        """Return what `fit` found besides the parameters, for the state file."""
-        return {"center": self.center}
-
-    def restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `tensors` returned."""
-        self.center = np.array(tensors["center"])
-
     # ------------------------------------------------------------------ for the detector
-
-    @property
-    def parameters(self) -> int:
-        """How many parameters there are."""
-        return sum(parameter.numel() for parameter in self.network.parameters())
-
-    @property
-    def size(self) -> int:
-        """How long their packed vector is."""
-        return self.parameters
 
     @property
     def adaptable(self) -> tuple[str, ...]:
         """The parameters that may change at test time."""
         return tuple(name for name, _ in self.network.named_parameters())
 
-    def scaler(self, history: Floats) -> Scaler:
-        """Return the scaling this model wants."""
-        return Scaler.fit_range(history) if self.scaling == "range" else Scaler.fit(history)
-
-    def fit(
-        self, history: Floats, training: Training, on_epoch: OnEpoch | None = None
-    ) -> tuple[Floats32, list[float]]:
+    def _fit(self, history: Floats, training: Training) -> tuple[Floats32, list[float]]:
         """Train on scaled history (T, C); the same seed gives the same parameters."""
-        if self.scaling == "range":
-            self.center = np.nanmean(history, axis=0)
         batches = Batches(history, self.window, training)
         losses: list[float] = []
         with torch.random.fork_rng(devices=[]):
@@ -173,8 +139,8 @@ class DeepModel(Live, ABC):
                 losses.append(loss)
                 if not self.keeps_best or loss == min(losses):
                     best = self._packed()
-                if on_epoch is not None:
-                    on_epoch(len(losses), loss)
+                if training.on_epoch is not None:
+                    training.on_epoch(len(losses), loss)
         self._bind(best)
         self.network.eval()
         with torch.no_grad():
@@ -182,41 +148,23 @@ class DeepModel(Live, ABC):
         return best, losses
 
     def advance(
-        self, samples: Floats, flush: bool, stream: Stream, rules: Rules, sheet: Sheet
+        self, samples: Floats, flush: bool, state: ModelState, params: StepParams, out: StepOut
     ) -> None:
         """Consume samples (T, C) and write the verdicts that became final."""
-        self._bind(stream.weights)
-        loop.advance(self, samples, flush, stream, rules, sheet)
+        self._bind(state.step.weights)
+        super().advance(samples, flush, state, params, out)
 
-    # ------------------------------------------------------------------ for the loop
+    def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats | None]:
+        """Score a block with the network, whose parameters are views of `weights`."""
+        del weights
+        with torch.no_grad():
+            judged = self.judge(_batch(block))
+        made = judged.reconstruction
+        return judged.scores.double().numpy(), None if made is None else made.double().numpy()
 
-    def scored(self, block: Block, stream: Stream, rules: Rules) -> tuple[Floats, Floats | None]:
-        """Judge a block; weights that give a score that is not finite are replaced."""
-        batch, unseen = _batch(block), ~block.there.any(axis=2)
-        scores = np.empty(unseen.shape)
-        reconstruction: Floats | None = None
-        for source in (None, stream.good, rules.fitted):
-            if source is not None:
-                stream.weights[:] = source
-                if source is rules.fitted:
-                    stream.good[:] = source
-                else:
-                    stream.counts[RESTORED] += 1
-                    stream.counts[AGE] = 0
-            with torch.no_grad():
-                judged = self.judge(batch)
-            scores = np.where(unseen, np.nan, judged.scores.double().numpy())
-            if judged.reconstruction is not None:
-                reconstruction = judged.reconstruction.double().numpy()
-            if np.isfinite(scores[~unseen]).all():
-                break
-        return scores, reconstruction
-
-    def learn(self, block: Block, scores: Floats, stream: Stream, rules: Rules) -> None:
+    def _learn(self, weights: Floats32, block: Block, learnable: Bools, lr: float) -> None:
         """Take one SGD step on the learnable samples' errors, divided by the window's length."""
-        learnable = np.array([is_learnable(score, rules.threshold) for score in scores])
-        if not learnable.any():
-            return
+        del weights
         parameters = list(self.network.parameters())
         errors = self.errors(_batch(block))[0]
         loss = (errors * torch.from_numpy(learnable.astype(np.float32))).sum() / self.window
@@ -224,16 +172,7 @@ class DeepModel(Live, ABC):
         with torch.no_grad():
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 if gradient is not None:
-                    parameter.sub_(gradient, alpha=float(rules.lr))
-        stream.counts[LEARNED] += 1
-        stream.counts[AGE] += 1
-        if not np.isfinite(stream.weights).all():
-            stream.weights[:] = stream.good
-            stream.counts[RESTORED] += 1
-            stream.counts[AGE] = 0
-        elif stream.counts[AGE] >= COPY_EVERY:
-            stream.good[:] = stream.weights
-            stream.counts[AGE] = 0
+                    parameter.sub_(gradient, alpha=lr)
 
     # ------------------------------------------------------------------ inside
 

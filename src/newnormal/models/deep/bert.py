@@ -90,13 +90,12 @@ class BERT(DeepModel):
                 total += loss.item() * len(batch.windows)
             yield total / len(batches.starts)
 
-    def tensors(self) -> dict[str, NDArray[Any]]:
+    def _tensors(self) -> dict[str, NDArray[Any]]:
         """Return the bins' edges besides the rest."""
-        return super().tensors() | {"edges": self.edges.numpy()}
+        return {"edges": self.edges.numpy()}
 
-    def restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+    def _restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `tensors` returned."""
-        super().restore(tensors)
         self.edges = torch.from_numpy(np.array(tensors["edges"]))
 
     def words(self, batch: Batch) -> Tensor:

@@ -88,16 +88,15 @@ class LSTM(DeepModel):
         # Where values are missing, dividing by the pair's own count would not keep it positive.
         self.error_covariance = products / (count[:, None] * count).sqrt()
 
-    def tensors(self) -> dict[str, NDArray[Any]]:
+    def _tensors(self) -> dict[str, NDArray[Any]]:
         """Return the errors' mean and covariance too."""
-        return super().tensors() | {
+        return {
             "error_mean": self.error_mean.numpy(),
             "error_covariance": self.error_covariance.numpy(),
         }
 
-    def restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+    def _restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `tensors` returned."""
-        super().restore(tensors)
         self.error_mean = torch.from_numpy(np.array(tensors["error_mean"]))
         self.error_covariance = torch.from_numpy(np.array(tensors["error_covariance"]))
 

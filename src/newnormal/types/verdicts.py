@@ -1,4 +1,4 @@
-"""The values that travel between layers: arrays by name, a verdict, and verdicts as columns."""
+"""A verdict, and verdicts as columns."""
 
 from __future__ import annotations
 
@@ -7,31 +7,18 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Bools",
-    "Floats",
-    "Floats32",
-    "Ints",
-    "Times",
-    "Verdict",
-    "Verdicts",
-    "time_text",
-]
+from newnormal.types.arrays import Bools, Floats, Floats32, Ints, Times, time_text
 
-Floats: TypeAlias = NDArray[np.float64]
-Floats32: TypeAlias = NDArray[np.float32]
-Ints: TypeAlias = NDArray[np.int64]
-Bools: TypeAlias = NDArray[np.bool_]
-Times: TypeAlias = NDArray[np.datetime64]
+__all__ = ["Verdict", "Verdicts"]
 
 
 class Verdict:
-    """What the detector says of one sample.
+    """The result for one sample.
 
     Attributes
     ----------
@@ -261,16 +248,6 @@ _COLUMNS = (
     "p_values",
     "alarms",
 )
-
-
-def time_text(time: np.datetime64) -> str:
-    """Return a time as ISO 8601 with no more digits than it needs.
-
-    >>> time_text(np.datetime64("2026-01-01T00:00:00.500", "ns"))
-    '2026-01-01T00:00:00.5'
-    """
-    text = str(time.astype("datetime64[ns]"))
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _number(value: float) -> str:

@@ -1,4 +1,4 @@
-"""Constructor parameters as scikit-learn expects them, without scikit-learn."""
+"""What scikit-learn expects of an estimator, without scikit-learn."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ __all__ = ["Parameters"]
 class Parameters:
     """Gives a class whose constructor stores each parameter under its name `get_params` and such.
 
-    A subclass implements `_validated`, which raises if the parameters cannot work together.
+    A subclass implements `_validate`, which raises if the parameters cannot work together.
     """
 
-    def _validated(self) -> Any:
+    _estimator_type = "outlier_detector"  # scikit-learn's word for it
+
+    def _validate(self) -> Any:
         raise NotImplementedError
 
     @classmethod
@@ -40,7 +42,7 @@ class Parameters:
             )
         vars(self).update(params)
         try:
-            self._validated()
+            self._validate()
         except ParameterError:
             vars(self).update(before)
             raise
@@ -54,3 +56,15 @@ class Parameters:
             if value is not defaults[name] and value != defaults[name]
         ]
         return f"{type(self).__name__}({', '.join(given)})"
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_fitted")
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="outlier_detector",
+            target_tags=TargetTags(required=False),
+            input_tags=InputTags(allow_nan=True),
+        )

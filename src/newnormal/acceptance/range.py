@@ -1,15 +1,15 @@
-"""The accepted normal, and how far a stream is from it."""
+"""The range that was accepted as normal, and how far a stream is from it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.core.scaling import Scaler
-from newnormal.kernels.anchor import (
+from newnormal.kernels.drift import (
     DISTANCE,
     EVERY,
     JUMP,
@@ -19,16 +19,17 @@ from newnormal.kernels.anchor import (
     NEAR,
     SEEN,
     WARM,
-    Chart,
-    Place,
-    follow,
+    DriftOut,
+    DriftParams,
+    DriftState,
+    advance,
+    lag_index,
     measure,
-    rung,
     trace,
 )
-from newnormal.types import Floats, Ints
+from newnormal.types import Floats
 
-__all__ = ["Anchor", "Bearing"]
+__all__ = ["NormalRange", "initial", "pad_lags"]
 
 # Of a level's variance, this share is never held to be explained by the other channels.
 _UNEXPLAINED = 0.1
@@ -43,30 +44,24 @@ _STEADY = 1.0
 _SURPRISED = 5.0
 _WIDE = 2.0
 _LEAST = (1.0, 1.0, 2.0, 2.0)
+_LAGS = 24  # rows of `wanders`: lags up to 67 million samples
 # From where it was, a position may go a quarter farther than history's ever went in as long a time.
 _WANDER = 1.25
-_SURELY = 10  # samples, before which nothing is said of where a jump leads
+_SURELY = 10  # samples, before which a jump's end is not extrapolated
 
 
-class Bearing(NamedTuple):
-    """What an anchor says of consecutive samples."""
-
-    flags: NDArray[np.int8]  # HOME, AWAY or FAR of `newnormal.kernels.anchor`
-    where: Ints  # the channel farthest out
-
-
-class Anchor:
-    """Holds what normal was when it was last accepted, and measures how far the stream is from it.
+class NormalRange(NamedTuple):
+    """The range of positions accepted as normal; measures how far the stream is from it.
 
     It learns nothing by itself, so no drift is too slow for it.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> anchor = Anchor.fit(rng.normal(size=(2000, 3)))
-    >>> anchor.follow(rng.normal(size=(500, 3))).flags.max()
+    >>> normal = NormalRange.fit(rng.normal(size=(2000, 3)))
+    >>> normal.measure(rng.normal(size=(500, 3))).flags.max()
     np.int8(0)
-    >>> anchor.follow(rng.normal(size=(500, 3)) + [0, 5, 0]).where[-1], anchor.distance > 1
+    >>> normal.measure(rng.normal(size=(500, 3)) + [0, 5, 0]).where[-1], normal.distance > 1
     (np.int64(1), True)
 
     Notes
@@ -77,21 +72,19 @@ class Anchor:
     half would have compared them.
     """
 
-    def __init__(self, chart: Chart, place: Place | None = None) -> None:
-        self.chart = chart
-        self.place = _fresh(len(chart.mean)) if place is None else place
+    params: DriftParams
+    state: DriftState
 
     @classmethod
-    def fit(cls, history: Floats) -> Anchor:
-        """Return the anchor at history (T, C), in the user's units; it may miss values."""
+    def fit(cls, history: Floats) -> NormalRange:
+        """Return the range of history (T, C), in the user's units; it may miss values."""
         C = history.shape[1]
         scaler = Scaler.fit(history)
-        zeros, ones = np.zeros(4 * C), np.ones(4 * C)
-        chart = Chart(
-            scaler.mean, scaler.scale, zeros[:C], np.eye(C), zeros, zeros, ones, ones[None]
-        )
+        ones = np.ones(4 * C)
+        plain = DriftParams(scaler.mean, scaler.scale, np.zeros(C), np.eye(C), ones, ones[None])
         traced = np.empty((len(history), 4 * C))
-        trace(np.ascontiguousarray(history, np.float64), _fresh(C), chart, traced)
+        start = initial(np.zeros(4 * C), np.zeros(4 * C))
+        trace(np.ascontiguousarray(history, np.float64), start, plain, traced)
         traced = traced[min(WARM, len(history) // 2) :: EVERY]
         levels, others = traced[:, C : 2 * C], traced[:, 2 * C :]
 
@@ -111,113 +104,94 @@ class Anchor:
         wide = np.minimum(_STEADY + _SURPRISED * _surprise(positions), _WIDE)
         margins = np.maximum(wide * (highs - lows), least)
         wanders = _WANDER * np.maximum(_farthest(positions), least / 2)
-        wanders[:, 3 * C :] = np.inf  # whoever moves at all stops standing still at once
-        return cls(Chart(scaler.mean, scaler.scale, centre, blend, lows, highs, margins, wanders))
+        wanders[:, 3 * C :] = np.inf  # what moves at all stops standing still at once
+        wanders = pad_lags(wanders)
+        params = DriftParams(scaler.mean, scaler.scale, centre, blend, margins, wanders)
+        return cls(params, initial(lows, highs))
 
     @property
     def distance(self) -> float:
         """How far the stream is from its accepted normal: 0 within it, 1 at the limit."""
-        return float(self.place.distances[DISTANCE])
+        return float(self.state.distances[DISTANCE])
 
     @property
-    def away(self) -> bool:
+    def outside(self) -> bool:
         """Whether it is outside of normal, or farther from the mark than normal streams go."""
-        return bool(self.distance > NEAR or self.place.distances[JUMP] > 1)
+        return bool(self.distance > NEAR or self.state.distances[JUMP] > 1)
 
-    @property
-    def position(self) -> Floats:
-        """Where the stream is, as it is compared, (4 C,)."""
-        return self.place.position.copy()
+    def measure(self, samples: Floats) -> DriftOut:
+        """Consume samples (T, C) in the user's units."""
+        out = DriftOut(np.zeros(len(samples), np.int8), np.zeros(len(samples), np.int64))
+        advance(np.ascontiguousarray(samples, np.float64), self.state, self.params, out)
+        return out
 
-    def ahead(self, age: int) -> Floats:
-        """Return where the stream is bound for, if it jumped from the mark `age` samples ago.
+    def extrapolated(self, age: int) -> Floats:
+        """Return where the stream will be, if it jumped from the mark `age` samples ago.
 
         Levels are slow: soon after a jump they are still on their way.
         """
-        if not self.marked:
-            return self.position
-        levels = slice(0, 2 * len(self.chart.mean))
-        there = self.position
+        position = self.state.position.copy()
+        if self.state.counts[MARK] < 0:
+            return position
+        levels = slice(0, 2 * len(self.params.mean))
         gone = 1 - KEEP ** max(age, _SURELY)
-        there[levels] = self.place.start[levels] + (there - self.place.start)[levels] / gone
-        return there
+        start = self.state.start
+        position[levels] = start[levels] + (position - start)[levels] / gone
+        return position
 
     def level(self, position: Floats) -> Floats:
         """Return the level at a position, in the user's units, (C,)."""
-        chart, C = self.chart, len(self.chart.mean)
-        level: Floats = (position[C : 2 * C] + chart.centre) * chart.scale + chart.mean
+        params, C = self.params, len(self.params.mean)
+        level: Floats = (position[C : 2 * C] + params.centre) * params.scale + params.mean
         return level
 
-    @property
-    def marked(self) -> bool:
-        """Whether there is a mark."""
-        return bool(self.place.counts[MARK] >= 0)
-
     def mark(self) -> None:
-        """Remember where the stream is, for the case that it jumps from here."""
-        if self.place.counts[SEEN] >= WARM:
-            self.place.start[:] = self.place.position
-            self.place.distances[JUMP] = 0
-            self.place.counts[MARK] = self.place.counts[SEEN]
+        """Keep the present position, to compare later ones with it."""
+        if self.state.counts[SEEN] >= WARM:
+            self.state.start[:] = self.state.position
+            self.state.distances[JUMP] = 0
+            self.state.counts[MARK] = self.state.counts[SEEN]
 
-    def follow(self, samples: Floats) -> Bearing:
-        """Consume samples (T, C) in the user's units."""
-        bearing = Bearing(np.zeros(len(samples), np.int8), np.zeros(len(samples), np.int64))
-        follow(np.ascontiguousarray(samples, np.float64), self.place, self.chart, *bearing)
-        return bearing
+    def jumped(self, one: Floats, other: Floats, lag: int) -> bool:
+        """Whether two positions are plainly farther apart than normal ones `lag` samples apart."""
+        wander = self.params.wanders[lag_index(lag, len(self.params.wanders))]
+        normal = np.maximum(wander, self.params.margins / 2)
+        return bool((self._apart(one, other) > normal).any())
 
     def _apart(self, one: Floats, other: Floats) -> Floats:
         """Return how far two positions are apart, (4 C,), as far as they can be compared."""
         apart: Floats = np.abs(one - other)
         if self.beyond(one).any() or self.beyond(other).any():
-            apart[: len(self.chart.mean)] = 0  # a level not measured in full explains no other
+            apart[: len(self.params.mean)] = 0  # a level not measured in full explains no other
         return apart
-
-    def jumped(self, one: Floats, other: Floats, lag: int) -> bool:
-        """Whether two positions are plainly farther apart than normal ones `lag` samples apart."""
-        wander = self.chart.wanders[rung(lag, len(self.chart.wanders))]
-        normal = np.maximum(wander, self.chart.margins / 2)
-        return bool((self._apart(one, other) > normal).any())
 
     def beyond(self, position: Floats) -> NDArray[np.bool_]:
         """Return which channels' levels are too far out to be measured in full, (C,)."""
-        C = len(self.chart.mean)
-        far: NDArray[np.bool_] = np.abs(position[C : 2 * C] + self.chart.centre) > 0.95 * LINEAR
+        C = len(self.params.mean)
+        far: NDArray[np.bool_] = np.abs(position[C : 2 * C] + self.params.centre) > 0.95 * LINEAR
         return far
 
     def widen(self, positions: Sequence[Floats]) -> None:
-        """Let normal include these positions, and what is near; if it stood still, for ever."""
-        room = self.chart.margins / 2  # a new normal will be as wide as the first was
+        """Include these positions, and what is near; a channel that stood still may always do."""
+        room = self.params.margins / 2  # a new normal will be as wide as the first was
         lowest, highest = np.min(positions, axis=0), np.max(positions, axis=0)
-        lows = np.minimum(self.chart.lows, lowest - room)
-        highs = np.maximum(self.chart.highs, highest + room)
-        still = slice(3 * len(self.chart.mean), None)
-        highs[still][highest[still] > self.chart.highs[still]] = np.inf
-        self.moved(lows, highs)
+        lows = np.minimum(self.state.lows, lowest - room)
+        highs = np.maximum(self.state.highs, highest + room)
+        still = slice(3 * len(self.params.mean), None)
+        highs[still][highest[still] > self.state.highs[still]] = np.inf
+        self.move(lows, highs)
 
-    def moved(self, lows: Floats, highs: Floats) -> None:
-        """Let normal be this range, and measure again."""
-        self.chart = self.chart._replace(lows=lows.copy(), highs=highs.copy())
-        if self.place.counts[SEEN] >= WARM:
-            measure(self.place, self.chart)
-
-    def reset(self) -> None:
-        """Forget where the stream is."""
-        self.place = _fresh(len(self.chart.mean))
-
-    def tensors(self) -> dict[str, NDArray[Any]]:
-        """Return everything as arrays by name."""
-        return {**self.chart._asdict(), **self.place._asdict()}
-
-    @classmethod
-    def restore(cls, tensors: Mapping[str, NDArray[Any]]) -> Anchor:
-        """Return the anchor that `tensors` was called on."""
-        chart = Chart(*(tensors[name].copy() for name in Chart._fields))
-        return cls(chart, Place(*(tensors[name].copy() for name in Place._fields)))
+    def move(self, lows: Floats, highs: Floats) -> None:
+        """Accept this range as normal, and measure again."""
+        self.state.lows[:], self.state.highs[:] = lows, highs
+        if self.state.counts[SEEN] >= WARM:
+            measure(self.state, self.params)
 
 
-def _fresh(channels: int) -> Place:
-    return Place(
+def initial(lows: Floats, highs: Floats) -> DriftState:
+    """Return the state before the first sample, with this range as normal."""
+    channels = len(lows) // 4
+    return DriftState(
         np.zeros(channels),
         np.zeros(channels),
         np.zeros(channels),
@@ -226,8 +200,16 @@ def _fresh(channels: int) -> Place:
         np.zeros(4 * channels),
         np.zeros(4 * channels),
         np.zeros(2),
+        lows.copy(),
+        highs.copy(),
         np.array([0, 0, -1]),
     )
+
+
+def pad_lags(wanders: Floats) -> Floats:
+    """Return the distances at a fixed number of lags: beyond history's length the last holds."""
+    padded: Floats = wanders[np.minimum(np.arange(_LAGS), len(wanders) - 1)]
+    return padded
 
 
 def _surprise(positions: Floats) -> Floats:

@@ -1,6 +1,6 @@
-"""Rehearsal: held-out history with faults planted in it, and changes that are no faults.
+"""Scenarios: held-out history with planted faults, and with changes that are no faults.
 
-Nothing here has seen the stream to come, nor any label: what is planted is known.
+Nothing here depends on the stream to come or on any label: what is planted is known.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 from newnormal.core.scaling import deviations
 from newnormal.types import Bools, Floats, Ints
 
-__all__ = ["average_precision", "change", "plant_faults", "plays"]
+__all__ = ["average_precision", "change", "plant_faults", "scenarios"]
 
 _LENGTHS = (1, 1, 3, 10, 30, 100)  # samples a fault lasts
 _SHARE = 0.05  # of the samples are made faulty
@@ -19,7 +19,7 @@ _SPREADS = (0.05, 0.2, 0.5)  # share of the channels a fault touches
 _KINDS = ("level", "noise", "stuck", "elsewhere", "drift", "lively")
 
 
-def plays(held_out: Floats, rounds: int, seed: int) -> list[tuple[Floats, Bools]]:
+def scenarios(held_out: Floats, rounds: int, seed: int) -> list[tuple[Floats, Bools]]:
     """Return scaled held-out history (T, C), changed and with faults, and where those are."""
     rng = np.random.default_rng(seed)
     return [plant_faults(change(held_out, rng), rng) for _ in range(rounds)]

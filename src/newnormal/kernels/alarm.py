@@ -1,18 +1,18 @@
-"""The threshold held to a budget and the alarms it raises, score by score, in one compiled loop.
+"""The alarm threshold and the alarms it opens and closes, score by score, in one compiled loop.
 
-`hold` is the whole of it. A score is judged by its height: how many spreads it stands above the
+`advance` is the whole of it. A score is judged by its height: how many spreads it stands above the
 location, the score that is typical now. The order within a sample is a contract:
 
-1. the score is compared with the threshold as it was, which makes the verdict;
+1. the score is compared with the threshold as it was, which decides whether it is anomalous;
 2. the alarm opens, goes on, or closes;
 3. location and threshold move, for the next sample.
 
-A stream that is away from its accepted normal (`newnormal.kernels.anchor`) keeps its alarm open,
-however quiet its scores; one that is far away opens one.
+A stream outside its accepted normal (`newnormal.kernels.drift`) keeps its alarm open, however quiet
+its scores; one beyond the limit opens one.
 
 While an alarm is open nothing moves: a fault cannot silence its own alarm. Only what outlasts
-`accept_after` and is not away is followed again: by the location at its pace, and it costs as much
-as another alarm every `accept_after` samples.
+`accept_after` and is inside the accepted normal is followed again: by the location at its pace, and
+it costs as much as another alarm every `accept_after` samples.
 
 Heights and `spread` are as history left them; what follows the stream are two numbers:
 
@@ -20,6 +20,8 @@ Heights and `spread` are as history left them; what follows the stream are two n
   stays at the running median;
 - the threshold's height sinks by `rate · step` with every sample and rises by `step` with every
   alarm, which balances at `rate` alarms a sample, whatever the scores' distribution.
+
+Shapes: T scores, K knots of the tail.
 """
 
 from __future__ import annotations
@@ -29,15 +31,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from newnormal.kernels.anchor import FAR, HOME
 from newnormal.kernels.compiled import compiled
-from newnormal.kernels.decision import is_anomalous
-from newnormal.types import Floats, Ints
+from newnormal.kernels.decision import decide
+from newnormal.kernels.drift import BEYOND, INSIDE
+from newnormal.types import Bools, Floats, Ints
 
 __all__ = [
     "AGE",
     "ALARMS",
     "HEIGHT",
+    "KNOTS",
     "LOCATION",
     "LOW",
     "LOW_RATIO",
@@ -49,21 +52,26 @@ __all__ = [
     "SEEN",
     "SEVERE_CHARGE",
     "SEVERE_GAPS",
+    "START_HEIGHT",
     "TIME_COUNTS",
-    "Marks",
-    "Standing",
-    "Terms",
-    "hold",
+    "AlarmOut",
+    "AlarmParams",
+    "AlarmState",
+    "advance",
+    "judge",
     "p_values",
     "peaks",
     "threshold_at",
 ]
 
+_ALL_INSIDE = np.zeros(0, np.int8)
+KNOTS = 257  # points at which the distribution of scores is kept, the start of the tail included
+
 # An alarm is over when the score has stayed below this share of the threshold's height for `gap`
 # samples: lower lets alarms grow into the body of the scores, 1 is no hysteresis.
 LOW_RATIO = 0.75
 # A severe alarm, of a peak hardly ever seen without a cause or far from the accepted normal, must
-# also stay below the threshold itself for this many gaps: a fault that flickers calls once.
+# also stay below the threshold itself for this many gaps: a fault that flickers opens one alarm.
 SEVERE_GAPS = 5
 # What a severe alarm costs: the budget is for what normal scores raise. Not nothing, or a stream
 # whose scores have all become severe would never be followed.
@@ -72,14 +80,15 @@ SEVERE_CHARGE = 0.1
 # Of what an alarm costs, its own time makes up for this share at most.
 TIME_COUNTS = 0.25
 
-# Positions in Standing.levels.
+# Positions in AlarmState.levels.
 LOCATION = 0  # the typical score
 HEIGHT = 1  # of the threshold, in spreads above the location
 PEAK = 2  # of the open alarm, in spreads above the location; infinite where it was far away
 RECENT_ALARMS = 3  # alarms opened, those of `span` samples ago counting 1/e
 RECENT_SAMPLES = 4  # samples, counted likewise
+START_HEIGHT = 5  # the threshold's height that fitting, or the newest acceptance, left
 
-# Positions in Standing.counts.
+# Positions in AlarmState.counts.
 SEEN = 0  # samples with a score
 ALARMS = 1  # alarms opened, which is the number of the newest
 OPEN = 2  # 1 while the newest is open
@@ -88,19 +97,22 @@ LOW = 4  # newest samples below LOW_RATIO of the threshold's height
 QUIET = 5  # newest samples below the threshold
 
 
-class Standing(NamedTuple):
+class AlarmState(NamedTuple):
     """What changes while a stream runs."""
 
-    levels: Floats  # (5,) see the positions above
+    levels: Floats  # (6,) see the positions above
     counts: Ints  # (6,)
+    tail_levels: (
+        Floats  # (K,) increasing scores, the last known one the start of the tail; then +inf
+    )
+    tail_excess: Floats  # (4,) where the tail begins, the chance to reach it, its scale and shape
 
 
-class Terms(NamedTuple):
-    """What stays as calibration left it; all floats, so that one array holds it."""
+class AlarmParams(NamedTuple):
+    """What stays as fitting left it."""
 
     location: float
     spread: float
-    height: float  # the threshold's, at the start
     floor: float  # the least height
     severe: float  # how far above the threshold a peak is severe, in spreads; infinity: none is
     rate: float  # alarms a sample; 0 where there is no budget
@@ -111,26 +123,57 @@ class Terms(NamedTuple):
     span: float  # samples that the recent rate remembers
 
 
-class Marks(NamedTuple):
-    """Where the judgement is written, a row a score."""
+class AlarmOut(NamedTuple):
+    """What is known of each score: a row a score."""
 
     thresholds: Floats
     ratios: Floats  # 0 at the location, 1 at the threshold; NaN without a score
+    anomalous: Bools
     alarms: Ints  # the number of the open alarm, 0 where none is
+    p_values: Floats  # the chance of such a score or a higher one, as the threshold stands
+
+
+def judge(
+    scores: Floats,
+    drift: NDArray[np.int8] | None,
+    state: AlarmState,
+    params: AlarmParams,
+    chances: Floats,
+) -> AlarmOut:
+    """Judge the scores of consecutive samples and follow them; in pieces or at once is the same.
+
+    `drift` is None where all samples are inside the accepted normal. `chances` (K,) belong to
+    `state.tail_levels`.
+    """
+    rows = len(scores)
+    out = AlarmOut(
+        np.empty(rows), np.empty(rows), np.empty(rows, np.bool_), np.empty(rows, np.int64), scores
+    )
+    advance(scores, _ALL_INSIDE if drift is None else drift, state, params, out)
+    if params.rate:  # the threshold follows: the chance of what the score was in history
+        reach = params.spread * state.levels[START_HEIGHT]
+        scores = params.location + out.ratios * reach
+    chance = np.empty(rows)
+    p_values(scores, state.tail_levels, chances, state.tail_excess, chance)
+    return out._replace(p_values=chance)
 
 
 @compiled
-def hold(
-    scores: Floats, away: NDArray[np.int8], standing: Standing, terms: Terms, marks: Marks
+def advance(
+    scores: Floats,
+    drift: NDArray[np.int8],
+    state: AlarmState,
+    params: AlarmParams,
+    out: AlarmOut,
 ) -> None:
     """Judge scores (T,), NaN where there is none, and follow them.
 
-    `away` says of each sample HOME, AWAY or FAR; empty: all are at home.
+    `drift` holds INSIDE, OUTSIDE or BEYOND for each sample; empty: all are inside.
     """
-    levels, counts = standing
-    _, spread, height0, floor, severe, rate, step, pace, gap, accept_after, span = terms
-    thresholds, ratios, alarms = marks
-    location, height = levels[LOCATION], levels[HEIGHT]
+    levels, counts = state.levels, state.counts
+    _, spread, floor, severe, rate, step, pace, gap, accept_after, span = params
+    thresholds, ratios, anomalous, alarms, _ = out
+    location, height, height0 = levels[LOCATION], levels[HEIGHT], levels[START_HEIGHT]
     for t in range(len(scores)):
         score = scores[t]
         threshold = threshold_at(location, spread, height)
@@ -138,10 +181,12 @@ def hold(
         alarms[t] = counts[ALARMS] if counts[OPEN] else 0
         if np.isnan(score):  # nothing to judge, nothing to learn, and no sign of quiet either
             ratios[t] = np.nan
+            anomalous[t] = False
             continue
         x = (score - location) / spread
-        above = is_anomalous(score, threshold)
-        where = away[t] if len(away) else HOME
+        above = decide(score, threshold, threshold)[0]
+        anomalous[t] = above
+        where = drift[t] if len(drift) else INSIDE
         if height > 0:
             ratios[t] = x / height
         else:
@@ -153,9 +198,9 @@ def hold(
         if counts[OPEN]:
             low = LOW_RATIO * height if height > 0 else height
             counts[AGE] += 1
-            counts[LOW] = counts[LOW] + 1 if x < low and where == HOME else 0
-            counts[QUIET] = 0 if above or where != HOME else counts[QUIET] + 1
-            levels[PEAK] = np.inf if where == FAR else max(levels[PEAK], x)
+            counts[LOW] = counts[LOW] + 1 if x < low and where == INSIDE else 0
+            counts[QUIET] = 0 if above or where != INSIDE else counts[QUIET] + 1
+            levels[PEAK] = np.inf if where == BEYOND else max(levels[PEAK], x)
             is_severe = levels[PEAK] >= max(height, height0) + severe
             if counts[LOW] >= gap and counts[QUIET] >= (SEVERE_GAPS * gap if is_severe else gap):
                 counts[OPEN] = 0
@@ -163,19 +208,19 @@ def hold(
                 # that run into each other must raise the threshold.
                 charge = SEVERE_CHARGE if is_severe else 1.0
                 height += step * charge * (1 - min(rate * counts[AGE], TIME_COUNTS))
-        elif above or where == FAR:
+        elif above or where == BEYOND:
             counts[ALARMS] += 1
             counts[OPEN] = 1
             counts[AGE] = counts[LOW] = counts[QUIET] = 0
-            levels[PEAK] = np.inf if where == FAR else x
+            levels[PEAK] = np.inf if where == BEYOND else x
             levels[RECENT_ALARMS] += 1
         alarms[t] = counts[ALARMS] if counts[OPEN] else 0
 
         if not counts[OPEN]:
             height = max(floor, height - step * rate)
-        elif counts[AGE] > 0 and counts[AGE] % accept_after == 0 and where == HOME:
+        elif counts[AGE] > 0 and counts[AGE] % accept_after == 0 and where == INSIDE:
             height += step
-        if not counts[OPEN] or (counts[AGE] >= accept_after and where == HOME):
+        if not counts[OPEN] or (counts[AGE] >= accept_after and where == INSIDE):
             if score > location:
                 location += pace * spread
             elif score < location:
@@ -191,9 +236,9 @@ def threshold_at(location: float, spread: float, height: float) -> float:
 
 @compiled
 def peaks(heights: Floats, level: float, gap: int, out: Floats) -> int:
-    """Write the peaks of the alarms that heights (T,) raise at a level; return how many.
+    """Write the peaks of the alarms that heights (T,) open at a level; return how many.
 
-    The rule is `hold`'s with nothing severe: alarms are counted as they will be raised.
+    The rule is that of `advance` with nothing severe: alarms are counted as they will open.
     """
     count = 0
     is_open = False

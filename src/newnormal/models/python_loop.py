@@ -8,73 +8,63 @@ Shapes: B windows judged at once, L window length, C channels.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from newnormal.core.scaling import Scaler
-from newnormal.kernels.decision import is_anomalous
-from newnormal.kernels.step import CYCLE, HELD, PENDING, SEEN, Rules, Sheet, Stream
-from newnormal.types import Bools, Floats, Ints
+from newnormal.core.state import ModelState
+from newnormal.kernels.decision import decide
+from newnormal.kernels.step import CYCLE, HELD, PENDING, SEEN, StepOut, StepParams
+from newnormal.models.base import Block
+from newnormal.types import Floats, Ints
 
-__all__ = ["Block", "Looped", "advance"]
+if TYPE_CHECKING:
+    from newnormal.models.base import Model
 
-
-class Block(NamedTuple):
-    """Windows judged at once: scaled, the trend subtracted, 0 where missing."""
-
-    windows: Floats  # (B, L, C)
-    there: Bools  # (B, L, C) whether observed
-    newest: Ints  # (B,) how many of a window's last samples get their verdict
-
-
-class Looped(Protocol):
-    """What the loop needs of a model."""
-
-    center: Floats  # (C,) history's mean, scaled as the model has it
-    at_once: int  # windows judged at once, at most
-
-    def scored(self, block: Block, stream: Stream, rules: Rules) -> tuple[Floats, Floats | None]:
-        """Return scores (B, L), NaN where nothing was observed, and a reconstruction (B, L, C)."""
-        ...
-
-    def learn(self, block: Block, scores: Floats, stream: Stream, rules: Rules) -> None:
-        """Take one step on the learnable samples of the block's only window."""
-        ...
+__all__ = ["advance"]
 
 
 def advance(
-    model: Looped, samples: Floats, flush: bool, stream: Stream, rules: Rules, sheet: Sheet
+    model: Model,
+    samples: Floats,
+    flush: bool,
+    state: ModelState,
+    params: StepParams,
+    out: StepOut,
 ) -> None:
     """Consume samples (T, C) and write the verdicts that became final."""
-    L = len(stream.samples)
-    sheet.scores[:] = sheet.expected[:] = sheet.shares[:] = np.nan
-    sheet.anomalous[:] = False
-    series = np.concatenate([stream.samples, samples])
-    points = _points(len(samples), flush, L, rules.stride, stream.counts)
-    scaled = Scaler(rules.mean, rules.scale).apply(series)
+    step = state.step
+    L = len(step.samples)
+    out.scores[:] = out.expected[:] = out.shares[:] = np.nan
+    out.anomalous[:] = False
+    series = np.concatenate([step.samples, samples])
+    points = _points(len(samples), flush, L, params.stride, step.counts)
+    scaled = Scaler(params.mean, params.scale).apply(series)
     windows = sliding_window_view(scaled, L, axis=0).transpose(0, 2, 1)  # (T + 1, L, C)
     at = row = 0
     while at < len(points):
-        until = _until(points, at, model.at_once, learning=rules.lr != 0)
+        until = _until(points, at, model.at_once, learning=params.lr != 0)
         z = windows[[point.consumed for point in points[at:until]]]  # (B, L, C)
         offsets = np.empty((until - at, 1, z.shape[2]))
         for k, point in enumerate(points[at:until]):
             if point.ends_cycle:
-                _update_trend(stream.trend, z[k], rules.decay, model.center)
-            offsets[k, 0] = stream.trend
+                _update_trend(step.trend, z[k], params.decay, model.center)
+            offsets[k, 0] = step.trend
         missing = np.isnan(z)
         newest = np.array([point.newest for point in points[at:until]], dtype=np.int64)
         block = Block(np.where(missing, 0, z - offsets), ~missing, newest)
-        scores, reconstruction = model.scored(block, stream, rules)
+        scores, reconstruction = model.score_block(block, state, params)
         for k in range(until - at):
-            _report(block, k, scores, reconstruction, offsets, rules, sheet, row)
+            _report(block, k, scores, reconstruction, offsets, params, out, row)
             row += int(newest[k])
-        if rules.lr != 0 and points[at].ends_cycle:
-            model.learn(block, scores[0], stream, rules)
+        if params.lr != 0 and points[at].ends_cycle:
+            threshold = params.learn_threshold
+            learnable = np.array([decide(score, threshold, threshold)[1] for score in scores[0]])
+            model.learn_block(block, learnable, state, params)
         at = until
-    stream.samples[:] = series[-L:]
+    step.samples[:] = series[-L:]
 
 
 class _Point(NamedTuple):
@@ -135,21 +125,22 @@ def _report(
     scores: Floats,
     reconstruction: Floats | None,
     offsets: Floats,
-    rules: Rules,
-    sheet: Sheet,
+    params: StepParams,
+    out: StepOut,
     row: int,
 ) -> None:
     """Write the verdicts of a window's newest samples, from `row` on."""
     newest = int(block.newest[k])
-    out = slice(row, row + newest)
+    rows = slice(row, row + newest)
     new = slice(block.windows.shape[1] - newest, None)
-    sheet.scores[out] = scores[k, new]
-    sheet.anomalous[out] = [is_anomalous(score, rules.threshold) for score in scores[k, new]]
+    threshold = params.alarm_threshold
+    out.scores[rows] = scores[k, new]
+    out.anomalous[rows] = [decide(score, threshold, threshold)[0] for score in scores[k, new]]
     if reconstruction is not None:
         made = reconstruction[k, new]
-        sheet.expected[out] = (made + offsets[k]) * rules.scale + rules.mean
+        out.expected[rows] = (made + offsets[k]) * params.scale + params.mean
         given = block.windows[k, new].astype(np.float32)
         squares = block.there[k, new] * (made - given) ** 2
         total = squares.sum(axis=1, keepdims=True)
         shares = squares / np.where(total > 0, total, 1)
-        sheet.shares[out] = np.where(np.isnan(scores[k, new])[:, None], np.nan, shares)
+        out.shares[rows] = np.where(np.isnan(scores[k, new])[:, None], np.nan, shares)

@@ -1,0 +1,191 @@
+"""The alarm threshold of one stream: where it is, how it came there, and how often it is crossed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newnormal.alarms.tail import Tail
+from newnormal.config import SAMPLES_PER_DAY
+from newnormal.kernels.alarm import (
+    AGE,
+    ALARMS,
+    HEIGHT,
+    KNOTS,
+    LOCATION,
+    OPEN,
+    PEAK,
+    RECENT_ALARMS,
+    RECENT_SAMPLES,
+    SEEN,
+    START_HEIGHT,
+    AlarmOut,
+    AlarmParams,
+    AlarmState,
+    judge,
+    threshold_at,
+)
+from newnormal.types import Floats
+
+__all__ = ["RECENT_DAYS", "AlarmRate", "AlarmThreshold"]
+
+RECENT_DAYS = 7  # that the recent rate is about
+
+
+@dataclass(frozen=True)
+class AlarmRate:
+    """Alarms so far, beside the target; rates are alarms a day, NaN before the first sample.
+
+    Attributes
+    ----------
+    alarms, samples
+        Alarms opened, and samples that had a score.
+    per_day
+        The rate over all of them.
+    recent_per_day
+        The rate over about the last seven days: what lies that far back counts 1/e.
+    target_per_day
+        The budget; NaN where there is none.
+    """
+
+    alarms: int
+    samples: int
+    per_day: float
+    recent_per_day: float
+    target_per_day: float
+
+    def __str__(self) -> str:
+        text = f"{self.alarms} alarm{'' if self.alarms == 1 else 's'} in {self.samples} samples"
+        if self.samples:
+            text += f": {self.per_day:.3g} a day, {self.recent_per_day:.3g} a day lately"
+        if not math.isnan(self.target_per_day):
+            text += f", {self.target_per_day:.3g} a day budgeted"
+        return text
+
+
+class AlarmThreshold(NamedTuple):
+    """A threshold and the alarms it opens: scores in, alarms out.
+
+    `newnormal.thresholds.Budget.calibrate` makes one that follows the stream, `AlarmThreshold.at` one
+    that stays where it is. Where there is a budget, scores are logarithms of the detector's.
+    """
+
+    params: AlarmParams  # what fitting left
+    chances: Floats  # (KNOTS,) the chance to reach each of state.tail_levels
+    knots: int  # how many of them are known
+    state: AlarmState  # what changes while a stream runs
+
+    @classmethod
+    def of(cls, params: AlarmParams, height: float, tail: Tail) -> AlarmThreshold:
+        """Return a threshold at its start, at a height above the location."""
+        knots = len(tail.levels)
+        levels, chances = np.full(KNOTS, np.inf), np.zeros(KNOTS)
+        levels[:knots], chances[:knots] = tail.levels, tail.chances
+        start = np.zeros(6)
+        start[LOCATION], start[HEIGHT], start[START_HEIGHT] = params.location, height, height
+        start[PEAK] = -math.inf
+        state = AlarmState(start, np.zeros(6, dtype=np.int64), levels, tail.excess.copy())
+        return cls(params, chances, knots, state)
+
+    @classmethod
+    def at(
+        cls,
+        threshold: float,
+        scores: Floats,
+        *,
+        gap: int = 10,
+        samples_per_day: float = SAMPLES_PER_DAY,
+    ) -> AlarmThreshold:
+        """Return a threshold that stays; p-values come from history's `scores`.
+
+        Its ratio is the score over the threshold, so these are scores and not their logarithms.
+
+        Examples
+        --------
+        >>> threshold = AlarmThreshold.at(4.0, np.ones(100))
+        >>> threshold.judge(np.array([2.0, 6.0])).ratios
+        array([0.5, 1.5])
+        """
+        params = AlarmParams(
+            location=0.0,
+            spread=1.0,
+            floor=-math.inf,
+            severe=math.inf,
+            rate=0.0,
+            step=0.0,
+            pace=0.0,
+            gap=float(gap),
+            accept_after=math.inf,
+            span=RECENT_DAYS * float(samples_per_day),
+        )
+        return cls.of(params, float(threshold), Tail.of(scores, gap))
+
+    @property
+    def threshold(self) -> float:
+        """What the next score will be compared with."""
+        levels = self.state.levels
+        return float(threshold_at(levels[LOCATION], self.params.spread, levels[HEIGHT]))
+
+    @property
+    def typical(self) -> float:
+        """The score that is typical: half of them are higher."""
+        return float(self.state.levels[LOCATION]) if self.params.rate else self._tail_median()
+
+    @property
+    def alarm(self) -> int:
+        """The number of the open alarm, or 0."""
+        counts = self.state.counts
+        return int(counts[ALARMS]) if counts[OPEN] else 0
+
+    @property
+    def age(self) -> int:
+        """How many samples ago the open alarm opened; 0 where none is open."""
+        return int(self.state.counts[AGE]) if self.alarm else 0
+
+    @property
+    def alarm_rate(self) -> AlarmRate:
+        """How often alarms opened, beside the target."""
+        levels, counts = self.state.levels, self.state.counts
+        per_day = self.params.span / RECENT_DAYS
+        seen, recent = int(counts[SEEN]), float(levels[RECENT_SAMPLES])
+        return AlarmRate(
+            int(counts[ALARMS]),
+            seen,
+            int(counts[ALARMS]) / seen * per_day if seen else math.nan,
+            float(levels[RECENT_ALARMS]) / recent * per_day if seen else math.nan,
+            self.params.rate * per_day if self.params.rate else math.nan,
+        )
+
+    def judge(self, scores: Floats, drift: NDArray[np.int8] | None = None) -> AlarmOut:
+        """Judge the scores of consecutive samples and follow them."""
+        scores = np.ascontiguousarray(scores, dtype=np.float64)
+        return judge(scores, drift, self.state, self.params, self.chances)
+
+    def close(self) -> None:
+        """Close the open alarm, if there is one; that costs none of the budget.
+
+        A score that is still at the threshold opens the next one.
+        """
+        self.state.counts[OPEN] = 0
+
+    def lift(self, typical: float) -> None:
+        """Raise the threshold, if this is the typical score now and it was lower."""
+        state = self.state
+        if self.params.rate:
+            state.levels[LOCATION] = max(state.levels[LOCATION], typical)
+        elif typical > self._tail_median() > 0:
+            factor = typical / self._tail_median()
+            state.tail_levels[: self.knots] *= factor
+            start, chance, scale, shape = state.tail_excess.tolist()
+            state.tail_excess[:] = factor * start, chance, factor * scale, shape
+            state.levels[START_HEIGHT] *= factor
+            state.levels[HEIGHT] *= factor
+
+    def _tail_median(self) -> float:
+        """Return the score that half of history's reach."""
+        known = slice(self.knots)
+        return float(np.interp(0.5, self.chances[known][::-1], self.state.tail_levels[known][::-1]))

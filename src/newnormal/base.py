@@ -1,0 +1,171 @@
+"""What the two detectors share: fitting, and the state file."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from newnormal import state as state_file
+from newnormal import thresholds
+from newnormal.config import Config, duration, option_as_json
+from newnormal.core.history import check_history, median_period
+from newnormal.core.state import Fitted
+from newnormal.errors import ParameterError, StateError
+from newnormal.fitting import (
+    Goal,
+    HistoryScores,
+    refit_threshold,
+    writable,
+)
+from newnormal.models.base import OnEpoch
+from newnormal.models.registry import path_of
+from newnormal.packing import pack, unpack
+from newnormal.sklearn import Parameters
+from newnormal.state import State
+from newnormal.tabular import default_channels, to_table
+from newnormal.thresholds import Threshold
+from newnormal.types import Floats
+from newnormal.verbs import EVENTS, Verbs
+from newnormal.views import in_turn
+
+__all__ = ["BaseDetector"]
+
+
+class BaseDetector(Parameters, Verbs):
+    """What the two detectors share."""
+
+    threshold: float | Threshold | None
+    kinds: ClassVar[dict[str, type[BaseDetector]]] = {}  # by their `method`
+    history_scores_: Floats | None  # that the threshold was taken from; None after `load`
+    _known: HistoryScores | None
+
+    def __init_subclass__(cls) -> None:
+        cls.kinds[cls.method] = cls
+
+    # ------------------------------------------------------------------ fit
+
+    @in_turn
+    def fit(
+        self, X: Any, y: object = None, *, times: Any = None, on_epoch: OnEpoch | None = None
+    ) -> Self:
+        """Learn what normal is from history: an array, pandas or polars frame, (T, C).
+
+        History may miss values (NaN). `y` is there for scikit-learn and not used. `on_epoch` is
+        called with the epochs done and the mean loss of the last one.
+        """
+        del y
+        config, goal = self._validate()
+        table = to_table(X, times=times)
+        channels = table.channels or default_channels(table.values.shape[1])
+        check_history(table.values, channels, config.window)
+        period = median_period(table.times)
+        if config.period is not None:
+            period = duration(config.period, "period")
+        fitted, known = self._fit(config, goal, table.values, channels, period, on_epoch)
+        self._begin(fitted, known)
+        return self
+
+    def _fit(
+        self,
+        config: Config,
+        goal: Goal,
+        history: Floats,
+        channels: tuple[str, ...],
+        period: np.timedelta64 | None,
+        on_epoch: OnEpoch | None,
+    ) -> tuple[Fitted, HistoryScores]:
+        raise NotImplementedError
+
+    def _begin(self, fitted: Fitted, known: HistoryScores | None) -> None:
+        self._fitted, self._known = fitted, known
+        self.history_scores_ = None if known is None else known.for_rule
+        self._state = fitted.initial()
+        self._events = deque(maxlen=EVENTS)
+
+    @in_turn
+    def with_options(self, *, scores: Floats | None = None, **options: Any) -> Self:
+        """Return a copy with the same fit and other options, at the start of a stream.
+
+        Options are those that need no training: threshold, alarms_per_day, risk and accept_after;
+        for M2N2 also decay, half_life, lr, detrend and adapt. A quantile and a budget are taken
+        from history's `scores`; None: those of `fit`.
+        """
+        self._live()
+        twin = self._shallow().set_params(**options)
+        config, goal = twin._validate()
+        known = self._known if scores is None else HistoryScores(scores, scores)
+        twin._begin(refit_threshold(self._fitted, config, goal, known), known)
+        return twin
+
+    # ------------------------------------------------------------------ state
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything, live state included, to one file, atomically."""
+        state_file.write(path, self.to_state())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], model: object = None) -> Self:
+        """Read a detector back, exactly as it was; `model` as for `newnormal.load`."""
+        return cls.from_state(state_file.read(path), str(path), model)
+
+    @in_turn
+    def to_state(self) -> State:
+        """Return the detector as data."""
+        state = self._live()
+        self._model.check_savable()
+        options = {
+            name: path_of(value) if name == "model" else option_as_json(value)
+            for name, value in self.get_params().items()
+            if name != "threshold"
+        }
+        rule = None if self.threshold is None else thresholds.to_json(self._validate()[1].rule)
+        return pack(self.method, options, rule, self._fitted, state, self._events)
+
+    @classmethod
+    def from_state(cls, state: State, origin: str = "this", model: object = None) -> Self:
+        """Return the detector that `to_state` was called on; `origin` is for errors."""
+        found = unpack(state, origin, model)
+        kind = cls.kinds[found.method]
+        if not issubclass(kind, cls):
+            raise StateError(
+                f"{origin} is a {kind.__name__}, expected a {cls.__name__}",
+                hint=f"newnormal.load returns either; {kind.__name__}.load this one",
+            )
+        options = dict(found.options)
+        if model is not None:
+            options["model"] = model
+        try:
+            rule = None if found.threshold is None else thresholds.from_json(found.threshold)
+            threshold = rule.q if isinstance(rule, thresholds.Quantile) else rule
+            detector: Any = kind(**{**options, "threshold": threshold})
+        except (ParameterError, StateError, TypeError, KeyError, ValueError) as error:
+            raise StateError(
+                f"{origin} is not a state this newnormal understands: {error}",
+                hint="fit again with `newnormal fit`",
+            ) from error
+        detector._begin(found.fitted, None)
+        detector._state = found.state
+        detector._events.extend(found.events)
+        found_detector: Self = detector
+        return found_detector
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            found = {**vars(self)}
+            if "_state" in found:
+                found["_state"] = self._state.copy()
+        del found["_lock"]
+        return found
+
+    def __setstate__(self, found: dict[str, Any]) -> None:
+        vars(self).update(found)
+        self._lock = threading.RLock()
+        if "_state" in found:  # arrays may be read-only maps of a file, as joblib's are
+            self._fitted, self._state = writable(self._fitted), self._state.copy()
+
+    def _validate(self) -> tuple[Config, Goal]:
+        raise NotImplementedError

@@ -1,0 +1,129 @@
+"""The loop: what happens to samples, in one place.
+
+`advance` is the whole of it. Every verb of every detector goes through it: `step`, `run`, `flush`,
+`score` and `watch`. The order is a contract. Samples are consumed in stretches that end where a review
+is due, at fixed sample numbers, so that a series in pieces, or sample by sample, gives the same bits.
+For each stretch:
+
+1. the shadow, if there is one, is trained on the samples (`acceptance.train_shadow`);
+2. the model consumes them: it scores, and learns from what it may learn from (`model.advance`, whose
+   own order is `newnormal.kernels.step`'s: a verdict never depends on the update it causes);
+3. the samples that became final are measured against the accepted normal (`acceptance.measure`);
+4. their scores are compared with the alarm threshold, which opens and closes alarms, and then moves
+   (`alarms.judge`);
+5. at the end of a stretch the open alarm is reviewed, and accepted where it has been stable for long
+   enough (`acceptance.review`): that changes what happens to later samples, and no verdict before.
+
+A sample is pending until its window is judged; its verdict comes with the stretch that judges it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from newnormal.core.state import Fitted, StreamState
+from newnormal.kernels.step import PENDING, SEEN, StepOut, StepParams, blank_out
+from newnormal.types import AlarmEvent, Floats, Times, Verdicts
+
+__all__ = ["advance"]
+
+
+def advance(
+    fitted: Fitted,
+    state: StreamState,
+    samples: Floats,
+    times: Times | None,
+    flush: bool,
+    before: np.datetime64 | None = None,
+) -> tuple[Verdicts, list[AlarmEvent]]:
+    """Consume samples (T, C) and change the state in place.
+
+    Parameters
+    ----------
+    fitted, state
+        The detector and the stream.
+    samples
+        In the user's units, NaN where missing, no infinity.
+    times
+        Of the pending samples and then of these; None where the stream has none.
+    flush
+        Whether to judge the tail too, in one last window of the newest samples.
+    before
+        The time of the newest sample that had a verdict before this call.
+
+    Returns
+    -------
+    verdicts, events
+        A row for each sample that was pending and then for each new one, NaN where it is pending
+        still; and what happened to alarms.
+    """
+    counts = state.model.step.counts
+    pending = int(counts[PENDING])
+    out = blank_out(pending + len(samples), samples.shape[1])
+    verdicts = fitted.alarms.prepare(
+        Verdicts(
+            out.scores,
+            np.full(len(out.scores), state.learn_threshold[0]),
+            out.anomalous,
+            out.expected if fitted.model.reconstructs else None,
+            out.shares if fitted.model.reconstructs else None,
+            times,
+            fitted.channels,
+            first=int(counts[SEEN]) - pending,
+        )
+    )
+    events: list[AlarmEvent] = []
+    consumed = done = 0  # samples consumed, rows that are final
+    ended = False
+    while not ended:
+        room = fitted.acceptance.samples_until_review(state)
+        part = samples[consumed : consumed + room]
+        consumed += len(part)
+        is_due = len(part) == room
+        # Where a review is due the tail is judged after it, as by `step` and then `flush`.
+        ended = consumed == len(samples) and not (flush and is_due)
+        done, new = _stretch(fitted, state, part, flush and ended, out, verdicts, done)
+        events += new
+        if is_due:
+            newest = before
+            if done:
+                when = None if times is None else times[done - 1]
+                newest = None if when is None or np.isnat(when) else when
+            events += fitted.acceptance.review(fitted, state, newest)
+    return verdicts, events
+
+
+def _stretch(
+    fitted: Fitted,
+    state: StreamState,
+    part: Floats,
+    flush: bool,
+    out: StepOut,
+    verdicts: Verdicts,
+    done: int,
+) -> tuple[int, list[AlarmEvent]]:
+    """Consume samples between two reviews; return how many rows are final, and the events."""
+    step = state.model.step
+    pending = int(step.counts[PENDING])
+    stop = done + pending + len(part)
+    waiting = step.samples[len(step.samples) - pending :].copy()
+    params = fitted.step
+    if params.learn_threshold != state.learn_threshold[0] or fitted.acceptance.is_frozen(state):
+        params = _params(fitted, state)
+    rows = StepOut._make([column[done:stop] for column in out])
+
+    fitted.acceptance.train_shadow(fitted, state, part, flush)
+    fitted.model.advance(part, flush, state.model, params, rows)
+    final = stop - int(step.counts[PENDING])
+    drift = fitted.acceptance.measure(fitted, state, waiting, part, final - done)
+    events = fitted.alarms.judge(fitted, state, verdicts, slice(done, final), drift)
+    return final, events
+
+
+def _params(fitted: Fitted, state: StreamState) -> StepParams:
+    """Return the model's parameters with the threshold as it stands; held where learning is."""
+    threshold = float(state.learn_threshold[0])
+    params = fitted.step._replace(alarm_threshold=threshold, learn_threshold=threshold)
+    if fitted.acceptance.is_frozen(state):
+        params = params._replace(decay=1.0, lr=np.float32(0))
+    return params

@@ -1,0 +1,108 @@
+"""The times of a stream's newest samples."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from newnormal.errors import InputError
+from newnormal.types import Ints, Times, time_text
+
+__all__ = ["HELD", "NO_TIME", "TIMED", "SampleTimes"]
+
+NO_TIME: np.datetime64 = np.datetime64("NaT", "ns")  # the time of a sample that has none
+
+# Positions in SampleTimes.counts.
+HELD = 0  # how many of SampleTimes.times are filled, from the end
+TIMED = 1  # 1 once a sample had a time
+
+
+class SampleTimes(NamedTuple):
+    """Times of a window of samples, each later than the one before.
+
+    Examples
+    --------
+    >>> times = SampleTimes.initial(3)
+    >>> for second in range(5):
+    ...     times.add(np.datetime64(second, "s"))
+    >>> times.newest(2)
+    array(['1970-01-01T00:00:03.000000000', '1970-01-01T00:00:04.000000000'],
+          dtype='datetime64[ns]')
+    >>> times.before(2)
+    np.datetime64('1970-01-01T00:00:02.000000000')
+    """
+
+    times: Times  # (L,) the newest last; NaT where unknown
+    last: Times  # (1,) the newest known time
+    counts: Ints  # (2,) see the positions above
+
+    @classmethod
+    def initial(cls, window: int) -> SampleTimes:
+        """Return the times before the first sample."""
+        return cls(np.full(window, NO_TIME), np.full(1, NO_TIME), np.zeros(2, dtype=np.int64))
+
+    def check(self, when: np.datetime64, sample: int) -> None:
+        """Raise an InputError unless a sample with this time may come next."""
+        if np.isnat(when):
+            raise InputError("the sample's time is missing (NaT)", hint="pass a time, or None")
+        if when <= self.last[0]:
+            raise InputError(
+                f"sample {sample}: expected a time after "
+                f"{time_text(self.last[0])}, found {time_text(when)}",
+                hint="samples come in the order of their times, each time once",
+            )
+
+    def add(self, when: np.datetime64) -> None:
+        """Append the time of one more sample."""
+        self.times[:-1] = self.times[1:]
+        self.times[-1] = when
+        self.counts[HELD] = min(self.counts[HELD] + 1, len(self.times))
+        if not np.isnat(when):
+            self.counts[TIMED] = 1
+            self.last[0] = when
+
+    def add_all(self, times: Times | None, count: int) -> None:
+        """Append the times of `count` more samples, or that they have none."""
+        room = len(self.times)
+        for when in [NO_TIME] * min(count, room) if times is None else times[-room:]:
+            self.add(when)
+
+    def newest(self, count: int) -> Times | None:
+        """Return the times of the newest samples; None where no sample ever had one."""
+        if not self.counts[TIMED]:
+            return None
+        return self.times[len(self.times) - count :].copy()
+
+    def with_pending(self, times: Times | None, count: int, pending: int) -> Times | None:
+        """Return the times of the newest `pending` samples and of `count` more about to come.
+
+        None where no sample ever had one.
+        """
+        if times is None and not self.counts[TIMED]:
+            return None
+        new = np.full(count, NO_TIME) if times is None else times
+        return np.concatenate([self.times[len(self.times) - pending :], new])
+
+    def before(self, count: int) -> np.datetime64 | None:
+        """Return the time of the sample before the newest `count`, or None."""
+        at = len(self.times) - count - 1
+        if count >= self.counts[HELD] or at < 0 or np.isnat(self.times[at]):
+            return None
+        when: np.datetime64 = self.times[at]
+        return when
+
+    def drop(self, count: int) -> None:
+        """Forget the newest samples."""
+        if count:
+            self.times[count:] = self.times[:-count].copy()
+            self.times[:count] = NO_TIME
+            self.counts[HELD] -= count
+            known = self.times[~np.isnat(self.times)]
+            self.last[0] = known[-1] if len(known) else NO_TIME
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.times[:] = NO_TIME
+        self.last[0] = NO_TIME
+        self.counts[:] = 0

@@ -1,0 +1,321 @@
+"""From history to a fitted detector."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from newnormal.acceptance import NormalRange, TimedAcceptance
+from newnormal.alarms import AlarmLog, AlarmThreshold
+from newnormal.config import SAMPLES_PER_DAY, Config
+from newnormal.core.scaling import Scaler
+from newnormal.core.stages import NO_ACCEPTANCE, NO_ALARMS
+from newnormal.core.state import Baseline, Fitted, copied
+from newnormal.core.windows import threshold_scores
+from newnormal.errors import NewnormalError, ParameterError
+from newnormal.kernels.alarm import HEIGHT, LOCATION, START_HEIGHT
+from newnormal.kernels.step import StepParams
+from newnormal.models.base import Model, OnEpoch, Training, scores
+from newnormal.models.registry import find
+from newnormal.thresholds import Budget, Threshold, as_threshold, check_target
+from newnormal.tuning import choose
+from newnormal.types import Floats, Floats32
+
+__all__ = ["Goal", "HistoryScores", "fit_auto", "fit_m2n2", "refit_threshold", "writable"]
+
+
+DEFAULT_QUANTILE = 0.99  # of history's scores, where neither threshold nor budget is given
+
+
+@dataclass(frozen=True, eq=False)
+class HistoryScores:
+    """History's scores: in the order of time, and as a threshold's rule takes them."""
+
+    ordered: Floats
+    for_rule: Floats
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What the threshold is to achieve: a rule, or a budget of alarms."""
+
+    rule: Threshold
+    alarms_per_day: float | None = None
+    risk: float | None = None
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> Goal:
+        """Take the goal out of a detector's options, and check it."""
+        threshold = options.pop("threshold")
+        alarms_per_day, risk = options.pop("alarms_per_day"), options.pop("risk")
+        rule = as_threshold(DEFAULT_QUANTILE if threshold is None else threshold)
+        if alarms_per_day is not None or risk is not None:
+            check_target(alarms_per_day, risk)  # how many samples a day has, only fit knows
+            if threshold is not None:
+                name = "risk" if alarms_per_day is None else "alarms_per_day"
+                raise ParameterError(
+                    f"expected threshold or {name}, found both: threshold={threshold!r}, "
+                    f"{name}={risk if alarms_per_day is None else alarms_per_day!r}",
+                    hint="a threshold stays where it is put, a budget moves it: leave one out",
+                )
+        return cls(rule, alarms_per_day, risk)
+
+    @property
+    def is_budget(self) -> bool:
+        """Whether there is a budget of alarms."""
+        return self.alarms_per_day is not None or self.risk is not None
+
+    def threshold(
+        self, known: HistoryScores, config: Config, period: np.timedelta64 | None
+    ) -> AlarmThreshold:
+        """Return the alarm threshold that history's scores give."""
+        per_day = (
+            float(SAMPLES_PER_DAY) if period is None else float(np.timedelta64(1, "D") / period)
+        )
+        if self.is_budget:
+            patience = config.patience(period)
+            budget = Budget(self.alarms_per_day, self.risk, per_day, accept_after=patience)
+            return budget.calibrate(np.log(np.maximum(known.ordered, 1e-30)))
+        tau = checked_threshold(self.rule, known.for_rule)
+        return AlarmThreshold.at(tau, known.ordered, samples_per_day=per_day)
+
+
+def fit_m2n2(
+    config: Config,
+    goal: Goal,
+    history: Floats,
+    channels: tuple[str, ...],
+    period: np.timedelta64 | None,
+    on_epoch: OnEpoch | None = None,
+) -> tuple[Fitted, HistoryScores]:
+    """Fit the paper's method on history (T, C)."""
+    decay = config.decay_per_window(period)
+    model = find(config.model)(config.window, len(channels), config.latent)
+    if config.adapt and not model.learns:
+        raise ParameterError(
+            f"adapt: {config.model} cannot learn from the stream, found adapt=True",
+            hint="pass adapt=False; detrend=True works with any model",
+        )
+    scaler = model.scaler(history)
+    training = Training(
+        config.training_stride(), config.epochs, config.batch, config.seed, on_epoch=on_epoch
+    )
+    weights, losses = model.fit(scaler.apply(history), training)
+    _check_weights(weights)
+
+    # History is scored as it was learned: the model frozen, the trend at history's mean.
+    stride = config.judging_stride()
+    held = StepParams(
+        scaler.mean, scaler.scale, weights, stride, math.inf, math.inf, 1.0, np.float32(0)
+    )
+    ordered = scores(model, held, history)
+    last = scores(model, held._replace(stride=config.window), history[-config.window :])
+    known = HistoryScores(ordered, threshold_scores(ordered, last, stride))
+    params = held._replace(
+        decay=decay if config.detrend else 1.0, lr=np.float32(config.lr if config.adapt else 0)
+    )
+    fitted = _assembled(config, goal, known, model, params, history, channels, period)
+    return replace(fitted, losses=tuple(losses)), known
+
+
+def fit_auto(
+    config: Config,
+    goal: Goal,
+    history: Floats,
+    channels: tuple[str, ...],
+    period: np.timedelta64 | None,
+    on_epoch: OnEpoch | None = None,
+    *,
+    epochs: int | None = None,
+    batch: int | None = None,
+) -> tuple[Fitted, HistoryScores]:
+    """Choose a committee from history (T, C) alone, and fit it."""
+    scaler = Scaler.fit(history)
+    chosen = choose(
+        scaler.apply(history), seed=config.seed, epochs=epochs, batch=batch, on_epoch=on_epoch
+    )
+    _check_weights(chosen.fitted)
+    known = HistoryScores(chosen.scores, chosen.scores)
+    params = StepParams(
+        scaler.mean,
+        scaler.scale,
+        chosen.fitted,
+        config.judging_stride(),
+        math.inf,
+        math.inf,
+        0.0,
+        np.float32(1),
+    )
+    fitted = _assembled(config, goal, known, chosen.model, params, history, channels, period, True)
+    return replace(fitted, choice=chosen.choice, losses=tuple(chosen.losses)), known
+
+
+def _assembled(
+    config: Config,
+    goal: Goal,
+    known: HistoryScores,
+    model: Model,
+    params: StepParams,
+    history: Floats,
+    channels: tuple[str, ...],
+    period: np.timedelta64 | None,
+    accepts: bool = False,
+) -> Fitted:
+    """Return the fitted detector with its threshold, its alarms and what it accepts."""
+    accepts = accepts or config.accept_after is not None
+    normal = NormalRange.fit(history) if accepts else None
+    fitted = Fitted(
+        config=config,
+        channels=channels,
+        period=period,
+        model=model,
+        step=params,
+        **_threshold_parts(goal.threshold(known, config, period)),
+        alarms=AlarmLog() if accepts or goal.is_budget else NO_ALARMS,
+        acceptance=TimedAcceptance(config.patience(period)) if accepts else NO_ACCEPTANCE,
+        drift=None if normal is None else normal.params,
+    )
+    if normal is not None:
+        trend = model.snapshot(model.initial(params.fitted))[1]
+        drift = normal.state
+        fitted = replace(fitted, baseline=_baseline(fitted, trend, drift.lows, drift.highs))
+    return _with_learn_threshold(fitted)
+
+
+def refit_threshold(
+    fitted: Fitted, config: Config, goal: Goal, known: HistoryScores | None
+) -> Fitted:
+    """Return the same fit with other options: threshold, budget, memory, learning rate.
+
+    Without history's scores, only a threshold that does not need them can be set.
+    """
+    params = fitted.step
+    if fitted.choice is None:
+        decay = config.decay_per_window(fitted.period) if config.detrend else 1.0
+        lr = config.lr if config.adapt else 0
+        assert isinstance(fitted.model, Model)
+        if config.adapt and not fitted.model.learns:
+            raise ParameterError(
+                f"adapt: {config.model} cannot learn from the stream, found adapt=True",
+                hint="pass adapt=False; detrend=True works with any model",
+            )
+        params = params._replace(decay=decay, lr=np.float32(lr))
+    if known is None:
+        if goal.is_budget or not hasattr(goal.rule, "value"):
+            raise ParameterError(
+                "scores: expected history's scores for this threshold, found none",
+                hint="pass scores=, or threshold=newnormal.Fixed(...)",
+            )
+        threshold = _moved(fitted, checked_threshold(goal.rule, np.zeros(1)))
+    elif goal.is_budget or fitted.alarm.rate:
+        threshold = goal.threshold(known, config, fitted.period)
+    else:  # the tail of the scores stays
+        threshold = _moved(fitted, checked_threshold(goal.rule, known.for_rule))
+    accepts = isinstance(fitted.acceptance, TimedAcceptance)
+    changed = replace(
+        fitted,
+        config=config,
+        step=params,
+        **_threshold_parts(threshold),
+        alarms=AlarmLog() if accepts or goal.is_budget or fitted.alarms.active else NO_ALARMS,
+        acceptance=TimedAcceptance(config.patience(fitted.period)) if accepts else NO_ACCEPTANCE,
+    )
+    if fitted.baseline is not None:
+        kept = fitted.baseline
+        baseline = _baseline(changed, kept.trend, kept.lows, kept.highs)
+        changed = replace(changed, baseline=baseline)
+    return _with_learn_threshold(changed)
+
+
+def _moved(fitted: Fitted, tau: float) -> AlarmThreshold:
+    """Return the alarm threshold at another place, at its start."""
+    start = fitted.alarm_start
+    levels = start.levels.copy()
+    levels[[HEIGHT, START_HEIGHT]] = tau
+    return AlarmThreshold(
+        fitted.alarm, fitted.tail_chances, fitted.tail_knots, start._replace(levels=levels)
+    )
+
+
+def _threshold_parts(threshold: AlarmThreshold) -> dict[str, Any]:
+    return {
+        "alarm": threshold.params,
+        "tail_chances": threshold.chances,
+        "tail_knots": threshold.knots,
+        "alarm_start": threshold.state,
+    }
+
+
+def _with_learn_threshold(fitted: Fitted) -> Fitted:
+    """Return the same that learns below the threshold at which alarms open at the start."""
+    threshold = AlarmThreshold(
+        fitted.alarm, fitted.tail_chances, fitted.tail_knots, fitted.alarm_start
+    ).threshold
+    if fitted.alarm.rate:  # held as a logarithm
+        threshold = float(np.exp(threshold))
+    step = fitted.step._replace(alarm_threshold=threshold, learn_threshold=threshold)
+    return replace(fitted, step=step)
+
+
+def _baseline(fitted: Fitted, trend: Floats, lows: Floats, highs: Floats) -> Baseline:
+    """Return what is normal as fitted."""
+    start = fitted.alarm_start
+    levels = (*start.levels[[LOCATION, HEIGHT, START_HEIGHT]], 0.0)
+    return Baseline(
+        fitted.step.fitted,
+        trend,
+        lows,
+        highs,
+        start.tail_levels,
+        start.tail_excess,
+        np.array(levels),
+    )
+
+
+def checked_threshold(rule: Threshold, known: Floats) -> float:
+    """Return the threshold a rule gives, if that is a number."""
+    tau = float(rule.fit(known))
+    if math.isnan(tau):
+        raise ParameterError(
+            f"threshold: expected a number from {rule!r}, found NaN",
+            hint="its fit(scores) must return the score from which on a sample is anomalous",
+        )
+    return tau
+
+
+def _check_weights(weights: Floats32) -> None:
+    if not np.isfinite(weights).all():
+        raise NewnormalError(
+            "training did not converge: the model's weights are not finite",
+            hint="look for extreme values in the history, or scale it first",
+        )
+
+
+def writable(fitted: Fitted) -> Fitted:
+    """Return the same with arrays of its own, all of which can be written to.
+
+    To the compiled kernels an array that cannot is another type.
+    """
+    return replace(
+        fitted,
+        model=_own_arrays(fitted.model),
+        step=copied(fitted.step),
+        tail_chances=copied(fitted.tail_chances),
+        alarm_start=copied(fitted.alarm_start),
+        drift=copied(fitted.drift),
+        baseline=copied(fitted.baseline),
+    )
+
+
+def _own_arrays(model: Any) -> Any:
+    twin = copy.copy(model)
+    for name, value in vars(model).items():
+        if isinstance(value, np.ndarray | tuple):
+            setattr(twin, name, copied(value))
+        elif isinstance(value, Model):
+            setattr(twin, name, _own_arrays(value))
+    return twin

@@ -1,0 +1,10 @@
+"""A detector as data and back: which part of it has which name in a state file.
+
+`newnormal.state.schema` has the limits of each name. Nothing is allocated or indexed by what a file
+says before it is checked.
+"""
+
+from newnormal.packing.pack import pack
+from newnormal.packing.unpack import Unpacked, unpack
+
+__all__ = ["Unpacked", "pack", "unpack"]

@@ -1,0 +1,289 @@
+"""A fitted detector from data: every name checked before it is used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newnormal.acceptance import TimedAcceptance
+from newnormal.alarms import AlarmLog
+from newnormal.config import Config
+from newnormal.core.stages import NO_ACCEPTANCE, NO_ALARMS
+from newnormal.core.state import Baseline, Fitted, aligned
+from newnormal.errors import StateError
+from newnormal.kernels import alarm
+from newnormal.kernels.alarm import KNOTS, AlarmParams, AlarmState
+from newnormal.kernels.committee import CommitteeParams
+from newnormal.kernels.drift import DriftParams
+from newnormal.kernels.step import StepParams
+from newnormal.models.base import Model
+from newnormal.models.committee import Committee
+from newnormal.models.registry import find_for_file
+from newnormal.packing.names import BASELINE_LEVELS
+from newnormal.state import State, schema
+from newnormal.state.schema import Facts, check_tensors
+from newnormal.tuning import LATENT, WINDOW, Choice
+
+__all__ = ["FittedReader", "check_range"]
+
+_MOST_LOSSES = 10_000_000
+_MOST_CHANNELS = 1_000_000
+_MOST_LAGS = 64
+
+
+class FittedReader:
+    """Reads the fitted detector of one file."""
+
+    def __init__(self, state: State, model: object) -> None:
+        self.facts = Facts(state.facts)
+        self.tensors = dict(state.tensors)
+        self.known: set[str] = set()
+        self.given = model
+        self.dims: dict[str, int | tuple[int, ...]] = {"K": 0}
+
+    def take(self, fields: Sequence[schema.Field], prefix: str = "") -> dict[str, NDArray[Any]]:
+        self.known |= {prefix + field.name for field in fields}
+        return check_tensors(fields, prefix, self.tensors, self.dims)
+
+    def fitted(self) -> Fitted:
+        """Read the fitted detector."""
+        facts = self.facts
+        self.method = facts.text("method")
+        if self.method not in ("detector", "m2n2"):
+            raise facts.wrong("method", "detector or m2n2", self.method)
+        self.options = facts.part("options").rest()
+        self.channels = tuple(facts.list("channels", _MOST_CHANNELS))
+        if not self.channels or not all(isinstance(name, str) for name in self.channels):
+            raise facts.wrong("channels", "names", list(self.channels))
+        if len(set(self.channels)) < len(self.channels):
+            raise StateError("channels: expected different names, found one twice")
+        self.threshold = facts.part("threshold").rest() if facts.has("threshold") else None
+        self.config = _config(self.method, self.options)
+        period = None
+        if facts.has("period"):
+            period = np.timedelta64(facts.count("period", 1, 2**62), "ns")
+        self.choice = _choice(facts.part("choice")) if facts.has("choice") else None
+        if (self.choice is None) != (self.method == "m2n2"):
+            raise StateError(f"choice: expected one for a detector alone, found a {self.method}")
+        losses = facts.list("losses", _MOST_LOSSES)
+        if not all(isinstance(each, int | float) for each in losses):
+            raise facts.wrong("losses", "numbers", losses)
+        self.model = self._model()
+        return self._fitted(period, tuple(map(float, losses)))
+
+    def done(self) -> None:
+        """Raise a StateError if anything is left that nothing knows."""
+        self.facts.has("place")  # `newnormal.runtime.checkpoint` reads it
+        self.facts.done(optional=("place", "threshold", "period", "choice", "accept_after"))
+        unknown = sorted(set(self.tensors) - self.known)
+        if unknown:
+            raise StateError(f"{unknown[0]}: not a tensor of this version")
+
+    def _model(self) -> Model:
+        C, window, latent = len(self.channels), self.config.window, self.config.latent
+        weights = self.tensors.get("fitted.weights")
+        size = 0 if weights is None else weights.size
+        # Before a network of that size is made: its innermost matrix alone has so many weights.
+        if self.choice is not None or self.config.model == "mlp":
+            least = window * C * max(window * C // 2, 1) + latent
+            if least > max(size, 1):
+                raise StateError(
+                    f"fitted.weights: expected at least {least} for a window of {window}, "
+                    f"{C} channels and a bottleneck of {latent}, found {size}"
+                )
+        model: Model
+        if self.choice is not None:
+            model = Committee(window, C, latent, self.choice.plan)
+        else:
+            model = find_for_file(self.config.model, self.given)(window, C, latent)
+            if model.holds_objects:
+                model.check_savable()
+        J = len(self.choice.plan.memories) if self.choice is not None else 1
+        self.dims |= {"L": window, "C": C, "Q": 4 * C, "J": J, "T": (C,)}
+        self.dims["P"] = model.size or size
+        own = {n: each for n, each in self.tensors.items() if n.startswith("model.")}
+        self.known |= set(own)
+        if isinstance(model, Committee):
+            self.dims |= {"T": (J, C), "V": len(model.plan.votes)}
+            self.dims["R"] = min(model.plan.rank, C // 2)
+            self._committee(model)
+        else:
+            (center,) = self.take([schema.Field("center", "C", "finite")], "model.").values()
+            for name, array in own.items():
+                if not np.issubdtype(array.dtype, np.number):
+                    raise StateError(f"{name}: expected numbers, found {array.dtype}")
+            model.restore({**schema.taken(own, "model."), "center": center}, size)
+        return model
+
+    def _committee(self, model: Committee) -> None:
+        found = self.take(schema.COMMITTEE_PARAMS, "model.own.")
+        plan = model.plan
+        blank = model.uncalibrated_params()
+        if not np.array_equal(found["decays"], blank.decays):
+            raise StateError("model.own.decays: expected those of the choice, found others")
+        model.params = CommitteeParams(
+            **{name: array.copy() for name, array in found.items()},
+            experts=blank.experts,
+            linear=blank.linear,
+            weights=blank.weights,
+            keep=blank.keep,
+            reported_expert=plan.reported_expert,
+        )
+        (center,) = self.take([schema.Field("center", "C", "finite")], "model.").values()
+        if center.any():
+            raise StateError("model.center: expected 0, found other numbers")
+
+    def _fitted(self, period: np.timedelta64 | None, losses: tuple[float, ...]) -> Fitted:
+        facts, config = self.facts, self.config
+        found = self.take(
+            [
+                schema.Field("mean", "C", "finite"),
+                schema.Field("scale", "C", "positive"),
+                schema.Field("weights", "P", "finite", "f4"),
+                schema.Field("tail_chances", "N", "not negative"),
+            ],
+            "fitted.",
+        )
+        knots = len(found["tail_chances"])
+        if not 1 <= knots <= KNOTS or (found["tail_chances"] > 1).any():
+            raise StateError(f"fitted.tail_chances: expected 1 to {KNOTS} chances, found others")
+        self.dims["K"] = knots
+        thresholds = facts.part("learn_threshold")
+        threshold = thresholds.number("fitted")
+        self.learn_threshold = thresholds.number("now")
+        thresholds.done()
+        decay, lr = 0.0, 1.0
+        if self.choice is None:
+            decay = config.decay_per_window(period) if config.detrend else 1.0
+            lr = config.lr if config.adapt else 0.0
+        params = StepParams(
+            found["mean"].copy(),
+            found["scale"].copy(),
+            found["weights"].copy(),
+            config.judging_stride(),
+            threshold,
+            threshold,
+            decay,
+            np.float32(lr),
+        )
+        self.alarm_facts = facts.part("alarm")
+        own = self.alarm_facts.part("params")
+        alarm_params = AlarmParams(
+            location=own.number("location", -1e300, 1e300),
+            spread=own.number("spread", 0, 1e300, above=True),
+            floor=own.number("floor"),
+            severe=own.number("severe"),
+            rate=own.number("rate", 0, 1),
+            step=own.number("step", 0, 1e300),
+            pace=own.number("pace", 0, 1e300),
+            gap=own.number("gap", 1, 1e15),
+            accept_after=own.number("accept_after", 1),
+            span=own.number("span", 0, 1e300, above=True),
+        )
+        own.done()
+        start = np.zeros(6)
+        height = self.alarm_facts.number("fitted_height")
+        start[[alarm.LOCATION, alarm.HEIGHT, alarm.START_HEIGHT]] = (
+            alarm_params.location,
+            height,
+            height,
+        )
+        start[alarm.PEAK] = -math.inf
+        alarm_start = AlarmState(start, np.zeros(6, np.int64), *self._tail("fitted."))
+        accept_after = None
+        if facts.has("accept_after"):
+            accept_after = facts.number("accept_after", 1)
+        drift_params = baseline = None
+        self.acceptance: Facts | None = None
+        if accept_after is not None:
+            self.acceptance = facts.part("acceptance")
+            self.baselines = self.acceptance.part("baselines")
+            drift_params = self._drift_params()
+            self.tensors.setdefault("baseline.fitted.weights", found["weights"])
+            baseline = self._baseline("fitted")
+        return Fitted(
+            config=config,
+            channels=self.channels,
+            period=period,
+            model=self.model,
+            step=params,
+            alarm=alarm_params,
+            tail_chances=_padded(found["tail_chances"], 0.0),
+            tail_knots=knots,
+            alarm_start=alarm_start,
+            alarms=AlarmLog() if facts.flag("tracks_alarms") else NO_ALARMS,
+            acceptance=NO_ACCEPTANCE if accept_after is None else TimedAcceptance(accept_after),
+            drift=drift_params,
+            baseline=baseline,
+            choice=self.choice,
+            losses=losses,
+        )
+
+    def _tail(self, prefix: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        found = self.take(schema.ALARM, prefix)
+        if not np.isfinite(found["tail_levels"]).all():
+            raise StateError(f"{prefix}tail_levels: expected finite numbers, found others")
+        return _padded(found["tail_levels"], np.inf), found["tail_excess"].copy()
+
+    def _drift_params(self) -> DriftParams:
+        found = self.take(schema.DRIFT_PARAMS, "fitted.drift.")
+        rows = len(found["wanders"])
+        if not 1 <= rows <= _MOST_LAGS:
+            raise StateError(f"fitted.drift.wanders: expected 1 to {_MOST_LAGS} rows, found {rows}")
+        return DriftParams(**{name: array.copy() for name, array in found.items()})
+
+    def _baseline(self, name: str) -> Baseline:
+        found = self.take(schema.BASELINE, f"baseline.{name}.")
+        levels, excess = self._tail(f"baseline.{name}.")
+        facts = self.baselines.part(name)
+        kept = [facts.number(level) for level in BASELINE_LEVELS]
+        facts.done()
+        check_range(found, f"baseline.{name}.")
+        return Baseline(
+            aligned(found["weights"]),
+            found["trend"].copy(),
+            found["lows"].copy(),
+            found["highs"].copy(),
+            levels,
+            excess,
+            np.array(kept),
+        )
+
+
+def _config(method: str, options: dict[str, Any]) -> Config:
+    known = {**options}
+    for name in ("alarms_per_day", "risk"):
+        known.pop(name, None)
+    if method == "detector":
+        known |= {"window": WINDOW, "latent": LATENT}
+    return Config.of(**known)
+
+
+def _choice(facts: Facts) -> Choice:
+    choice = Choice.from_json(facts.rest())
+    plan = choice.plan
+    whole = len(plan.memories) == len(plan.rates) == 3 and len(plan.votes) == 4
+    votes = all(0 <= vote.expert < 3 and vote.weight >= 0 for vote in plan.votes)
+    weights = sum(vote.weight for vote in plan.votes)
+    if not whole or not votes or not 0 < weights < math.inf:
+        raise StateError("choice.plan: expected three memories and four votes, found others")
+    if not all(memory > 0 for memory in plan.memories) or not 0 <= plan.smoothing < math.inf:
+        raise StateError("choice.plan: expected half-lives above 0, found others")
+    if not 0 <= plan.rank <= 1000 or not all(0 <= rate < math.inf for rate in plan.rates):
+        raise StateError("choice.plan: expected a rank and learning rates of at least 0")
+    return choice
+
+
+def check_range(found: Mapping[str, NDArray[Any]], prefix: str) -> None:
+    if (found["lows"] > found["highs"]).any():
+        raise StateError(f"{prefix}lows: expected at most {prefix}highs, found more")
+
+
+def _padded(array: NDArray[Any], value: float) -> NDArray[Any]:
+    found = np.full(KNOTS, value)
+    found[: len(array)] = array
+    return found

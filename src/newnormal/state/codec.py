@@ -1,0 +1,225 @@
+"""The file: an ordinary safetensors file whose metadata has one entry, `newnormal`.
+
+That entry is a JSON object with `version`, `state` and `sha256`, the digest of version, state and every
+tensor. There is no pickle in the file and nothing that could run. The digest has no key: it finds
+damage, not intent, so `newnormal.state.schema` checks what the file says before it is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+
+from newnormal.errors import StateError
+from newnormal.state.migrations import migrated
+from newnormal.state.schema import VERSION
+
+__all__ = ["State", "check_target", "read", "remove_stale", "write"]
+
+# Of the JSON header. The largest ones seen have 1,000 undelivered events and take half a megabyte;
+# parsing a hostile one of this size takes half a second and 300 MB.
+_LONGEST_HEADER = 6_000_000
+_AGAIN = "restore it from a backup, or fit again with `newnormal fit`"
+_WRITERS = "expected a file written by `newnormal fit` or `save`"
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A detector as data: `facts` are JSON values, `tensors` are arrays by name."""
+
+    facts: dict[str, Any]
+    tensors: Mapping[str, NDArray[Any]]
+    version: int = VERSION  # of the file it was read from
+
+
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Raise a StateError if no state file could be written here: ask before long work."""
+    folder = Path(path).parent
+    if not folder.is_dir() or Path(path).is_dir():
+        found = "a folder" if folder.is_dir() else f"no folder {folder}"
+        raise StateError(
+            f"cannot write {path}: found {found}",
+            hint="choose a file in a folder that exists and can be written to",
+        )
+
+
+def write(path: str | os.PathLike[str], state: State) -> None:
+    """Write a state file: to a temporary file beside it, fsynced, then renamed into place.
+
+    A link stays one: what it leads to is written.
+    """
+    path = Path(path).resolve()
+    content = _encode(state)
+    name = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        # The mode is what the process's umask makes of it, as for any new file.
+        handle = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _BINARY, 0o666)
+    except OSError as error:
+        raise StateError(
+            f"cannot write {path}: {error.strerror}",
+            hint="choose a folder that exists and can be written to",
+        ) from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileNotFoundError):  # a file that is replaced keeps its mode
+            os.chmod(name, path.stat().st_mode & 0o777)
+        os.replace(name, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        _remove(name)
+        raise StateError(f"cannot write {path}: {error.strerror}") from error
+    except BaseException:
+        _remove(name)
+        raise
+
+
+_BINARY = getattr(os, "O_BINARY", 0)
+_TEMPORARY = re.compile(r"\.(\d+)-[0-9a-f]+\.tmp")
+
+
+def remove_stale(path: str | os.PathLike[str]) -> None:
+    """Remove temporary files of `path` that a killed process left beside it."""
+    path = Path(path).resolve()
+    start = f".{path.name}"
+    with suppress(OSError):
+        for file in path.parent.iterdir():
+            found = _TEMPORARY.fullmatch(file.name.removeprefix(start))
+            if file.name.startswith(start) and found and not _is_running(int(found[1])):
+                _remove(file)
+
+
+def _is_running(process: int) -> bool:
+    if process == os.getpid():
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # it is another user's
+        return True
+    return True
+
+
+def read(path: str | os.PathLike[str]) -> State:
+    """Read a state file, of this version or an older one; the file is never changed."""
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            envelope, end = _header(file.read(8), file.read(_LONGEST_HEADER), size, path)
+            file.seek(0)
+            content = file.read(end)
+    except FileNotFoundError:
+        raise StateError(
+            f"{path}: no such file", hint="make one with `newnormal fit history.csv -o plant.nn`"
+        ) from None
+    except OSError as error:
+        raise StateError(f"cannot read {path}: {error.strerror}") from error
+    version = envelope["version"]
+    try:
+        tensors = safetensors.numpy.load(content)
+        facts = envelope["state"]
+        intact = envelope["sha256"] == _digest(facts, tensors, version)
+    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError, OverflowError):
+        intact = False
+    if not intact:
+        raise StateError(f"{path} is truncated or corrupted", hint=_AGAIN)
+    facts, tensors = migrated(facts, tensors, version, str(path))
+    return State(facts, tensors, version)
+
+
+def _header(start: bytes, text: bytes, size: int, path: Path) -> tuple[dict[str, Any], int]:
+    """Return newnormal's part of the header, and where the file must end."""
+    length = int.from_bytes(start, "little")
+    if len(start) < 8 or text[:1] != b"{":
+        raise StateError(f"{path} is not a newnormal state file", hint=_WRITERS)
+    if length > _LONGEST_HEADER:
+        raise StateError(
+            f"{path}: expected a header of at most {_LONGEST_HEADER:,} bytes, found {length:,}",
+            hint=_AGAIN,
+        )
+    corrupted = StateError(f"{path} is truncated or corrupted", hint=_AGAIN)
+    try:
+        header = json.loads(text[:length])
+        metadata = header.pop("__metadata__", {})
+        envelope = json.loads(metadata["newnormal"]) if "newnormal" in metadata else None
+        end = 8 + length + max([each["data_offsets"][1] for each in header.values()], default=0)
+        whole = end == size
+    except (ValueError, AttributeError, TypeError, KeyError, IndexError, RecursionError):
+        raise corrupted from None
+    if envelope is None:
+        raise StateError(f"{path} is a safetensors file, but not one of newnormal's", hint=_WRITERS)
+    version = envelope.get("version") if isinstance(envelope, dict) else None
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise corrupted
+    if version > VERSION:
+        raise StateError(
+            f"{path} has state version {version}; this newnormal reads up to version {VERSION}",
+            hint="pip install --upgrade newnormal",
+        )
+    if not whole:
+        raise corrupted
+    return envelope, end
+
+
+def _encode(state: State) -> bytes:
+    tensors = {name: np.ascontiguousarray(array) for name, array in sorted(state.tensors.items())}
+    envelope = {
+        "version": VERSION,
+        "sha256": _digest(state.facts, tensors, VERSION),
+        "state": state.facts,
+    }
+    text = _canonical(envelope)
+    if len(text) > _LONGEST_HEADER // 2:
+        raise StateError(
+            f"expected facts of at most {_LONGEST_HEADER // 2:,} characters, found {len(text):,}",
+            hint="shorten the names of the channels, or call take_events() more often",
+        )
+    # One metadata entry only: safetensors writes several in an order that changes from run to run.
+    return safetensors.numpy.save(tensors, metadata={"newnormal": text})
+
+
+def _digest(facts: object, tensors: Mapping[str, NDArray[Any]], version: int) -> str:
+    """Return the digest; up to version 3 the version was not a part of it."""
+    signed = facts if version <= 3 else {"state": facts, "version": version}
+    digest = hashlib.sha256(_canonical(signed).encode())
+    for name in sorted(tensors):
+        array = tensors[name]
+        digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself durable, where folders can be opened and synced."""
+    with suppress(OSError):  # the new file is in place already
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _remove(name: Path) -> None:
+    with suppress(OSError):
+        os.unlink(name)

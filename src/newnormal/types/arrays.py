@@ -1,0 +1,26 @@
+"""Arrays by the kind of number they hold."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Bools", "Floats", "Floats32", "Ints", "Times", "time_text"]
+
+Floats: TypeAlias = NDArray[np.float64]
+Floats32: TypeAlias = NDArray[np.float32]
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+Times: TypeAlias = NDArray[np.datetime64]
+
+
+def time_text(time: np.datetime64) -> str:
+    """Return a time as ISO 8601 with no more digits than it needs.
+
+    >>> time_text(np.datetime64("2026-01-01T00:00:00.500", "ns"))
+    '2026-01-01T00:00:00.5'
+    """
+    text = str(time.astype("datetime64[ns]"))
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,264 @@
+"""What can be done with a fitted detector: its verbs, all through `newnormal.core.loop`."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import warnings
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from newnormal.acceptance import TimedAcceptance
+from newnormal.alarms import AlarmLog
+from newnormal.alarms.log import forget
+from newnormal.core import loop
+from newnormal.core.stages import NO_ACCEPTANCE
+from newnormal.core.times import NO_TIME
+from newnormal.errors import FeedbackError, NewnormalWarning
+from newnormal.kernels.step import HELD, PENDING, RESTORED, SEEN
+from newnormal.tabular import parse_time, to_sample, to_table
+from newnormal.types import Alarm, AlarmEvent, Floats, Ints, Times, Verdict, Verdicts
+from newnormal.views import Views, in_turn
+
+__all__ = ["EVENTS", "Verbs"]
+
+_LOG = logging.getLogger("newnormal")
+EVENTS = 1000  # kept until they are taken
+
+
+class Verbs(Views):
+    """The verbs of a fitted detector. Calls on one detector take turns."""
+
+    method: ClassVar[str]
+    _events: deque[AlarmEvent]
+
+    # ------------------------------------------------------------------ live
+
+    @in_turn
+    def step(self, sample: ArrayLike | Mapping[str, float], time: object = None) -> list[Verdict]:
+        """Consume one sample and return the verdicts that became final.
+
+        None while a window fills, then `stride` of them at a time; the first full window gives a
+        verdict for each of its samples. A sample is a row of values, or a mapping by channel.
+        """
+        state = self._live()
+        counts = state.model.step.counts
+        values = to_sample(sample, self._fitted.channels, int(counts[SEEN]))
+        when = NO_TIME
+        if time is not None:
+            when = parse_time(time)
+            state.times.check(when, int(counts[SEEN]))
+        pending, before = int(counts[PENDING]), self.last_judged_time_
+        state.times.add(when)
+        verdicts = self._advance(values, state.times.newest(pending + 1), False, before)
+        if state.model.step.counts[PENDING]:
+            return []
+        return list(verdicts)
+
+    @in_turn
+    def run(self, X: Any, times: Any = None, flush: bool = True) -> Verdicts:
+        """Consume a series and return verdicts as columns, one row a sample.
+
+        The same as `step` over each sample and then `flush`, only faster. With ``flush=False``
+        the tail stays pending (NaN in its rows), and runs over consecutive stretches equal one
+        run: the verdicts of samples left pending come with the next stretch, as its `late`.
+        Everything is validated before anything changes.
+        """
+        state = self._live()
+        counts = state.model.step.counts
+        table = to_table(X, times=times, channels=self._fitted.channels)
+        if table.times is not None and len(table.times):
+            state.times.check(table.times[0], int(counts[SEEN]))
+        pending, before = int(counts[PENDING]), self.last_judged_time_
+        all_times = state.times.with_pending(table.times, len(table.values), pending)
+        state.times.add_all(table.times, len(table.values))
+        verdicts = self._advance(table.values, all_times, flush, before)
+        counts = state.model.step.counts
+        if flush and counts[PENDING] and counts[HELD] < self._fitted.config.window:
+            warnings.warn(
+                f"nothing was judged: {int(counts[HELD])} samples seen, and a window has "
+                f"{self._fitted.config.window}",
+                NewnormalWarning,
+                stacklevel=3,
+            )
+        if pending == 0:
+            return verdicts
+        late = verdicts.rows(slice(None, pending))
+        judged = counts[PENDING] < pending + len(table.values)
+        return verdicts.rows(slice(pending, None), late if judged else None)
+
+    def _advance(
+        self, values: Floats, times: Times | None, flush: bool, before: np.datetime64 | None
+    ) -> Verdicts:
+        state = self._state
+        restored = int(state.model.step.counts[RESTORED])
+        verdicts, events = loop.advance(self._fitted, state, values, times, flush, before)
+        self._events.extend(events)
+        again = int(state.model.step.counts[RESTORED]) - restored
+        if again > 0:
+            lr = self._fitted.config.lr
+            remedy = f"; a smaller lr would avoid it (now {lr:g})" if self.method == "m2n2" else ""
+            _LOG.warning(
+                "learning diverged by sample %d: the weights went back to a good copy, "
+                "%d time(s)%s",
+                int(state.model.step.counts[SEEN]),
+                again,
+                remedy,
+            )
+        return verdicts
+
+    def flush(self) -> list[Verdict]:
+        """Judge the pending samples in one last window made of the newest `window` samples.
+
+        With fewer than `window` samples seen in all, nothing is judged, and a warning says so.
+        """
+        late = self.run(np.empty((0, len(self.channels_))), flush=True).late
+        return [] if late is None else list(late)
+
+    @in_turn
+    def score(self, X: Any, times: Any = None) -> Verdicts:
+        """Judge a series by itself with the present weights and trend, and change nothing."""
+        table = to_table(X, times=times, channels=self.channels_)
+        twin = self._twin()
+        twin._fitted = self._fitted.held(NO_ACCEPTANCE)
+        twin._model.forget_samples(twin._state.model, anew=True)
+        twin._state.times.clear()
+        forget(twin._state)
+        return twin.run(table)
+
+    @in_turn
+    def decision_function(self, X: Any) -> Floats:
+        """Return the scores `run` would give; the detector itself does not change."""
+        return self._twin().run(X).scores
+
+    @in_turn
+    def predict(self, X: Any) -> Ints:
+        """Return 1 for the samples `run` would call anomalous, else 0; nothing changes."""
+        return self._twin().run(X).anomalous.astype(np.int64)
+
+    @in_turn
+    def reset(self) -> Self:
+        """Go back to the fitted state: trend, weights, pending samples, sample number, times."""
+        self._live()
+        self._state = self._fitted.initial()
+        self._events.clear()
+        return self
+
+    @in_turn
+    def restart(self) -> Self:
+        """Start on another input: keep what was learned, forget its samples and their times."""
+        state = self._live()
+        self._model.forget_samples(state.model)
+        if state.shadow is not None:
+            self._model.forget_samples(state.shadow.model)
+        state.times.clear()
+        return self
+
+    @in_turn
+    def drop_pending(self, since: object = None) -> int:
+        """Forget pending samples, those not before the time `since` or all; return how many.
+
+        For a source that sends again what has no verdict yet.
+        """
+        state = self._live()
+        count = pending = int(state.model.step.counts[PENDING])
+        if since is not None:
+            newest = state.times.newest(pending)
+            count = 0 if newest is None else int((newest >= parse_time(since)).sum())
+        self._model.drop_pending(state.model, count)
+        if state.shadow is not None:
+            waiting = int(state.shadow.model.step.counts[PENDING])
+            self._model.drop_pending(state.shadow.model, min(count, waiting))
+        state.times.drop(count)
+        return count
+
+    # ------------------------------------------------------------------ alarms
+
+    @in_turn
+    def track_alarms(self) -> Self:
+        """Turn samples into alarms from here on; `Detector`, and a budget, do so anyway."""
+        self._live()
+        if not self._fitted.alarms.active:
+            self._fitted = self._fitted.with_alarms(AlarmLog())
+        return self
+
+    @in_turn
+    def take_events(self) -> list[AlarmEvent]:
+        """Return what happened to alarms since the last call: opened, updated, closed.
+
+        The newest thousand are kept.
+        """
+        self._live()
+        events = list(self._events)
+        self._events.clear()
+        return events
+
+    @in_turn
+    def accept(self, alarm: Alarm | int | None = None) -> Self:
+        """Accept what the open alarm is about as normal from now on, and close it.
+
+        `alarm`, or its number, makes sure that it is the one you mean.
+        """
+        acceptance = self._acceptance(alarm)
+        self._events.extend(acceptance.accept(self._fitted, self._state, self.last_judged_time_))
+        return self
+
+    @in_turn
+    def reject(self, alarm: Alarm | int | None = None) -> Self:
+        """Never learn what the open alarm is about; forget what was learned of it.
+
+        The alarm stays open until the stream is back to normal, and nothing is learned meanwhile.
+        """
+        acceptance = self._acceptance(alarm)
+        self._events.extend(acceptance.reject(self._fitted, self._state, self.last_judged_time_))
+        return self
+
+    @in_turn
+    def rollback(self) -> Self:
+        """Undo the newest acceptance: go back to the normal before it. The last three can be.
+
+        If the stream is still where that was, an alarm opens: reject it, or it is accepted again.
+        """
+        acceptance = self._acceptance()
+        self._events.extend(acceptance.rollback(self._fitted, self._state, self.last_judged_time_))
+        return self
+
+    def _acceptance(self, alarm: Alarm | int | None = None) -> TimedAcceptance:
+        """Return the acceptance, if the alarm meant is the open one."""
+        self._live()
+        acceptance = self._fitted.acceptance
+        if not isinstance(acceptance, TimedAcceptance):
+            raise FeedbackError(
+                "this detector has no acceptance: it learns as the paper says, or was fitted by an "
+                "older newnormal",
+                hint='use Detector, or M2N2(accept_after="1d")',
+            )
+        number = alarm.number if isinstance(alarm, Alarm) else alarm
+        found = self.alarm_
+        if number is not None and (found is None or found.number != number):
+            raise FeedbackError(
+                f"expected the open alarm, which is {found.number if found else 'none'}, "
+                f"found alarm {number}",
+                hint="`rollback` undoes the newest acceptance"
+                if found is None
+                else "leave the number out to mean the open one",
+            )
+        return acceptance
+
+    def _twin(self) -> Self:
+        """Return a detector with a live state of its own, which leaves this one alone."""
+        state = self._live().copy()
+        twin = self._shallow()
+        twin._state, twin._events = state, deque(maxlen=EVENTS)
+        return twin
+
+    def _shallow(self) -> Self:
+        """Return a detector that shares everything but its turns."""
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        twin._lock = threading.RLock()
+        return twin

@@ -1,0 +1,195 @@
+"""What a fitted detector shows of itself."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import numpy as np
+
+from newnormal.acceptance import TimedAcceptance
+from newnormal.alarms import AlarmRate, AlarmThreshold, open_alarm
+from newnormal.core.state import COUNTS, Fitted, StreamState, nbytes
+from newnormal.errors import NotFittedError
+from newnormal.kernels.step import PENDING
+from newnormal.models.base import Model
+from newnormal.types import Alarm, Floats
+
+__all__ = ["Views", "in_turn"]
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def in_turn(method: _Method) -> _Method:
+    """Make calls on one detector take turns: a call waits until another thread's is done."""
+
+    @wraps(method)
+    def call(self: Views, /, *args: Any, **kwargs: Any) -> Any:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return call  # type: ignore[return-value]
+
+
+class Views:
+    """The attributes of a fitted detector."""
+
+    _lock: threading.RLock
+    _fitted: Fitted
+    _state: StreamState
+
+    def _live(self) -> StreamState:
+        try:
+            return self._state
+        except AttributeError:
+            raise NotFittedError(
+                "this detector has not been fitted",
+                hint="call detector.fit(history) first, or newnormal.load(path)",
+            ) from None
+
+    def _threshold(self) -> AlarmThreshold:
+        fitted, state = self._fitted, self._live()
+        return AlarmThreshold(fitted.alarm, fitted.tail_chances, fitted.tail_knots, state.alarm)
+
+    @property
+    def channels_(self) -> tuple[str, ...]:
+        """The channels' names."""
+        self._live()
+        return self._fitted.channels
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many channels there are."""
+        return len(self.channels_)
+
+    @property
+    def period_(self) -> np.timedelta64 | None:
+        """The time between samples, or None."""
+        self._live()
+        return self._fitted.period
+
+    @property
+    def window_(self) -> int:
+        """Samples judged together."""
+        self._live()
+        return self._fitted.config.window
+
+    @property
+    def latent_(self) -> int:
+        """Width of the autoencoder's bottleneck."""
+        self._live()
+        return self._fitted.config.latent
+
+    @property
+    def decay_(self) -> float:
+        """Share of the trend that a window keeps, γ; of the reported expert for a committee."""
+        self._live()
+        fitted = self._fitted
+        if fitted.choice is None:
+            return fitted.config.decay_per_window(fitted.period)
+        plan = fitted.choice.plan
+        return float(0.5 ** (fitted.config.window / plan.memories[plan.reported_expert]))
+
+    @property
+    def losses_(self) -> list[float]:
+        """The mean training loss of each epoch."""
+        self._live()
+        return list(self._fitted.losses)
+
+    @property
+    def threshold_(self) -> float:
+        """The score below which samples are learned from: τ, as fitted or last accepted."""
+        return float(self._live().learn_threshold[0])
+
+    @property
+    def alarm_threshold_(self) -> float:
+        """What the next score is compared with: `threshold_`, or what a budget has made of it."""
+        threshold = self._threshold().threshold
+        return float(np.exp(threshold)) if self._fitted.alarm.rate else threshold
+
+    @property
+    def alarm_(self) -> Alarm | None:
+        """The open alarm, or None."""
+        state = self._live()
+        with self._lock:
+            return open_alarm(state.log, self._fitted.channels)
+
+    @property
+    def alarm_rate_(self) -> AlarmRate:
+        """How many alarms there were, and how many a day, beside the budget."""
+        return self._threshold().alarm_rate
+
+    @property
+    def status_(self) -> str:
+        """``"normal"``, ``"in alarm"``, ``"candidate new normal"`` or ``"rejected"``."""
+        alarm = self.alarm_
+        return "normal" if alarm is None else alarm.state
+
+    @property
+    def distance_(self) -> float:
+        """How far the stream is from its accepted normal: past 1 is an alarm, however slow.
+
+        NaN where there is no acceptance.
+        """
+        state = self._live()
+        acceptance = self._fitted.acceptance
+        if not isinstance(acceptance, TimedAcceptance):
+            return math.nan
+        return acceptance.distance(self._fitted, state)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Samples seen and pending, learning steps taken, and times the guard stepped in."""
+        counts = self._live().model.step.counts
+        return {
+            name: int(counts[COUNTS[name]]) for name in ("seen", "pending", "learned", "restored")
+        }
+
+    @property
+    def trend_(self) -> Floats:
+        """The trend as it stands, in the user's units, one value a channel."""
+        state, step = self._live(), self._fitted.step
+        return (state.model.step.trend + self._model.center) * step.scale + step.mean
+
+    @property
+    def parameters_(self) -> int:
+        """How many parameters the model has."""
+        self._live()
+        return self._model.parameters
+
+    @property
+    def adaptable_(self) -> tuple[str, ...]:
+        """The names of the parameters that may change at test time; none if `adapt` is off."""
+        self._live()
+        return self._model.adaptable if self._fitted.step.lr != 0 else ()
+
+    @property
+    def last_time_(self) -> np.datetime64 | None:
+        """The time of the newest sample consumed, or None."""
+        last: np.datetime64 = self._live().times.last[0]
+        return None if np.isnat(last) else last
+
+    @property
+    def last_judged_time_(self) -> np.datetime64 | None:
+        """The time of the newest sample that has a verdict, or None."""
+        state = self._live()
+        return state.times.before(int(state.model.step.counts[PENDING]))
+
+    @property
+    def nbytes_(self) -> dict[str, int]:
+        """How many bytes the arrays hold: those of this stream, and those that `fit` left."""
+        state, fitted = self._live(), self._fitted
+        kept: list[Any] = [fitted.step, fitted.tail_chances, fitted.alarm_start, fitted.drift]
+        if fitted.baseline is not None:
+            kept.append(fitted.baseline._replace(weights=fitted.step.fitted[:0]))
+        kept.append(getattr(self._model, "params", None))
+        return {"stream": nbytes(state), "fitted": nbytes(tuple(kept))}
+
+    @property
+    def _model(self) -> Model:
+        model = self._fitted.model
+        assert isinstance(model, Model)
+        return model
