@@ -15,10 +15,6 @@ SEED = 9
 PARTS = 4
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="the channels of an open alarm come back from a state file in alphabetical order",
-)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_all_ways_through_a_stream_give_the_same_bits(
     part: int, record_property: Callable[[str, object], None]
