@@ -29,19 +29,19 @@ from typing import Any
 
 import typer
 
-__all__ = ["anchors", "main", "pages"]
+__all__ = ["MODULES", "anchors", "main", "pages"]
 
 _FOLDER = Path(__file__).parent / "reference"
 _README = Path(__file__).parents[1] / "README.md"
 _RESULTS = Path(__file__).parent / "results" / "drift.csv"
-# Those that are there are documented in this order.
-_MODULES = (
+MODULES = (
     "newnormal",
     "newnormal.metrics",
     "newnormal.datasets",
-    "newnormal.testing",
     "newnormal.io",
+    "newnormal.testing",
 )
+_FIRST = ("Detector", "M2N2")
 _WIDTH = 88
 
 _NOTE = "<!-- Written by `make docs`; do not edit. -->\n"
@@ -118,11 +118,13 @@ def _content(path: Path) -> str | None:
 
 def _python_page() -> str:
     bodies: list[str] = []
-    for module_name in _MODULES:
+    for module_name in MODULES:
         module = importlib.import_module(module_name)
         bodies += [f"## {module_name}", *_text(inspect.getdoc(module) or "")]
-        for name in module.__all__:
+        for name in sorted(module.__all__, key=lambda each: _order(getattr(module, each), each)):
             bodies += _entry(f"{module_name}.{name}", getattr(module, name))
+            if name == _FIRST[-1]:
+                bodies += _shared()
     body = "\n\n".join(bodies) + "\n"
     titles = re.findall(r"^(##+) `?([^`\n]+)`?$", body, flags=re.MULTILINE)
     links = [
@@ -131,6 +133,27 @@ def _python_page() -> str:
         if len(level) < 4
     ]
     return "\n".join([_NOTE, _PYTHON_INTRO, *links, "", body])
+
+
+def _order(value: Any, name: str) -> tuple[int, str]:
+    """Return where a name goes: the detectors first, exceptions last."""
+    if name in _FIRST:
+        return _FIRST.index(name), name
+    return len(_FIRST) + (isinstance(value, type) and issubclass(value, Exception)), name
+
+
+def _shared() -> Iterator[str]:
+    """Yield what both detectors inherit, once: methods, then attributes."""
+    from newnormal.detector import BaseDetector
+
+    found: dict[str, Any] = {}
+    for cls in BaseDetector.__mro__:
+        found = {**found, **{k: v for k, v in _members(cls) if k not in found}}
+    yield "### Methods and attributes of both detectors"
+    yield "`Detector` and `M2N2` have these. Calls on one detector take turns."
+    by_kind = sorted(found.items(), key=lambda each: isinstance(each[1], property))
+    for name, value in by_kind:
+        yield from _entry(name, value, "####")
 
 
 def _entry(name: str, value: Any, level: str = "###") -> Iterator[str]:

@@ -45,6 +45,8 @@ MARKDOWN = [
     ),
 ]
 
+OPTIONAL = ("pandas", "polars", "sklearn", "scipy", "torch", "matplotlib", "pyod")
+
 _FENCED = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(<?([^)\s>]+)>?[^)]*\)|<img[^>]* src=\"([^\"]+)\"")
 _LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -98,7 +100,7 @@ def run_shell(page: Path, example: Example, script: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
         env={
             **os.environ,
@@ -122,7 +124,8 @@ def run_console(page: Path, example: Example) -> None:
         )
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="the shell examples need bash")
+@pytest.mark.external
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_example_of_a_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -138,6 +141,26 @@ def test_every_example_of_a_page_runs(
             run_shell(page, example, example.text)
         elif example.language == "console":
             run_console(page, example)
+
+
+def test_the_first_example_of_the_readme_runs_as_pasted_with_nothing_but_the_core(
+    tmp_path: Path,
+) -> None:
+    first = next(each for each in examples(README) if each.language == "python")
+    assert len(first.text.splitlines()) <= 4
+    without = "import sys; sys.modules.update(dict.fromkeys({OPTIONAL}))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", without.format(OPTIONAL=OPTIONAL) + first.text],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(
+        r"\d+ anomalous samples, \d+ alarms in 20160 samples: .* 1 a day budgeted\n", done.stdout
+    )
 
 
 def test_no_fence_is_left_open() -> None:
@@ -224,7 +247,7 @@ def test_every_command_and_option_is_in_the_reference() -> None:
             assert parameter.help.replace("|", r"\|") in sections[words]
 
 
-@pytest.mark.parametrize("module", ["newnormal", "newnormal.metrics", "newnormal.datasets"])
+@pytest.mark.parametrize("module", generate.MODULES)
 def test_every_public_name_is_in_the_reference(module: str) -> None:
     text = (ROOT / "docs" / "reference" / "python.md").read_text()
     for name in import_module(module).__all__:
