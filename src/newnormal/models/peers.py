@@ -5,7 +5,6 @@ Needs the extra `peers`; PyOD's neural detectors (DeepSVDD, LUNAR, SO_GAAL, ...)
 
 from __future__ import annotations
 
-import copy
 import inspect
 import io
 import re
@@ -21,7 +20,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from newnormal.core.state import ModelState
 from newnormal.errors import MissingExtraError, ParameterError
 from newnormal.models.base import Block, Model, Training
 from newnormal.types import Floats, Floats32
@@ -82,10 +80,6 @@ class Peer(Model):
     holds_objects: ClassVar[bool] = True
     at_once: ClassVar[int] = 4096  # some detectors go through all history in each call
 
-    def __init__(self, window: int, channels: int, latent: int) -> None:
-        super().__init__(window, channels, latent)
-        self.detector: Any = None
-
     @property
     def name(self) -> str:
         """The model's name in messages."""
@@ -106,8 +100,8 @@ class Peer(Model):
             offered["n_components"] = max(int(np.linalg.matrix_rank(rows)), 1)
         with redirect_stdout(io.StringIO()), _seeded(training.seed):
             try:
-                self.detector = kind(**{key: offered[key] for key in offered if key in takes})
-                self.detector.fit(rows)
+                self.objects = kind(**{key: offered[key] for key in offered if key in takes})
+                self.objects.fit(rows)
             except (ImportError, NotImplementedError, TypeError, ValueError) as error:
                 raise ParameterError(
                     f"model: pyod:{self.detector_name} could not be fitted on history alone: {error}",
@@ -116,27 +110,17 @@ class Peer(Model):
                 ) from error
         return np.empty(0, dtype=np.float32), []
 
-    def _copy_objects(self) -> Any:
-        """Return a copy of the detector: some change with what they judge."""
-        return copy.deepcopy(self.detector)
-
     def _score(self, weights: Floats32, block: Block) -> tuple[Floats, None]:
         """Score the samples that get their verdict now."""
         del weights
-        return self._judge(self.detector, block), None
-
-    def _scored(self, block: Block, state: ModelState) -> tuple[Floats, None]:
-        return self._judge(state.own, block), None
-
-    def _judge(self, detector: Any, block: Block) -> Floats:
         B, L, _ = block.windows.shape
         wanted = np.arange(L) >= L - block.newest[:, None]  # (B, L)
         wanted &= block.there.any(axis=2)
         scores = np.full((B, L), np.nan)
         if wanted.any():
             with redirect_stdout(io.StringIO()):
-                scores[wanted] = detector.decision_function(block.windows[wanted])
-        return scores
+                scores[wanted] = self.objects.decision_function(block.windows[wanted])
+        return scores, None
 
     def _imported(self) -> Any:
         try:
