@@ -46,7 +46,7 @@ def named(names: Iterable[str]) -> list[Any]:
     return found
 
 
-each_model = pytest.mark.parametrize("name", named(BUILT_IN))
+each_model = pytest.mark.parametrize("name", named(set(BUILT_IN) - {"pca"}))  # which cannot learn
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from newnormal.alarms.moving import judge_moving
 from newnormal.kernels.alarm import OPEN, AlarmOut, judge
 from newnormal.kernels.drift import INSIDE, DriftOut
 from newnormal.types import (
@@ -101,7 +102,14 @@ class AlarmLog:
             return []
         scores = verdicts.scores[rows]
         flags = None if drift is None else drift.flags
-        if fitted.alarm.rate:
+        if state.moving is not None:
+            chances = fitted.tail_chances
+            scores = np.ascontiguousarray(scores)
+            out = judge_moving(
+                fitted.rule, state.moving, scores, flags, state.alarm, fitted.alarm, chances
+            )
+            verdicts.thresholds[rows] = out.thresholds
+        elif fitted.alarm.rate:
             # Distances between logarithms mean the same everywhere.
             logs = np.log(np.maximum(scores, _LEAST))
             out = judge(logs, flags, state.alarm, fitted.alarm, fitted.tail_chances)

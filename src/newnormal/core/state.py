@@ -126,6 +126,7 @@ class StreamState:
     accepted: Baseline | None = None  # normal as last accepted; None: as fitted
     undo: tuple[Baseline, ...] = ()  # what acceptances replaced, at most three, the oldest first
     shadow: Shadow | None = None
+    moving: Floats | None = None  # of a threshold that moves by a rule of its own
 
     def copy(self) -> StreamState:
         """Return a copy that shares nothing."""
@@ -155,7 +156,8 @@ class Fitted:
     acceptance: Acceptance
     drift: DriftParams | None = None
     baseline: Baseline | None = None  # normal as fitted
-    rule: Any = None  # the threshold's rule
+    rule: Any = None  # of a threshold that moves by itself; None for all others
+    moving_start: Floats | None = None  # the rule's state before the first sample
     choice: Any = None  # what a Detector chose; None for M2N2
     losses: tuple[float, ...] = field(default=())
 
@@ -175,6 +177,7 @@ class Fitted:
                 np.zeros(5),
             ),
         )
+        state.moving = copied(self.moving_start)
         self.acceptance.begin(self, state)
         return state
 

@@ -80,7 +80,7 @@ class Model(ABC):
     reconstructs
         Whether `_score` returns a reconstruction; if not, verdicts have no `expected` and `shares`.
     learns
-        Whether it can adapt: it has `_learn`.
+        Whether it can adapt; a class that has `_learn` does.
     scaling
         What the samples are scaled to: ``"standard"``, or ``"range"`` for 0 to 1.
     at_once
@@ -117,10 +117,14 @@ class Model(ABC):
     """
 
     reconstructs: ClassVar[bool] = True
-    learns: ClassVar[bool] = True
+    learns: ClassVar[bool] = False
     scaling: ClassVar[str] = "standard"
     at_once: ClassVar[int] = 256
     holds_objects: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        if "_learn" in vars(cls) and "learns" not in vars(cls):
+            cls.learns = True
 
     def __init__(self, window: int, channels: int, latent: int) -> None:
         self.window = window
@@ -155,7 +159,7 @@ class Model(ABC):
 
         Change `weights` in place; the next window is scored with them.
         """
-        raise NotImplementedError(f"{self.name} has `learns = True` and no _learn")
+        raise NotImplementedError
 
     def _tensors(self) -> dict[str, NDArray[Any]]:
         """Return what `_fit` found besides the parameters, for the state file: arrays of numbers."""
@@ -254,7 +258,7 @@ class Model(ABC):
     ) -> tuple[Floats, Floats | None]:
         """Score a block; weights that give a score that is not finite are replaced."""
         step, unseen = state.step, ~block.there.any(axis=2)
-        scores, reconstruction = self._scored(block, state)
+        scores, reconstruction = self.scored(block, state)
         for source in (step.good, params.fitted):
             if not len(step.weights) or np.isfinite(scores[~unseen]).all():
                 break
@@ -264,10 +268,11 @@ class Model(ABC):
             else:
                 step.counts[RESTORED] += 1
                 step.counts[AGE] = 0
-            scores, reconstruction = self._scored(block, state)
+            scores, reconstruction = self.scored(block, state)
         return np.where(unseen, np.nan, scores), reconstruction
 
-    def _scored(self, block: Block, state: ModelState) -> tuple[Floats, Floats | None]:
+    def scored(self, block: Block, state: ModelState) -> tuple[Floats, Floats | None]:
+        """Return what `_score` gives for a block, with the weights and objects of a stream."""
         with self._of(state) as model:
             return model._score(state.step.weights, block)
 

@@ -39,7 +39,6 @@ class PCA(Model):
     With z a sample standardised by history and V the components: score = mean_c (z - V Vᵀ z)².
     """
 
-    learns: ClassVar[bool] = False
     at_once: ClassVar[int] = 4096
 
     def __init__(self, window: int, channels: int, latent: int) -> None:

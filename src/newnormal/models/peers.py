@@ -76,7 +76,6 @@ class Peer(Model):
 
     detector_name: ClassVar[str]  # of the detector's class in PyOD
     reconstructs: ClassVar[bool] = False
-    learns: ClassVar[bool] = False
     holds_objects: ClassVar[bool] = True
     at_once: ClassVar[int] = 4096  # some detectors go through all history in each call
 

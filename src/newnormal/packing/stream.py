@@ -50,6 +50,11 @@ class StreamReader(FittedReader):
             self._alarm_state(fitted),
             self._log_state(),
         )
+        if fitted.moving_start is not None:
+            if not fitted.alarms.active:
+                raise StateError("tracks_alarms: expected true where the threshold moves")
+            (moving,) = self.take([schema.Field("moving", "S", "any")], "live.").values()
+            state.moving = aligned(moving)
         self.alarm_facts.done(optional=("open",))
         number, is_open = state.log.counts[log.NUMBER], state.alarm.counts[alarm.OPEN]
         if fitted.alarms.active and (is_open != (number > 0)):
