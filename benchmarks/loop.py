@@ -71,7 +71,9 @@ def _rows(size: Size, rounds: int) -> list[Row]:
     tau = detector.threshold_
     state = detector.to_state().tensors
     model = MLP(window, channels, latent)
-    scaled = torch.tensor((live - state["fitted.mean"]) / state["fitted.scale"], dtype=torch.float32)
+    scaled = torch.tensor(
+        (live - state["fitted.mean"]) / state["fitted.scale"], dtype=torch.float32
+    )
 
     def network() -> nn.Sequential:
         return eager.network(model, state["fitted.weights"])

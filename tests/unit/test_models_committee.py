@@ -249,7 +249,9 @@ def test_a_channel_that_rehearsal_meets_first_is_taken_for_an_average_one(histor
     unseen = history.copy()
     unseen[:, 1] = np.nan
     model, _ = trained(unseen)
-    np.testing.assert_allclose(model.params.residual_scale[:, 1], model.params.residual_scale[:, [0, 2]].mean(1))
+    np.testing.assert_allclose(
+        model.params.residual_scale[:, 1], model.params.residual_scale[:, [0, 2]].mean(1)
+    )
     np.testing.assert_array_equal(model.params.scales[:, 1], 1)
 
 

@@ -168,7 +168,9 @@ def test_a_saved_and_loaded_detector_goes_on_exactly_as_it_would_have(
     np.testing.assert_array_equal(comp.scores, ref.scores)
     if ref.expected is not None and comp.expected is not None:
         np.testing.assert_array_equal(comp.expected, ref.expected)
-    np.testing.assert_array_equal(other._state.model.step.weights, detector._state.model.step.weights)
+    np.testing.assert_array_equal(
+        other._state.model.step.weights, detector._state.model.step.weights
+    )
 
 
 @each_model
@@ -201,7 +203,10 @@ def test_each_switch_moves_what_it_names_and_nothing_else(name: str, setting: st
     verdicts = detector.run(plant(60, 1) + 0.2)
     assert np.isfinite(verdicts.scores).all()
     assert bool((detector._state.model.step.trend != 0).all()) is detrend
-    assert np.array_equal(detector._state.model.step.weights, detector._fitted.step.fitted) is not adapt
+    assert (
+        np.array_equal(detector._state.model.step.weights, detector._fitted.step.fitted)
+        is not adapt
+    )
     assert (detector.counters["learned"] > 0) is adapt
     assert bool(detector.adaptable_) is adapt
 

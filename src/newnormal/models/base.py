@@ -188,6 +188,7 @@ class Model(ABC):
         """Return the parameters learned from scaled history (T, C), and each epoch's loss."""
         if self.scaling == "range":
             self.center = np.nanmean(history, axis=0)
+        weights: Any
         weights, losses = self._fit(history, training)
         if not isinstance(weights, np.ndarray) or weights.ndim != 1 or weights.dtype != np.float32:
             raise ParameterError(

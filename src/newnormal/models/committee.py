@@ -408,7 +408,7 @@ class Committee(Model):
         return {name: getattr(self.params, name) for name in _FITTED}
 
     def _restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        found = {name: tensors[name].copy() for name in _FITTED}
+        found: dict[str, Any] = {name: tensors[name].copy() for name in _FITTED}
         self.params = self.uncalibrated_params()._replace(**found)
 
     def eager(self, factor: float) -> Self:

@@ -55,7 +55,8 @@ def check_threshold(threshold: object, *, seed: int = 0) -> None:
 
 def _check_fit(rule: Threshold, scores: Floats) -> None:
     kept = scores.copy()
-    first, again = rule.fit(scores), rule.fit(scores)
+    first: Any = rule.fit(scores)
+    again = rule.fit(scores)
     _expect(
         isinstance(first, int | float | np.floating) and not math.isnan(first),
         f"fit: expected a number, found {first!r}",
@@ -66,7 +67,7 @@ def _check_fit(rule: Threshold, scores: Floats) -> None:
 
 def _check_start(rule: MovingThreshold, scores: Floats) -> None:
     kept = scores.copy()
-    state = rule.start(scores)
+    state: Any = rule.start(scores)
     is_state = isinstance(state, np.ndarray) and state.dtype == np.float64 and state.ndim == 1
     found = f"{state.dtype} of shape {state.shape}" if isinstance(state, np.ndarray) else state
     _expect(is_state, f"start: expected a float64 array of one axis, found {found!s}")
@@ -78,7 +79,7 @@ def _check_start(rule: MovingThreshold, scores: Floats) -> None:
         "start: expected the same scores to give the same state, found another",
     )
     before = state.copy()
-    level = rule.threshold(state)
+    level: Any = rule.threshold(state)
     _expect(
         isinstance(level, int | float | np.floating) and not math.isnan(level),
         f"threshold: expected a number, found {level!r}",
@@ -92,12 +93,14 @@ def _check_start(rule: MovingThreshold, scores: Floats) -> None:
 def _check_update(rule: MovingThreshold, scores: Floats) -> None:
     state = rule.start(scores)
     start = state.copy()
+    level = float(rule.threshold(state))
     for score in [*(10 * scores).tolist(), 0.0, 1e30, 0.0]:
+        returned = rule.update(state, score, score >= level)  # type: ignore[func-returns-value]
         level = float(rule.threshold(state))
         _expect(
-            not math.isnan(level), f"threshold: expected a number after a score of {score:g}, found NaN"
+            not math.isnan(level),
+            f"threshold: expected a number after a score of {score:g}, found NaN",
         )
-        returned = rule.update(state, score, score >= level)  # type: ignore[func-returns-value]
         _expect(
             returned is None,
             f"update: expected it to change the state in place and return None, found {returned!r}",

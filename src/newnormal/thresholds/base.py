@@ -51,7 +51,7 @@ class MovingThreshold(Protocol):
 def start_of(rule: MovingThreshold, scores: Floats) -> Floats:
     """Return the state in which a rule starts, if it is one."""
     known = scores[~np.isnan(scores)]
-    state = rule.start(known)
+    state: Any = rule.start(known)
     fits = isinstance(state, np.ndarray) and state.dtype == np.float64 and state.ndim == 1
     if not fits or not 1 <= len(state) <= MOST_STATE:
         found = f"{state.dtype} of shape {state.shape}" if isinstance(state, np.ndarray) else state
@@ -60,7 +60,8 @@ def start_of(rule: MovingThreshold, scores: Floats) -> Floats:
             f"{type(rule).__name__}.start, found {found!s}",
             hint="return np.array([...], dtype=np.float64)",
         )
-    return state.copy()
+    checked: Floats = state.copy()
+    return checked
 
 
 def is_number(value: object) -> Any:

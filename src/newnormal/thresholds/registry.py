@@ -73,7 +73,9 @@ def from_json(rule: Mapping[str, Any], given: object = None) -> Threshold | Movi
     if kind == Fixed.kind:
         return Fixed(float(rule["value"]))
     if not isinstance(kind, str) or not isinstance(rule.get("options"), dict):
-        raise StateError(f"threshold: expected a threshold of kind quantile or fixed, found {kind!r}")
+        raise StateError(
+            f"threshold: expected a threshold of kind quantile or fixed, found {kind!r}"
+        )
     if given is not None and not isinstance(given, str | type):
         if not _is_rule(given):
             raise ParameterError(f"threshold: expected a threshold, found {given!r}")
