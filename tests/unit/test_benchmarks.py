@@ -24,7 +24,8 @@ def test_the_eager_loop_scores_as_the_detector_does() -> None:
     detector = M2N2(window=4, latent=2, decay=0.9, lr=0.05, threshold=0.8).fit(series[:300])
     state = detector.to_state().tensors
     live = series[300:]
-    scaled = torch.tensor((live - state["fitted.mean"]) / state["fitted.scale"], dtype=torch.float32)
+    mean, scale = state["fitted.mean"], state["fitted.scale"]
+    scaled = torch.tensor((live - mean) / scale, dtype=torch.float32)
 
     net = eager.network(MLP(4, 3, 2), state["fitted.weights"])
     ref = eager.frozen(net, scaled, 4).numpy()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ each_model = pytest.mark.parametrize("name", NAMES)
 
 
 @pytest.fixture(autouse=True)
-def _needs_its_library(request: pytest.FixtureRequest) -> Iterator[None]:
+def _needs_its_library(request: pytest.FixtureRequest) -> None:
     callspec = getattr(request.node, "callspec", None)
     name = callspec.params.get("name") if callspec else None
     if name is not None:
@@ -38,7 +37,6 @@ def _needs_its_library(request: pytest.FixtureRequest) -> Iterator[None]:
             find(name)
         except MissingExtraError as error:
             pytest.skip(error.message)
-    yield
 
 
 @cache

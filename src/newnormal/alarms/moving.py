@@ -49,8 +49,8 @@ def judge_moving(
 ) -> AlarmOut:
     """Judge scores as `newnormal.kernels.alarm.judge` does, and let the rule move after each.
 
-    `params` are those of a threshold that stays; `moving` is the rule's own state. The order within a
-    sample: the rule puts the threshold, the score is judged, the rule learns of it.
+    `params` are those of a threshold that stays; `moving` is the rule's own state. The order within
+    a sample: the rule puts the threshold, the score is judged, the rule updates its state.
     """
     parts = []
     for t in range(len(scores)):

@@ -1,12 +1,12 @@
 """What a model is: three methods for its author, the rest is here.
 
 A model scores windows of samples by how badly they fit what history looked like. Its parameters are
-one packed vector of float32, which belongs to the stream and not to the model: it is what adapts, what
-the state file holds, and what `reset` puts back.
+one packed vector of float32, which belongs to the stream and not to the model: it is what adapts,
+what the state file holds, and what `reset` puts back.
 
-An author writes `_fit`, `_score` and, for a model that can adapt, `_learn`; what the model can do is
-data (`reconstructs`, `learns`, ...). `newnormal.testing.check_model` finds what is wrong with it, and
-docs/guides/extending.md has an example.
+An author writes `_fit`, `_score` and, for a model that can adapt, `_learn`; what the model can do
+is data (`reconstructs`, `scaling`, ...). `newnormal.testing.check_model` finds what is wrong with
+it, and docs/guides/extending.md has an example.
 """
 
 from __future__ import annotations
@@ -162,10 +162,10 @@ class Model(ABC):
         raise NotImplementedError
 
     def _tensors(self) -> dict[str, NDArray[Any]]:
-        """Return what `_fit` found besides the parameters, for the state file: arrays of numbers."""
+        """Return what `_fit` found besides the parameters, as arrays of numbers, for the file."""
         return {}
 
-    def _restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+    def _restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:  # noqa: B027 - most have none
         """Take back what `_tensors` returned; raise a StateError where shapes do not fit."""
 
     # ------------------------------------------------------------------ for the detector

@@ -28,8 +28,8 @@ def one_thread() -> Iterator[None]:
     while they wait for each other (fifty times the work was seen), and with another number of
     threads sums are taken in another order, so that the same seed gives other bits.
 
-    The number belongs to the process: of contexts that overlap in several threads, the first sets it
-    and the last restores it.
+    The number belongs to the process: of contexts that overlap in several threads, the first sets
+    it and the last restores it.
     """
     functions = _openblas()
     if functions is None:

@@ -32,7 +32,8 @@ class PCA(Model):
     """Scores each sample by its distance from history's first principal components.
 
     It has `latent` of them, but fewer than there are channels: all of them would leave nothing to
-    score by. The window says only how often the trend moves. Missing values count as history's mean.
+    score by. The window sets only how often the trend moves. Missing values count as history's
+    mean.
 
     Notes
     -----

@@ -103,7 +103,7 @@ class Peer(Model):
                 self.objects.fit(rows)
             except (ImportError, NotImplementedError, TypeError, ValueError) as error:
                 raise ParameterError(
-                    f"model: pyod:{self.detector_name} could not be fitted on history alone: {error}",
+                    f"model: {self.name} could not be fitted on history alone: {error}",
                     hint="detectors that need labels, other detectors or other than numbers "
                     "cannot be used here",
                 ) from error

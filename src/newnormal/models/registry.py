@@ -80,8 +80,8 @@ def find_for_file(name: str, given: object = None) -> type[Model]:
         return model
     if not known:
         raise StateError(
-            f"the model {name!r} is neither built in nor an installed entry point, and a state file "
-            "does not choose what is imported",
+            f"the model {name!r} is neither built in nor an installed entry point, and a state "
+            "file does not choose what is imported",
             hint=f"newnormal.load(path, model={name!r}), or --model {name}, if you trust it",
         )
     entry = registered(GROUP, name)

@@ -24,9 +24,9 @@ class RiverModel(Model):
     """A River detector behind the detector's interface: it scores samples one by one, and learns.
 
     `fit` hands it each sample of history in turn (`learn_one`). Live, each sample is scored by
-    `score_one`, and the learnable samples of a window are learned at its end. It has no size of step:
+    `score_one`, and the learnable samples of a window are learned at its end. It has no step size:
     any `lr` above 0 learns alike. It cannot be saved, since River offers pickle alone; nor can
-    `accept_after` go with adaptation, since nothing could be put back.
+    `accept_after` go with adaptation, since what it learned cannot be undone.
 
     Samples are scaled to 0 to 1 by history, which HalfSpaceTrees expects. Missing values are
     history's mean to it, and samples with nothing observed are left out. It keeps River's own
@@ -89,7 +89,8 @@ def adapter(name: str) -> type[RiverModel]:
         lowered = {each.lower(): each for each in known}
         near = [f"river:{lowered[each]}" for each in get_close_matches(name.lower(), lowered)]
         raise ParameterError(
-            f"model: expected river: and the name of a River anomaly detector, found 'river:{name}'",
+            "model: expected river: and the name of a River anomaly detector, "
+            f"found 'river:{name}'",
             hint=f"did you mean {' or '.join(near)}?" if near else f"one of {', '.join(known)}",
         )
     return type(name, (RiverModel,), {"detector_name": name, "__doc__": RiverModel.__doc__})

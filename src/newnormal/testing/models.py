@@ -161,8 +161,9 @@ class _Check:
         elif self.kind.learns:
             _expect(
                 len(weights) > 0,
-                "_learn: expected weights to change, found that _fit returns none; pack what adapts "
-                "into one float32 vector, or set holds_objects = True and store it as self.objects",
+                "_learn: expected weights to change, found that _fit returns none; pack what "
+                "adapts into one float32 vector, or set holds_objects = True and store it as "
+                "self.objects",
             )
 
     def _block(self, windows: int) -> Block:
@@ -263,7 +264,7 @@ class _Check:
             ) from error
 
     def ways_to_run(self) -> None:
-        """A series at once, in pieces and sample by sample gives the same scores."""
+        """Run a series at once, in pieces and sample by sample: the scores are the same."""
         ref = self._fitted().run(self.live).scores
         detector = self._fitted()
         verdicts = [each for sample in self.live for each in detector.step(sample)]
@@ -336,7 +337,7 @@ class _Check:
         )
 
     def state_file(self) -> None:
-        """A saved and loaded detector goes on as it would have; objects cannot be saved."""
+        """Save, load and go on as without; objects cannot be saved."""
         detector = self._fitted()
         detector.run(self.live[:50], flush=False)
         if self.kind.holds_objects:
@@ -347,11 +348,9 @@ class _Check:
             raise AssertionError("holds_objects: expected save to be refused, found a state")
         state = detector.to_state()
         for name, array in state.tensors.items():
-            is_array = np.issubdtype(np.asarray(array).dtype, np.number)
-            _expect(
-                is_array and hasattr(array, "dtype"),
-                f"_tensors: expected {name} to be an array of numbers, found {type(array).__name__}",
-            )
+            found = type(array).__name__
+            is_array = hasattr(array, "dtype") and np.issubdtype(array.dtype, np.number)
+            _expect(is_array, f"_tensors: expected {name} to be an array of numbers, found {found}")
         try:
             other = M2N2.from_state(state, "the saved detector", self.kind)
             comp = other.run(self.live[50:]).scores

@@ -27,16 +27,16 @@ class Threshold(Protocol):
 class MovingThreshold(Protocol):
     """A rule that moves with the stream: anything with these three methods can be a `threshold`.
 
-    What it keeps of a stream is one small float64 array, its state, and nothing else: the rule itself
-    is shared by all streams of one fit. What may be learned from does not move with it.
+    What it keeps of a stream is one small float64 array, its state, and nothing else: the rule
+    itself is shared by all streams of one fit. What may be learned from does not move with it.
 
     To be saved, it also has `to_json`, which returns its options as a dict of plain values; loading
-    hands them to the class. A state file names the class, and loading it takes an entry point in the
-    group ``newnormal.thresholds`` or ``newnormal.load(path, threshold=Mine)``.
+    hands them to the class. A state file names the class, and loading it takes an entry point in
+    the group ``newnormal.thresholds`` or ``newnormal.load(path, threshold=Mine)``.
     """
 
     def start(self, scores: Floats) -> Floats:
-        """Return the state at the start of a stream, given history's scores in the order of time."""
+        """Return the state at a stream's start, given history's scores in the order of time."""
         ...
 
     def threshold(self, state: Floats) -> float:
@@ -44,7 +44,7 @@ class MovingThreshold(Protocol):
         ...
 
     def update(self, state: Floats, score: float, anomalous: bool) -> None:
-        """Change the state in place after a score was compared; samples without one are left out."""
+        """Change the state in place after a score was compared; not called without a score."""
         ...
 
 

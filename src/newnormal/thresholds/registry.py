@@ -1,8 +1,9 @@
 """Thresholds as a detector takes them, and as a state file names them.
 
-A threshold is a number (a quantile), an object, or the name of a class: ``"package.module:Class"``, or
-an entry point in the group ``newnormal.thresholds``. A state file names the class of another package's
-rule and has its options; loading imports no class that the caller has not named or installed.
+A threshold is a number (a quantile), an object, or the name of a class: ``"package.module:Class"``,
+or an entry point in the group ``newnormal.thresholds``. A state file names the class of another
+package's rule and has its options; loading imports no class that the caller has not named or
+installed.
 """
 
 from __future__ import annotations
@@ -44,9 +45,10 @@ def to_json(rule: Threshold | MovingThreshold) -> dict[str, Any]:
         return {"kind": rule.kind, "value": repr(float(rule.value))}
     if not callable(getattr(rule, "to_json", None)):
         raise StateError(
-            f"a threshold of type {type(rule).__name__} cannot be saved: a state file holds no code",
-            hint="fit with threshold=newnormal.Fixed(detector.threshold_) to save its present value, "
-            "or give the class a to_json() that returns its options",
+            f"a threshold of type {type(rule).__name__} cannot be saved: a state file holds no "
+            "code",
+            hint="fit with threshold=newnormal.Fixed(detector.threshold_) to save its present "
+            "value, or give the class a to_json() that returns its options",
         )
     options = rule.to_json()  # type: ignore[union-attr]
     try:
@@ -106,8 +108,8 @@ def _class(name: str | type) -> Any:
     entry = registered(GROUP, name)
     if entry is None:
         raise ParameterError(
-            "threshold: expected a quantile between 0 and 1 or a Threshold object, an entry point of "
-            f'{GROUP} or "package.module:Class", found {name!r}',
+            "threshold: expected a quantile between 0 and 1 or a Threshold object, an entry point "
+            f'of {GROUP} or "package.module:Class", found {name!r}',
             hint="for example threshold=0.99, or threshold=newnormal.Fixed(4.0)",
         )
     return imported(entry.value, "threshold")
