@@ -48,6 +48,7 @@ class FittedReader:
         self.dims: dict[str, int | tuple[int, ...]] = {"K": 0}
 
     def take(self, fields: Sequence[schema.Field], prefix: str = "") -> dict[str, NDArray[Any]]:
+        """Take tensors out, each checked; their names are known from here on."""
         self.known |= {prefix + field.name for field in fields}
         return check_tensors(fields, prefix, self.tensors, self.dims)
 
@@ -294,6 +295,7 @@ def _choice(facts: Facts) -> Choice:
 
 
 def check_range(found: Mapping[str, NDArray[Any]], prefix: str) -> None:
+    """Raise a StateError unless the lows are at most the highs."""
     if (found["lows"] > found["highs"]).any():
         raise StateError(f"{prefix}lows: expected at most {prefix}highs, found more")
 

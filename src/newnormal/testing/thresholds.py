@@ -10,6 +10,7 @@ import numpy as np
 
 from newnormal.detector import M2N2
 from newnormal.errors import NewnormalError, StateError
+from newnormal.kernels.decision import decide
 from newnormal.testing.series import plant
 from newnormal.thresholds import MovingThreshold, Threshold, as_threshold, from_json, to_json
 from newnormal.types import Floats
@@ -95,7 +96,7 @@ def _check_update(rule: MovingThreshold, scores: Floats) -> None:
     start = state.copy()
     level = float(rule.threshold(state))
     for score in [*(10 * scores).tolist(), 0.0, 1e30, 0.0]:
-        returned = rule.update(state, score, score >= level)  # type: ignore[func-returns-value]
+        returned = _updated(rule, state, score, level)
         level = float(rule.threshold(state))
         _expect(
             not math.isnan(level),
@@ -112,13 +113,19 @@ def _check_update(rule: MovingThreshold, scores: Floats) -> None:
     )
 
 
+def _updated(rule: MovingThreshold, state: Floats, score: float, level: float) -> object:
+    """Hand a rule a score as the loop does; return what it returns, which must be nothing."""
+    anomalous, _ = decide(score, level, level)
+    return rule.update(state, score, anomalous)  # type: ignore[func-returns-value]
+
+
 def _check_streams_apart(rule: MovingThreshold, scores: Floats) -> None:
     def alone(series: Floats, other: Floats | None = None) -> list[float]:
         state, beside = rule.start(scores), rule.start(scores)
         levels = []
         for t, score in enumerate(series.tolist()):
             levels.append(float(rule.threshold(state)))
-            rule.update(state, score, score >= levels[-1])
+            _updated(rule, state, score, levels[-1])
             if other is not None:
                 rule.update(beside, float(other[t]), False)
         return levels
