@@ -6,6 +6,7 @@ import dataclasses
 import math
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import pairwise
@@ -190,6 +191,24 @@ def test_looking_changes_nothing(name: str) -> None:
     detector.score(series)
     np.testing.assert_array_equal(detector.decision_function(series), ref)
     np.testing.assert_array_equal(detector.run(series).scores, ref)
+
+
+@each_model
+def test_two_streams_of_one_fit_may_run_in_two_threads(name: str) -> None:
+    series = [after(60), plant(60, 3) * 0.5]
+    ref = [fitted(name).run(each).scores for each in series]
+    detectors, comp = [fitted(name), fitted(name)], [np.empty(0)] * 2
+
+    def run(at: int) -> None:
+        comp[at] = detectors[at].run(series[at]).scores
+
+    threads = [threading.Thread(target=run, args=(at,)) for at in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for found, wanted in zip(comp, ref, strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
 # ------------------------------------------------------------------ what adapts

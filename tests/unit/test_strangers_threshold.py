@@ -231,6 +231,7 @@ def test_an_installed_entry_point_is_loaded_without_being_named(
         ({"fitted.moving": np.zeros(0)}, r"fitted.moving: expected 1 to 65536 numbers, found 0"),
         ({"fitted.moving": np.zeros((2, 1))}, r"fitted.moving: expected f8 of shape"),
         ({"live.moving": np.zeros(2, "f4")}, r"live.moving: expected f8 of shape"),
+        ({"live.moving": np.full(2, np.nan)}, r"expected a number from Trailing.threshold"),
     ],
 )
 def test_the_state_of_a_rule_is_checked(change: dict[str, Any], message: str) -> None:

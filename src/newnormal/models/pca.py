@@ -76,4 +76,6 @@ class PCA(Model):
                 f"model.own.basis: expected float64 of shape {self.basis.shape}, "
                 f"found {basis.dtype} of shape {basis.shape}"
             )
+        if not np.isfinite(basis).all():
+            raise StateError("model.own.basis: expected finite numbers, found others")
         self.basis = basis.copy()

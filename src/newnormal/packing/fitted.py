@@ -111,8 +111,9 @@ class FittedReader:
             model = Committee(window, C, latent, self.choice.plan)
         else:
             model = find_for_file(self.config.model, self.given)(window, C, latent)
-            if model.holds_objects:
-                model.check_savable()
+            model.check_savable()
+            if self.config.adapt and not model.learns:
+                raise StateError(f"options.adapt: expected false for {model.name}, found true")
         J = len(self.choice.plan.memories) if self.choice is not None else 1
         self.dims |= {"L": window, "C": C, "Q": 4 * C, "J": J, "T": (C,)}
         self.dims["P"] = model.size or size

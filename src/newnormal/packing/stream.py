@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from newnormal.acceptance import TimedAcceptance, review
 from newnormal.alarms import log
+from newnormal.alarms.moving import threshold_of
 from newnormal.core.state import (
     COUNTS,
     Fitted,
@@ -55,6 +56,7 @@ class StreamReader(FittedReader):
                 raise StateError("tracks_alarms: expected true where the threshold moves")
             (moving,) = self.take([schema.Field("moving", "S", "any")], "live.").values()
             state.moving = aligned(moving)
+            threshold_of(fitted.rule, state.moving)
         self.alarm_facts.done(optional=("open",))
         number, is_open = state.log.counts[log.NUMBER], state.alarm.counts[alarm.OPEN]
         if fitted.alarms.active and (is_open != (number > 0)):
