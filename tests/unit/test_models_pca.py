@@ -60,11 +60,11 @@ def test_it_is_saved_and_loaded_and_its_file_is_checked(tmp_path: Path) -> None:
     state = detector.to_state()
     with pytest.raises(StateError, match=r"model.own.basis: expected float64 of shape \(5, 2\)"):
         M2N2.from_state(State(state.facts, {**state.tensors, "model.own.basis": np.zeros((5, 3))}))
+    basis = np.full((5, 2), np.inf)
     with pytest.raises(StateError, match=r"model.own.basis: expected finite numbers"):
-        basis = np.full((5, 2), np.inf)
         M2N2.from_state(State(state.facts, {**state.tensors, "model.own.basis": basis}))
+    options = state.facts["options"] | {"adapt": True}
     with pytest.raises(StateError, match=r"options.adapt: expected false for PCA, found true"):
-        options = state.facts["options"] | {"adapt": True}
         M2N2.from_state(State(state.facts | {"options": options}, state.tensors))
     tensors = {name: each for name, each in state.tensors.items() if name != "model.own.basis"}
     with pytest.raises(StateError):

@@ -54,7 +54,7 @@ def inspect(
         else None,
         "period": period,
         "parameters": detector.parameters_,
-        "training loss": min(detector.losses_),
+        "training loss": min(detector.losses_, default=None),
         "samples seen": detector.counters["seen"],
         "samples pending": detector.counters["pending"],
         "learning steps": detector.counters["learned"],
