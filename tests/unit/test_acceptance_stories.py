@@ -652,7 +652,7 @@ def test_a_series_judged_by_itself_inherits_no_alarm(detector: Detector) -> None
 def test_never_is_reviewed_no_more_often_than_others() -> None:
     history = normal(0, 400)
     lengths = [
-        Detector(epochs=1, accept_after=value).fit(history).turn_length  # type: ignore[union-attr]
+        timing(Detector(epochs=1, accept_after=value).fit(history)).review_length
         for value in ("never", 1e9, 1_440, 60, 7, 1)
     ]
     assert lengths == [512, 512, 240, 10, 1, 1]

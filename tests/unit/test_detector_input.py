@@ -118,7 +118,7 @@ def test_judging_before_fitting_is_an_error_that_says_what_to_do(
         verb(kind())
     assert str(caught.value) == (
         "this detector has not been fitted\n"
-        "hint: call detector.fit(history) first, or Detector.load(path)"
+        "hint: call detector.fit(history) first, or newnormal.load(path)"
     )
 
 

@@ -1,6 +1,6 @@
 """One review of a stream: accept what is stable, go back where a person rejects it.
 
-`newnormal.acceptance.policy` says when reviews come and in what order things happen.
+`newnormal.acceptance.policy` has the order of things and the times of reviews.
 """
 
 from __future__ import annotations
