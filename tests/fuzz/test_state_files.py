@@ -28,10 +28,6 @@ MODULE = "tests.fuzz.load_case"
 SEED = 9
 ROOT = Path(__file__).parents[2]
 
-TODAY = pytest.mark.xfail(
-    strict=False, reason="a state file is not checked against a schema before state version 4"
-)
-
 
 def told(found: Found) -> str:
     shown = "\n".join(found.bad[:12])
@@ -64,7 +60,6 @@ def test_the_version_is_covered_by_the_digest(tmp_path: Path) -> None:
         newnormal.load(path)
 
 
-@TODAY
 def test_spoilt_files_are_refused_or_usable(record_property: Callable[[str, object], None]) -> None:
     cases = count(150, 6_000)
     record_property("cases", cases)
@@ -74,7 +69,6 @@ def test_spoilt_files_are_refused_or_usable(record_property: Callable[[str, obje
     assert found.outcomes["loaded"] > cases / 20
 
 
-@TODAY
 def test_spoilt_files_reach_no_place_outside_an_array(
     record_property: Callable[[str, object], None],
 ) -> None:

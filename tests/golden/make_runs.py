@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 FOLDER = Path(__file__).parent / "runs"
-CHANNELS = ("flow", "pressure", "valve")
+CHANNELS = ("flow", "pressure", "valve", *(f"sensor{number}" for number in range(9)))
 HISTORY = 900
 PERIOD = np.timedelta64(60, "s")
 FIRST = np.datetime64("2026-01-01T00:00:00", "ns")
@@ -58,7 +58,11 @@ def plant(begin: int, end: int, case: Case) -> np.ndarray[Any, np.dtype[np.float
     values[t[:, 0] % 101 == 7, 1] = np.nan
     values[3000:3003] = np.nan
     part: np.ndarray[Any, np.dtype[np.float64]] = values[begin:end] * [3.0, 0.5, 40.0] + [20, 1, -7]
-    return part[:, [1, 0, 2][: case.channels]]
+    wide = [part[:, [1, 0, 2][: case.channels]]]
+    for more in range(case.channels - 3):
+        steady = np.cos(t[begin:end] / (5.0 + 3 * more)) + 0.1 * noise[begin:end, more % 3, None]
+        wide.append(steady - 0.3 * part[:, [more % 3]])
+    return np.concatenate(wide, axis=1)
 
 
 def times(begin: int, end: int) -> np.ndarray[Any, np.dtype[np.datetime64]]:
@@ -78,6 +82,7 @@ CASES = (
         for budget in (False, True)
         for name, *rest in _CASES
     ),
+    Case("wide", True, 1300, 1700, channels=12),
     Case("one-channel", True, 1300, 2300, channels=1),
     Case("white", False, 1300, 2300, white=True),
     Case("m2n2-plain", False, 1003, 2003, method="m2n2"),

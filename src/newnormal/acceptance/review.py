@@ -17,7 +17,7 @@ from newnormal.core.scaling import saturate
 from newnormal.core.state import Baseline, Fitted, ModelState, Shadow, StreamState, copied
 from newnormal.errors import FeedbackError
 from newnormal.kernels.alarm import HEIGHT, LOCATION, START_HEIGHT
-from newnormal.kernels.drift import NEAR
+from newnormal.kernels.drift import NEAR, weights_moved
 from newnormal.types import (
     ACCEPTED,
     CANDIDATE,
@@ -372,12 +372,8 @@ class Review:
 
     def _weights_moved(self, model: ModelState) -> float:
         """Return how far the weights are from the fitted ones, in their own length."""
-        fitted = self.fitted.step.fitted
-        length = float(np.linalg.norm(fitted.astype(np.float64)))
-        if not length:
-            return 0.0
-        apart = model.step.weights.astype(np.float64) - fitted
-        return min(float(np.linalg.norm(apart)) / length, _FARTHEST)
+        moved = weights_moved(model.step.weights, self.fitted.step.fitted)
+        return min(float(moved), _FARTHEST)
 
 
 def blank_shadow(model: ModelState, timing: Timing, width: int) -> Shadow:

@@ -87,9 +87,6 @@ class CommitteeWork(NamedTuple):
     trails: Floats  # (J, R, C)
     residuals: Floats  # (J, R, C)
     votes: Floats  # (R,)
-    unit: Floats  # (C,)
-    scratch: Floats  # (C,)
-    square: Floats  # (C,)
     zeros: Floats  # (C,) an expert's mean
     held: Floats  # (C,) an expert's trend: it is subtracted already
     out: StepOut  # R rows: an expert's verdicts
@@ -103,9 +100,6 @@ def blank_work(rows: int, experts: int, channels: int, step: StepWork) -> Commit
         np.empty((experts, rows, channels)),
         np.empty((experts, rows, channels)),
         np.empty(rows),
-        np.empty(channels),
-        np.empty(channels),
-        np.empty(channels),
         np.empty(channels),
         np.empty(channels),
         blank_out(rows, channels),
@@ -192,7 +186,8 @@ def advance(
     held[:] = 0
     votes[:] = 0
     out.shares[:] = 0
-    unit, scratch, square = work.unit, work.scratch, work.square
+    # Allocated here: as a part of `work`, LLVM adds up the squares in another order.
+    unit, scratch, square = np.empty(C), np.empty(C), np.empty(C)
     for j in range(J):
         trails, residuals = work.trails[j, :R], work.residuals[j, :R]
         for r in range(pending):

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.kernels.compiled import compiled, inlined
-from newnormal.types import Floats, Ints
+from newnormal.types import Floats, Floats32, Ints
 
 __all__ = [
     "BEYOND",
@@ -46,6 +46,7 @@ __all__ = [
     "lag_index",
     "measure",
     "trace",
+    "weights_moved",
 ]
 
 # Positions in DriftState.distances.
@@ -162,6 +163,23 @@ def lag_index(lag: int, lags: int) -> int:
     while k < lags - 1 and EVERY * 2**k < lag:
         k += 1
     return k
+
+
+@compiled
+def weights_moved(weights: Floats32, fitted: Floats32) -> float:
+    """Return how far weights are from the fitted ones, in the length of the fitted; 0 without any.
+
+    Compiled, because a BLAS adds in an order that depends on its number of threads, and waits for
+    them: 18 ms instead of 60 µs on a busy machine.
+    """
+    apart = 0.0
+    length = 0.0
+    for i in range(len(weights)):
+        there = np.float64(fitted[i])
+        move = np.float64(weights[i]) - there
+        apart += move * move
+        length += there * there
+    return np.sqrt(apart / length) if length > 0 else 0.0
 
 
 @compiled

@@ -17,7 +17,7 @@ from newnormal.errors import StateError
 from newnormal.kernels.alarm import threshold_at
 from newnormal.state.schema import VERSION, as_json, taken
 
-__all__ = ["migrated"]
+__all__ = ["MIGRATIONS", "migrated"]
 
 _Facts: TypeAlias = dict[str, Any]
 _Tensors: TypeAlias = dict[str, NDArray[Any]]
@@ -44,7 +44,7 @@ def migrated(
             if given != _FACTS[old]:
                 odd = sorted(given ^ _FACTS[old])[0]
                 raise StateError(f"{odd}: not as in a file of version {old}")
-            facts, found = _MIGRATIONS[old](dict(facts), found)
+            facts, found = MIGRATIONS[old](dict(facts), found)
     except StateError as error:
         raise StateError(f"{origin}: {error.message}", hint=_AGAIN) from None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -339,4 +339,4 @@ def _acceptance(
     }
 
 
-_MIGRATIONS = {1: _from_1, 2: _from_2, 3: _from_3}
+MIGRATIONS = {1: _from_1, 2: _from_2, 3: _from_3}
