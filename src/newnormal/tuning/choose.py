@@ -1,7 +1,8 @@
 """How `Detector` chooses its settings, from its history alone.
 
 `choose` is the whole of it: train on early history, test on held-out history with planted faults
-(`scenarios`), decide which votes count and how fast each expert learns, and train on all of history.
+(`scenarios`), decide which votes count and how fast each expert learns, and train on all of
+history.
 """
 
 from __future__ import annotations
