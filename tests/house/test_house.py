@@ -155,12 +155,13 @@ def drawing(name: str) -> Iterator[str]:
         if full.partition(".")[0] in _DRAWING:
             yield f"import of {full}"
     for node in ast.walk(tree_of(name)):
-        prints = isinstance(node, ast.Call) and ast.unparse(node.func) in ("print", "input")
-        writes = isinstance(node, ast.Attribute) and ast.unparse(node) in (
-            "sys.stdout",
-            "sys.stderr",
-        )
-        if prints or writes:
+        if isinstance(node, ast.Call):
+            found = ast.unparse(node.func) in ("print", "input")
+        elif isinstance(node, ast.Attribute):
+            found = ast.unparse(node) in ("sys.stdout", "sys.stderr")
+        else:
+            continue
+        if found:
             yield f"line {node.lineno}: {ast.unparse(node)}"
 
 

@@ -215,7 +215,8 @@ def decided(
     monkeypatch.setattr(CHOOSE, "_rates", lambda *_: rates)
     held_out = nasty_series("none missing", 60, 2)
     stub = Stub(found)
-    return CHOOSE._tested(stub, np.zeros(0, np.float32), held_out, 0, 200)[0]  # type: ignore[arg-type]
+    found: Choice = CHOOSE._tested(stub, np.zeros(0, np.float32), held_out, 0, 200)[0]
+    return found
 
 
 @pytest.mark.parametrize(
