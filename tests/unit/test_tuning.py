@@ -215,8 +215,8 @@ def decided(
     monkeypatch.setattr(CHOOSE, "_rates", lambda *_: rates)
     held_out = nasty_series("none missing", 60, 2)
     stub = Stub(found)
-    found: Choice = CHOOSE._tested(stub, np.zeros(0, np.float32), held_out, 0, 200)[0]
-    return found
+    decided_on: Choice = CHOOSE._tested(stub, np.zeros(0, np.float32), held_out, 0, 200)[0]
+    return decided_on
 
 
 @pytest.mark.parametrize(
