@@ -338,17 +338,17 @@ def _results_table() -> str:
     ]
     for dataset in dict.fromkeys(run["dataset"] for run in runs):
         cells = [
-            f"{mean(_figures(runs, dataset, row, measure)):.3f}"
+            f"{mean(_figures(runs, dataset, variant, measure)):.3f}"
             for measure in ("auroc", "auprc")
-            for row in ("frozen", "DT+TTA")
+            for variant in ("frozen", "DT+TTA")
         ]
         lines.append(f"| {dataset} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _figures(runs: list[dict[str, str]], dataset: str, row: str, measure: str) -> list[float]:
+def _figures(runs: list[dict[str, str]], dataset: str, variant: str, measure: str) -> list[float]:
     """Return a figure of each seed, from the run with the threshold for F1."""
-    wanted = [run for run in runs if run["dataset"] == dataset and run["row"] == row]
+    wanted = [run for run in runs if run["dataset"] == dataset and run["variant"] == variant]
     return [float(run[measure]) for run in wanted if "f1" in run["measures"].split()]
 
 

@@ -47,12 +47,13 @@ class Verbs(Views):
         """
         state = self._live()
         counts = state.model.step.counts
+        pending = int(counts[PENDING])
         values = to_sample(sample, self._fitted.channels, int(counts[SEEN]))
         when = NO_TIME
         if time is not None:
             when = parse_time(time)
             state.times.check(when, int(counts[SEEN]))
-        pending, before = int(counts[PENDING]), self.last_judged_time_
+        before = state.times.before(pending)
         state.times.add(when)
         verdicts = self._advance(values, state.times.newest(pending + 1), False, before)
         if state.model.step.counts[PENDING]:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from newnormal.cli.reproduce import reproduce_app
-from newnormal.experiments.lab import Lab
-from newnormal.experiments.programme import ORDER
+from newnormal.experiments.engine.runner import Runner
+from newnormal.experiments.registry import ENTRIES, Entry
 from tests.cli.conftest import Command
 
 TOY = """
@@ -48,7 +48,7 @@ def test_an_experiment_writes_its_files_and_says_where(
 ) -> None:
     out = tmp_path / "out"
     arguments = ("reproduce", "ablation", "--data", data, "-o", out, "--seeds", "1,2")
-    done = newnormal(*arguments, "--rows", "frozen,DT", "--processes", 1)
+    done = newnormal(*arguments, "--variants", "frozen,DT", "--processes", 1)
     assert done.returncode == 0
     assert "computed 6 results, wrote" in done.stderr
     assert {path.name for path in out.iterdir()} == {
@@ -57,8 +57,8 @@ def test_an_experiment_writes_its_files_and_says_where(
         "ablation.csv",
         ".newnormal-cache",
     }
-    assert {line["row"] for line in lines(out / "ablation.csv")} == {"frozen", "DT", ""}
-    again = newnormal(*arguments, "--rows", "frozen,DT,TTA", "--processes", 1)
+    assert {line["variant"] for line in lines(out / "ablation.csv")} == {"frozen", "DT", ""}
+    again = newnormal(*arguments, "--variants", "frozen,DT,TTA", "--processes", 1)
     assert "computed 2 results, wrote" in again.stderr
 
 
@@ -66,7 +66,7 @@ def test_a_class_of_ones_own_is_one_more_row(data: Path, tmp_path: Path) -> None
     (tmp_path / "mine.py").write_text(TOY)
     (tmp_path / "rows.toml").write_text('[[row]]\nmodel = "mine:Toy"\nname = "Again"\nbatch = 4\n')
     command = [sys.executable, "-m", "newnormal", "reproduce", "ablation", "--data", str(data)]
-    command += ["-o", "out", "--seeds", "1", "--rows", "frozen", "--models", "mlp,mine:Toy"]
+    command += ["-o", "out", "--seeds", "1", "--variants", "frozen", "--models", "mlp,mine:Toy"]
     command += ["--extra", "rows.toml", "--set", "mlp.epochs=2"]
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
@@ -89,12 +89,12 @@ def test_what_has_been_computed_is_shown_and_nothing_else_is_computed(
 ) -> None:
     out = tmp_path / "out"
     arguments = ("reproduce", "ablation", "--data", data, "-o", out, "--processes", 1)
-    newnormal(*arguments, "--seeds", 1, "--rows", "frozen")
+    newnormal(*arguments, "--seeds", 1, "--variants", "frozen")
     done = newnormal(*arguments, "--seeds", "1,2", "--computed")
     assert done.returncode == 0
     assert done.stderr.startswith("wrote")
     found = [line for line in lines(out / "ablation.csv") if line["status"] != "absent"]
-    assert [(line["status"], line["row"], line["seed"]) for line in found] == [
+    assert [(line["status"], line["variant"], line["seed"]) for line in found] == [
         ("ok", "frozen", "1")
     ]
 
@@ -113,7 +113,10 @@ def test_the_data_sets_are_described(newnormal: Command, data: Path, tmp_path: P
         (("--models", "nothing"), "error: model: expected one of"),
         (("--datasets", "nothing"), "error: datasets: expected data sets of the paper or found"),
         (("--set", "mlp.width=3"), "error: mlp.width=3: expected an option of the detector"),
-        (("--rows", "both"), "error: rows: expected rows of the ablation, found 'both'"),
+        (
+            ("--variants", "both"),
+            "error: variants: expected variants of the ablation",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_that_says_what_was_expected(
@@ -130,7 +133,7 @@ def test_every_experiment_has_a_command() -> None:
         command.name or str(command.callback and command.callback.__name__)
         for command in reproduce_app.registered_commands
     }
-    assert names == {"all", *ORDER}
+    assert names == {"all", "page", *(entry.name for entry in ENTRIES)}
 
 
 def test_all_of_it_half_way_is_every_page_that_needs_no_computing(
@@ -143,7 +146,8 @@ def test_all_of_it_half_way_is_every_page_that_needs_no_computing(
     done = newnormal("reproduce", "all", "--computed", *arguments)
     assert done.returncode == 0
     pages = {path.name for path in out.glob("*.md") if "-detail" not in path.name}
-    names = ("datasets", "main", "ablation", "everyone", "peers", "drift", "curves", "traces")
+    left_out = ("shift", "anoshift", "cost")
+    names = [entry.name for entry in ENTRIES if entry.name not in left_out]
     assert pages == {f"{name}.md" for name in names}
     wrote = [line.split()[1] for line in done.stderr.splitlines() if line.startswith("wrote")]
     assert [Path(each.rstrip(",")).stem for each in wrote] == [*names, "index"]
@@ -156,23 +160,25 @@ def test_one_that_fails_does_not_stop_the_others_and_is_named_at_the_end(
 ) -> None:
     run: list[str] = []
 
-    def write(name: str, lab: Lab, output: Path, **asked: object) -> tuple[Path, ...]:
-        run.append(name)
-        if name in ("main", "shift"):
+    def write(entry: Entry, runner: Runner, output: Path, **request: object) -> tuple[Path, ...]:
+        run.append(entry.name)
+        if entry.name in ("main", "shift"):
             raise OSError("the disk is full")
-        assert asked["seeds"] == [3]
-        return (output / name,)
+        assert request["seeds"] == [3]
+        output.mkdir(exist_ok=True)
+        return (output / entry.name,)
 
-    monkeypatch.setattr("newnormal.experiments.programme.write", write)
+    monkeypatch.setattr("newnormal.experiments.registry.write", write)
     done = newnormal("reproduce", "all", "--data", data, "-o", tmp_path / "out", "--seeds", 3)
     assert done.returncode == 1
-    assert run == [name for name in ORDER if name != "anoshift"]  # which is not there
+    names = [entry.name for entry in ENTRIES]
+    assert run == [name for name in names if name != "anoshift"]  # which was not found
     assert "main failed: OSError: the disk is full\nwrote" in done.stderr
-    assert done.stderr.endswith("\nfailed: main, shift\n")
+    assert done.stderr.endswith("\nfailed: shift, main\n")
 
 
 def test_all_with_a_mistake_runs_nothing(newnormal: Command, data: Path, tmp_path: Path) -> None:
-    for mistake in (("--models", "nothing"), ("--datasets", "nothing"), ("--rows", "both")):
+    for mistake in (("--models", "nothing"), ("--datasets", "nothing"), ("--variants", "both")):
         done = newnormal("reproduce", "all", "--data", data, "-o", tmp_path / "out", *mistake)
         assert done.returncode == 1
         assert done.stderr.startswith("error: ")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from newnormal.datasets import available
-from newnormal.experiments.ablation import ablation
+from newnormal.experiments.paper.ablation import ablation
 
 # Mean AUROC and AUPRC over the seeds, a little below the paper's: other machines round otherwise.
 FLOORS = {
@@ -27,10 +27,10 @@ def test_the_adapting_mlp_reaches_the_paper_and_beats_the_frozen_one(
 ) -> None:
     if name not in available(data_root):
         pytest.skip(f"{name} is not under NEWNORMAL_DATA")
-    result = ablation(data_root, datasets=[name], rows=["frozen", "DT+TTA"])
+    result = ablation(data_root, datasets=[name], variants=["frozen", "DT+TTA"])
     assert not result.failures
     figures = {
-        (c.row, c.measure): c
+        (c.variant, c.measure): c
         for c in reversed(result.comparisons())  # the threshold for F1 comes first and stays
     }
     auroc, auprc = FLOORS[name]

@@ -53,8 +53,13 @@ class Watched(TimedAcceptance):
         drift = super().measure(fitted, state, pending, samples, final)
         assert drift is not None
         self.flags = drift.flags.copy()
-        self.look.moved = self.moved(fitted, state.model)
         return drift
+
+    def review(
+        self, fitted: Fitted, state: StreamState, time: np.datetime64 | None
+    ) -> list[AlarmEvent]:
+        self.look.moved = self.moved(fitted, state.model)
+        return super().review(fitted, state, time)
 
     @staticmethod
     def moved(fitted: Fitted, model: ModelState) -> float:

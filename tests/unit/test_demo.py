@@ -12,8 +12,8 @@ from rich.console import Console
 
 from newnormal import plots
 from newnormal.errors import MissingExtraError
-from newnormal.experiments import demo as experiment
-from newnormal.experiments.demo import Demo, picture, run_demo, table
+from newnormal.experiments.ours import demo as experiment
+from newnormal.experiments.ours.demo import Demo, picture, run_demo, table
 
 pytest.importorskip("sklearn", reason="needs the extra eval")
 
@@ -63,12 +63,8 @@ def test_the_rows_count_what_they_say(demo: Demo) -> None:
 
 
 def test_the_settings_are_stated_and_differ_in_learning_alone(demo: Demo) -> None:
-    assert demo.frozen.settings == (
-        "Detector(fit_stride=1, threshold=1.0, detrend=False, adapt=False)"
-    )
-    assert demo.adapting.settings == (
-        "Detector(fit_stride=1, half_life='1h', lr=0.03, threshold=1.0)"
-    )
+    assert demo.frozen.settings == ("M2N2(fit_stride=1, detrend=False, adapt=False, threshold=1.0)")
+    assert demo.adapting.settings == ("M2N2(fit_stride=1, half_life='1h', lr=0.03, threshold=1.0)")
     np.testing.assert_array_equal(
         demo.frozen.verdicts.thresholds, demo.adapting.verdicts.thresholds
     )

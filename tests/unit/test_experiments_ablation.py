@@ -9,17 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from newnormal import M2N2, Detector, Fixed
+from newnormal import M2N2, Fixed
 from newnormal.datasets import Dataset, load
 from newnormal.errors import DatasetError, ParameterError
-from newnormal.experiments.ablation import ablation
-from newnormal.experiments.comparison import Comparison
-from newnormal.experiments.experiment import Experiment
-from newnormal.experiments.lab import Lab
-from newnormal.experiments.paper import Figure, Rule, settings
-from newnormal.experiments.rows import ROWS, Fitted, Row
-from newnormal.experiments.sweep import Failure, sweep
-from newnormal.experiments.unit import Outcome, Unit
+from newnormal.experiments.engine.comparison import Comparison
+from newnormal.experiments.engine.experiment import Experiment
+from newnormal.experiments.engine.fit import Fit
+from newnormal.experiments.engine.published import Figure, Rule, settings
+from newnormal.experiments.engine.runner import Runner
+from newnormal.experiments.engine.sweep import Failure, sweep
+from newnormal.experiments.engine.trial import Outcome, Trial
+from newnormal.experiments.engine.variants import VARIANTS, Variant
+from newnormal.experiments.paper.ablation import ablation
 from newnormal.metrics import auprc, auroc, best_f1, confusion
 
 SEEDS = (3, 4)
@@ -62,23 +63,24 @@ def data(root: Path) -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def unit(root: Path) -> Unit:
-    lab = Lab(root)
-    stream = lab.streams.about("SMD/1-4")
-    return lab.unit(stream, "mlp", "frozen", Rule(99.0), SEEDS[0])
+def trial(root: Path) -> Trial:
+    runner = Runner(root)
+    stream = runner.streams.about("SMD/1-4")
+    return runner.trial(stream, "mlp", "frozen", Rule(99.0), SEEDS[0])
 
 
 def run_of(result: Experiment, row: str, rule: str, seed: int = SEEDS[0]) -> Outcome:
     (run,) = [
         each
-        for unit, each in result.outcomes.items()
-        if (unit.row, str(unit.rule), unit.seed) == (row, rule, seed)
+        for trial, each in result.outcomes.items()
+        if (trial.variant, str(trial.rule), trial.seed) == (row, rule, seed)
     ]
     return run
 
 
-def test_each_row_runs_once_for_each_distinct_threshold_and_seed(result: Experiment) -> None:
-    found = [(unit.row, str(unit.rule)) for unit in result.outcomes if unit.seed == SEEDS[0]]
+def test_each_variant_runs_once_for_each_distinct_threshold_and_seed(result: Experiment) -> None:
+    first = [trial for trial in result.outcomes if trial.seed == SEEDS[0]]
+    found = [(trial.variant, str(trial.rule)) for trial in first]
     assert found == [
         ("frozen", "Q*"),
         ("DT", "Q98"),
@@ -90,7 +92,7 @@ def test_each_row_runs_once_for_each_distinct_threshold_and_seed(result: Experim
     assert len(result.outcomes) == len(found) * len(SEEDS)
 
 
-def fitted_alone(data: Dataset, **options: object) -> Detector:
+def fitted_alone(data: Dataset, **options: object) -> M2N2:
     (s,) = settings(["SMD/1-4"])
     return M2N2(
         window=s.window,
@@ -107,7 +109,7 @@ def fitted_alone(data: Dataset, **options: object) -> Detector:
     ("row", "detrend", "adapt", "rule", "quantile"),
     [("DT", True, False, "Q98", 0.98), ("DT+TTA", True, True, "Q97", 0.97)],
 )
-def test_a_row_equals_a_detector_fitted_for_it_alone(
+def test_a_variant_equals_a_detector_fitted_for_it_alone(
     result: Experiment,
     data: Dataset,
     row: str,
@@ -132,7 +134,7 @@ def test_a_row_equals_a_detector_fitted_for_it_alone(
     assert run.learned == detector.counters["learned"]
 
 
-def test_the_oracle_is_the_frozen_models_best_f1_also_where_another_row_uses_it(
+def test_the_oracle_is_the_frozen_models_best_f1_also_where_another_variant_uses_it(
     result: Experiment, data: Dataset
 ) -> None:
     frozen = fitted_alone(data, detrend=False, adapt=False).run(data.test)
@@ -145,26 +147,28 @@ def test_the_oracle_is_the_frozen_models_best_f1_also_where_another_row_uses_it(
     assert run_of(result, "TTA", "Q*").report.auroc == auroc(data.labels, scores)
 
 
-def test_only_adapting_rows_learn(result: Experiment) -> None:
-    learning = {unit.row for unit, run in result.outcomes.items() if run.learned}
+def test_only_adapting_variants_learn(result: Experiment) -> None:
+    learning = {trial.variant for trial, run in result.outcomes.items() if run.learned}
     assert learning == {"TTA", "DT+TTA"}
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_scores_depend_on_the_threshold_only_where_the_row_adapts(
-    row: Row, data: Dataset, unit: Unit
+@pytest.mark.parametrize("row", VARIANTS, ids=lambda row: row.name)
+def test_scores_depend_on_the_threshold_only_where_the_variant_adapts(
+    row: Variant, data: Dataset, trial: Trial
 ) -> None:
-    fitted = Fitted.on(data.train, unit)
+    fitted = Fit.on(data.train, trial)
     low, high = (
-        fitted.as_row(row, tau, decay=0.4, lr=0.1).run(data.test).scores for tau in (0.5, 50.0)
+        fitted.as_variant(row, tau, decay=0.4, lr=0.1).run(data.test).scores for tau in (0.5, 50.0)
     )
     assert np.array_equal(low, high) != row.adapt
 
 
-def test_rows_leave_each_other_and_the_fitted_detector_alone(data: Dataset, unit: Unit) -> None:
-    fitted = Fitted.on(data.train, unit)
+def test_variants_leave_each_other_and_the_fitted_detector_alone(
+    data: Dataset, trial: Trial
+) -> None:
+    fitted = Fit.on(data.train, trial)
     before, after = (
-        [fitted.as_row(row, 0.5, decay=0.4, lr=0.1).run(data.test).scores for row in ROWS]
+        [fitted.as_variant(row, 0.5, decay=0.4, lr=0.1).run(data.test).scores for row in VARIANTS]
         for _ in range(2)
     )
     np.testing.assert_array_equal(before, after)
@@ -179,7 +183,7 @@ def test_oracle_runs_are_marked_and_no_other(result: Experiment) -> None:
 
 def test_comparisons_are_over_seeds_with_the_population_deviation(result: Experiment) -> None:
     (compared,) = [
-        c for c in result.comparisons() if (c.row, c.measure) == ("DT+TTA", "adjusted_f1")
+        c for c in result.comparisons() if (c.variant, c.measure) == ("DT+TTA", "adjusted_f1")
     ]
     values = [run_of(result, "DT+TTA", "Q99", seed).report.adjusted_f1 for seed in SEEDS]
     assert compared.ours.mean == pytest.approx(np.mean(values))
@@ -192,7 +196,7 @@ def test_the_papers_one_auroc_is_compared_under_the_threshold_for_f1(result: Exp
     found = {
         str(c.rule): c.paper
         for c in result.comparisons()
-        if (c.row, c.measure) == ("DT+TTA", "auroc")
+        if (c.variant, c.measure) == ("DT+TTA", "auroc")
     }
     assert found == {"Q97": Figure(0.845, 0.002), "Q99": None}
 
@@ -215,7 +219,7 @@ def test_figures_agree_within_twice_both_deviations(
     compared = Comparison(
         dataset="SMD/1-4",
         model="MLP",
-        row="DT",
+        variant="DT",
         measure="f1",
         rule=Rule(99.0),
         seeds=5,
@@ -230,7 +234,7 @@ def test_the_csv_has_a_line_a_run_and_a_line_for_each_absent_data_set(result: Ex
     lines = list(csv.DictReader(result.csv().splitlines()))
     assert [line["status"] for line in lines] == ["ok"] * len(result.outcomes) + ["absent"] * 8
     for line in lines[: len(result.outcomes)]:
-        run = run_of(result, line["row"], line["rule"], int(line["seed"]))
+        run = run_of(result, line["variant"], line["rule"], int(line["seed"]))
         assert float(line["tau"]) == pytest.approx(run.tau, rel=1e-5)
         assert float(line["auroc"]) == pytest.approx(run.report.auroc, rel=1e-5)
         assert int(line["tp"]) + int(line["fp"]) + int(line["fn"]) + int(line["tn"]) == 300
@@ -244,7 +248,7 @@ def test_the_page_shows_ours_the_papers_and_the_difference(result: Experiment) -
     (compared,) = [
         c
         for c in result.comparisons()
-        if (c.row, c.measure, str(c.rule)) == ("DT+TTA", "auroc", "Q97")
+        if (c.variant, c.measure, str(c.rule)) == ("DT+TTA", "auroc", "Q97")
     ]
     assert compared.difference is not None
     line = next(
@@ -279,25 +283,26 @@ def test_every_table_of_the_page_is_rectangular(result: Experiment) -> None:
 
 
 def test_nothing_is_measured_twice_differently(root: Path, result: Experiment) -> None:
-    again = ablation([root], datasets=["smd/1-4"], seeds=SEEDS[:1], rows=["DT+TTA", "frozen"])
+    again = ablation([root], datasets=["smd/1-4"], seeds=SEEDS[:1], variants=["DT+TTA", "frozen"])
     assert len(again.outcomes) == 3
-    for unit, outcome in again.outcomes.items():
-        assert outcome.report.as_dict() == result.outcomes[unit].report.as_dict()
-        assert outcome.tau == result.outcomes[unit].tau
+    for trial, outcome in again.outcomes.items():
+        assert outcome.report.as_dict() == result.outcomes[trial].report.as_dict()
+        assert outcome.tau == result.outcomes[trial].tau
     assert again.not_run == {}
     assert again.command == (
-        "newnormal reproduce ablation --data DIR --datasets smd/1-4 --rows DT+TTA,frozen --seeds 3"
+        "newnormal reproduce ablation --data DIR --datasets smd/1-4 --variants DT+TTA,frozen "
+        "--seeds 3"
     )
 
 
 def test_the_first_folder_that_has_a_data_set_gives_it(root: Path, tmp_path: Path) -> None:
     write_smd(tmp_path, "1-4", seed=9)
     write_smd(tmp_path, "2-1", seed=5)
-    both = ablation([root, tmp_path], seeds=SEEDS[:1], rows=["frozen"])
-    alone = ablation(root, seeds=SEEDS[:1], rows=["frozen"])
-    assert {unit.dataset for unit in both.outcomes} == {"SMD/1-4", "SMD/2-1"}
-    for unit, outcome in alone.outcomes.items():
-        assert both.outcomes[unit].report.as_dict() == outcome.report.as_dict()
+    both = ablation([root, tmp_path], seeds=SEEDS[:1], variants=["frozen"])
+    alone = ablation(root, seeds=SEEDS[:1], variants=["frozen"])
+    assert {trial.dataset for trial in both.outcomes} == {"SMD/1-4", "SMD/2-1"}
+    for trial, outcome in alone.outcomes.items():
+        assert both.outcomes[trial].report.as_dict() == outcome.report.as_dict()
 
 
 def test_a_univariate_data_set_with_overlapping_training_windows_runs_too(tmp_path: Path) -> None:
@@ -311,13 +316,13 @@ def test_a_univariate_data_set_with_overlapping_training_windows_runs_too(tmp_pa
     )
     result = ablation(tmp_path, seeds=[1])
     assert result.failures == {}
-    assert [(unit.row, str(unit.rule)) for unit in result.outcomes] == [
+    assert [(trial.variant, str(trial.rule)) for trial in result.outcomes] == [
         ("frozen", "Q*"),
         ("DT", "Q94"),
         ("TTA", "Q*"),
         ("DT+TTA", "Q95"),
     ]
-    assert {unit.dataset for unit in result.outcomes} == {"Yahoo/A1-R55"}
+    assert {trial.dataset for trial in result.outcomes} == {"Yahoo/A1-R55"}
     assert all(run.report.auroc == 1 for run in result.outcomes.values())
 
 
@@ -325,8 +330,8 @@ def test_a_data_set_that_cannot_be_read_is_a_row_that_says_so(tmp_path: Path) ->
     write_smd(tmp_path, "1-4", seed=0)
     write_smd(tmp_path, "2-1", seed=0)
     (tmp_path / "SMD" / "test_label" / "machine-2-1.txt").write_text("1\n0\n")
-    result = ablation(tmp_path, seeds=SEEDS[:1], rows=["frozen"])
-    assert {unit.dataset for unit in result.outcomes} == {"SMD/1-4"}
+    result = ablation(tmp_path, seeds=SEEDS[:1], variants=["frozen"])
+    assert {trial.dataset for trial in result.outcomes} == {"SMD/1-4"}
     assert result.not_run["SMD/2-1"].startswith(
         "failed: DatasetError: SMD/2-1: expected a label for each of 300"
     )
@@ -334,8 +339,8 @@ def test_a_data_set_that_cannot_be_read_is_a_row_that_says_so(tmp_path: Path) ->
 
 
 def test_a_run_that_fails_is_a_row_that_says_so(root: Path) -> None:
-    lab = Lab(root, overrides={"mlp": {"window": 1000}})
-    result = ablation(lab, seeds=SEEDS, rows=["frozen"])
+    runner = Runner(root, overrides={"mlp": {"window": 1000}})
+    result = ablation(runner, seeds=SEEDS, variants=["frozen"])
     assert result.outcomes == {}
     assert len(result.failures) == 2
     page = result.markdown()
@@ -366,9 +371,9 @@ def test_page_and_csv_are_written_where_asked(result: Experiment, tmp_path: Path
     assert paths[2].read_text(encoding="utf-8") == result.csv()
 
 
-def test_progress_counts_every_unit(root: Path) -> None:
+def test_progress_counts_every_trial(root: Path) -> None:
     calls: list[tuple[int, int, str]] = []
-    ablation(root, seeds=SEEDS, rows=["DT"], progress=lambda *call: calls.append(call))
+    ablation(root, seeds=SEEDS, variants=["DT"], progress=lambda *call: calls.append(call))
     assert calls == [
         (0, 4, "starting"),
         (2, 4, "SMD/1-4, mlp, seed 3"),
@@ -381,11 +386,12 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         ablation(tmp_path / "nowhere")
 
 
-def test_an_unknown_row_and_no_seeds_are_errors(root: Path) -> None:
+def test_an_unknown_variant_and_no_seeds_are_errors(root: Path) -> None:
     with pytest.raises(ParameterError) as caught:
-        ablation(root, rows=["both"])
+        ablation(root, variants=["both"])
     assert str(caught.value) == (
-        "rows: expected rows of the ablation, found 'both'\nhint: they are frozen, DT, TTA, DT+TTA"
+        "variants: expected variants of the ablation, found 'both'\n"
+        "hint: they are frozen, DT, TTA, DT+TTA"
     )
     with pytest.raises(ParameterError, match="seeds: expected at least one, found none"):
         ablation(root, seeds=())

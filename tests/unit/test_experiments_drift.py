@@ -14,23 +14,24 @@ import pytest
 
 from newnormal.detector import M2N2, Detector
 from newnormal.errors import ParameterError
-from newnormal.experiments import fingerprint
-from newnormal.experiments.admission import DEFAULT, admit
-from newnormal.experiments.averages import covered, macro, shared
-from newnormal.experiments.described import describe
-from newnormal.experiments.drift import Drift, drift
-from newnormal.experiments.drift_figures import LATER, OURS, PLAIN, TUNED, Shares, shares
-from newnormal.experiments.drifting import DRIFTING, KINDS, grown, kind_of
-from newnormal.experiments.lab import Lab
-from newnormal.experiments.linear import PCA
-from newnormal.experiments.main import main
-from newnormal.experiments.paper import Figure, Rule, settings
-from newnormal.experiments.rows import Fitted, row_named
-from newnormal.experiments.streams import load_stream
+from newnormal.experiments.engine import fingerprint
+from newnormal.experiments.engine.drifting import DRIFTING, KINDS, grown, kind_of
+from newnormal.experiments.engine.fit import Fit
+from newnormal.experiments.engine.published import DEFAULT, Figure, Rule, settings
+from newnormal.experiments.engine.runner import Runner
+from newnormal.experiments.engine.store import Store
+from newnormal.experiments.engine.streams import load_stream
+from newnormal.experiments.engine.variants import variant_named
+from newnormal.experiments.ours.averages import covered, macro, shared
+from newnormal.experiments.ours.drift import Drift, drift
+from newnormal.experiments.ours.drift_figures import LATER, OURS, PLAIN, TUNED, Shares, shares
+from newnormal.experiments.ours.linear import PCA
+from newnormal.experiments.paper.dataset_table import dataset_table
+from newnormal.experiments.paper.main import main
 from newnormal.metrics import auprc
 
 FAST = {"mlp": {"epochs": 1}, "default": {"epochs": 1}}
-PCA_PATH = "newnormal.experiments.linear:PCA"
+PCA_PATH = "newnormal.experiments.ours.linear:PCA"
 FIXED = ["γ 0.8, η 0.1", "γ 0.99, η 0.05", "γ 0.999, η 0.005"]
 
 
@@ -71,13 +72,13 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def lab(root: Path) -> Lab:
-    return Lab(root, overrides=FAST)
+def runner(root: Path) -> Runner:
+    return Runner(root, overrides=FAST)
 
 
 @pytest.fixture(scope="module")
-def result(lab: Lab) -> Drift:
-    return drift(lab, datasets=["SMD", "ASD", "SWaT", "drift/wave-level-1"], seeds=[1, 2])
+def result(runner: Runner) -> Drift:
+    return drift(runner, datasets=["SMD", "ASD", "SWaT", "drift/wave-level-1"], seeds=[1, 2])
 
 
 # ---------------------------------------------------------------------- PCA
@@ -86,7 +87,6 @@ def result(lab: Lab) -> Drift:
 def test_pca_scores_are_the_mean_squares_of_what_ten_components_leave() -> None:
     values, _ = series(14, seed=3)
     history, live = values[:300], values[300:]
-    admit(PCA_PATH)
     detector = M2N2(model=PCA_PATH, window=5, adapt=False, detrend=False).fit(history)
 
     mean, std = history.mean(axis=0), history.std(axis=0)
@@ -98,7 +98,6 @@ def test_pca_scores_are_the_mean_squares_of_what_ten_components_leave() -> None:
 
 def test_pca_takes_a_missing_value_for_historys_mean_and_does_not_count_it() -> None:
     values, _ = series(14, seed=3)
-    admit(PCA_PATH)
     detector = M2N2(model=PCA_PATH, window=5, adapt=False, detrend=False).fit(values[:300])
     live = values[300:310].copy()
     filled = live.copy()
@@ -106,27 +105,29 @@ def test_pca_takes_a_missing_value_for_historys_mean_and_does_not_count_it() -> 
     live[4] = np.nan
     scores = detector.run(live).scores
     z = (filled[3] - values[:300].mean(axis=0)) / values[:300].std(axis=0)
-    model = detector._model
+    model = detector._fitted.model
     assert isinstance(model, PCA)
     rest = z - z @ model.basis @ model.basis.T
     assert scores[3] == pytest.approx((np.delete(rest, 2) ** 2).mean())
     assert math.isnan(scores[4])
 
 
-def test_pca_is_kept_and_read_back(lab: Lab) -> None:
-    stream = lab.streams.about("SMD/3-4")
-    unit = lab.unit(stream, PCA_PATH, "frozen", Rule(99.0), 1)
+def test_pca_is_kept_and_read_back(runner: Runner, tmp_path: Path) -> None:
+    stream = runner.streams.about("SMD/3-4")
+    trial = runner.trial(stream, PCA_PATH, "frozen", Rule(99.0), 1)
     data = load_stream(stream.name, stream.root)
-    fitted = Fitted.on(data.train, unit)
+    fitted = Fit.on(data.train, trial)
+    Store.write_fit(tmp_path / "fit.nn", fitted)
+    stored = Store.read_fit(tmp_path / "fit.nn", PCA_PATH)
+    assert stored is not None
     ref, comp = (
-        each.as_row(row_named("frozen"), 1.0, decay=1.0, lr=0.0).run(data.test).scores
-        for each in (fitted, Fitted.from_state(fitted.to_state()))
+        each.as_variant(variant_named("frozen"), 1.0, decay=1.0, lr=0.0).run(data.test).scores
+        for each in (fitted, stored)
     )
     np.testing.assert_array_equal(ref, comp)
 
 
 def test_pca_cannot_be_adapted() -> None:
-    admit(PCA_PATH)
     with pytest.raises(ParameterError, match=r"adapt: .*PCA cannot learn from the stream"):
         M2N2(model=PCA_PATH, adapt=True).fit(series(14, seed=3)[0])
 
@@ -208,10 +209,10 @@ def test_a_grown_wave_swings_as_much_further_about_the_same_middle() -> None:
 # ---------------------------------------------------------------------- the default detector
 
 
-def test_the_default_unit_is_the_detector_that_is_given_nothing(lab: Lab) -> None:
-    stream = lab.streams.about("SMD/1-4")
-    unit = lab.unit(stream, DEFAULT, "DT+TTA", Rule(99.0), 7)
-    (outcome,) = lab.run([unit]).outcomes.values()
+def test_the_default_trial_is_the_detector_that_is_given_nothing(runner: Runner) -> None:
+    stream = runner.streams.about("SMD/1-4")
+    trial = runner.trial(stream, DEFAULT, "DT+TTA", Rule(99.0), 7)
+    (outcome,) = runner.run([trial]).outcomes.values()
     data = load_stream(stream.name, stream.root)
     detector = Detector(seed=7, epochs=1).fit(data.train)
     verdicts = detector.run(data.test)
@@ -221,33 +222,24 @@ def test_the_default_unit_is_the_detector_that_is_given_nothing(lab: Lab) -> Non
     assert outcome.report.auprc == auprc(data.labels, verdicts.scores)
 
 
-def test_the_default_detector_has_no_frozen_row(lab: Lab) -> None:
-    result = main(lab, datasets=["SMD/1-4"], models=["default"], seeds=[1])
-    assert [unit.row for unit in result.outcomes] == ["DT+TTA"] * len(result.outcomes)
+def test_the_default_detector_has_no_frozen_variant(runner: Runner) -> None:
+    result = main(runner, datasets=["SMD/1-4"], models=["default"], seeds=[1])
+    assert [trial.variant for trial in result.outcomes] == ["DT+TTA"] * len(result.outcomes)
     assert len(result.outcomes) > 0
     assert set(result.failures.values()) == {
-        "ParameterError: rows: a detector that chooses for itself is detrended and adapted, found "
-        "'frozen'\nhint: ask for DT+TTA, or for a model by its name"
+        "ParameterError: variants: Detector always detrends and adapts, found 'frozen'\n"
+        "hint: use DT+TTA, or another model"
     }
 
 
 def test_how_the_default_detector_chooses_counts_for_it_alone() -> None:
-    def reached(model: str) -> set[str]:
-        found: set[str] = set()
+    def tuning(model: str) -> set[str]:
+        files = fingerprint._fitting_files(model)
+        return {module for module in files if module.startswith("newnormal.tuning")}
 
-        def note(files: dict[str, Path]) -> str:
-            found.update(files)
-            return ""
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(fingerprint, "_digest", note)
-            fingerprint.fitting_code.__wrapped__(model)
-        return found
-
-    tuning = {"newnormal.tuning.choice", "newnormal.tuning.rehearsal"}
-    assert tuning <= reached(DEFAULT)
-    assert not tuning & reached("mlp")
-    assert "newnormal.experiments.linear" in reached(PCA_PATH)
+    assert len(tuning(DEFAULT)) > 1
+    assert not tuning("mlp")
+    assert "newnormal.experiments.ours.linear" in fingerprint._fitting_files(PCA_PATH)
 
 
 # ---------------------------------------------------------------------- the experiment
@@ -255,10 +247,10 @@ def test_how_the_default_detector_chooses_counts_for_it_alone() -> None:
 
 def values_of(result: Drift, row: str, stream: str) -> list[float]:
     return [
-        result.experiment.outcomes[unit].report.auprc
-        for line, units in result.experiment.lines
-        for unit in units
-        if (line.entrant.name, line.stream.name) == (row, stream)
+        result.experiment.outcomes[trial].report.auprc
+        for line, trials in result.experiment.lines
+        for trial in trials
+        if (line.competitor.name, line.stream.name) == (row, stream)
     ]
 
 
@@ -268,14 +260,14 @@ def test_every_row_has_its_setting_and_pca_is_left_out_where_it_leaves_nothing(
     experiment = result.experiment
     assert experiment.failures == {}
     rows: dict[str, list[str]] = {}
-    for line, units in experiment.lines:
-        rows.setdefault(line.stream.name, []).append(line.entrant.name)
-        assert len(units) == (1 if line.entrant.name == "PCA" else 2)
-        if line.entrant.name in (PLAIN, *FIXED):
-            options = units[0].options
+    for line, trials in experiment.lines:
+        rows.setdefault(line.stream.name, []).append(line.competitor.name)
+        assert len(trials) == (1 if line.competitor.name == "PCA" else 2)
+        if line.competitor.name in (PLAIN, *FIXED):
+            options = trials[0].options
             assert (options.window, options.stride, options.fit_stride) == (5, 5, 5)
             assert (options.latent, options.batch) == (16, 64)
-            assert {str(unit.rule) for unit in units} == {"Q99"}
+            assert {str(trial.rule) for trial in trials} == {"Q99"}
     assert rows["SMD/1-4"] == [PLAIN, *FIXED, TUNED, "PCA", OURS]
     assert rows["SMD/3-4"] == rows["ASD/omi-1"] == [PLAIN, *FIXED, "PCA", OURS]
     assert rows["drift/wave-level-1"] == [PLAIN, *FIXED, OURS]
@@ -283,10 +275,12 @@ def test_every_row_has_its_setting_and_pca_is_left_out_where_it_leaves_nothing(
 
 def test_the_hand_tuned_row_has_the_papers_settings(result: Drift) -> None:
     (setting,) = settings(["SMD/1-4"])
-    (units,) = [units for line, units in result.experiment.lines if line.entrant.name == TUNED]
-    for unit in units:
-        assert (unit.options.decay, unit.options.lr) == (setting.decay, setting.lr)
-        assert unit.rule == setting.thresholds["DT+TTA"].f1
+    (trials,) = [
+        trials for line, trials in result.experiment.lines if line.competitor.name == TUNED
+    ]
+    for trial in trials:
+        assert (trial.options.decay, trial.options.lr) == (setting.decay, setting.lr)
+        assert trial.rule == setting.thresholds["DT+TTA"].f1
 
 
 def test_macros_are_means_of_collections_means(result: Drift) -> None:
@@ -326,16 +320,16 @@ def test_the_page_says_what_the_tables_show(result: Drift) -> None:
 
 
 def test_false_alarms_after_the_change_are_those_of_the_verdicts(result: Drift) -> None:
-    stream = result.experiment.lab.streams.about("drift/wave-level-1")
+    stream = result.experiment.runner.streams.about("drift/wave-level-1")
     data = load_stream(stream.name, stream.root)
     (at,), normal = data.shifts, data.labels == 0
     around = result.figures.changes()["drift/wave-level", "level"]
     for row in (PLAIN, OURS):
         after = [
-            result.experiment.outcomes[unit].judgement.anomalous[at:][normal[at:]].mean()
-            for line, units in result.experiment.lines
-            for unit in units
-            if (line.entrant.name, line.stream.name) == (row, stream.name)
+            result.experiment.outcomes[trial].judgement.anomalous[at:][normal[at:]].mean()
+            for line, trials in result.experiment.lines
+            for trial in trials
+            if (line.competitor.name, line.stream.name) == (row, stream.name)
         ]
         assert around[row].after.mean == pytest.approx(np.mean(after))
     assert around[PLAIN].later.mean > 0.9  # it never learns the new level
@@ -357,8 +351,8 @@ def test_every_table_is_rectangular_and_every_picture_is_there(
         *pictures,
     ]
     text = paths[0].read_text(encoding="utf-8")
-    assert set(re.findall(r"\]\((drift-\w+\.svg)\)", text)) == {
-        name for name in pictures if name.endswith(".svg")
+    assert set(re.findall(r"\]\((drift-\w+\.png)\)", text)) == {
+        name for name in pictures if name.endswith(".png")
     }
     for path in paths[:2]:
         for block in path.read_text(encoding="utf-8").split("\n\n"):
@@ -383,35 +377,35 @@ def test_the_csv_has_a_line_a_run_and_one_for_what_is_absent(result: Drift) -> N
     assert float(one["auprc"]) == pytest.approx(values_of(result, "PCA", "SMD/3-4")[0], rel=1e-5)
 
 
-def test_models_and_rows_narrow_it(root: Path, lab: Lab) -> None:
+def test_models_and_variants_narrow_it(root: Path, runner: Runner) -> None:
     asked: dict[str, Any] = {"datasets": ["SMD/1-4"], "seeds": [1]}
-    alone = drift(lab, models=["mlp"], **asked)
+    alone = drift(runner, models=["mlp"], **asked)
     assert alone.figures.rows == [PLAIN, *FIXED]
     assert "for the default detector" not in alone.markdown()
-    frozen = drift(lab, rows=["frozen"], **asked)
+    frozen = drift(runner, variants=["frozen"], **asked)
     assert frozen.figures.rows == [PLAIN, "PCA"]
     assert "## The paper's five sets" not in frozen.markdown()
 
 
 def test_half_way_it_shows_what_is_there(root: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    full = Lab(root, cache=cache, overrides=FAST)
+    full = Runner(root, cache=cache, overrides=FAST)
     drift(full, datasets=["SMD/1-4"], models=["mlp"], seeds=[1, 2])
     drift(full, datasets=["SMD/1-4"], models=["default", PCA_PATH], seeds=[1])
     drift(full, datasets=["SMD/3-4"], models=["mlp"], seeds=[1])
-    kept = Lab(root, cache=cache, overrides=FAST, compute=False)
+    kept = Runner(root, cache=cache, overrides=FAST, compute=False)
     half = drift(kept, datasets=["SMD", "ASD"], seeds=[1, 2])
     assert kept.computed == 0
     page = half.markdown()
-    assert "over the seeds the first table says (1 to 2 of 1, 2)" in page
+    assert "over the seeds named in the first table (1 to 2 of 1, 2)" in page
     assert "The mean over SMD (1) of the mean over" in page  # the other has no default yet
     assert f"| {PLAIN} | 2 |" in page
     assert f"| {OURS} | 1 |" in page
     assert "| ASD/omi-1 | not computed |" in page
 
 
-def test_generated_drift_is_there_when_asked_for_and_in_no_other_table(lab: Lab) -> None:
-    assert lab.streams.chosen(["drift"], []) == list(DRIFTING)
-    names = [stream.name for stream in describe(lab.streams).streams]
+def test_generated_drift_is_there_when_asked_for_and_in_no_other_table(runner: Runner) -> None:
+    assert runner.streams.chosen(["drift"], []) == list(DRIFTING)
+    names = [stream.name for stream in dataset_table(runner.streams).streams]
     assert "synthetic/plant" in names
     assert not set(names) & set(DRIFTING)

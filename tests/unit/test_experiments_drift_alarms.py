@@ -5,19 +5,33 @@ from __future__ import annotations
 import csv
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from newnormal.alarms import Alarm, AlarmEvent, Peak
+from newnormal import Detector
 from newnormal.datasets import Dataset
-from newnormal.detector import Detector
+from newnormal.detector import BaseDetector
 from newnormal.errors import ParameterError
-from newnormal.experiments import drift_alarms
-from newnormal.experiments.admission import DEFAULT
-from newnormal.experiments.drift import Drift, drift
-from newnormal.experiments.drift_alarms import (
+from newnormal.experiments.engine.drifting import (
+    DRIFTING,
+    FAULTS,
+    KINDS,
+    ONSET,
+    faulty,
+    normal_part,
+)
+from newnormal.experiments.engine.fit import Fit
+from newnormal.experiments.engine.published import DEFAULT, Figure, Rule
+from newnormal.experiments.engine.runner import Runner
+from newnormal.experiments.engine.store import Store
+from newnormal.experiments.engine.streams import load_stream
+from newnormal.experiments.engine.variants import FROZEN, variant_named
+from newnormal.experiments.ours import drift_alarms
+from newnormal.experiments.ours.drift import Drift, drift
+from newnormal.experiments.ours.drift_alarms import (
     ACCEPT_AFTER,
     BUDGETS,
     NOTHING,
@@ -32,15 +46,10 @@ from newnormal.experiments.drift_alarms import (
     spent,
     watch,
 )
-from newnormal.experiments.drift_alarms_page import PARTS
-from newnormal.experiments.drift_figures import OURS, PLAIN
-from newnormal.experiments.drifting import DRIFTING, FAULTS, KINDS, ONSET, faulty, normal_part
-from newnormal.experiments.lab import Lab
-from newnormal.experiments.paper import Figure, Rule
-from newnormal.experiments.pictures import colour_of
-from newnormal.experiments.rows import FROZEN, Fitted, row_named
-from newnormal.experiments.streams import load_stream
-from newnormal.types import Floats
+from newnormal.experiments.ours.drift_alarms_page import PARTS
+from newnormal.experiments.ours.drift_figures import OURS, PLAIN
+from newnormal.experiments.report.figures import colour_of
+from newnormal.types import Alarm, AlarmEvent, Floats, Peak
 
 FAST = {"mlp": {"epochs": 1}, "default": {"epochs": 1}}
 STREAMS = ("drift/wave-level-1", "drift/wave-scale-1")
@@ -49,14 +58,14 @@ BACK, ACCEPTED = "score back to normal", "new normal accepted"
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Runner:
     folder = tmp_path_factory.mktemp("alarms")
-    return Lab(folder, cache=folder / "cache", overrides=FAST)
+    return Runner(folder, cache=folder / "cache", overrides=FAST)
 
 
 @pytest.fixture(scope="module")
-def result(lab: Lab) -> Drift:
-    return drift(lab, datasets=list(STREAMS), models=["mlp", DEFAULT], seeds=[1, 2])
+def result(runner: Runner) -> Drift:
+    return drift(runner, datasets=list(STREAMS), models=["mlp", DEFAULT], seeds=[1, 2])
 
 
 @pytest.fixture(scope="module")
@@ -80,9 +89,9 @@ def story(*spans: tuple[int, int | None, str]) -> list[AlarmEvent]:
 # ---------------------------------------------------------------------- the detector behind a row
 
 
-def fit(lab: Lab, history: Floats, model: str = DEFAULT) -> Fitted:
-    stream = lab.streams.about(STREAMS[0])
-    return Fitted.on(history, lab.unit(stream, model, "DT+TTA", Rule(99.0), 7))
+def fit(runner: Runner, history: Floats, model: str = DEFAULT) -> Fit:
+    stream = runner.streams.about(STREAMS[0])
+    return Fit.on(history, runner.trial(stream, model, "DT+TTA", Rule(99.0), 7))
 
 
 def small(samples: int = 1500) -> tuple[Floats, Floats]:
@@ -90,15 +99,25 @@ def small(samples: int = 1500) -> tuple[Floats, Floats]:
     return data.train[:samples], np.concatenate([data.test[:samples], data.test[-samples:]])
 
 
+def stored(fit: Fit, folder: Path) -> Fit:
+    """Return a fit as it is read back from the store."""
+    Store.write_fit(folder / "fit.nn", fit)
+    read = Store.read_fit(folder / "fit.nn", DEFAULT)
+    assert read is not None
+    return read
+
+
 def never() -> float:
     raise AssertionError
 
 
-def test_the_default_row_is_the_default_detector_alarms_included(lab: Lab) -> None:
+def test_the_default_row_is_the_default_detector_alarms_included(
+    runner: Runner, tmp_path: Path
+) -> None:
     history, live = small()
-    fitted = fit(lab, history)
-    comp = Fitted.from_state(fitted.to_state()).as_row(
-        row_named("DT+TTA"), fitted.threshold(Rule(99.0), never), decay=0.9, lr=0.1
+    fitted = fit(runner, history)
+    comp = stored(fitted, tmp_path).as_variant(
+        variant_named("DT+TTA"), fitted.threshold(Rule(99.0), never), decay=0.9, lr=0.1
     )
     ref = Detector(seed=7, epochs=1).fit(history)
     theirs, mine = ref.to_state().tensors, comp.to_state().tensors
@@ -109,10 +128,12 @@ def test_the_default_row_is_the_default_detector_alarms_included(lab: Lab) -> No
 
 
 @pytest.mark.parametrize("budget", [1, 10])
-def test_a_fit_held_to_a_budget_is_the_detector_fitted_with_it(lab: Lab, budget: int) -> None:
+def test_a_fit_with_a_budget_is_the_detector_fitted_with_it(
+    runner: Runner, budget: int, tmp_path: Path
+) -> None:
     history, live = small()
-    fitted = fit(lab, history)
-    comp = Fitted.from_state(fitted.to_state()).held_to(budget)
+    fitted = fit(runner, history)
+    comp = stored(fitted, tmp_path).with_budget(budget)
     ref = Detector(seed=7, epochs=1, alarms_per_day=budget).fit(history)
     theirs, mine = ref.to_state(), comp.to_state()
     assert theirs.facts == mine.facts
@@ -122,7 +143,7 @@ def test_a_fit_held_to_a_budget_is_the_detector_fitted_with_it(lab: Lab, budget:
     same(ref, comp, live)
 
 
-def same(ref: Detector, comp: Detector, live: Floats) -> None:
+def same(ref: BaseDetector, comp: BaseDetector, live: Floats) -> None:
     """Check that two detectors say the same, now and after a reset."""
     for _ in range(2):
         theirs, mine = ref.run(live), comp.run(live)
@@ -137,17 +158,17 @@ def same(ref: Detector, comp: Detector, live: Floats) -> None:
         comp.reset()
 
 
-def test_only_a_detector_that_chooses_for_itself_is_held_to_a_budget(lab: Lab) -> None:
-    fitted = fit(lab, small()[0], "mlp")
-    with pytest.raises(ParameterError, match="chooses for itself can be held to a budget, found"):
-        fitted.held_to(1)
+def test_only_a_detector_that_chooses_for_itself_has_a_budget(runner: Runner) -> None:
+    fitted = fit(runner, small()[0], "mlp")
+    with pytest.raises(ParameterError, match="alarms_per_day: expected a fitted Detector"):
+        fitted.with_budget(1)
 
 
-def test_a_fixed_row_raises_its_alarms_at_its_own_threshold(lab: Lab) -> None:
+def test_a_fixed_row_raises_its_alarms_at_its_own_threshold(runner: Runner) -> None:
     history, live = small()
-    fitted = fit(lab, history, "mlp")
+    fitted = fit(runner, history, "mlp")
     tau = fitted.threshold(Rule(99.0), never)
-    detector = fitted.as_row(FROZEN, tau, decay=1.0, lr=0.0).track_alarms()
+    detector = fitted.as_variant(FROZEN, tau, decay=1.0, lr=0.0).track_alarms()
     verdicts = detector.run(live)
     assert verdicts.anomalous.any()
     assert verdicts.alarms is not None
@@ -310,7 +331,7 @@ def test_every_run_is_measured_once(alarms: Alarms) -> None:
 
 
 def test_alarms_are_those_of_a_detector_with_that_budget(result: Drift, alarms: Alarms) -> None:
-    stream = result.experiment.lab.streams.about(STREAMS[1])
+    stream = result.experiment.runner.streams.about(STREAMS[1])
     data = load_stream(stream.name, stream.root)
     samples, (shift,) = normal_part(data)
     (of,) = [each for each in alarms.spent if (each.stream, each.seed) == (stream.name, 2)]
@@ -394,7 +415,8 @@ def test_the_page_and_the_csv_say_so(result: Drift, alarms: Alarms) -> None:
         if each
     ]
     assert f"{after[0]}, {after[1]} and {after[2]} on the same after it." in page
-    assert "It accepted 0 of 8 such faults by itself before `accept_after`, and 0 of the 8 " in page
+    said = "It accepted 0 of 8 such faults without feedback before `accept_after`, and 0 of the 8 "
+    assert said in page
     assert "| 10 a day | wave-scale | 1 |" in page
     assert "| absorbed | offset, wave |" in page
     assert "| wave-level: level | 2 | 100% |" in page
@@ -418,18 +440,18 @@ def test_the_page_and_the_csv_say_so(result: Drift, alarms: Alarms) -> None:
 
 
 def test_nothing_is_fitted_where_only_what_is_kept_is_wanted(
-    lab: Lab, result: Drift, alarms: Alarms, monkeypatch: pytest.MonkeyPatch
+    runner: Runner, result: Drift, alarms: Alarms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = Lab(lab.store.folder, cache=lab.store.folder, overrides=FAST, compute=False)
+    kept = Runner(runner.store.folder, cache=runner.store.folder, overrides=FAST, compute=False)
 
-    def refuse(*_: object) -> Fitted:
+    def refuse(*_: object) -> Fit:
         raise AssertionError
 
-    monkeypatch.setattr(Fitted, "on", refuse)
+    monkeypatch.setattr(Fit, "on", refuse)
     asked: dict[str, Any] = {"datasets": list(STREAMS), "models": ["mlp", DEFAULT]}
     again = drift(kept, seeds=[1, 2], **asked)
     assert again.alarms.csv() == alarms.csv()
-    for path in (lab.store.folder / "fits").glob("*default-2*"):
+    for path in (runner.store.folder / "fits").glob("*default-2*"):
         path.rename(path.with_suffix(".gone"))
     try:
         less = drift(kept, seeds=[1, 2], **asked).alarms
@@ -437,12 +459,14 @@ def test_nothing_is_fitted_where_only_what_is_kept_is_wanted(
         assert {of.seed for of in less.faults if of.row == OURS} == {1}
         assert {of.seed for of in less.faults if of.row == PLAIN} == {1, 2}
     finally:
-        for path in (lab.store.folder / "fits").glob("*.gone"):
+        for path in (runner.store.folder / "fits").glob("*.gone"):
             path.rename(path.with_suffix(".nn"))
 
 
-def test_without_the_default_detector_nothing_is_said_of_alarms_that_it_alone_has(lab: Lab) -> None:
-    alone = drift(lab, datasets=[STREAMS[0]], models=["mlp"], seeds=[1])
+def test_without_the_default_detector_nothing_is_said_of_alarms_that_it_alone_has(
+    runner: Runner,
+) -> None:
+    alone = drift(runner, datasets=[STREAMS[0]], models=["mlp"], seeds=[1])
     page = alone.markdown()
     assert "## Faults that stay" in page
     for absent in ("Alarms against a budget", "Until a new normal is accepted", "rejected"):

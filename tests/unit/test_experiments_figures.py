@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 from newnormal.datasets import Dataset
-from newnormal.experiments.cost import cost, cost_of, printed_cost
-from newnormal.experiments.curves import curves, f1_against_threshold, operating_points
-from newnormal.experiments.lab import Lab
-from newnormal.experiments.pictures import COLOURS, ROW_COLOURS, colour_of, keep
-from newnormal.experiments.plan import Asked
-from newnormal.experiments.shift import (
+from newnormal.experiments.engine.plan import Request
+from newnormal.experiments.engine.runner import Runner
+from newnormal.experiments.paper.cost import cost, cost_of, printed_cost
+from newnormal.experiments.paper.curves import curves, f1_against_threshold, operating_points
+from newnormal.experiments.paper.shift import (
     authors_divergence,
     gaussian_divergence,
     measure,
     plane,
     shift,
 )
-from newnormal.experiments.traces import changed_dynamics, farthest_channels, traces
+from newnormal.experiments.paper.traces import changed_dynamics, farthest_channels, traces
+from newnormal.experiments.report.figures import COLOURS, ROW_COLOURS, colour_of, save_figure
 from newnormal.metrics import auroc, best_f1, f1
 from newnormal.plots.canvas import blank
 from newnormal.types import Bools, Floats, Ints
@@ -159,7 +159,7 @@ def test_the_same_figure_gives_the_same_files(tmp_path: Path) -> None:
     for name in ("a", "b"):
         figure = blank(2, 1)
         figure.add_axes((0, 0, 1, 1)).plot([0, 1], [1, 0])
-        figures.append(keep(figure, tmp_path / name, "x"))
+        figures.append(save_figure(figure, tmp_path / name, "x"))
     for one, other in zip(*figures, strict=True):
         assert one.read_bytes() == other.read_bytes()
 
@@ -232,18 +232,18 @@ def small_smd(folder: Path) -> Path:
 
 
 def test_curves_and_traces_write_pages_and_pictures_from_one_cache(tmp_path: Path) -> None:
-    lab = Lab(small_smd(tmp_path), cache=tmp_path / "cache")
-    asked: Asked = {"datasets": ["SMD/1-4"], "models": ["mlp"], "seeds": [1, 2]}
-    drawn = [*curves(lab, **asked).write(tmp_path / "out")]
-    computed = lab.computed
-    drawn += traces(lab, **asked).write(tmp_path / "out")
+    runner = Runner(small_smd(tmp_path), cache=tmp_path / "cache")
+    asked: Request = {"datasets": ["SMD/1-4"], "models": ["mlp"], "seeds": [1, 2]}
+    drawn = [*curves(runner, **asked).write(tmp_path / "out")]
+    computed = runner.computed
+    drawn += traces(runner, **asked).write(tmp_path / "out")
     assert all(path.stat().st_size for path in drawn)
-    assert lab.computed == computed  # the scores were kept
+    assert runner.computed == computed  # the scores were kept
     names = {path.name for path in drawn}
     assert {"curves-roc.svg", "curves-f1.png", "traces-scores-smd-1-4.svg"} <= names
     assert {"traces-expected-smd-1-4.png", "traces-trend.svg", "traces-dynamics.svg"} <= names
     for page in ("curves.md", "traces.md"):
         text = (tmp_path / "out" / page).read_text(encoding="utf-8")
-        pictures = re.findall(r"\]\(([\w.-]+\.svg)\)", text)
+        pictures = re.findall(r"\]\(([\w.-]+\.png)\)", text)
         assert pictures
         assert all((tmp_path / "out" / picture).is_file() for picture in pictures)

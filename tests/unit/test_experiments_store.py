@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import signal
 import subprocess
 import sys
@@ -12,14 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+import newnormal
 from newnormal.errors import ParameterError
-from newnormal.experiments import fingerprint
-from newnormal.experiments.judging import diverges
-from newnormal.experiments.lab import Lab
-from newnormal.experiments.paper import Rule
-from newnormal.experiments.rows import ROWS, Fitted, row_named
-from newnormal.experiments.streams import load_stream
-from newnormal.experiments.unit import Unit
+from newnormal.experiments.engine import fingerprint
+from newnormal.experiments.engine.evaluation import diverges
+from newnormal.experiments.engine.fit import Fit
+from newnormal.experiments.engine.published import Rule
+from newnormal.experiments.engine.runner import Runner
+from newnormal.experiments.engine.streams import load_stream
+from newnormal.experiments.engine.trial import Trial
+from newnormal.experiments.engine.variants import VARIANTS, variant_named
 
 SEEDS = (1, 2, 3)
 
@@ -44,21 +47,21 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def planned(lab: Lab, seeds: tuple[int, ...] = SEEDS, **own: Any) -> list[Unit]:
-    stream = lab.streams.about("SMD/1-4")
+def planned(runner: Runner, seeds: tuple[int, ...] = SEEDS, **own: Any) -> list[Trial]:
+    stream = runner.streams.about("SMD/1-4")
     return [
-        lab.unit(stream, "mlp", row.name, Rule(99.0), seed, epochs=1, **own)
+        runner.trial(stream, "mlp", row.name, Rule(99.0), seed, epochs=1, **own)
         for seed in seeds
-        for row in ROWS
+        for row in VARIANTS
     ]
 
 
 def test_what_was_computed_once_is_read_the_second_time(root: Path, tmp_path: Path) -> None:
-    first, second = (Lab(root, cache=tmp_path / "cache") for _ in range(2))
+    first, second = (Runner(root, cache=tmp_path / "cache") for _ in range(2))
     one, two = first.run(planned(first)), second.run(planned(second))
     assert (first.computed, second.computed) == (12, 0)
-    for unit, outcome in one.outcomes.items():
-        again = two.outcomes[unit]
+    for trial, outcome in one.outcomes.items():
+        again = two.outcomes[trial]
         assert again.report.as_dict() == outcome.report.as_dict()
         assert (again.tau, again.lr, again.learned) == (outcome.tau, outcome.lr, outcome.learned)
         np.testing.assert_array_equal(again.judgement.scores, outcome.judgement.scores)
@@ -67,15 +70,15 @@ def test_what_was_computed_once_is_read_the_second_time(root: Path, tmp_path: Pa
 KILLED = """
 import os, signal, sys
 sys.path.insert(0, {tests!r})
-from newnormal.experiments.lab import Lab
+from newnormal.experiments.engine.runner import Runner
 from test_experiments_store import planned
 
 def die_half_way(done, total, what):
     if done >= 8:
         os.kill(os.getpid(), signal.SIGKILL)
 
-lab = Lab({root!r}, cache={cache!r}, progress=die_half_way)
-lab.run(planned(lab))
+runner = Runner({root!r}, cache={cache!r}, progress=die_half_way)
+runner.run(planned(runner))
 """
 
 
@@ -84,56 +87,57 @@ def test_a_run_killed_half_way_does_only_what_is_left(root: Path, tmp_path: Path
     script = KILLED.format(tests=str(Path(__file__).parent), root=str(root), cache=str(cache))
     killed = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
-    lab = Lab(root, cache=cache)
-    results = lab.run(planned(lab))
-    assert lab.computed == 4
+    runner = Runner(root, cache=cache)
+    results = runner.run(planned(runner))
+    assert runner.computed == 4
     assert len(results.outcomes) == 12
 
 
-def test_a_fit_is_kept_so_that_a_new_row_of_it_does_not_fit_again(
+def test_a_fit_is_kept_so_that_a_new_variant_of_it_does_not_fit_again(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lab = Lab(root, cache=tmp_path / "cache")
-    lab.run(planned(lab, (1,))[:1])
+    runner = Runner(root, cache=tmp_path / "cache")
+    runner.run(planned(runner, (1,))[:1])
 
-    def refuse(*_: object) -> Fitted:
+    def refuse(*_: object) -> Fit:
         raise AssertionError("fitted again")
 
-    monkeypatch.setattr(Fitted, "on", refuse)
-    results = lab.run(planned(lab, (1,)))
+    monkeypatch.setattr(Fit, "on", refuse)
+    results = runner.run(planned(runner, (1,)))
     assert results.failures == {}
-    assert lab.computed == 4
+    assert runner.computed == 4
 
 
 @pytest.mark.parametrize(
     ("change", "computed"),
     [({"decay": 0.7}, 2), ({"lr": 0.02}, 2), ({"window": 6, "stride": 6}, 4), ({"batch": 3}, 4)],
 )
-def test_another_option_is_another_result_where_the_row_uses_it(
+def test_another_option_is_another_result_where_the_variant_uses_it(
     root: Path, tmp_path: Path, change: dict[str, object], computed: int
 ) -> None:
-    Lab(root, cache=tmp_path / "cache").run(planned(Lab(root), (1,)))
-    lab = Lab(root, cache=tmp_path / "cache")
-    lab.run(planned(lab, (1,), **change))
-    assert lab.computed == computed
+    Runner(root, cache=tmp_path / "cache").run(planned(Runner(root), (1,)))
+    runner = Runner(root, cache=tmp_path / "cache")
+    runner.run(planned(runner, (1,), **change))
+    assert runner.computed == computed
 
 
 def test_other_data_are_another_result(root: Path, tmp_path: Path) -> None:
-    Lab(root, cache=tmp_path / "cache").run(planned(Lab(root), (1,)))
+    Runner(root, cache=tmp_path / "cache").run(planned(Runner(root), (1,)))
     write_smd(root, seed=5)
-    lab = Lab(root, cache=tmp_path / "cache")
-    lab.run(planned(lab, (1,)))
-    assert lab.computed == 4
+    runner = Runner(root, cache=tmp_path / "cache")
+    runner.run(planned(runner, (1,)))
+    assert runner.computed == 4
 
 
 def test_other_code_is_another_result(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Lab(root, cache=tmp_path / "cache").run(planned(Lab(root), (1,)))
-    monkeypatch.setattr("newnormal.experiments.store.fitting_code", lambda model: f"new {model}")
-    lab = Lab(root, cache=tmp_path / "cache")
-    lab.run(planned(lab, (1,)))
-    assert lab.computed == 4
+    Runner(root, cache=tmp_path / "cache").run(planned(Runner(root), (1,)))
+    place = "newnormal.experiments.engine.store.fitting_code"
+    monkeypatch.setattr(place, lambda model: f"new {model}")
+    runner = Runner(root, cache=tmp_path / "cache")
+    runner.run(planned(runner, (1,)))
+    assert runner.computed == 4
 
 
 def test_a_result_depends_on_the_code_it_uses_and_on_no_other() -> None:
@@ -145,6 +149,18 @@ def test_a_result_depends_on_the_code_it_uses_and_on_no_other() -> None:
     assert fingerprint.fitting_code("mlp") == fingerprint.fitting_code("mlp")
 
 
+def test_every_module_counts_but_those_named_and_each_of_these_exists() -> None:
+    for prefix in (*fingerprint._UNCOUNTED, fingerprint._CHOOSING):
+        assert fingerprint._file(prefix) is not None, prefix
+    for root in (fingerprint._FIT, fingerprint._EVALUATION):
+        assert fingerprint._file(root) is not None, root
+    packages = {f"newnormal.{each.name}" for each in pkgutil.iter_modules(newnormal.__path__)}
+    counted = {name for name in packages if fingerprint._counts(name, ())}
+    uncounted = {"newnormal.models", *fingerprint._UNCOUNTED}
+    assert counted == packages - uncounted
+    assert {"newnormal.kernels", "newnormal.core", "newnormal.detector"} <= counted
+
+
 def test_comments_and_docstrings_are_not_code() -> None:
     bare = fingerprint._bare('def f():\n    """Say."""\n    return 1  # one\n')
     assert bare == fingerprint._bare("def f():\n    return 1\n")
@@ -152,13 +168,13 @@ def test_comments_and_docstrings_are_not_code() -> None:
 
 
 def test_a_file_that_is_cut_short_is_computed_again(root: Path, tmp_path: Path) -> None:
-    lab = Lab(root, cache=tmp_path / "cache")
-    results = lab.run(planned(lab, (1,)))
+    runner = Runner(root, cache=tmp_path / "cache")
+    results = runner.run(planned(runner, (1,)))
     path = next(iter(results.outcomes.values())).path
     path.write_bytes(path.read_bytes()[:50])
     for fit in (tmp_path / "cache" / "fits").iterdir():
         fit.write_bytes(fit.read_bytes()[:50])
-    again = Lab(root, cache=tmp_path / "cache")
+    again = Runner(root, cache=tmp_path / "cache")
     assert len(again.run(planned(again, (1,))).outcomes) == 4
     assert again.computed == 1
 
@@ -166,8 +182,8 @@ def test_a_file_that_is_cut_short_is_computed_again(root: Path, tmp_path: Path) 
 def test_the_cache_holds_no_pickle_and_keeps_itself_out_of_version_control(
     root: Path, tmp_path: Path
 ) -> None:
-    lab = Lab(root, cache=tmp_path / "cache")
-    (outcome, *_) = lab.run(planned(lab, (1,))).outcomes.values()
+    runner = Runner(root, cache=tmp_path / "cache")
+    (outcome, *_) = runner.run(planned(runner, (1,))).outcomes.values()
     with np.load(outcome.path, allow_pickle=False) as file:
         assert set(file) == {"facts", "scores", "thresholds", "anomalous"}
     assert (tmp_path / "cache" / ".gitignore").read_text() == "*\n"
@@ -175,56 +191,56 @@ def test_the_cache_holds_no_pickle_and_keeps_itself_out_of_version_control(
 
 
 def test_two_processes_compute_what_one_does(root: Path, tmp_path: Path) -> None:
-    one, two = Lab(root), Lab(root, cache=tmp_path / "cache", processes=2)
+    one, two = Runner(root), Runner(root, cache=tmp_path / "cache", processes=2)
     ref, comp = one.run(planned(one, (1, 2))), two.run(planned(two, (1, 2)))
     assert list(ref.outcomes) == list(comp.outcomes)
-    for unit, outcome in ref.outcomes.items():
-        assert comp.outcomes[unit].report.as_dict() == outcome.report.as_dict()
+    for trial, outcome in ref.outcomes.items():
+        assert comp.outcomes[trial].report.as_dict() == outcome.report.as_dict()
 
 
 def test_the_detector_of_an_outcome_judges_as_it_did(root: Path) -> None:
-    lab = Lab(root)
-    results = lab.run(planned(lab, (1,)))
+    runner = Runner(root)
+    results = runner.run(planned(runner, (1,)))
     data = load_stream("SMD/1-4", root)
     for outcome in results.outcomes.values():
-        scores = lab.detector(outcome).run(data.test).scores
+        scores = runner.detector(outcome).run(data.test).scores
         np.testing.assert_array_equal(scores, outcome.judgement.scores)
 
 
 def test_a_model_that_cannot_be_had_fails_alone(root: Path) -> None:
-    lab = Lab(root)
-    units = planned(lab, (1,))[:1]
-    strange = replace(units[0], model="nowhere.at_all:Model")
-    results = lab.run([strange, *units])
-    assert list(results.outcomes) == units
+    runner = Runner(root)
+    trials = planned(runner, (1,))[:1]
+    strange = replace(trials[0], model="nowhere.at_all:Model")
+    results = runner.run([strange, *trials])
+    assert list(results.outcomes) == trials
     assert results.failures[strange].startswith(
         "ParameterError: model: expected a class by import path, found 'nowhere.at_all:Model'"
     )
 
 
 def test_a_rate_that_diverges_on_history_is_divided_by_ten_until_it_does_not(root: Path) -> None:
-    lab = Lab(root)
-    stream = lab.streams.about("SMD/1-4")
+    runner = Runner(root)
+    stream = runner.streams.about("SMD/1-4")
     wild, calm = (
-        lab.unit(stream, "mlp", "TTA", Rule(99.0), 1, steady=True, lr=lr) for lr in (1e4, 1e-3)
+        runner.trial(stream, "mlp", "TTA", Rule(99.0), 1, steady=True, lr=lr) for lr in (1e4, 1e-3)
     )
-    outcomes = lab.run([wild, calm]).outcomes
+    outcomes = runner.run([wild, calm]).outcomes
     assert outcomes[calm].lr == 1e-3
     found = outcomes[wild].lr
     assert found in [1e4 / 10**k for k in range(1, 8)]
 
     history = load_stream("SMD/1-4", root).train
-    fitted = Fitted.on(history, wild)
+    fitted = Fit.on(history, wild)
     tau = outcomes[wild].tau
-    still = fitted.as_row(row_named("frozen"), tau, decay=0.5, lr=0.0).run(history).scores
-    tta = row_named("TTA")
+    still = fitted.as_variant(variant_named("frozen"), tau, decay=0.5, lr=0.0).run(history).scores
+    tta = variant_named("TTA")
     assert not diverges(fitted, tta, tau, 0.5, found, history, still)
     assert diverges(fitted, tta, tau, 0.5, 10 * found, history, still)
 
 
 def test_an_unknown_data_set_is_an_error_that_names_those_there_are(root: Path) -> None:
     with pytest.raises(ParameterError) as caught:
-        Lab(root).streams.chosen(["SMD/9-9"], [])
+        Runner(root).streams.chosen(["SMD/9-9"], [])
     assert "found 'SMD/9-9'" in str(caught.value)
     assert "SMD/1-4" in str(caught.value)
 
@@ -232,4 +248,4 @@ def test_an_unknown_data_set_is_an_error_that_names_those_there_are(root: Path) 
 def test_a_data_sets_name_alone_is_all_its_streams(root: Path) -> None:
     write_smd(root, "2-1")
     write_smd(root, "3-10")
-    assert Lab(root).streams.chosen(["smd"], []) == ["SMD/1-4", "SMD/2-1", "SMD/3-10"]
+    assert Runner(root).streams.chosen(["smd"], []) == ["SMD/1-4", "SMD/2-1", "SMD/3-10"]

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from newnormal.errors import InputError
-from newnormal.experiments.markdown import render
-from newnormal.experiments.site import SECTIONS, build
+from newnormal.experiments.registry import ENTRIES
+from newnormal.experiments.report.markdown import render
+from newnormal.experiments.report.site import build
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -22,7 +23,7 @@ RESULTS = """\
 Made by `newnormal reproduce ablation --data DIR`, seeds 2021, 2022. See [the data](datasets.md)
 and [all of it](ablation-detail.md) and [ablation.csv](ablation.csv).
 
-![Bars & <lines>.](bars.svg)
+![Bars & <lines>.](bars.png)
 
 | data set | rule | ours | paper | difference | best F1 (oracle) |
 | --- | --- | --- | --- | --- | --- |
@@ -91,10 +92,10 @@ def test_every_link_within_the_page_has_a_target(folder: Path) -> None:
 
 def test_every_section_is_there_and_what_was_not_run_says_how_to(folder: Path) -> None:
     page = build(folder).read_text(encoding="utf-8")
-    for section in SECTIONS:
-        assert f'<section id="{section.name}">' in page
-        if section.name != "ablation":
-            assert f"<code>{section.command}</code>" in page
+    for entry in ENTRIES:
+        assert f'<section id="{entry.name}">' in page
+        if entry.name != "ablation":
+            assert f"<code>{entry.command}</code>" in page
 
 
 def test_the_overview_says_seeds_agreement_and_what_is_missing(folder: Path) -> None:
@@ -117,7 +118,7 @@ def test_pictures_are_inside_with_their_captions(folder: Path) -> None:
 
 
 def test_a_missing_picture_is_said_to_be_missing(tmp_path: Path) -> None:
-    assert "nothing.svg is not there" in render("![A.](nothing.svg)", tmp_path)
+    assert "nothing.png is missing" in render("![A.](nothing.png)", tmp_path)
 
 
 def test_details_are_folded(folder: Path) -> None:

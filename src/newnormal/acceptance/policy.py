@@ -106,7 +106,8 @@ class TimedAcceptance:
     ) -> DriftOut | None:
         """Measure how far the first `final` of these samples are from the accepted normal."""
         assert fitted.drift is not None and state.drift is not None and state.review is not None
-        judged = np.concatenate([pending, samples])[:final]
+        judged = np.concatenate([pending, samples]) if len(pending) else samples
+        judged = judged[:final]
         out = DriftOut(np.zeros(final, np.int8), np.zeros(final, np.int64))
         advance(judged, state.drift, fitted.drift, out)
         if state.review.levels[MOVES] > 1:

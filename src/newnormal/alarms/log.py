@@ -82,11 +82,11 @@ class AlarmLog:
 
     active = True
 
-    def prepare(self, verdicts: Verdicts) -> Verdicts:
-        """Return verdicts with room for the columns of alarms."""
-        ratios, p_values = np.full((2, len(verdicts)), np.nan)
-        alarms = np.zeros(len(verdicts), dtype=np.int64)
-        return replace(verdicts, ratios=ratios, p_values=p_values, alarms=alarms)
+    def columns(self, rows: int) -> tuple[Floats, Floats, Ints]:
+        """Return room for the columns of alarms: ratios, p-values and numbers of alarms."""
+        numbers = np.empty((2, rows))
+        numbers.fill(np.nan)
+        return numbers[0], numbers[1], np.zeros(rows, np.int64)
 
     def judge(
         self,
@@ -116,27 +116,27 @@ class AlarmLog:
         verdicts.alarms[rows] = out.alarms
         if state.log.counts[NUMBER] == 0 and not out.alarms.any():
             return []
-        return track(state.log, out, verdicts.rows(rows), drift)
+        return track(state.log, out, verdicts, rows.start, drift)
 
 
 def track(
-    log: LogState, out: AlarmOut, verdicts: Verdicts, drift: DriftOut | None
+    log: LogState, out: AlarmOut, verdicts: Verdicts, start: int, drift: DriftOut | None
 ) -> list[AlarmEvent]:
     """Follow alarms over consecutive samples; in pieces or at once gives the same events.
 
-    `drift.where` is the channel farthest from the accepted normal at each sample, -1 for none: it
-    is named where that distance opens the alarm.
+    The rows of `out` and `drift` are those of `verdicts` from `start` on. `drift.where` is the
+    channel farthest from the accepted normal at each sample, -1 for none: it is named where that
+    distance opens the alarm.
     """
     events: list[AlarmEvent] = []
     for rows in _stretches(out.alarms):
         number = int(out.alarms[rows.start])
         if log.counts[NUMBER] not in (0, number):
-            at = verdicts.first + rows.start
-            events += close(
-                log, verdicts.channels, BACK_TO_NORMAL, at, _time(verdicts.times, rows.start)
-            )
+            row = start + rows.start
+            time = _time(verdicts.times, row)
+            events += close(log, verdicts.channels, BACK_TO_NORMAL, verdicts.first + row, time)
         if number:
-            events += _follow(log, number, rows, out, verdicts, drift)
+            events += _follow(log, number, rows, out, verdicts, start, drift)
     return events
 
 
@@ -209,18 +209,21 @@ def _follow(
     rows: slice,
     out: AlarmOut,
     verdicts: Verdicts,
+    start: int,
     drift: DriftOut | None,
 ) -> list[AlarmEvent]:
     """Go through the rows of one open alarm; return the events."""
     events = []
     counts = log.counts
-    for row in _records(log, rows, verdicts.scores):
+    scores = verdicts.scores[start : start + len(out.alarms)]
+    for at in _records(log, rows, scores):
+        row = start + at
         here, time = verdicts.first + row, _nanoseconds(verdicts.times, row)
-        by_score = bool(out.anomalous[row])
+        by_score = bool(out.anomalous[at])
         if by_score:
             _name(log, _largest(verdicts.shares, row))
         else:  # the score is within normal: name the channel that is far from it
-            where = -1 if drift is None else int(drift.where[row])
+            where = -1 if drift is None else int(drift.where[at])
             _name(log, {where: 1.0} if where >= 0 else {})
         kind = OPENED if counts[NUMBER] == 0 else UPDATED
         if kind == OPENED:
@@ -229,17 +232,17 @@ def _follow(
             log.times[:] = time
             log.levels[REPORTED] = -math.inf
         else:
-            _extend(log, slice(rows.start, row + 1), out, verdicts, drift)
+            _extend(log, slice(rows.start, at + 1), out, verdicts, start, drift)
             counts[PEAK], log.times[PEAK_TIME] = here, time
-        log.levels[PEAK_SCORE] = min(float(verdicts.scores[row]), _LARGEST)
-        log.levels[PEAK_RATIO] = ratio = min(float(out.ratios[row]), _LARGEST)
-        log.levels[PEAK_P_VALUE] = out.p_values[row]
-        if kind == OPENED or ratio >= max(1.0, _NEWS * log.levels[REPORTED]):
+        log.levels[PEAK_SCORE] = min(float(scores[at]), _LARGEST)
+        log.levels[PEAK_RATIO] = ratio = min(float(out.ratios[at]), _LARGEST)
+        log.levels[PEAK_P_VALUE] = out.p_values[at]
+        if kind == OPENED or ratio >= max(1.0, _NEWS * float(log.levels[REPORTED])):
             alarm = open_alarm(log, verdicts.channels)
             assert alarm is not None
             events.append(AlarmEvent(kind, here, _time(verdicts.times, row), alarm))
             log.levels[REPORTED] = ratio
-    _extend(log, rows, out, verdicts, drift)
+    _extend(log, rows, out, verdicts, start, drift)
     return events
 
 
@@ -247,21 +250,27 @@ def _records(log: LogState, rows: slice, scores: Floats) -> list[int]:
     """Return the rows whose score is higher than any before it in the alarm."""
     known = -math.inf if log.counts[NUMBER] == 0 else float(log.levels[PEAK_SCORE])
     own = scores[rows]
+    if not (own > known).any():
+        return []
     own = np.where(np.isnan(own), -math.inf, np.minimum(own, _LARGEST))
     before = np.maximum.accumulate(np.append(known, own))[:-1]
     return [rows.start + row for row in np.flatnonzero(own > before).tolist()]
 
 
 def _extend(
-    log: LogState, rows: slice, out: AlarmOut, verdicts: Verdicts, drift: DriftOut | None
+    log: LogState,
+    rows: slice,
+    out: AlarmOut,
+    verdicts: Verdicts,
+    start: int,
+    drift: DriftOut | None,
 ) -> None:
     """Move the alarm's end to the newest sample of the rows that is not normal."""
     abnormal = out.anomalous[rows]
     if drift is not None:
         abnormal = abnormal | (drift.flags[rows] != INSIDE)
-    found = np.flatnonzero(abnormal)
-    if len(found):
-        last = rows.start + int(found[-1])
+    if abnormal.any():
+        last = start + rows.stop - 1 - int(abnormal[::-1].argmax())
         log.counts[END] = verdicts.first + last
         log.times[END_TIME] = _nanoseconds(verdicts.times, last)
 
@@ -287,8 +296,8 @@ def _name(log: LogState, named: Mapping[int, float]) -> None:
 
 def _stretches(numbers: Ints) -> list[slice]:
     """Return the stretches of rows with one and the same number."""
-    if len(numbers) == 0:
-        return []
+    if len(numbers) < 2:
+        return [slice(0, len(numbers))] * len(numbers)
     edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
     return [slice(start, stop) for start, stop in pairwise(edges)]
 

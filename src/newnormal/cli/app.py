@@ -503,7 +503,7 @@ def demo(
     from rich.console import Console
 
     from newnormal import plots
-    from newnormal.experiments.demo import picture, run_demo, table
+    from newnormal.experiments.ours.demo import picture, run_demo, table
 
     announce_compiling()
     plots.check_target(output)

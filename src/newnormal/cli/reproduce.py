@@ -1,7 +1,8 @@
-"""`newnormal reproduce`: the paper's experiments, and ours."""
+"""`newnormal reproduce`: the paper's experiments, and ours. One command for each entry."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,22 +13,23 @@ import typer
 from newnormal.cli.console import FAILED, announce_compiling, say
 from newnormal.cli.options import names
 from newnormal.errors import ParameterError
+from newnormal.experiments.registry import ENTRIES, Entry, Input, write, write_all
 
 if TYPE_CHECKING:
-    from newnormal.experiments.lab import Lab
-    from newnormal.experiments.plan import Asked
+    from newnormal.experiments.engine.plan import Request
+    from newnormal.experiments.engine.runner import Runner
 
 __all__ = ["reproduce_app"]
 
 reproduce_app = typer.Typer(
-    help="The paper's experiments, with its figures beside ours.", no_args_is_help=True
+    help="Run the paper's experiments and show its figures beside ours.", no_args_is_help=True
 )
 
 Data = Annotated[
-    list[Path], typer.Option(metavar="DIR", help="Where benchmark data is; may be repeated.")
+    list[Path], typer.Option(metavar="DIR", help="Folder of benchmark data; may be repeated.")
 ]
 Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="DIR", help="Where pages, tables, pictures go.")
+    Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for pages, tables, figures.")
 ]
 Datasets = Annotated[
     Optional[list[str]],  # noqa: UP045 - typer evaluates it
@@ -36,10 +38,10 @@ Datasets = Annotated[
 Models = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option(
-        metavar="NAMES", help="Only these, such as mlp,usad; package.module:Class is one of yours."
+        metavar="NAMES", help="Only these, such as mlp,usad or your own package.module:Class."
     ),
 ]
-Rows = Annotated[
+Variants = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option(metavar="NAMES", help="Only these of frozen,DT,TTA,DT+TTA."),
 ]
@@ -62,38 +64,27 @@ Options = Annotated[
 Cache = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option(
-        metavar="DIR", help="Where results are kept.", show_default=".newnormal-cache in the output"
+        metavar="DIR", help="Folder of stored results.", show_default=".newnormal-cache in output"
     ),
 ]
 Computed = Annotated[
     bool,
-    typer.Option(
-        "--computed", help="Compute nothing: show what is kept so far, of however many seeds."
-    ),
+    typer.Option("--computed", help="Compute nothing: show the results stored so far."),
 ]
-Processes = Annotated[int, typer.Option(min=1, help="Processes at work at once.")]
+Processes = Annotated[int, typer.Option(min=1, help="Number of processes.")]
 
 _RESULTS = Path("results")
 
 _ALL = """\
-Every experiment, one after the other, and the page.
+Run every experiment, and write the HTML page.
 
-AnoShift takes part if it is found. If one fails, the others go on, and the exit code is 1.
+AnoShift is run if it is found. If an experiment fails, the others continue, and the exit code is 1.
 
-With --computed neither shift nor cost takes part: nothing is kept of them."""
-
-
-def reads_data(name: str, about: str) -> None:
-    """Register an experiment on the data alone."""
-
-    @reproduce_app.command(name, help=about)
-    def command(data: Data, output: Output = _RESULTS, datasets: Datasets = None) -> None:
-        with at_work(data, output, None, 1) as lab:
-            _run(name, lab, output, {"datasets": names(datasets)})
+With --computed, shift and cost are left out: their results are not stored."""
 
 
-def keeps_results(name: str, about: str) -> None:
-    """Register an experiment whose results are kept, and which all options narrow."""
+def _add(name: str, about: str, run: Callable[[Runner, Path, Request], None]) -> None:
+    """Add a command whose results are stored, and which all options narrow."""
 
     @reproduce_app.command(name, help=about)
     def command(
@@ -101,7 +92,7 @@ def keeps_results(name: str, about: str) -> None:
         output: Output = _RESULTS,
         datasets: Datasets = None,
         models: Models = None,
-        rows: Rows = None,
+        variants: Variants = None,
         seeds: Seeds = None,
         extra: Extra = None,
         set_: Options = None,
@@ -109,83 +100,86 @@ def keeps_results(name: str, about: str) -> None:
         computed: Computed = False,
         processes: Processes = 2,
     ) -> None:
-        asked: Asked = {
+        request: Request = {
             "datasets": names(datasets),
             "models": names(models),
-            "rows": names(rows),
+            "variants": names(variants),
             "seeds": _seeds(seeds),
             "extra": extra,
         }
-        with at_work(data, output, cache, processes, set_, computed) as lab:
-            if name == "all":
-                _run_all(lab, output, asked)
-            else:
-                _run(name, lab, output, asked)
+        with _runner(data, output, cache, processes, set_, computed) as runner:
+            run(runner, output, request)
 
 
-keeps_results("all", _ALL)
-reads_data(
-    "datasets",
-    "Sizes, features and share of anomalies of every data set found (table:Data_Description).",
-)
-keeps_results(
-    "main", "Five models frozen, and the MLP detrended and adapted (table:Main_Exp, figure 1b)."
-)
-keeps_results("ablation", "Frozen, detrended, adapted, both: the paper's MLP (table:Ablation).")
-keeps_results("everyone", "Detrending, adaptation and both on all five models (ours).")
-keeps_results("peers", "Classic detectors beside the five models on every stream found (ours).")
-keeps_results(
-    "drift", "The detector without a setting beside fixed ones, and when normal changes (ours)."
-)
-keeps_results(
-    "anoshift", "Ten years of traffic: NEAR, FAR, and year by year (table:anoshift, fig:anoshift)."
-)
-reads_data("shift", "How far test lies from train: divergence and t-SNE (fig:main_kld, fig:A_vis).")
-keeps_results(
-    "curves", "ROC, precision-recall, and F1 against the threshold (fig:main_roc, fig:ab_f1trace)."
-)
-keeps_results(
-    "traces", "Scores, alarms and expectations over time (fig:A_anosc, fig:ab_qual, fig:main_ion)."
-)
+def _add_entry(entry: Entry) -> None:
+    """Add the command of an experiment, with the options that it uses."""
+
+    def run(runner: Runner, output: Path, request: Request) -> None:
+        _wrote(write(entry, runner, output, **request), runner.computed)
+
+    if entry.input is Input.TRIALS:
+        _add(entry.name, entry.help, run)
+    elif entry.input is Input.DATA:
+
+        @reproduce_app.command(entry.name, help=entry.help)
+        def on_data(data: Data, output: Output = _RESULTS, datasets: Datasets = None) -> None:
+            with _runner(data, output, None, 1) as runner:
+                run(runner, output, {"datasets": names(datasets)})
+
+    else:
+
+        @reproduce_app.command(entry.name, help=entry.help)
+        def on_models(output: Output = _RESULTS, models: Models = None) -> None:
+            with _runner([], output, None, 1) as runner:
+                run(runner, output, {"models": names(models)})
 
 
-@reproduce_app.command()
-def cost(
-    output: Output = _RESULTS,
-    models: Models = None,
-) -> None:
-    """Time, multiply-adds and memory of each model for one window (table:Appendix:CC)."""
-    from newnormal.experiments.cost import cost as experiment
+def _run_all(runner: Runner, output: Path, request: Request) -> None:
+    failed, before = [], 0
+    for name, result in write_all(runner, output, **request):
+        if isinstance(result, Exception):
+            failed.append(name)
+            say(f"{name} failed: {type(result).__name__}: {result}")
+        else:
+            _wrote(result, runner.computed - before)
+        before = runner.computed
+    if failed:
+        say(f"failed: {', '.join(failed)}")
+        raise typer.Exit(FAILED)
 
-    announce_compiling()
-    with progress_bar() as progress:
-        _wrote(experiment(names(models), progress=progress).write(output))
+
+_add("all", _ALL, _run_all)
+for _entry in ENTRIES:
+    _add_entry(_entry)
 
 
 @reproduce_app.command()
 def page(output: Output = _RESULTS) -> None:
-    """Gather what has been run into one self-contained HTML page, index.html."""
-    from newnormal.experiments.site import build
+    """Write one self-contained HTML page, index.html, of the results in the folder."""
+    from newnormal.experiments.report.site import build
 
     say(f"wrote {build(output)}: open it in a browser")
 
 
 @contextmanager
-def at_work(
+def _runner(
     data: list[Path],
     output: Path,
     cache: Path | None,
     processes: int,
     options: list[str] | None = None,
     computed: bool = False,
-) -> Iterator[Lab]:
-    """Give a lab whose progress is a bar on standard error."""
-    from newnormal.experiments.entrants import overrides
-    from newnormal.experiments.lab import Lab
+) -> Iterator[Runner]:
+    """Give a runner that shows its progress as a bar on standard error."""
+    from newnormal.experiments.engine.competitors import overrides
+    from newnormal.experiments.engine.runner import Runner
 
     announce_compiling()
-    with progress_bar() as progress:
-        yield Lab(
+    here = str(Path.cwd())
+    if here not in sys.path:  # so that --models finds a class in a module of the working folder
+        sys.path.append(here)
+    with _progress_bar() as progress:
+        yield Runner(
             data,
             cache=output / ".newnormal-cache" if cache is None else cache,
             processes=processes,
@@ -196,43 +190,21 @@ def at_work(
 
 
 @contextmanager
-def progress_bar() -> Iterator[Callable[[int, int, str], None]]:
-    """Give what draws a bar on standard error, when called with done, total and what."""
+def _progress_bar() -> Iterator[Callable[[int, int, str], None]]:
+    """Give a function of done, total and what, which draws a bar on standard error."""
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
     columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
-    still = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=still) as bar:
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task("starting", total=None)
 
         def progress(done: int, total: int, what: str) -> None:
             bar.update(task, completed=done, total=total, description=what)
 
         yield progress
-
-
-def _run(name: str, lab: Lab, output: Path, asked: Asked) -> None:
-    from newnormal.experiments.programme import write
-
-    _wrote(write(name, lab, output, **asked), lab.computed)
-
-
-def _run_all(lab: Lab, output: Path, asked: Asked) -> None:
-    from newnormal.experiments.programme import write_all
-
-    failed, before = [], 0
-    for name, result in write_all(lab, output, **asked):
-        if isinstance(result, Exception):
-            failed.append(name)
-            say(f"{name} failed: {type(result).__name__}: {result}")
-        else:
-            _wrote(result, lab.computed - before)
-        before = lab.computed
-    if failed:
-        say(f"failed: {', '.join(failed)}")
-        raise typer.Exit(FAILED)
 
 
 def _wrote(paths: Sequence[Path], computed: int = 0) -> None:

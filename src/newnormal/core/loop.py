@@ -61,17 +61,19 @@ def advance(
     counts = state.model.step.counts
     pending = int(counts[PENDING])
     out = blank_out(pending + len(samples), samples.shape[1])
-    verdicts = fitted.alarms.prepare(
-        Verdicts(
-            out.scores,
-            np.full(len(out.scores), state.learn_threshold[0]),
-            out.anomalous,
-            out.expected if fitted.model.reconstructs else None,
-            out.shares if fitted.model.reconstructs else None,
-            times,
-            fitted.channels,
-            first=int(counts[SEEN]) - pending,
-        )
+    thresholds = np.empty(len(out.scores))
+    thresholds.fill(state.learn_threshold[0])
+    verdicts = Verdicts(
+        out.scores,
+        thresholds,
+        out.anomalous,
+        out.expected if fitted.model.reconstructs else None,
+        out.shares if fitted.model.reconstructs else None,
+        times,
+        fitted.channels,
+        int(counts[SEEN]) - pending,
+        None,
+        *fitted.alarms.columns(len(out.scores)),
     )
     events: list[AlarmEvent] = []
     consumed = done = 0  # samples consumed, rows that are final
@@ -107,15 +109,20 @@ def _stretch(
     step = state.model.step
     pending = int(step.counts[PENDING])
     stop = done + pending + len(part)
-    waiting = step.samples[len(step.samples) - pending :].copy()
+    waiting = step.samples[len(step.samples) - pending :]
+    waiting = waiting.copy() if pending else waiting
     params = fitted.step
     if params.learn_threshold != state.learn_threshold[0] or fitted.acceptance.is_frozen(state):
         params = _params(fitted, state)
-    rows = StepOut._make([column[done:stop] for column in out])
+    rows = out
+    if stop - done < len(out.scores):
+        rows = StepOut._make([column[done:stop] for column in out])
 
     fitted.acceptance.train_shadow(fitted, state, part, flush)
     fitted.model.advance(part, flush, state.model, params, rows)
     final = stop - int(step.counts[PENDING])
+    if final == done:
+        return done, []
     drift = fitted.acceptance.measure(fitted, state, waiting, part, final - done)
     events = fitted.alarms.judge(fitted, state, verdicts, slice(done, final), drift)
     return final, events

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from newnormal.kernels.drift import DriftOut
-from newnormal.types import AlarmEvent, Floats, Floats32, Verdicts
+from newnormal.types import AlarmEvent, Floats, Floats32, Ints, Verdicts
 
 if TYPE_CHECKING:
     from newnormal.core.state import Fitted, ModelState, StreamState
@@ -66,8 +66,8 @@ class Alarms(Protocol):
         """Whether there are alarms."""
         ...
 
-    def prepare(self, verdicts: Verdicts) -> Verdicts:
-        """Return verdicts with room for the columns of alarms."""
+    def columns(self, rows: int) -> tuple[Floats, Floats, Ints] | tuple[None, None, None]:
+        """Return room for the columns of alarms: ratios, p-values and numbers of alarms."""
         ...
 
     def judge(
@@ -121,8 +121,8 @@ class _NoAlarms:
 
     active = False
 
-    def prepare(self, verdicts: Verdicts) -> Verdicts:
-        return verdicts
+    def columns(self, rows: int) -> tuple[None, None, None]:  # noqa: ARG002
+        return None, None, None
 
     def judge(
         self,

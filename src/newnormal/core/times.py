@@ -55,9 +55,12 @@ class SampleTimes(NamedTuple):
 
     def add(self, when: np.datetime64) -> None:
         """Append the time of one more sample."""
+        if self.counts[HELD] < len(self.times):
+            self.counts[HELD] += 1
+        if when is NO_TIME and not self.counts[TIMED]:
+            return  # all of them are unknown
         self.times[:-1] = self.times[1:]
         self.times[-1] = when
-        self.counts[HELD] = min(self.counts[HELD] + 1, len(self.times))
         if not np.isnat(when):
             self.counts[TIMED] = 1
             self.last[0] = when
@@ -86,6 +89,8 @@ class SampleTimes(NamedTuple):
 
     def before(self, count: int) -> np.datetime64 | None:
         """Return the time of the sample before the newest `count`, or None."""
+        if not self.counts[TIMED]:
+            return None
         at = len(self.times) - count - 1
         if count >= self.counts[HELD] or at < 0 or np.isnat(self.times[at]):
             return None

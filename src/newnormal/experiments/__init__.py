@@ -1,1 +1,4 @@
-"""How good the detector is: experiments that anyone can run again, one module each."""
+"""Experiments that anyone can run again: `engine` runs them, `paper` and `ours` define them.
+
+`report` writes their results, and `registry` lists them. They use the public API of the package.
+"""

@@ -147,15 +147,18 @@ def judge(
     """
     rows = len(scores)
     out = AlarmOut(
-        np.empty(rows), np.empty(rows), np.empty(rows, np.bool_), np.empty(rows, np.int64), scores
+        np.empty(rows),
+        np.empty(rows),
+        np.empty(rows, np.bool_),
+        np.empty(rows, np.int64),
+        np.empty(rows),
     )
     advance(scores, _ALL_INSIDE if drift is None else drift, state, params, out)
     if params.rate:  # the threshold follows: the chance of what the score was in history
         reach = params.spread * state.levels[START_HEIGHT]
         scores = params.location + out.ratios * reach
-    chance = np.empty(rows)
-    p_values(scores, state.tail_levels, chances, state.tail_excess, chance)
-    return out._replace(p_values=chance)
+    p_values(scores, state.tail_levels, chances, state.tail_excess, out.p_values)
+    return out
 
 
 @compiled

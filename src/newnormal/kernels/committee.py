@@ -27,11 +27,9 @@ from newnormal.kernels.step import (
     StepParams,
     StepState,
     StepWork,
-    blank_out,
 )
-from newnormal.kernels.step import (
-    advance as advance_expert,
-)
+from newnormal.kernels.step import advance_in as advance_expert
+from newnormal.kernels.step import blank_work as blank_step_work
 from newnormal.types import Floats, Floats32, Ints
 
 __all__ = [
@@ -41,6 +39,8 @@ __all__ = [
     "CommitteeState",
     "CommitteeWork",
     "advance",
+    "advance_in",
+    "advance_squares",
     "blank_work",
     "detrend",
     "subspace_residual",
@@ -93,8 +93,9 @@ class CommitteeWork(NamedTuple):
     step: StepWork
 
 
-def blank_work(rows: int, experts: int, channels: int, step: StepWork) -> CommitteeWork:
-    """Return working memory for so many rows; `step` is the experts'."""
+@compiled
+def blank_work(rows: int, experts: int, window: int, channels: int, widths: Ints) -> CommitteeWork:
+    """Return working memory for so many rows."""
     return CommitteeWork(
         np.empty((rows, channels)),
         np.empty((experts, rows, channels)),
@@ -102,8 +103,13 @@ def blank_work(rows: int, experts: int, channels: int, step: StepWork) -> Commit
         np.empty(rows),
         np.empty(channels),
         np.empty(channels),
-        blank_out(rows, channels),
-        step,
+        StepOut(
+            np.empty(rows),
+            np.empty(rows, np.bool_),
+            np.empty((rows, channels)),
+            np.empty((rows, channels), np.float32),
+        ),
+        blank_step_work(window, channels, widths),
     )
 
 
@@ -153,14 +159,55 @@ def advance(
     state: CommitteeState,
     step_params: StepParams,
     params: CommitteeParams,
-    work: CommitteeWork,
     out: StepOut,
-    squares: Floats,
 ) -> None:
     """Consume samples (T, C) and write the committee's verdicts that became final.
 
-    `squares`, where it is not empty, is filled with each vote's squared residuals, (V, R, C).
     `step_params.decay` of 1 holds the trends, `step_params.lr` of 0 the weights.
+    """
+    J, L, C = state.residuals.shape
+    work = blank_work(len(out.scores), J, L, C, widths)
+    # An empty array that lies at C numbers of its own: see `advance_in`.
+    nothing = np.empty(C)[:0].reshape((0, 0, 0))
+    advance_in(work, samples, flush, widths, step, state, step_params, params, out, nothing)
+
+
+@compiled
+def advance_squares(
+    samples: Floats,
+    flush: bool,
+    widths: Ints,
+    step: StepState,
+    state: CommitteeState,
+    step_params: StepParams,
+    params: CommitteeParams,
+    out: StepOut,
+    squares: Floats,
+) -> None:
+    """Do what `advance` does, and fill `squares` with each vote's squared residuals, (V, R, C)."""
+    J, L, C = state.residuals.shape
+    work = blank_work(len(out.scores), J, L, C, widths)
+    advance_in(work, samples, flush, widths, step, state, step_params, params, out, squares)
+
+
+@compiled
+def advance_in(
+    work: CommitteeWork,
+    samples: Floats,
+    flush: bool,
+    widths: Ints,
+    step: StepState,
+    state: CommitteeState,
+    step_params: StepParams,
+    params: CommitteeParams,
+    out: StepOut,
+    squares: Floats,
+) -> None:
+    """Do what `advance` does, in working memory that is handed in; for compiled callers.
+
+    `squares` may be empty, but C numbers must lie where it begins: in the loop that adds up squares
+    LLVM checks whether it overlaps what is read there, and where it seems to, as an empty array that
+    lies anywhere may, it adds up in another order.
     """
     recent, counts = step.samples, step.counts
     J, L, C = state.residuals.shape
@@ -220,7 +267,7 @@ def advance(
             1.0,
             params.rates[j] if step_params.lr != 0 else np.float32(0),
         )
-        advance_expert(residuals[pending:], flush, widths, expert, expert_params, work.step, seen)
+        advance_expert(work.step, residuals[pending:], flush, widths, expert, expert_params, seen)
         _append(trails[pending:], state.trails[j])
         if j == params.reported_expert:
             for r in range(R):

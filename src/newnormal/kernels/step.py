@@ -43,6 +43,7 @@ __all__ = [
     "StepState",
     "StepWork",
     "advance",
+    "advance_in",
     "blank_out",
     "blank_work",
 ]
@@ -128,9 +129,10 @@ def blank_out(rows: int, channels: int) -> StepOut:
     )
 
 
+@compiled
 def blank_work(window: int, channels: int, widths: Ints) -> StepWork:
     """Return working memory for a network of the given widths, padding included."""
-    units = int(widths.sum())
+    units = widths.sum()
     return StepWork(
         np.empty((window, channels)),
         np.empty((window, channels)),
@@ -139,7 +141,7 @@ def blank_work(window: int, channels: int, widths: Ints) -> StepWork:
         np.empty(window),
         np.empty(units, np.float32),
         np.empty(units, np.float32),
-        np.empty(int(widths.max()), np.int64),
+        np.empty(widths.max(), np.int64),
     )
 
 
@@ -150,7 +152,6 @@ def advance(
     widths: Ints,
     state: StepState,
     params: StepParams,
-    work: StepWork,
     out: StepOut,
 ) -> None:
     """Consume samples (T, C), which hold no infinity, and write the verdicts that became final.
@@ -158,6 +159,24 @@ def advance(
     The model is an MLP of the given `widths`, padding included. With `flush`, samples still
     pending at the end are judged in one last window made of the newest L samples, which ends the
     cycle.
+    """
+    L, C = state.samples.shape
+    advance_in(blank_work(L, C, widths), samples, flush, widths, state, params, out)
+
+
+@compiled
+def advance_in(
+    work: StepWork,
+    samples: Floats,
+    flush: bool,
+    widths: Ints,
+    state: StepState,
+    params: StepParams,
+    out: StepOut,
+) -> None:
+    """Do what `advance` does, in working memory that is handed in.
+
+    For compiled callers alone: from Python, handing in each array costs more than making it.
     """
     # Arrays are taken out of their tuples once, here: Numba counts a reference each time.
     recent, trend, weights, good, reach, counts = state

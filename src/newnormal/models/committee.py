@@ -20,9 +20,8 @@ from newnormal.kernels.committee import (
     LEAST,
     CommitteeParams,
     CommitteeState,
-    CommitteeWork,
     advance,
-    blank_work,
+    advance_squares,
     detrend,
 )
 from newnormal.kernels.step import (
@@ -35,9 +34,6 @@ from newnormal.kernels.step import (
     StepParams,
     blank_out,
 )
-from newnormal.kernels.step import (
-    blank_work as blank_step_work,
-)
 from newnormal.models.base import Block, Model, Training
 from newnormal.models.mlp import MLP
 from newnormal.types import Bools, Floats, Floats32
@@ -49,7 +45,6 @@ _FLOOR = 1e-3  # of a channel's usual residual, as a share of the mean channel's
 _NARROW = 1e-6  # a spread below this is that of a constant
 _LEFT = 1e-4  # of history's variance stays outside a linear subspace, at least
 _COUNTS = 7  # see kernels.step
-_NOTHING = np.empty((0, 0, 0))
 # Of the parameters, what fitting finds; the others follow from the plan.
 _FITTED = (
     "decays",
@@ -273,7 +268,17 @@ class Committee(Model):
             squares = np.zeros((len(self.plan.votes), rows, self.channels))
             out = blank_out(rows, self.channels)
             last = at + _CHUNK >= len(history)
-            self._advance(np.ascontiguousarray(part), last, state, params, out, squares)
+            advance_squares(
+                np.ascontiguousarray(part),
+                last,
+                self.network.padded,
+                state.step,
+                state.own,
+                params,
+                self.params,
+                out,
+                squares,
+            )
             final = rows - int(state.step.counts[PENDING])
             samples = np.concatenate([before, part])[:final]
             yield squares[:, :final], ~np.isnan(samples)
@@ -318,36 +323,9 @@ class Committee(Model):
         self, samples: Floats, flush: bool, state: ModelState, params: StepParams, out: StepOut
     ) -> None:
         """Consume samples (T, C) and write the verdicts that became final."""
-        self._advance(samples, flush, state, params, out, _NOTHING)
+        padded = self.network.padded
+        advance(samples, flush, padded, state.step, state.own, params, self.params, out)
         state.step.trend[:] = state.own.levels[self.plan.reported_expert]
-
-    def _advance(
-        self,
-        samples: Floats,
-        flush: bool,
-        state: ModelState,
-        params: StepParams,
-        out: StepOut,
-        squares: Floats,
-    ) -> None:
-        work: CommitteeWork | None = state.work.get("committee")
-        rows = len(out.scores)
-        if work is None or len(work.votes) < rows:
-            step = blank_step_work(self.window, self.channels, self.network.padded)
-            work = blank_work(rows, len(self.plan.memories), self.channels, step)
-            state.work["committee"] = work
-        advance(
-            samples,
-            flush,
-            self.network.padded,
-            state.step,
-            state.own,
-            params,
-            self.params,
-            work,
-            out,
-            squares,
-        )
 
     def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats | None]:
         raise NotImplementedError  # the compiled loop does it

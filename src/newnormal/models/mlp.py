@@ -12,7 +12,7 @@ from newnormal.core.state import ModelState
 from newnormal.core.windows import starts
 from newnormal.kernels.adam import adam_step
 from newnormal.kernels.mlp import PAD
-from newnormal.kernels.step import StepOut, StepParams, advance, blank_work
+from newnormal.kernels.step import StepOut, StepParams, advance
 from newnormal.kernels.training import activate, pull_back
 from newnormal.models.base import Block, Model, Training
 from newnormal.models.blas import one_thread
@@ -113,10 +113,7 @@ class MLP(Model):
         self, samples: Floats, flush: bool, state: ModelState, params: StepParams, out: StepOut
     ) -> None:
         """Run the compiled loop, which scores and learns."""
-        work = state.work.get("step")
-        if work is None:
-            work = state.work["step"] = blank_work(self.window, self.channels, self.padded)
-        advance(samples, flush, self.padded, state.step, params, work, out)
+        advance(samples, flush, self.padded, state.step, params, out)
 
     def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats | None]:
         raise NotImplementedError  # the compiled loop does it

@@ -1,0 +1,180 @@
+"""Generated streams whose normal changes at known samples, for the benchmark of drift.
+
+Three kinds, a few seeds each: a plant that is retuned twice, a wave whose level moves, and a wave
+that grows. None of the changes is an anomaly; the anomalies before and after them are labelled.
+There are also the same streams without a change, but with a sensor that fails and stays failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from newnormal.config import SAMPLES_PER_DAY
+from newnormal.datasets import Dataset, neurips_ts_uni, plant
+from newnormal.types import Floats
+
+__all__ = [
+    "DRIFTING",
+    "FAULTS",
+    "KINDS",
+    "ONSET",
+    "Faulty",
+    "Kind",
+    "faulty",
+    "grown",
+    "kind_of",
+    "normal_part",
+]
+
+_SEEDS = (1, 2, 3)
+ONSET = SAMPLES_PER_DAY  # the normal sample of the live part at which a sensor fails
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of stream.
+
+    Attributes
+    ----------
+    name
+        The part of a stream's name before the seed.
+    changes
+        What changes at each of the data's `shifts`.
+    make
+        From a seed to the data.
+    calm
+        The same history, and a live part that changes late or never, for faults; None if another
+        kind has the same.
+    """
+
+    name: str
+    changes: tuple[str, ...]
+    make: Callable[[int], Dataset]
+    calm: Callable[[int], Dataset] | None = None
+
+
+def grown(seed: int, *, factor: float = 1.6) -> Dataset:
+    """Return a wave that swings `factor` times as far from half-way through the live part on.
+
+    Outliers grow with it.
+
+    Examples
+    --------
+    >>> data = grown(1)
+    >>> data.shifts, data.test[:5000].std() < data.test[5000:].std()
+    ((5000,), np.True_)
+    """
+    data = neurips_ts_uni(seed, shift=0.0)
+    since, middle = len(data.test) // 2, data.train.mean(axis=0)
+    test = data.test.copy()
+    test[since:] = middle + factor * (test[since:] - middle)
+    return replace(data, test=test, shifts=(since,))
+
+
+KINDS = (
+    Kind("drift/plant", ("level", "dynamics"), plant, partial(plant, level_shift=0.0)),
+    Kind("drift/wave-level", ("level",), neurips_ts_uni, partial(neurips_ts_uni, shift=0.0)),
+    Kind("drift/wave-scale", ("scale",), grown),
+)
+
+# The streams by name, such as "drift/plant-1".
+DRIFTING: dict[str, Callable[[], Dataset]] = {
+    f"{kind.name}-{seed}": partial(kind.make, seed) for kind in KINDS for seed in _SEEDS
+}
+
+
+def kind_of(stream: str) -> Kind | None:
+    """Return the kind of a stream, or None if it is not generated here.
+
+    Examples
+    --------
+    >>> kind_of("drift/plant-1").changes, kind_of("SMD/1-4")
+    (('level', 'dynamics'), None)
+    """
+    name = stream.rpartition("-")[0]
+    return next((kind for kind in KINDS if kind.name == name), None)
+
+
+def normal_part(data: Dataset) -> tuple[Floats, tuple[int, ...]]:
+    """Return the live part without labelled samples, and the places of its shifts in that.
+
+    Examples
+    --------
+    >>> samples, shifts = normal_part(plant(1))
+    >>> len(samples), shifts
+    (19187, (3862, 10583))
+    """
+    normal = data.labels == 0
+    return data.test[normal], tuple(int(normal[:at].sum()) for at in data.shifts)
+
+
+# ---------------------------------------------------------------------- faults
+
+
+class Faulty(NamedTuple):
+    """A live part in which one sensor has failed, from the sample `ONSET` on."""
+
+    fault: str
+    channel: int
+    samples: Floats
+
+
+# From a sensor's readings, its mean and standard deviation in history, and a random generator, to
+# its readings after the failure. The first of the given readings is the last good one.
+_Fault = Callable[[Floats, float, float, np.random.Generator], Floats]
+
+
+def _stuck(readings: Floats, _mean: float, _std: float, _rng: np.random.Generator) -> Floats:
+    return np.full(len(readings) - 1, readings[0])
+
+
+def _dropped(readings: Floats, mean: float, std: float, _rng: np.random.Generator) -> Floats:
+    return np.full(len(readings) - 1, mean - 6 * std)
+
+
+def _offset(readings: Floats, _mean: float, std: float, _rng: np.random.Generator) -> Floats:
+    return np.asarray(readings[1:] + 5 * std)
+
+
+def _noise(readings: Floats, mean: float, std: float, rng: np.random.Generator) -> Floats:
+    return rng.normal(mean, 5 * std, len(readings) - 1)
+
+
+FAULTS: dict[str, _Fault] = {
+    "stuck": _stuck,
+    "dropped": _dropped,
+    "offset": _offset,
+    "noise": _noise,
+}
+
+
+def faulty(stream: str, length: int) -> Iterator[Faulty]:
+    """Yield a stream's live part with each fault in each channel, `length` samples of fault each.
+
+    Labelled samples and the stream's changes are left out. Nothing is yielded for a stream that
+    differs from another in its change alone.
+
+    Examples
+    --------
+    >>> [(each.fault, each.channel) for each in faulty("drift/wave-level-1", 100)]
+    [('stuck', 0), ('dropped', 0), ('offset', 0), ('noise', 0)]
+    """
+    kind = kind_of(stream)
+    if kind is None or kind.calm is None:
+        return
+    seed = int(stream.rpartition("-")[2])
+    data = kind.calm(seed)
+    samples = normal_part(data)[0][: ONSET + length]
+    means, stds = data.train.mean(axis=0), data.train.std(axis=0)
+    for fault, fail in FAULTS.items():
+        for channel in range(samples.shape[1]):
+            failed = samples.copy()
+            readings = samples[ONSET - 1 :, channel]
+            rng = np.random.default_rng([seed, channel])
+            failed[ONSET:, channel] = fail(readings, means[channel], stds[channel], rng)
+            yield Faulty(fault, channel, failed)

@@ -1,0 +1,1 @@
+"""How results are written: Markdown pages, figures, and one HTML page."""
