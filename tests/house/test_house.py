@@ -159,6 +159,7 @@ def drawing(name: str) -> Iterator[str]:
             found = ast.unparse(node.func) in ("print", "input")
         elif isinstance(node, ast.Attribute):
             found = ast.unparse(node) in ("sys.stdout", "sys.stderr")
+            found = found and isinstance(node.ctx, ast.Load)  # to set it writes nothing
         else:
             continue
         if found:
@@ -166,7 +167,8 @@ def drawing(name: str) -> Iterator[str]:
 
 
 def test_library_code_neither_prints_nor_draws() -> None:
-    library = [name for name in NAMES if package_of(name) != "cli"]
+    # What a sink writes to standard output is data.
+    library = [name for name in NAMES if not name.startswith(("cli/", "io/sinks/"))]
     assert [f"{name}: {each}" for name in library for each in drawing(name)] == []
 
 
@@ -195,7 +197,7 @@ OLD_ENGLISH = {
     r"\ba say\b|\bhas its say\b": "a weight, a decision",
     rf"\b{_THINGS}s?`? (say|tell)s?\b": "has, gives, decides, reports: a thing does not speak",
     rf"\b{_THINGS}s?`? (said|told)\b": "found, gave, decided, reported",
-    r"\b(is|are|was|were|be|been) (said|told)\b": "is reported, is taken to be",
+    r"\b(is|are|was|were|be|been) (said|told)\b(?! (from|apart)\b)": "is reported, is taken to be",
     r"\bperson's word\b|\bgives? (its|his|their|your) word\b": "feedback",
     r"\bnot (un|in)\w+ (un|without)": "the positive",
 }

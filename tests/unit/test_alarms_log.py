@@ -43,10 +43,6 @@ class Judged(NamedTuple):
     out: AlarmOut
     first: int = 0
 
-    def rows(self, rows: slice) -> Judged:
-        out = AlarmOut._make(column[rows] for column in self.out)
-        return Judged(self.scores[rows], out, self.first + rows.start)
-
 
 def judged(
     scores: list[float] | Floats,
@@ -71,8 +67,14 @@ class Log:
         return log.open_alarm(self.state, self.channels)
 
     def track(
-        self, found: Judged, shares: Any = None, times: Any = None, drift: DriftOut | None = None
+        self,
+        found: Judged,
+        shares: Any = None,
+        times: Any = None,
+        drift: DriftOut | None = None,
+        rows: slice = slice(0, None),
     ) -> list[AlarmEvent]:
+        """Hand over rows of what was judged; the other columns are those of all of it."""
         verdicts = Verdicts(
             found.scores,
             found.out.thresholds,
@@ -83,7 +85,8 @@ class Log:
             self.channels,
             first=found.first,
         )
-        return log.track(self.state, found.out, verdicts, drift)
+        out = AlarmOut._make(column[rows] for column in found.out)
+        return log.track(self.state, out, verdicts, rows.start, drift)
 
     def close(self, reason: str, sample: int) -> list[AlarmEvent]:
         return log.close(self.state, self.channels, reason, sample)
@@ -301,7 +304,7 @@ def test_samples_in_pieces_are_reported_as_samples_at_once(seed: int, cuts: list
     for start, stop in pairwise([0, *sorted(cuts), 300]):
         parted = parted.loaded()
         rows = slice(start, stop)
-        comp += parted.track(found.rows(rows), shares=shares[rows], times=times[rows])
+        comp += parted.track(found, shares=shares, times=times, rows=rows)
     assert comp == ref
     assert parted.facts() == whole.facts()
 
