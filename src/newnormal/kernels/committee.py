@@ -19,6 +19,7 @@ import numpy as np
 from newnormal.kernels.compiled import compiled, inlined
 from newnormal.kernels.decision import decide
 from newnormal.kernels.step import (
+    LARGEST,
     LEARNED,
     PENDING,
     RESTORED,
@@ -273,7 +274,9 @@ def advance_in(
             for r in range(R):
                 for c in range(C):
                     z = seen.expected[r, c] + trails[r, c]
-                    out.expected[r, c] = z * step_params.scale[c] + step_params.mean[c]
+                    value = z * step_params.scale[c] + step_params.mean[c]
+                    value = LARGEST if value > LARGEST else value
+                    out.expected[r, c] = -LARGEST if value < -LARGEST else value
         for v in range(V):
             if params.experts[v] != j or params.weights[v] == 0:
                 continue

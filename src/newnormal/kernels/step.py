@@ -33,6 +33,7 @@ __all__ = [
     "COPY_EVERY",
     "CYCLE",
     "HELD",
+    "LARGEST",
     "LEARNED",
     "PENDING",
     "RESTORED",
@@ -50,6 +51,7 @@ __all__ = [
 
 # A scaled value beyond this is as good as infinite and would overflow float32 when squared.
 SATURATION = 1e15
+LARGEST = np.finfo(np.float64).max  # expected values stay within it
 # A bound on the weights below this proves them finite without looking at each.
 _SAFE = 1e37
 # Windows between good copies: a copy at every step would cost a fifth of the speed at the large
@@ -360,7 +362,9 @@ def _expect(
 ) -> None:
     """Write the reconstruction that begins at `at` plus the trend, in the user's units."""
     for c in range(len(trend)):
-        expected[row, c] = (np.float64(units[_at(at + c)]) + trend[c]) * scale[c] + mean[c]
+        value = (np.float64(units[_at(at + c)]) + trend[c]) * scale[c] + mean[c]
+        value = LARGEST if value > LARGEST else value
+        expected[row, c] = -LARGEST if value < -LARGEST else value
 
 
 @inlined
