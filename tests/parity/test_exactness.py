@@ -69,15 +69,23 @@ def use_memory(monkeypatch: pytest.MonkeyPatch, kind: str | None, spare: int = 0
         step.advance_in(work, samples, flush, widths, state, params, out)
 
     def committee_advance(
-        samples: Floats, flush: bool, widths: Ints, live: Any, state: Any, *rest: Any
+        samples: Floats,
+        flush: bool,
+        widths: Ints,
+        live: Any,
+        state: Any,
+        step_params: Any,
+        params: Any,
+        out: StepOut,
     ) -> None:
-        *params, out = rest
         J, L, C = state.residuals.shape
         work = committee.blank_work(len(out.scores) + spare, J, L, C, widths)
         nothing = np.empty(C)
         filled(work, out, nothing)
         empty = nothing[:0].reshape((0, 0, 0))
-        committee.advance_in(work, samples, flush, widths, live, state, *params, out, empty)
+        committee.advance_in(
+            work, samples, flush, widths, live, state, step_params, params, out, empty
+        )
 
     monkeypatch.setattr(mlp_model, "advance", mlp_advance)
     monkeypatch.setattr(committee_model, "advance", committee_advance)
