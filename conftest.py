@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 _HERE = Path(__file__).parent
+_LOCK = _HERE / ".pytest_cache" / "external.lock"
 
 # Numba compiles again when a kernel's own file changes, but not when a kernel it calls does. So
 # the tests keep their compiled code under a digest of all of them.
@@ -31,18 +32,21 @@ collect_ignore_glob = [] if find_spec("torch") else ["src/newnormal/models/deep/
 # ------------------------------------------------------------------ markers
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_cmdline_main(config: pytest.Config) -> None:
-    """With `-n`, send each group of tests to one worker; see `external` below."""
-    if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
-        config.option.dist = "loadgroup"
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Run the tests marked `external` one at a time, whatever the number of workers.
 
+    A lock on a file rather than a group of xdist's: version 3.8 does not group with pytest 9.
+    """
+    if not item.get_closest_marker("external"):
+        return (yield)
+    _LOCK.parent.mkdir(exist_ok=True)
+    with _LOCK.open("w") as file:
+        if os.name == "posix":
+            import fcntl
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests marked `external` one at a time: they are one group."""
-    for item in items:
-        if item.get_closest_marker("external"):
-            item.add_marker(pytest.mark.xdist_group("external"))
+            fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed or the process ends
+        return (yield)
 
 
 # ------------------------------------------------------------------ what is missing

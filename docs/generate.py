@@ -29,12 +29,18 @@ from typing import Any
 
 import typer
 
-__all__ = ["anchors", "main", "pages"]
+__all__ = ["MODULES", "anchors", "main", "pages"]
 
 _FOLDER = Path(__file__).parent / "reference"
 _README = Path(__file__).parents[1] / "README.md"
 _RESULTS = Path(__file__).parent / "results" / "ablation.csv"
-_MODULES = ("newnormal", "newnormal.metrics", "newnormal.datasets")
+MODULES = (
+    "newnormal",
+    "newnormal.io",
+    "newnormal.testing",
+    "newnormal.metrics",
+    "newnormal.datasets",
+)
 _WIDTH = 88
 
 _NOTE = "<!-- Written by `make docs`; do not edit. -->\n"
@@ -111,7 +117,7 @@ def _content(path: Path) -> str | None:
 
 def _python_page() -> str:
     bodies: list[str] = []
-    for module_name in _MODULES:
+    for module_name in MODULES:
         module = importlib.import_module(module_name)
         bodies += [f"## {module_name}", *_text(inspect.getdoc(module) or "")]
         for name in module.__all__:

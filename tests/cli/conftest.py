@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +41,22 @@ def rows(count: int, start: int = 0, *, seed: int = 0) -> list[str]:
     return lines
 
 
+PATIENCE = 200
+CHANGE = 300
+
+
+def lines(start: int, count: int, lift: float = 0.0) -> list[str]:
+    """Return CSV rows `time,a,b`, one a minute, of two noisy sines."""
+    rng = np.random.default_rng(start)
+    values = np.sin(np.arange(start, start + count)[:, None] / [7, 11])
+    values += rng.normal(0, 0.1, values.shape) + lift
+    begin = np.datetime64("2026-01-01T00:00:00")
+    return [
+        f"{begin + np.timedelta64(60 * (start + i), 's')},{a:.4f},{b:.4f}"
+        for i, (a, b) in enumerate(values)
+    ]
+
+
 @dataclass(frozen=True)
 class Plant:
     """A folder with a fitted detector and its live data."""
@@ -69,6 +85,32 @@ def plant(fitted: Path, tmp_path: Path) -> Plant:
     live = tmp_path / "live.csv"
     live.write_text("\n".join(lines) + "\n")
     return Plant(tmp_path, model, live, lines)
+
+
+@pytest.fixture(scope="session")
+def moved_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("moved")
+    history = folder / "history.csv"
+    history.write_text("\n".join(["time,a,b", *lines(0, 1_500)]) + "\n")
+    detector = M2N2(window=5, half_life=60, lr=0.01, threshold=1.0, accept_after=f"{PATIENCE}min")
+    detector.fit(read(history)).save(folder / "plant.nn")
+    return folder / "plant.nn"
+
+
+@pytest.fixture
+def moved(moved_model: Path, tmp_path: Path) -> Plant:
+    """A plant whose level moves for good after `CHANGE` samples."""
+    path = tmp_path / "plant.nn"
+    path.write_bytes(moved_model.read_bytes())
+    live = ["time,a,b", *lines(1_500, CHANGE), *lines(1_500 + CHANGE, 1_500, 5.0)]
+    (tmp_path / "live.csv").write_text("\n".join(live) + "\n")
+    return Plant(tmp_path, path, tmp_path / "live.csv", live)
+
+
+def cut(plant: Plant, count: int) -> Plant:
+    """Return the same plant, of which the first `count` samples have arrived."""
+    plant.live.write_text("\n".join(plant.lines[: count + 1]) + "\n")
+    return replace(plant)
 
 
 @pytest.fixture

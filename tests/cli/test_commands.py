@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
-from newnormal import M2N2, Detector, __version__
+from newnormal import M2N2, Detector, __version__, load
 from newnormal.tabular import read
 from tests.cli.conftest import Command, Plant, rows
 
@@ -28,7 +29,8 @@ def test_fit_writes_what_python_would(plant: Plant, newnormal: Command) -> None:
     history = plant.folder / "history.csv"
     history.write_text("\n".join(["time,a,b,c", *rows(300)]) + "\n")
     model = plant.folder / "mine.nn"
-    done = newnormal("fit", history, "-o", model, "--window", 6, "--half-life", "2h", "--seed", 3)
+    options = ("--method", "m2n2", "--window", 6, "--half-life", "2h", "--seed", 3)
+    done = newnormal("fit", history, "-o", model, *options)
     assert done.returncode == 0, done.stderr
     assert f"next: newnormal watch {model} LIVE.csv" in done.stderr
     assert done.stdout == ""
@@ -40,7 +42,7 @@ def test_fit_writes_what_python_would(plant: Plant, newnormal: Command) -> None:
 def test_fit_takes_a_threshold_as_a_score(plant: Plant, newnormal: Command) -> None:
     model = plant.folder / "mine.nn"
     newnormal("fit", plant.live, "-o", model, "--fixed-threshold", 4.5)
-    assert Detector.load(model).threshold_ == 4.5
+    assert load(model).threshold_ == 4.5
 
 
 def test_fit_refuses_a_target_before_it_works(plant: Plant, newnormal: Command) -> None:
@@ -53,9 +55,116 @@ def test_fit_refuses_a_target_before_it_works(plant: Plant, newnormal: Command) 
 
 def test_fit_says_when_little_was_learned(plant: Plant, newnormal: Command) -> None:
     model = plant.folder / "mine.nn"
-    done = newnormal("fit", plant.live, "-o", model, "--epochs", 1, "--window", 12)
+    done = newnormal("fit", plant.live, "-o", model, "--method", "m2n2", "--epochs", 1)
     assert "the model learned little more than the mean (loss " in done.stderr
-    assert "try --fit-stride 1, more --epochs or a smaller --batch, or no options" in done.stderr
+    assert "try --fit-stride 1, more --epochs or a smaller --batch, or no --method" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--window", 12),
+        ("--stride", 3),
+        ("--fit-stride", 1),
+        ("--latent", 4),
+        ("--decay", 0.9),
+        ("--half-life", "2h"),
+        ("--lr", 0.01),
+        ("--no-detrend", None),
+        ("--adapt", None),
+        ("--model", "mlp"),
+    ],
+)
+def test_an_option_of_the_paper_needs_its_method(
+    plant: Plant, newnormal: Command, option: str, value: object
+) -> None:
+    given = [option] if value is None else [option, value]
+    done = newnormal("fit", plant.live, "-o", plant.folder / "mine.nn", *given)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"error: {option}: expected only with --method m2n2, found --method detector\n"
+        f"hint: add --method m2n2, or leave {option} out: "
+        "the detector chooses it from history\n"
+    )
+
+
+def test_a_threshold_and_a_budget_are_refused_together(plant: Plant, newnormal: Command) -> None:
+    options = ("--threshold", 0.9, "--alarms-per-day", 3)
+    done = newnormal("fit", plant.live, "-o", plant.folder / "mine.nn", *options)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: expected one of --threshold, --fixed-threshold, --alarms-per-day, --risk, "
+        "found --threshold and --alarms-per-day\n"
+        "hint: a threshold stays where it is put; a budget of alarms moves it\n"
+    )
+
+
+def test_a_model_that_cannot_be_saved_is_refused_before_it_is_fitted(
+    plant: Plant, newnormal: Command
+) -> None:
+    pytest.importorskip("pyod")
+    options = ("--method", "m2n2", "--model", "pyod:ECOD", "--no-adapt")
+    done = newnormal("fit", plant.live, "-o", plant.folder / "mine.nn", *options)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: --model pyod:ECOD: expected a model that can be saved, "
+        "found one that holds objects of its own\n"
+        "hint: use it in Python: newnormal.M2N2(model='pyod:ECOD', adapt=False)\n"
+    )
+
+
+def test_fit_draws_its_progress_on_a_terminal(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from newnormal.cli.console import progress
+
+    with progress(3) as nothing:
+        assert nothing is None, "no terminal, no bar"
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with progress(3) as on_epoch:
+        assert on_epoch is not None
+        on_epoch(1, 0.25)
+    assert "fitting, loss 0.25" in capsys.readouterr().err
+
+
+MINE = """
+from newnormal.models.mlp import MLP
+
+class Mine(MLP):
+    pass
+"""
+
+
+def test_a_state_file_of_a_model_of_others_loads_where_it_is_named(
+    plant: Plant, newnormal: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(plant.folder)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    Path("mine_model.py").write_text(MINE)
+    name = "mine_model:Mine"
+    options = ("--method", "m2n2", "--model", name, "--epochs", 1)
+    done = newnormal("fit", plant.live, "-o", "mine.nn", *options)
+    assert done.returncode == 0, done.stderr
+    done = newnormal("inspect", "mine.nn")
+    assert done.returncode == 1
+    assert f"the model {name!r} is neither built in nor an installed entry point" in done.stderr
+    named = ("--model", name)
+    assert newnormal("inspect", "mine.nn", *named).returncode == 0
+    assert newnormal("score", "mine.nn", plant.live, *named).returncode == 0
+    state = ("--state", "mine.state")
+    done = newnormal("watch", "mine.nn", plant.live, *state, *named)
+    assert done.returncode == 0, done.stderr
+    done = newnormal("watch", "mine.nn", plant.live, *state, *named)
+    assert "resuming at line 402" in done.stderr
+    path = labelled(plant)
+    assert newnormal("evaluate", "mine.nn", path, "--label", "truth", *named).returncode == 0
+    done = newnormal("feedback", "mine.state", "rollback", *named)
+    assert "error: this detector has no acceptance" in done.stderr
+
+
+def test_inspect_shows_the_bytes_of_a_stream(plant: Plant, newnormal: Command) -> None:
+    facts = json.loads(newnormal("inspect", plant.model, "--json").stdout)
+    assert facts["bytes of the stream"] == load(plant.model).nbytes_["stream"] > 0
 
 
 def test_fit_without_options_says_what_it_chose(plant: Plant, newnormal: Command) -> None:
@@ -71,9 +180,9 @@ def test_score_prints_what_run_says_and_frozen_what_score_says(
 ) -> None:
     table = read(plant.live)
     ran = newnormal("score", plant.model, plant.live).stdout.splitlines()
-    assert ran == Detector.load(plant.model).run(table).json_lines()
+    assert ran == load(plant.model).run(table).json_lines()
     frozen = newnormal("score", plant.model, plant.live, "--frozen").stdout.splitlines()
-    assert frozen == Detector.load(plant.model).score(table).json_lines()
+    assert frozen == load(plant.model).score(table).json_lines()
     assert frozen != ran
 
 
@@ -84,7 +193,7 @@ def test_evaluate_prints_every_metric_and_draws(plant: Plant, newnormal: Command
     metrics = json.loads(done.stdout)
     assert metrics["samples"] == 400
     assert metrics["labelled"] == 4
-    assert metrics["threshold"] == Detector.load(plant.model).threshold_
+    assert metrics["threshold"] == load(plant.model).threshold_
     assert metrics["auroc"] > 0.9
     assert picture.read_bytes().startswith(b"\x89PNG")
     shown = newnormal("evaluate", plant.model, path, "--label", "truth").stdout

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -105,8 +105,12 @@ def tried(
     processes: int = 2,
     environment: Mapping[str, str] | None = None,
     good: tuple[str, ...] = ("loaded", "refused"),
+    describe: Callable[[int, int], str] | None = None,
 ) -> Found:
-    """Feed cases to processes of a module, and return what became of them."""
+    """Feed cases to processes of a module, and return what became of them.
+
+    `describe` tells what a case is whose process did not live to tell it.
+    """
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     for index in indices:
         waiting.put(index)
@@ -123,9 +127,10 @@ def tried(
             outcome = str(answer["outcome"])
             found.outcomes[outcome] += 1
             if outcome not in good:
+                about = answer.get("told") or (describe(seed, index) if describe else "")
                 set_ = " ".join(f"{key}={value}" for key, value in (environment or {}).items())
                 found.bad.append(
-                    f"case {index}: {outcome}: {answer.get('told', '')}\n"
+                    f"case {index}: {outcome}: {about}\n"
                     f"  {answer.get('message', '')}\n"
                     f"  repeat: {set_}{' ' if set_ else ''}python -m {module} {seed} {index}"
                 )

@@ -7,6 +7,7 @@ standard input, one a line, and answers each with a line of JSON.
 from __future__ import annotations
 
 import json
+import logging
 import resource
 import sys
 import tempfile
@@ -115,6 +116,7 @@ def main() -> None:
     """Try one case, or those that come in over standard input."""
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     warnings.simplefilter("ignore")
+    logging.getLogger("newnormal").setLevel(logging.CRITICAL)
     np.seterr(all="ignore")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -19,6 +19,9 @@ from tests.fuzz.placing import arrays_of, place, placed
 pytestmark = pytest.mark.slow
 SEED = 11
 ROOT = Path(__file__).parents[2]
+# Sums over many channels are those that a compiler takes in another order where it cannot rule out
+# that arrays overlap. At 20 channels 2 cases of 1,000 differed in the last bit in 9580e3c.
+WIDE = ("wide", "wider")
 
 
 def test_every_array_of_a_detector_is_moved_and_keeps_its_values() -> None:
@@ -26,7 +29,7 @@ def test_every_array_of_a_detector_is_moved_and_keeps_its_values() -> None:
     detector.run(case_of(SEED, 0).values[:, :1].repeat(2, axis=1)[:50], flush=False)
     before = {id(array): array for array in arrays_of(detector)}
     content = sorted(array.tobytes() for array in before.values())
-    weights = detector.to_state().tensors["weights"].tobytes()
+    tensors = {name: each.tobytes() for name, each in detector.to_state().tensors.items()}
     place(detector, Random(1))
     after = arrays_of(detector)
     assert len(before) > 20
@@ -35,7 +38,7 @@ def test_every_array_of_a_detector_is_moved_and_keeps_its_values() -> None:
     assert sorted(array.tobytes() for array in after) == content
     assert all(array.flags.aligned for array in after)
     assert any(array.ctypes.data % 64 for array in after)
-    assert detector.to_state().tensors["weights"].tobytes() == weights
+    assert {name: each.tobytes() for name, each in detector.to_state().tensors.items()} == tensors
 
 
 def test_the_place_of_arrays_changes_no_bit(
@@ -46,7 +49,7 @@ def test_the_place_of_arrays_changes_no_bit(
     found = []
     with quiet():
         for index in range(cases):
-            case = case_of(SEED, index)
+            case = case_of(SEED, index, WIDE if index % 2 else ())
             random = Random(index)
             ref = followed(case, "run", fresh(case.name))
             for way in ("run", "step", "pieces"):

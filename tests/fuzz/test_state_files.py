@@ -18,7 +18,7 @@ from newnormal.state import VERSION
 from tests.counts import count
 from tests.fuzz.children import Found, tried
 from tests.fuzz.envelope import pack, parts_of
-from tests.fuzz.mutations import GOLDEN
+from tests.fuzz.mutations import GOLDEN, spoilt
 
 pytestmark = [
     pytest.mark.slow,
@@ -32,6 +32,10 @@ ROOT = Path(__file__).parents[2]
 def told(found: Found) -> str:
     shown = "\n".join(found.bad[:12])
     return f"{len(found.bad)} of {found.outcomes.total()}: {dict(found.outcomes)}\n{shown}"
+
+
+def described(seed: int, index: int) -> str:
+    return spoilt(seed, index)[1]
 
 
 @pytest.mark.parametrize("name", ["state_v1", "state_v3", "runs/alarm-budget"])
@@ -63,7 +67,7 @@ def test_the_version_is_covered_by_the_digest(tmp_path: Path) -> None:
 def test_spoilt_files_are_refused_or_usable(record_property: Callable[[str, object], None]) -> None:
     cases = count(150, 6_000)
     record_property("cases", cases)
-    found = tried(MODULE, SEED, range(cases))
+    found = tried(MODULE, SEED, range(cases), describe=described)
     assert not found.bad, told(found)
     assert found.outcomes["refused"] > cases / 4
     assert found.outcomes["loaded"] > cases / 20
@@ -79,5 +83,5 @@ def test_spoilt_files_reach_no_place_outside_an_array(
         "NUMBA_BOUNDSCHECK": "1",
         "NUMBA_CACHE_DIR": f"{os.environ.get('NUMBA_CACHE_DIR', ROOT / '.numba_cache')}-checked",
     }
-    found = tried(MODULE, SEED + 1, range(cases), environment=checked)
+    found = tried(MODULE, SEED + 1, range(cases), environment=checked, describe=described)
     assert not found.bad, told(found)

@@ -98,7 +98,7 @@ def run_shell(page: Path, example: Example, script: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
         env={
             **os.environ,
@@ -122,7 +122,8 @@ def run_console(page: Path, example: Example) -> None:
         )
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="the shell examples need bash")
+@pytest.mark.external
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_example_of_a_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -224,7 +225,7 @@ def test_every_command_and_option_is_in_the_reference() -> None:
             assert parameter.help.replace("|", r"\|") in sections[words]
 
 
-@pytest.mark.parametrize("module", ["newnormal", "newnormal.metrics", "newnormal.datasets"])
+@pytest.mark.parametrize("module", generate.MODULES)
 def test_every_public_name_is_in_the_reference(module: str) -> None:
     text = (ROOT / "docs" / "reference" / "python.md").read_text()
     for name in import_module(module).__all__:

@@ -1,11 +1,13 @@
-"""What the command line says to a person, all of it on standard error."""
+"""What the command line prints for a person: messages on standard error, tables on output."""
 
 from __future__ import annotations
 
 import logging
 import sys
 import warnings
-from typing import NoReturn, TextIO
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn, TextIO
 
 from newnormal.errors import NewnormalError
 
@@ -16,6 +18,8 @@ __all__ = [
     "announce_compiling",
     "fail",
     "listen",
+    "print_facts",
+    "progress",
     "say",
 ]
 
@@ -31,7 +35,7 @@ def say(text: str) -> None:
 
 
 def fail(error: NewnormalError, code: int = FAILED) -> NoReturn:
-    """Say what went wrong, and exit."""
+    """Print what went wrong, and exit."""
     say(f"error: {error}")
     sys.exit(code)
 
@@ -55,7 +59,7 @@ def listen() -> None:
 
 
 def announce_compiling() -> None:
-    """Say so, once, if code has to be compiled: the first command after an install waits for it."""
+    """Print a line, once, if code is compiled: the first command after an install waits for it."""
     from numba.core import event
 
     class Announcer(event.Listener):
@@ -70,3 +74,36 @@ def announce_compiling() -> None:
         def on_end(self, event: object) -> None: ...
 
     event.register("numba:compile", Announcer())  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def progress(total: int | None) -> Iterator[Callable[[int, float], None] | None]:
+    """Give a callback `on_epoch(done, loss)` that draws a bar; None where there is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("fitting", total=total)
+
+        def on_epoch(done: int, loss: float) -> None:
+            bar.update(task, completed=done, description=f"fitting, loss {loss:.4g}")
+
+        yield on_epoch
+
+
+def print_facts(title: str, facts: dict[str, Any]) -> None:
+    """Print names and values as a table on standard output."""
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    grid = Grid(title=title, show_header=False, title_justify="left", box=None, pad_edge=False)
+    grid.add_column(style="cyan", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in facts.items():
+        if value is not None:
+            shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+            grid.add_row(name.replace("_", " "), shown)
+    Console().print(grid)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+if TYPE_CHECKING:
+    from newnormal.detector import BaseDetector
+    from newnormal.state import State
+
 __all__ = [
-    "Act",
     "Columns",
     "Drop",
     "FileFormat",
@@ -17,18 +22,16 @@ __all__ = [
     "Frozen",
     "Input",
     "Lines",
+    "Loading",
     "Model",
     "Time",
+    "find_model",
+    "format_name",
+    "from_state",
+    "importable",
     "names",
+    "samples_or_time",
 ]
-
-
-class Act(StrEnum):
-    """What a person can say of an alarm."""
-
-    accept = "accept"
-    reject = "reject"
-    rollback = "rollback"
 
 
 class FileFormat(StrEnum):
@@ -40,7 +43,7 @@ class FileFormat(StrEnum):
 
 
 Model = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A detector, as `newnormal fit` wrote it.")
+    Path, typer.Argument(metavar="MODEL", help="A detector, written by `newnormal fit`.")
 ]
 Input = Annotated[
     str, typer.Argument(metavar="INPUT", help="CSV, JSON lines or Parquet; - is standard input.")
@@ -51,7 +54,7 @@ Lines = Annotated[
 Time = Annotated[
     Optional[str],  # noqa: UP045 - typer evaluates it
     typer.Option(
-        metavar="COLUMN", help="The column of times; found by itself where exactly one is."
+        metavar="COLUMN", help="The column of times; found by itself if there is exactly one."
     ),
 ]
 Columns = Annotated[
@@ -64,11 +67,19 @@ Drop = Annotated[
 ]
 Format = Annotated[
     Optional[FileFormat],  # noqa: UP045
-    typer.Option(help="What the input is, where its name does not tell."),
+    typer.Option(help="The format of the input, if its name does not show it."),
 ]
 Frozen = Annotated[
     bool,
     typer.Option("--frozen", help="Hold weights and trend as they are: no learning on the way."),
+]
+Loading = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--model",
+        metavar="CLASS",
+        help="The model of MODEL, where it is not built in: package.module:Class.",
+    ),
 ]
 
 
@@ -81,3 +92,36 @@ def names(values: list[str] | None) -> list[str] | None:
     if not values:
         return None
     return [name.strip() for value in values for name in value.split(",") if name.strip()]
+
+
+def format_name(value: FileFormat | None) -> Any:
+    """Return a format's name, None if it was not given."""
+    return None if value is None else value.value
+
+
+def samples_or_time(value: str | None) -> float | str | None:
+    """Return a number of samples if it is a plain number, else the duration's text."""
+    try:
+        return None if value is None else float(value)
+    except ValueError:
+        return value
+
+
+def importable(path: str) -> str:
+    """Return an import path; modules in the current folder can be imported from here on."""
+    folder = os.getcwd()
+    if ":" in path and folder not in sys.path:
+        sys.path.insert(0, folder)
+    return path
+
+
+def find_model(path: str | None) -> str | None:
+    """Return what `newnormal.load(..., model=...)` takes; None if nothing was given."""
+    return None if path is None else importable(path)
+
+
+def from_state(state: State, origin: str, model: str | None) -> BaseDetector:
+    """Return the detector of a state; `model` is the import path of a model not built in."""
+    from newnormal import detector
+
+    return detector.from_state(state, origin, find_model(model))

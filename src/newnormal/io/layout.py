@@ -1,11 +1,11 @@
-"""What each column of a watched input is: told by its first lines, kept in its checkpoint."""
+"""What each column of an input of lines is: found in its first lines, stored in its snapshot."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
-from newnormal.errors import InputError
+from newnormal.errors import InputError, StateError
+from newnormal.io.sources.base import SourceOptions
 from newnormal.tabular import LineParser, Sample
 
 __all__ = ["Layout", "LayoutError"]
@@ -14,26 +14,24 @@ __all__ = ["Layout", "LayoutError"]
 _PATIENCE = 10
 
 
-class LayoutError(Exception):
-    """The input as a whole does not fit, so that no line of it is skipped."""
-
-    def __init__(self, error: InputError, name: str) -> None:
-        super().__init__(error.message)
-        self.error = InputError(f"{name}: {error.message}", hint=error.hint)
+class LayoutError(InputError):
+    """The input as a whole does not fit: skipping lines would skip all of them."""
 
 
 class Layout:
-    """Takes lines apart, once it knows how.
+    """Parses lines, once it knows what each column is.
 
-    The columns are known from a CSV header or the first sample; which of them holds the time only
-    from the first sample that fits. Both lines go into the checkpoint, so that a resumed watch
-    takes lines apart exactly as before.
+    The columns are known from a CSV header or the first sample; the column of times only from the
+    first sample that fits. Both lines go into the snapshot, so that a resumed source parses lines
+    exactly as before.
     """
 
-    def __init__(self, channels: tuple[str, ...], options: dict[str, Any], name: str) -> None:
-        self._channels = channels
-        self._options = options  # format, time, columns, drop
+    def __init__(self, options: SourceOptions, name: str) -> None:
+        self._options = options
         self._name = name
+        self._clear()
+
+    def _clear(self) -> None:
         self._parser: LineParser | None = None
         self._opened_by: str | None = None
         self._settled_by: str | None = None
@@ -41,12 +39,19 @@ class Layout:
         self._misfit: InputError | None = None
 
     def facts(self) -> dict[str, str | None]:
-        """Return the lines that told the layout."""
+        """Return the two lines that the layout was found in."""
         return {"opened_by": self._opened_by, "settled_by": self._settled_by}
 
-    def restore(self, facts: dict[str, str | None]) -> None:
-        """Take back what `facts` returned."""
-        opened_by, settled_by = facts["opened_by"], facts["settled_by"]
+    def restore(self, facts: object) -> None:
+        """Restore what `facts` returned."""
+        found = facts if isinstance(facts, dict) else {}
+        opened_by, settled_by = found.get("opened_by", 0), found.get("settled_by", 0)
+        if not (isinstance(opened_by, str | None) and isinstance(settled_by, str | None)):
+            raise StateError(
+                f"place: expected layout with the lines opened_by and settled_by, found {facts!r}",
+                hint="delete the state file to read the input from the start",
+            )
+        self._clear()
         if opened_by is None:
             return
         try:
@@ -54,7 +59,7 @@ class Layout:
             if settled_by is not None:
                 self._parser.settle(settled_by)
         except InputError as error:
-            raise LayoutError(error, self._name) from None
+            raise self._refusal(error) from None
         self._opened_by, self._settled_by = opened_by, settled_by
 
     def sample(self, line: str) -> Sample | None:
@@ -79,22 +84,33 @@ class Layout:
                 self._settled_by = line
                 self._misfit = None
         except InputError as error:
-            if self._parser is None and _is_header(line, self._options["format"]):
-                raise LayoutError(error, self._name) from None
+            if self._parser is None and _is_header(line, self._options.format):
+                raise self._refusal(error) from None
             self._misfits += 1
             self._misfit = error
             if self._misfits >= _PATIENCE:
-                raise LayoutError(error, self._name) from None
+                raise self._refusal(error) from None
             raise
         return self._parser.parse(line)
 
     def check(self) -> None:
-        """Raise a LayoutError if lines came and none fitted."""
+        """Raise a LayoutError if there were lines and none of them fitted."""
         if self._misfit is not None:
-            raise LayoutError(self._misfit, self._name)
+            raise self._refusal(self._misfit)
 
     def _opened(self, line: str) -> LineParser:
-        return LineParser.open(line, channels=self._channels, **self._options)
+        options = self._options
+        return LineParser.open(
+            line,
+            channels=options.channels,
+            format=options.format,
+            time=options.time,
+            columns=options.columns,
+            drop=options.drop,
+        )
+
+    def _refusal(self, error: InputError) -> LayoutError:
+        return LayoutError(f"{self._name}: {error.message}", hint=error.hint)
 
 
 def _is_header(line: str, given: str | None) -> bool:
@@ -108,5 +124,5 @@ def _is_header(line: str, given: str | None) -> bool:
 def _is_number(cell: str) -> bool:
     try:
         return isinstance(json.loads(cell), int | float)
-    except ValueError:
+    except (ValueError, RecursionError):  # nested too deeply
         return False

@@ -1,0 +1,51 @@
+"""`newnormal data`: the benchmark data sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from newnormal.cli.console import say
+from newnormal.errors import InputError
+
+__all__ = ["data_app"]
+
+data_app = typer.Typer(
+    help="Benchmark data: what there is, and where to get it.", no_args_is_help=True
+)
+
+
+@data_app.callback()
+def _data() -> None:
+    pass
+
+
+@data_app.command("list")
+def data_list(
+    root: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Option("--data", metavar="DIR", help="Look for data here; may be repeated."),
+    ] = None,
+) -> None:
+    """List the data sets newnormal can load, and where to get them."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from newnormal.datasets import catalogue
+
+    for folder in root or ():
+        if not folder.is_dir():
+            raise InputError(f"--data: expected a folder, found none at {folder}")
+    console = Console(highlight=False, soft_wrap=True)
+    for entry in catalogue():
+        console.print(Text.assemble((entry.name, "bold cyan"), f"  {entry.title}"))
+        console.print(f"    sampled   {entry.period}\n    licence   {entry.licence}", markup=False)
+        console.print(f"    from      {entry.source}", markup=False)
+        if root:
+            found = [stream for folder in root for stream in entry.streams(folder)]
+            shown = ", ".join(found[:8]) + (", ..." if len(found) > 8 else "")
+            console.print(f"    found     {len(found)}{': ' if found else ''}{shown}", markup=False)
+    if not root:
+        say("next: newnormal data list --data DIR shows which of them are in a folder")

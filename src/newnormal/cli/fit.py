@@ -1,0 +1,258 @@
+"""`newnormal fit`: history in, a detector out."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from newnormal.cli.console import announce_compiling, progress, say
+from newnormal.cli.options import Columns, Drop, Format, Time, importable, samples_or_time
+from newnormal.cli.reading import read_table
+from newnormal.errors import ParameterError
+
+__all__ = ["Method", "fit"]
+
+_LITTLE_LEARNED = 0.9  # standardised channels have a variance of 1: the loss of a constant guess
+_PAPER = "Options of --method m2n2"
+
+
+class Method(StrEnum):
+    """The two detectors."""
+
+    detector = "detector"
+    m2n2 = "m2n2"
+
+
+def fit(
+    history: Annotated[
+        str, typer.Argument(metavar="HISTORY", help="CSV, JSON lines or Parquet; - is stdin.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="MODEL", help="Where the detector goes.")
+    ],
+    method: Annotated[
+        Method,
+        typer.Option(
+            help="detector chooses its settings from history; m2n2 is the paper's method."
+        ),
+    ] = Method.detector,
+    alarms_per_day: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="How many alarms a day normal operation may raise."),
+    ] = None,
+    risk: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="Instead: the chance that an alarm opens at any one sample."),
+    ] = None,
+    threshold: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(
+            help="Instead: the quantile of history's scores that is anomalous.",
+            show_default="0.99",
+        ),
+    ] = None,
+    fixed_threshold: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="Instead: the score that is anomalous."),
+    ] = None,
+    accept_after: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            metavar="TIME",
+            help="A change that lasts this long may become normal: samples, 1d, or never.",
+            show_default="1d, or 1440 samples",
+        ),
+    ] = None,
+    epochs: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Passes over history in training.", show_default="chosen; m2n2: 10"),
+    ] = None,
+    batch: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Windows in a training step.", show_default="64"),
+    ] = None,
+    period: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Time between samples, such as 30s.", show_default="from the times"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same detector.")] = 0,
+    window: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Samples judged together.", show_default="12", rich_help_panel=_PAPER),
+    ] = None,
+    stride: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            help="Samples a verdict waits for; divides the window.",
+            show_default="window",
+            rich_help_panel=_PAPER,
+        ),
+    ] = None,
+    fit_stride: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            help="Step between training windows.", show_default="window", rich_help_panel=_PAPER
+        ),
+    ] = None,
+    latent: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Width of the bottleneck.", show_default="16", rich_help_panel=_PAPER),
+    ] = None,
+    decay: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(
+            help="Share of the trend that a window keeps.",
+            show_default="0.99",
+            rich_help_panel=_PAPER,
+        ),
+    ] = None,
+    half_life: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            help="The same as a half-life, in samples (500) or time (6h).", rich_help_panel=_PAPER
+        ),
+    ] = None,
+    lr: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(
+            help="Size of the learning step.", show_default="0.001", rich_help_panel=_PAPER
+        ),
+    ] = None,
+    detrend: Annotated[
+        Optional[bool],  # noqa: UP045
+        typer.Option(
+            "--detrend/--no-detrend",
+            help="Track the trend and subtract it.",
+            show_default="detrend",
+            rich_help_panel=_PAPER,
+        ),
+    ] = None,
+    adapt: Annotated[
+        Optional[bool],  # noqa: UP045
+        typer.Option(
+            "--adapt/--no-adapt",
+            help="Keep learning.",
+            show_default="adapt",
+            rich_help_panel=_PAPER,
+        ),
+    ] = None,
+    model: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            help="The model: a name, or package.module:Class.",
+            show_default="mlp",
+            rich_help_panel=_PAPER,
+        ),
+    ] = None,
+    time: Time = None,
+    columns: Columns = None,
+    drop: Drop = None,
+    format: Format = None,  # noqa: A002
+) -> None:
+    """Learn what normal is from history, and write the detector to a file.
+
+    newnormal fit history.csv -o plant.nn --alarms-per-day 1
+
+    newnormal fit history.csv -o plant.nn --method m2n2 --window 12
+    """
+    from newnormal import state as state_file
+    from newnormal.detector import M2N2, Detector
+    from newnormal.thresholds import Fixed
+
+    state_file.check_target(output)
+    given = _given(
+        window=window,
+        stride=stride,
+        fit_stride=fit_stride,
+        latent=latent,
+        decay=decay,
+        half_life=samples_or_time(half_life),
+        lr=lr,
+        detrend=detrend,
+        adapt=adapt,
+        model=None if model is None else importable(model),
+    )
+    if method is Method.detector and given:
+        _refuse(*next(iter(given.items())))
+    _check_one(
+        threshold=threshold,
+        fixed_threshold=fixed_threshold,
+        alarms_per_day=alarms_per_day,
+        risk=risk,
+    )
+    _check_savable(given.get("model", "mlp"))
+    state_file.remove_stale(output)
+    announce_compiling()
+    kind: Any = M2N2 if method is Method.m2n2 else Detector
+    detector = kind(
+        **given,
+        **_given(epochs=epochs, batch=batch),
+        threshold=threshold if fixed_threshold is None else Fixed(fixed_threshold),
+        alarms_per_day=alarms_per_day,
+        risk=risk,
+        period=period,
+        seed=seed,
+        accept_after=samples_or_time(accept_after),
+    )
+    table = read_table(history, time, columns, drop, format)
+    say(f"fitting on {len(table.values):,} samples of {table.values.shape[1]} channels ...")
+    if table.times is None and period is None and alarms_per_day is not None:
+        say("there are no times: a day is taken to have 1,440 samples; --period changes that")
+    with progress(detector.epochs) as on_epoch:
+        detector.fit(table, on_epoch=on_epoch)
+    detector.save(output)
+    loss = min(detector.losses_)
+    if method is Method.detector:
+        say(f"{detector.explain()}\n")
+    elif loss > _LITTLE_LEARNED:
+        say(
+            f"the model learned little more than the mean (loss {loss:.3g} of 1): "
+            "try --fit-stride 1, more --epochs or a smaller --batch, or no --method at all"
+        )
+    say(
+        f"wrote {output}: threshold {detector.threshold_:.6g}, loss {loss:.4g}\n"
+        f"next: newnormal watch {output} LIVE.csv"
+    )
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _spelled(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _refuse(name: str, value: object) -> None:
+    """Raise a ParameterError for an option of the paper's method without that method."""
+    option = f"--no-{name}" if value is False else _spelled(name)
+    raise ParameterError(
+        f"{option}: expected only with --method m2n2, found --method detector",
+        hint=f"add --method m2n2, or leave {option} out: the detector chooses it from history",
+    )
+
+
+def _check_savable(model: str) -> None:
+    """Raise a ParameterError if the detector could not be written: before it is trained."""
+    from newnormal.models.registry import find
+
+    if find(model).holds_objects:
+        raise ParameterError(
+            f"--model {model}: expected a model that can be saved, "
+            "found one that holds objects of its own",
+            hint=f"use it in Python: newnormal.M2N2(model={model!r}, adapt=False)",
+        )
+
+
+def _check_one(**options: float | None) -> None:
+    """Raise a ParameterError if the anomalous score is set in two ways."""
+    given = [_spelled(name) for name in _given(**options)]
+    if len(given) > 1:
+        every = ", ".join(map(_spelled, options))
+        raise ParameterError(
+            f"expected one of {every}, found {' and '.join(given)}",
+            hint="a threshold stays where it is put; a budget of alarms moves it",
+        )

@@ -1,0 +1,106 @@
+"""`newnormal inspect`: what a state file holds."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from newnormal.cli.console import print_facts
+from newnormal.cli.options import Loading, Model, from_state
+
+if TYPE_CHECKING:
+    from newnormal import Alarm
+    from newnormal.detector import BaseDetector
+
+__all__ = ["inspect"]
+
+
+def inspect(
+    model: Model,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    loading: Loading = None,
+) -> None:
+    """Show a detector's settings, and what its stream has been through."""
+    from newnormal import state as state_file
+    from newnormal.config import duration_text
+    from newnormal.detector import Detector
+    from newnormal.runtime.checkpoint import place_of
+    from newnormal.runtime.feedback import Queue
+    from newnormal.types import time_text
+
+    state = state_file.read(model)
+    detector = from_state(state, str(model), loading)
+    period = None if detector.period_ is None else duration_text(detector.period_)
+    last, alarm = detector.last_time_, detector.alarm_
+    place = place_of(state, model) or {}
+    facts: dict[str, Any] = {
+        "version": state.version,
+        "channels": len(detector.channels_),
+        "channel names": ", ".join(detector.channels_),
+        **{name: value for name, value in detector.get_params().items() if value is not None},
+        "window": detector.window_,
+        "latent": detector.latent_,
+        "decay": detector.decay_,
+        "threshold": _threshold(detector),
+        "alarms": str(detector.alarm_rate_),
+        "status": detector.status_,
+        "open alarm": None if alarm is None else _since(alarm),
+        "feedback": None if Queue(model, _ignore).empty else "waits for `newnormal watch`",
+        "distance from normal": f"{detector.distance_:.3g} of the limit"
+        if not math.isnan(detector.distance_)
+        else None,
+        "period": period,
+        "parameters": detector.parameters_,
+        "training loss": min(detector.losses_),
+        "samples seen": detector.counters["seen"],
+        "samples pending": detector.counters["pending"],
+        "learning steps": detector.counters["learned"],
+        "times restored": detector.counters["restored"],
+        "last time": None if last is None else time_text(last),
+        "distance from fit": _distance(state.tensors),
+        "bytes of the stream": detector.nbytes_["stream"],
+        "bytes of the fit": detector.nbytes_["fitted"],
+        "input": place.get("path", place.get("kind")),
+        "line": place.get("line"),
+    }
+    if as_json:
+        facts["choice"] = state.facts["choice"]
+        typer.echo(json.dumps(facts, indent=2, default=str))
+    else:
+        print_facts(str(model), facts)
+        if isinstance(detector, Detector):
+            typer.echo(f"\n{detector.explain()}")
+
+
+def _ignore(text: str) -> None:
+    del text
+
+
+def _threshold(detector: BaseDetector) -> str:
+    """Return the threshold, and where it comes from."""
+    options = detector.get_params()
+    if options["alarms_per_day"] is not None or options["risk"] is not None:
+        return f"{detector.alarm_threshold_:.6g} now, moved by the budget of alarms"
+    if detector.threshold is None or isinstance(detector.threshold, float):
+        quantile = 0.99 if detector.threshold is None else detector.threshold
+        return f"{detector.threshold_:.6g} ({quantile!r} of history's scores)"
+    return repr(detector.threshold)
+
+
+def _since(alarm: Alarm) -> str:
+    """Return an open alarm's number, and since when it is open."""
+    from newnormal.types import time_text
+
+    when = f"sample {alarm.start}" if alarm.start_time is None else time_text(alarm.start_time)
+    return f"{alarm.number}, since {when}"
+
+
+def _distance(tensors: Any) -> float:
+    """Return how far the weights have moved since `fit`, relative to their size."""
+    import numpy as np
+
+    fitted = tensors["fitted.weights"].astype(np.float64)
+    return float(np.linalg.norm(tensors["live.weights"] - fitted) / np.linalg.norm(fitted))

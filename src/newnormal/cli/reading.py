@@ -1,0 +1,66 @@
+"""Reading a finished file, and judging one: what several commands do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from newnormal.cli.console import announce_compiling, say
+from newnormal.cli.options import FileFormat, find_model, format_name, names
+
+if TYPE_CHECKING:
+    from newnormal.detector import BaseDetector
+    from newnormal.tabular import Table
+    from newnormal.types import Verdicts
+
+__all__ = ["judge", "load", "read_table"]
+
+
+def load(path: Path, model: str | None) -> BaseDetector:
+    """Read a detector; `model` is the import path of a model that is not built in."""
+    import newnormal
+
+    return newnormal.load(path, find_model(model))
+
+
+def read_table(
+    source: str,
+    time: str | None,
+    columns: list[str] | None,
+    drop: list[str] | None,
+    format: FileFormat | None,  # noqa: A002
+    label: str | None = None,
+    channels: tuple[str, ...] | None = None,
+) -> Table:
+    """Read a whole file, or standard input, as the options say."""
+    from newnormal.tabular import read
+
+    return read(
+        source,
+        format=format_name(format),
+        time=time,
+        columns=names(columns),
+        drop=names(drop) or (),
+        label=label,
+        channels=channels,
+    )
+
+
+def judge(
+    path: Path,
+    model: str | None,
+    source: str,
+    frozen: bool,
+    label: str | None,
+    time: str | None,
+    columns: list[str] | None,
+    drop: list[str] | None,
+    format: FileFormat | None,  # noqa: A002
+) -> tuple[BaseDetector, Verdicts, Table]:
+    """Load a detector, read a file and judge it."""
+    announce_compiling()
+    detector = load(path, model)
+    table = read_table(source, time, columns, drop, format, label, detector.channels_)
+    say(f"judging {len(table.values):,} samples ...")
+    verdicts = detector.score(table) if frozen else detector.run(table)
+    return detector, verdicts, table

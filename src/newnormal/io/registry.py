@@ -1,0 +1,118 @@
+"""Sources and sinks by name: built in, by import path, or by entry point.
+
+A name is one of
+
+- a built-in: ``file`` and ``pipe`` for sources, ``jsonl`` for sinks;
+- an import path, ``package.module:Class``;
+- the name of an installed entry point of the group ``newnormal.sources`` or ``newnormal.sinks``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
+
+from newnormal.errors import ParameterError
+
+if TYPE_CHECKING:
+    from newnormal.io.sinks.base import Sink
+    from newnormal.io.sources.base import Source
+
+__all__ = ["SINKS", "SOURCES", "find_sink", "find_source", "name_of"]
+
+SOURCES = {
+    "file": "newnormal.io.sources.file:FileSource",
+    "pipe": "newnormal.io.sources.pipe:PipeSource",
+}
+SINKS = {"jsonl": "newnormal.io.sinks.jsonl:JsonLinesSink"}
+
+
+def find_source(name: str) -> type[Source]:
+    """Return the source called `name`.
+
+    >>> find_source("pipe").__name__
+    'PipeSource'
+    >>> find_source("kafka")
+    Traceback (most recent call last):
+    ...
+    newnormal.errors.ParameterError: source: expected file, pipe or package.module:Class, found 'kafka'
+    hint: an installed package can add names with entry points of the group newnormal.sources
+    """  # noqa: E501 - the message is one line
+    from newnormal.io.sources.base import Source
+
+    found: type[Source] = _find("source", name, SOURCES, Source)
+    return found
+
+
+def find_sink(name: str) -> type[Sink]:
+    """Return the sink called `name`.
+
+    >>> find_sink("jsonl").__name__
+    'JsonLinesSink'
+    """
+    from newnormal.io.sinks.base import Sink
+
+    found: type[Sink] = _find("sink", name, SINKS, Sink)
+    return found
+
+
+def name_of(found: type) -> str:
+    """Return the name by which a class is found: a built-in's, or its import path.
+
+    >>> name_of(find_source("file")), name_of(dict)
+    ('file', 'builtins:dict')
+    """
+    path = f"{found.__module__}:{found.__qualname__}"
+    built_in = {where: name for name, where in (SOURCES | SINKS).items()}
+    return built_in.get(path, path)
+
+
+def _find(role: str, name: str, built_in: dict[str, str], base: type) -> Any:
+    path = built_in.get(name, name)
+    if ":" in path:
+        found = _imported(role, path)
+    else:
+        group = f"newnormal.{role}s"
+        installed = {each.name: each for each in entry_points(group=group)}
+        if name not in installed:
+            known = ", ".join(sorted({*built_in, *installed}))
+            raise ParameterError(
+                f"{role}: expected {known} or package.module:Class, found {name!r}",
+                hint=f"an installed package can add names with entry points of the group {group}",
+            )
+        found = _imported(role, installed[name].value)
+    if not (isinstance(found, type) and issubclass(found, base)):
+        kind = "the class" if isinstance(found, type) else f"a {type(found).__name__},"
+        raise ParameterError(
+            f"{role}: expected a subclass of newnormal.io.{base.__name__}, "
+            f"found {kind} {getattr(found, '__name__', found)!s}",
+            hint=f"derive it: class Mine(newnormal.io.{base.__name__})",
+        )
+    missing = sorted(getattr(found, "__abstractmethods__", ()))
+    if missing:
+        raise ParameterError(
+            f"{role}: expected {found.__name__} to define {' and '.join(missing)}, found none",
+            hint=f"newnormal.testing.check_{role} checks the rest",
+        )
+    return found
+
+
+def _imported(role: str, path: str) -> Any:
+    module_name, _, attribute = path.partition(":")
+    try:
+        found: Any = import_module(module_name)
+    except (ImportError, ValueError) as error:  # a name with an empty part is a ValueError
+        raise ParameterError(
+            f"{role}: expected a module that can be imported, found {module_name!r}: {error}",
+            hint="run in the folder of the module, or add that to PYTHONPATH",
+        ) from error
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            offered = [name for name in vars(found) if not name.startswith("_")]
+            raise ParameterError(
+                f"{role}: expected a class {attribute!r} in {module_name}, found none",
+                hint=f"it has {', '.join(sorted(offered)) or 'no public names'}",
+            )
+        found = getattr(found, part)
+    return found

@@ -1,0 +1,66 @@
+"""What a sink of verdicts is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from newnormal.types import AlarmEvent, Verdicts
+
+__all__ = ["Sink", "SinkOptions"]
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """What the user asks of a sink.
+
+    Attributes
+    ----------
+    alarms_only
+        `--alarms-only`: the user wants events, not verdicts. Both are written to every sink; each
+        sink decides what it drops.
+    """
+
+    alarms_only: bool = False
+
+
+class Sink(ABC):
+    """Where verdicts and events go. Derive from it, and give `watch` your class's import path.
+
+    After each batch `watch` calls `write_verdicts`, `write_events` and `flush`, and only then may
+    it write a checkpoint. At the end it calls `close`.
+
+    Parameters
+    ----------
+    target
+        The `--output` of the command line: a path, an address; ``"-"`` if none was given.
+    options
+        What the user asked for.
+
+    Notes
+    -----
+    After a kill, what was written since the last checkpoint is written again, the same values in
+    the same order. Verdicts have a `sample` number, and events an alarm's number and a sample: a
+    receiver can tell repeats by them.
+    """
+
+    def __init__(self, target: str, options: SinkOptions) -> None:
+        self.target = target
+        self.options = options
+
+    @abstractmethod
+    def write_verdicts(self, verdicts: Verdicts) -> None:
+        """Write verdicts, all of them final, in the order of the stream. Do not change them."""
+
+    @abstractmethod
+    def write_events(self, events: Sequence[AlarmEvent]) -> None:
+        """Write what happened to alarms: opened, updated, closed."""
+
+    def flush(self) -> None:
+        """Return once everything written so far would survive the end of this process."""
+        return
+
+    def close(self) -> None:
+        """Let go of what the sink holds. May be called twice."""
+        return

@@ -1,0 +1,61 @@
+"""JSON lines to standard output or to a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
+
+from newnormal.errors import ParameterError
+from newnormal.io.sinks.base import Sink, SinkOptions
+from newnormal.types import AlarmEvent, Verdicts
+
+__all__ = ["JsonLinesSink"]
+
+
+class JsonLinesSink(Sink):
+    """One JSON line a verdict, or one an event where only alarms are wanted.
+
+    The target ``"-"`` is standard output; any other is a file that is appended to.
+    """
+
+    def __init__(self, target: str, options: SinkOptions) -> None:
+        super().__init__(target, options)
+        self._owned = target != "-"
+        self._out: TextIO = _opened(Path(target)) if self._owned else sys.stdout
+
+    def write_verdicts(self, verdicts: Verdicts) -> None:
+        """Write a line a verdict, unless only alarms are wanted."""
+        if not self.options.alarms_only:
+            self._out.writelines(line + "\n" for line in verdicts.json_lines())
+
+    def write_events(self, events: Sequence[AlarmEvent]) -> None:
+        """Write a line an event, if only alarms are wanted."""
+        if self.options.alarms_only:
+            self._out.writelines(event.to_json() + "\n" for event in events)
+
+    def flush(self) -> None:
+        """Hand everything to the operating system."""
+        self._out.flush()
+
+    def close(self) -> None:
+        """Close the file; standard output stays open."""
+        if self._owned:
+            self._out.close()
+
+
+def _opened(path: Path) -> TextIO:
+    try:
+        file = path.open("a+b")
+        if file.seek(0, 2):
+            file.seek(-1, 2)
+            if file.read(1) != b"\n":  # a kill cut the last line short
+                file.write(b"\n")
+        file.close()
+        return path.open("a", encoding="utf-8", errors="backslashreplace", newline="\n")
+    except OSError as error:
+        raise ParameterError(
+            f"--output: expected a file that can be written, found {path}: {error.strerror}",
+            hint="leave it out for standard output",
+        ) from error

@@ -1,0 +1,48 @@
+"""Standard input."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from newnormal.errors import InputError
+from newnormal.io.sources.base import SourceOptions
+from newnormal.io.sources.lines import POLL_S, READ_BYTES, LineSource
+
+__all__ = ["PipeSource"]
+
+
+class PipeSource(LineSource):
+    """Lines from standard input. It has no places: one pipe cannot be told from another."""
+
+    repeats: ClassVar[bool] = True
+
+    def __init__(self, input: str, options: SourceOptions) -> None:  # noqa: A002
+        if sys.stdin is None:
+            raise InputError("standard input: expected lines, found it closed")
+        super().__init__(input, options)
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return "standard input"
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return what each column is."""
+        return {"layout": self._layout.facts()}
+
+    def resume(self, snapshot: Mapping[str, Any]) -> bool:
+        """Go on with the next line; a CSV header comes again."""
+        del snapshot
+        return True
+
+    def _read(self) -> bytes | None:
+        handle = sys.stdin.fileno()
+        if os.name == "posix":  # elsewhere only sockets can be waited for: the read itself waits
+            ready, _, _ = select.select([handle], [], [], POLL_S)
+            if not ready:
+                return b""
+        return os.read(handle, READ_BYTES) or None

@@ -1,0 +1,178 @@
+"""The checkpoint of a watched input: the detector and the place in the input, in one state file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from newnormal import state as state_file
+from newnormal.detector import BaseDetector, from_state
+from newnormal.errors import NewnormalError, ParameterError, StateError
+from newnormal.io.registry import name_of
+from newnormal.io.sources.base import Source
+from newnormal.state import State
+
+__all__ = ["Resumed", "place_of", "resume", "save", "stream_of"]
+
+_RESERVED = ("kind", "feedback")  # of a place, for what is not the source's
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """What to go on with.
+
+    Attributes
+    ----------
+    detector, source
+        The detector, and the source at the place that belongs to it.
+    applied
+        Keys of the feedback that the checkpoint contains.
+    continues
+        Whether the source goes on from a checkpoint; False: it starts at its beginning.
+    replaced
+        Whether there was a checkpoint, of another input.
+    """
+
+    detector: BaseDetector
+    source: Source
+    applied: tuple[str, ...] = ()
+    continues: bool = False
+    replaced: bool = False
+
+
+def save(
+    path: Path, detector: BaseDetector, kind: str, snapshot: dict[str, Any], applied: Sequence[str]
+) -> None:
+    """Write a checkpoint, atomically. What came before it must have been flushed out."""
+    for name in _RESERVED:
+        if name in snapshot:
+            raise ParameterError(
+                f"source: expected a snapshot without {name!r}, found {snapshot!r}",
+                hint=f"{' and '.join(_RESERVED)} are reserved: choose another key",
+            )
+    data = detector.to_state()
+    place = {**snapshot, "kind": kind, "feedback": list(applied)}
+    state_file.write(path, State({**data.facts, "place": place}, data.tensors))
+
+
+def resume(
+    model: Path,
+    checkpoint: Path | None,
+    make_source: Callable[[tuple[str, ...]], Source],
+    report: Callable[[str], None],
+    loading: object = None,
+) -> Resumed:
+    """Return the detector to go on with and its source, at the place that belongs to it.
+
+    Parameters
+    ----------
+    model
+        The detector to start with where there is no checkpoint of this input.
+    checkpoint
+        The state file of an earlier watch, if there is one.
+    make_source
+        Makes the source for a detector's channels.
+    report
+        Called with a line for the user.
+    loading
+        The class of a model that is not built in, for `newnormal.load(..., model=loading)`.
+    """
+
+    def load(path: Path) -> BaseDetector:
+        return from_state(state_file.read(path), str(path), loading)
+
+    if checkpoint is None or not checkpoint.exists():
+        detector = load(model)
+        return Resumed(detector, make_source(detector.channels_))
+    same_file = checkpoint.resolve() == model.resolve()
+    state = state_file.read(checkpoint)
+    place = place_of(state, checkpoint)
+    if place is None:
+        if not same_file:
+            report(f"{checkpoint} has no place in an input: starting from {model}")
+        detector = load(model)
+        return Resumed(detector, make_source(detector.channels_))
+    detector = from_state(state, str(checkpoint), loading)
+    source = make_source(detector.channels_)
+    snapshot = {name: value for name, value in place.items() if name not in _RESERVED}
+    if place["kind"] == name_of(type(source)) and _resumed(source, snapshot, checkpoint):
+        if not same_file and not _same_fit(state, model):
+            report(
+                f"{checkpoint} continues another fit than {model}: delete it to start from {model}"
+            )
+        return Resumed(detector, source, tuple(place["feedback"]), continues=True)
+    report(
+        f"{_other_input(checkpoint, place, source)}; reading this one from the start with {model}"
+    )
+    source.close()
+    if not same_file:
+        detector = load(model)
+    source = make_source(detector.channels_)
+    return Resumed(detector, source, tuple(place["feedback"]), replaced=True)
+
+
+def place_of(state: State, origin: Path) -> dict[str, Any] | None:
+    """Return the place in an input that a state file has, None if it has none."""
+    place = state.facts.get("place")
+    if place is None:
+        return None
+    if not isinstance(place, dict) or not isinstance(place.get("kind"), str):
+        raise StateError(f"{origin}: expected place with the kind of its input, found {place!r}")
+    keys = place.get("feedback", [])
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+        raise StateError(f"{origin}: expected place.feedback as a list of keys, found {keys!r}")
+    return {**place, "feedback": keys}
+
+
+def stream_of(detector: BaseDetector, source: Source) -> str:
+    """Return a digest that tells this input and this fit from others."""
+    digest = hashlib.sha256(f"{name_of(type(source))}\n{source.identity}\n".encode())
+    digest.update(np.ascontiguousarray(_fitted(detector.to_state())).tobytes())
+    return digest.hexdigest()[:32]
+
+
+def _resumed(source: Source, snapshot: dict[str, Any], checkpoint: Path) -> bool:
+    try:
+        return source.resume(snapshot)
+    except StateError as error:
+        source.close()
+        raise StateError(f"{checkpoint}: {error.message}", hint=error.hint) from None
+    except (AttributeError, IndexError, KeyError, TypeError) as error:  # of a source of others
+        source.close()
+        raise StateError(
+            f"{checkpoint}: {type(source).__name__} cannot resume from the place {snapshot!r}: "
+            f"{type(error).__name__}: {error}",
+            hint="delete the state file to read the input from the start",
+        ) from error
+    except BaseException:
+        source.close()
+        raise
+
+
+def _other_input(checkpoint: Path, place: dict[str, Any], source: Source) -> str:
+    """Say which input a checkpoint was saved for."""
+    if place["kind"] == "pipe":
+        return f"{checkpoint} was saved for standard input"
+    path = place.get("path")
+    if path is None:
+        return f"{checkpoint} was saved for another input"
+    if path == source.identity:
+        return f"{checkpoint} was saved for an earlier content of {path}"
+    return f"{checkpoint} was saved for another file ({path})"
+
+
+def _same_fit(state: State, model: Path) -> bool:
+    try:
+        return np.array_equal(_fitted(state), _fitted(state_file.read(model)))
+    except NewnormalError:
+        return False
+
+
+def _fitted(state: State) -> Any:
+    """Return the weights as `fit` left them."""
+    return state.tensors["fitted.weights"]

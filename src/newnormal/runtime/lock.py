@@ -1,0 +1,132 @@
+"""One process a state file, and how far that process is.
+
+`watch` holds the lock of its state file, and writes into the lock file how many samples it has
+consumed and which alarm is open. `feedback` reads that. After a kill the lock file is still there:
+it says how far output may have been printed, beyond the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+__all__ = ["Lock", "Progress", "beside"]
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks: stop `watch` before giving it feedback there
+    fcntl = None  # type: ignore[assignment]
+
+_SIZE = 160  # bytes of a record: always the same, so that one write replaces the last
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a `watch` is.
+
+    Attributes
+    ----------
+    seen
+        Samples consumed since `fit`.
+    alarm
+        The number of the open alarm, or None.
+    stream
+        A digest of the input's identity and the fit.
+    """
+
+    seen: int
+    alarm: int | None
+    stream: str
+
+    @classmethod
+    def parse(cls, content: bytes) -> Progress | None:
+        """Return what a lock file says, None if it says nothing that can be read."""
+        try:
+            found = json.loads(content[:_SIZE])
+            seen, alarm, stream = found["seen"], found["alarm"], found["stream"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None
+        if type(seen) is int and type(alarm) in (int, type(None)) and type(stream) is str:
+            return cls(seen, alarm, stream)
+        return None
+
+
+class Lock:
+    """Holds a state file against other processes, as a context.
+
+    Attributes
+    ----------
+    held
+        Whether this process holds it; False if another does.
+    keep
+        Set to True to leave the lock file, and the progress in it, behind.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self._path = beside(state, ".{}.lock")
+        self._handle: int | None = None
+        self.held = False
+        self.keep = False
+
+    def __enter__(self) -> Self:
+        while True:
+            try:
+                handle = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o666)
+            except OSError:  # a folder that cannot be written to: the state cannot be, either
+                self.held = True
+                return self
+            try:
+                if fcntl is not None:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(handle).st_ino == os.stat(self._path).st_ino:
+                    self._handle, self.held = handle, True
+                    return self
+            except BlockingIOError:
+                os.close(handle)
+                return self
+            except FileNotFoundError:
+                pass  # its owner has just removed it: try again
+            except OSError:  # a file system without locks
+                self._handle, self.held = handle, True
+                return self
+            os.close(handle)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        del kind, error, trace
+        if self._handle is not None:
+            if not self.keep:
+                with suppress(OSError):
+                    self._path.unlink()
+            os.close(self._handle)
+            self._handle = None
+
+    def read(self) -> Progress | None:
+        """Return the progress of the process that holds the lock, or held it when it was killed."""
+        try:
+            return Progress.parse(self._path.read_bytes())
+        except OSError:
+            return None
+
+    def write(self, progress: Progress) -> None:
+        """Write how far this process is."""
+        if self._handle is not None:
+            content = json.dumps(asdict(progress)).encode().ljust(_SIZE - 1) + b"\n"
+            with suppress(OSError):  # a full disk: the checkpoint will report it
+                os.lseek(self._handle, 0, os.SEEK_SET)
+                os.write(self._handle, content)
+
+
+def beside(state: Path, name: str) -> Path:
+    """Return a file beside the state file, the same for every link to that."""
+    real = state.resolve()
+    return real.with_name(name.format(real.name))

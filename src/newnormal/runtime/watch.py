@@ -1,0 +1,436 @@
+"""Watching an input: batches in, verdicts out, and a checkpoint that survives any kind of death.
+
+The promise: a checkpoint is written only after the verdicts before it were flushed out, and it
+holds the place in the input that belongs to them. So after a clean stop nothing repeats and
+nothing is missing; after a kill, the verdicts since the last checkpoint come again, byte for byte.
+Feedback has a part in this: it is applied at a sample that is written down before (`feedback`).
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from newnormal.detector import BaseDetector
+from newnormal.errors import InputError
+from newnormal.io.layout import LayoutError
+from newnormal.io.registry import name_of
+from newnormal.io.sinks.base import Sink
+from newnormal.io.sources.base import Batch, Problem, Source
+from newnormal.runtime import checkpoint
+from newnormal.runtime.feedback import Act, Feedback, Queue, apply_all
+from newnormal.runtime.lock import Lock, Progress
+from newnormal.tabular import Table
+from newnormal.types import OPENED, Times, Verdicts, time_text
+
+__all__ = ["BadRecordError", "Watch"]
+
+_BATCH = 1 << 16  # samples asked for at once where no checkpoint is due
+_KEYS = 100  # of applied feedback, that a checkpoint remembers
+
+
+class BadRecordError(InputError):
+    """A record is bad, and `strict` was asked for."""
+
+
+class Interruption:
+    """Turns SIGINT and SIGTERM into a clean stop after the batch; a second one stops at once."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Handle the signals inside this context; only the main thread can."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {
+            number: signal.signal(number, self._handle)
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+
+def _ignore(text: str) -> None:
+    del text
+
+
+class Watch:
+    """One input watched by one detector.
+
+    Parameters
+    ----------
+    resumed
+        The detector and its source, as `checkpoint.resume` returns them.
+    sink
+        Where verdicts and events go.
+    state
+        The state file to write checkpoints to, with the lock of it; None writes none.
+    every
+        Samples between two checkpoints.
+    track_alarms
+        Turn samples into alarms also where the detector does not by itself.
+    flush
+        Judge the tail, too, when the input ends.
+    strict
+        Stop at a bad record.
+    report
+        Called with a line for the user.
+
+    Attributes
+    ----------
+    judged, anomalous, alarms
+        Verdicts so far, anomalous ones among them, and alarms opened.
+    bad, skipped
+        Records that held no sample, and samples that had a verdict before.
+    """
+
+    def __init__(
+        self,
+        resumed: checkpoint.Resumed,
+        sink: Sink,
+        *,
+        state: tuple[Path, Lock] | None = None,
+        every: int = 1000,
+        track_alarms: bool = False,
+        flush: bool = False,
+        strict: bool = False,
+        report: Callable[[str], None] = _ignore,
+    ) -> None:
+        self.detector: BaseDetector = resumed.detector
+        self.judged = self.anomalous = self.alarms = self.bad = self.skipped = 0
+        self._source: Source = resumed.source
+        self._kind = name_of(type(resumed.source))
+        self._sink = sink
+        self._every = every
+        self._flush = flush
+        self._strict = strict
+        self._report = report
+        self._interruption = Interruption()
+        self._since = 0  # samples since the last checkpoint
+        self._skip_to: np.datetime64 | None = None
+        self._resent = False  # whether pending samples may be sent again
+        self._elsewhere = not resumed.continues  # whether samples so far were another input's
+        self._applied = list(resumed.applied)  # keys of feedback
+        self._state: Path | None = None if state is None else state[0]
+        self._lock: Lock | None = None if state is None else state[1]
+        self._reached = 0  # how far a watch that was killed had come
+        self._stream = ""
+        self._replaced = resumed.replaced
+        self._queue: Queue | None = None
+        self._place: dict[str, Any] | None = None  # before a batch that is not consumed yet
+        if track_alarms:
+            self.detector.track_alarms()
+        if self._state is not None:
+            self._open_queue(self._state)
+        if resumed.continues and self._source.repeats:
+            self._resume_repeating()
+        elif resumed.continues:
+            self._report(f"resuming{self._where()}")
+
+    def run(self) -> None:
+        """Watch until the input ends or the user stops it; then write the checkpoint."""
+        with self._interruption.installed():
+            try:
+                self._read()
+            except LayoutError:
+                raise  # nothing was learned, and the place is no place
+            except InputError:
+                self._save(self._place or self._source.snapshot())
+                raise
+            self._handle_feedback(self._source.snapshot())
+            self._save(self._source.snapshot())
+        for each in self._queue.journal if self._queue is not None else ():
+            self._report(f"feedback waits for sample {each.sample}, where it was given")
+
+    def _read(self) -> None:
+        stopped = False
+        while True:
+            if self._interruption.asked and not stopped:
+                stopped = True
+                if not self._source.stop():
+                    return
+            before = self._source.snapshot() if self._state is not None else {}
+            self._handle_feedback(before)
+            batch = self._source.next_batch(self._limit())
+            if batch is None:
+                if self._flush and not stopped:
+                    self._emit(self.detector.run(self._nothing(), flush=True).late, None)
+                return
+            self._place = before
+            self._check(batch)
+            # Feedback given while the source waited comes before the samples that ended the wait.
+            self._handle_feedback(before, coming=len(batch))
+            self._judge(batch, before)
+            self._place = None
+            if self._since >= self._every:
+                self._save(self._source.snapshot())
+
+    def _limit(self) -> int:
+        """Return how many samples may come before a checkpoint or feedback is due."""
+        if self._queue is None:
+            return _BATCH
+        seen = self.detector.counters["seen"]
+        dues = [self._reached, *(each.sample or 0 for each in self._queue.journal)]
+        return min([self._every - self._since, *(due - seen for due in dues if due > seen)])
+
+    # ------------------------------------------------------------------ samples
+
+    def _check(self, batch: Batch) -> None:
+        """Raise an InputError if a source's batch is not what was asked of it."""
+        channels = len(self.detector.channels_)
+        shape, times = batch.values.shape, batch.times
+        where = f"{self._source.name}: {type(self._source).__name__}.next_batch"
+        if len(shape) != 2 or shape[1] != channels:
+            raise InputError(f"{where}: expected values of shape (T, {channels}), found {shape}")
+        if times is not None and times.shape != shape[:1]:
+            raise InputError(f"{where}: expected {shape[0]} times, found {times.shape}")
+        if np.isinf(batch.values).any():
+            raise InputError(
+                f"{where}: expected finite values, found an infinite one",
+                hint="where it means that nothing was measured, pass NaN",
+            )
+
+    def _judge(self, batch: Batch, before: dict[str, Any]) -> None:
+        """Judge a batch and write its verdicts; in strict mode, only up to a bad record."""
+        end = batch.problems[0].before if self._strict and batch.problems else len(batch)
+        rows, disorder = self._in_order(batch, end)
+        troubles = sorted((*batch.problems, *disorder), key=lambda each: each.before)
+        if self._strict and troubles:
+            first = disorder[0] if disorder else troubles[0]
+            self.bad += 1
+            self._consume(batch, rows)
+            self._rewind(before, first.before)
+            self._place = None
+            raise BadRecordError(self._named(first), hint=first.error.hint)
+        for each in troubles:
+            self.bad += 1
+            self._report(f"{self._named(each)}; skipped")
+        self._consume(batch, rows)
+
+    def _consume(self, batch: Batch, rows: np.ndarray[Any, Any]) -> None:
+        if not len(rows):
+            return
+        whole = len(rows) == len(batch)  # the usual case is not copied
+        values, times = batch.values, batch.times
+        series = Table(
+            values if whole else values[rows],
+            self.detector.channels_,
+            times if whole or times is None else times[rows],
+        )
+        verdicts = self.detector.run(series, flush=False)
+        self._since += len(rows)
+        self._emit(verdicts.late, verdicts)
+
+    def _rewind(self, before: dict[str, Any], count: int) -> None:
+        """Put the source before the bad record that follows `count` samples of the last batch."""
+        if self._state is None or self._source.repeats or not self._source.resume(before):
+            return
+        given, place = 0, before
+        while (batch := self._source.next_batch(1)) is not None:
+            if batch.problems or given + len(batch) > count:
+                break
+            given += len(batch)
+            place = self._source.snapshot()
+        self._source.resume(place)
+
+    def _named(self, problem: Problem) -> str:
+        return f"{self._source.record} {problem.number}: {problem.error.message}"
+
+    # ------------------------------------------------------------------ times
+
+    def _where(self) -> str:
+        line = self._source.snapshot().get("line")
+        return f" at line {line + 1}" if isinstance(line, int) else ""
+
+    def _resume_repeating(self) -> None:
+        self._skip_to = self.detector.last_judged_time_
+        self._resent = self.detector.last_time_ is not None
+        if self._skip_to is not None:
+            until = time_text(self._skip_to)
+            self._report(f"resuming: samples up to {until} were judged and are skipped")
+        elif not self._resent:
+            what = self._source.record
+            self._report(f"resuming: the samples have no times, so the next {what} is taken as new")
+
+    def _in_order(self, batch: Batch, end: int) -> tuple[np.ndarray[Any, Any], list[Problem]]:
+        """Return the rows before `end` to judge, and those whose time is not after the last one.
+
+        In strict mode, nothing behind the first of these is looked at.
+        """
+        times = batch.times
+        if times is None or self._surely_in_order(times[:end]):
+            return np.arange(end), []
+        newest = self.detector.last_time_
+        rows: list[int] = []
+        disorder: list[Problem] = []
+        first = self.detector.counters["seen"]
+        for row, when in enumerate(times[:end]):
+            if self._skip_to is not None and when <= self._skip_to:
+                self.skipped += 1
+                continue
+            if newest is not None and when <= newest:
+                if self._resent:  # it was pending: forget it, and take it again
+                    self.detector.drop_pending(since=when)
+                elif self._elsewhere:
+                    self._report(
+                        f"the model has seen samples up to {time_text(newest)}: "
+                        "it keeps only what it learned"
+                    )
+                    self.detector.restart()
+                else:
+                    error = InputError(
+                        f"expected a time after {time_text(newest)}, found {time_text(when)}"
+                    )
+                    number = first + row if batch.numbers is None else batch.numbers[row]
+                    disorder.append(Problem(error, number, row))
+                    if self._strict:
+                        break
+                    continue
+            self._resent = self._elsewhere = False
+            newest = when
+            rows.append(row)
+        return np.array(rows, dtype=np.intp), disorder
+
+    def _surely_in_order(self, times: Times) -> bool:
+        newest = self.detector.last_time_
+        if self._skip_to is not None or self._resent or self._elsewhere or newest is None:
+            return False
+        return bool(len(times) and times[0] > newest and (times[1:] > times[:-1]).all())
+
+    # ------------------------------------------------------------------ out
+
+    def _emit(self, late: Verdicts | None, verdicts: Verdicts | None) -> None:
+        """Write the verdicts that became final and the events, and flush them out."""
+        self._write_progress()
+        if self._lock is not None:
+            self._lock.keep = True
+        for part in (late, verdicts):
+            if part is None:
+                continue
+            final = len(part)
+            if part is verdicts:
+                final -= min(int(self.detector.counters["pending"]), final)
+            done = part if final == len(part) else part.rows(slice(0, final))
+            self.judged += final
+            self.anomalous += int(done.anomalous.sum())
+            if final:
+                self._sink.write_verdicts(done)
+        events = self.detector.take_events()
+        self.alarms += sum(event.kind == OPENED for event in events)
+        if events:
+            self._sink.write_events(events)
+        self._sink.flush()
+
+    def _write_progress(self) -> None:
+        """Write down how far the output goes before it does."""
+        if self._lock is None:
+            return
+        seen = self.detector.counters["seen"]
+        if seen >= self._reached:
+            alarm = self.detector.alarm_
+            number = None if alarm is None else alarm.number
+            self._lock.write(Progress(seen, number, self._stream))
+
+    def _save(self, snapshot: dict[str, Any]) -> None:
+        """Write the checkpoint; the verdicts before it are already out."""
+        if self._state is None:
+            return
+        journal = {each.key for each in self._queue.journal} if self._queue is not None else set()
+        newest = set(self._applied[-_KEYS:])
+        self._applied = [key for key in self._applied if key in newest or key in journal]
+        checkpoint.save(self._state, self.detector, self._kind, snapshot, self._applied)
+        self._since = 0
+        if self._lock is not None:
+            self._lock.keep = self.detector.counters["seen"] < self._reached
+
+    def _nothing(self) -> Table:
+        channels = self.detector.channels_
+        return Table(np.empty((0, len(channels))), channels, None)
+
+    # ------------------------------------------------------------------ feedback
+
+    def _open_queue(self, state: Path) -> None:
+        """Find out how far a watch that was killed had come, and what it had dequeued."""
+        self._stream = checkpoint.stream_of(self.detector, self._source)
+        seen = self.detector.counters["seen"]
+        progress = self._lock.read() if self._lock is not None else None
+        if progress is not None and progress.stream == self._stream and not self._replaced:
+            self._reached = max(seen, progress.seen)
+        self._queue = Queue(state, self._report)
+        journal = self._queue.load()
+        done = [each for each in journal if each.key in self._applied]
+        lost = [each for each in journal if each not in done and not self._can_wait(each, seen)]
+        for each in lost:
+            self._refuse(each)
+        if done or lost:
+            self._queue.remove([*done, *lost])
+        self._write_progress()
+
+    def _handle_feedback(self, snapshot: dict[str, Any], coming: int = 0) -> None:
+        """Dequeue feedback, and apply what is due at this sample.
+
+        `snapshot` is the place before the samples that the source has given out, of which
+        `coming` have not been consumed.
+        """
+        queue = self._queue
+        if queue is None:
+            return
+        seen = self.detector.counters["seen"]
+        queue.dequeue(lambda each: self._placed(each, seen, coming))
+        due = [each for each in queue.journal if (each.sample or 0) <= seen]
+        if not due:
+            return
+        apply_all(self.detector, due, self._applied, self._report)
+        self._emit(None, None)
+        self._save(snapshot)
+        queue.remove(due)
+
+    def _placed(self, feedback: Feedback, seen: int, coming: int) -> Feedback | None:
+        """Return feedback with the alarm and the sample at which it is applied; None: refused.
+
+        Where a killed watch had printed more than the checkpoint has, it is applied behind that.
+        """
+        if feedback.key in self._applied:
+            return None
+        if not self._can_wait(feedback, seen):
+            self._refuse(feedback)
+            return None
+        sample = max(seen, self._reached, feedback.sample or 0)
+        if sample > seen:
+            sample = max(sample, seen + coming)
+        alarm, found = feedback.alarm, self.detector.alarm_
+        if alarm is None and feedback.act is not Act.rollback and sample == seen and found:
+            alarm = found.number
+        return replace(feedback, alarm=alarm, sample=sample, stream=self._stream)
+
+    def _can_wait(self, feedback: Feedback, seen: int) -> bool:
+        """Whether the sample it was given at has been, or comes again in this stream."""
+        again = feedback.stream in (None, self._stream) and not self._replaced
+        return again or (feedback.sample or 0) <= seen
+
+    def _refuse(self, feedback: Feedback) -> None:
+        of = "" if feedback.alarm is None else f" of alarm {feedback.alarm}"
+        self._report(
+            f"feedback not applied: {feedback.act}{of} was given at sample {feedback.sample} "
+            "of another input or another fit"
+        )

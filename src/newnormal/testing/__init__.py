@@ -1,0 +1,38 @@
+"""Checks for what others write for newnormal, and an input and an output in memory.
+
+Each check takes a function that makes the thing to be checked, and raises an `AssertionError` that
+says what was expected and what was found. Call it from a test of your own.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from newnormal.testing.sinks import MemorySink, check_sink
+    from newnormal.testing.sources import MemorySource, check_source
+
+__all__ = [
+    "MemorySink",
+    "MemorySource",
+    "check_sink",
+    "check_source",
+]
+
+_MODULES = {
+    "MemorySink": "newnormal.testing.sinks",
+    "MemorySource": "newnormal.testing.sources",
+    "check_sink": "newnormal.testing.sinks",
+    "check_source": "newnormal.testing.sources",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,166 @@
+"""A sink in memory, and checks for sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from newnormal.io.sinks.base import Sink, SinkOptions
+from newnormal.types import Alarm, AlarmEvent, Verdicts
+
+__all__ = ["MemorySink", "check_sink"]
+
+
+class MemorySink(Sink):
+    """Keeps what is written to it.
+
+    Attributes
+    ----------
+    verdicts, events
+        What was written, in order: a batch of verdicts each, and one event each.
+    flushed
+        How often `flush` was called.
+    """
+
+    def __init__(self, target: str = "-", options: SinkOptions | None = None) -> None:
+        super().__init__(target, options or SinkOptions())
+        self.verdicts: list[Verdicts] = []
+        self.events: list[AlarmEvent] = []
+        self.flushed = 0
+
+    def write_verdicts(self, verdicts: Verdicts) -> None:
+        """Keep the verdicts."""
+        self.verdicts.append(verdicts)
+
+    def write_events(self, events: Sequence[AlarmEvent]) -> None:
+        """Keep the events."""
+        self.events += events
+
+    def flush(self) -> None:
+        """Count it."""
+        self.flushed += 1
+
+    @property
+    def lines(self) -> list[str]:
+        """The verdicts as lines of JSON."""
+        return [line for part in self.verdicts for line in part.json_lines()]
+
+
+def check_sink(make: Callable[[], Sink]) -> None:
+    """Check that a sink takes every verdict and event that `watch` can write.
+
+    Parameters
+    ----------
+    make
+        Makes the sink. It is made more than once, also for the same target.
+
+    Raises
+    ------
+    AssertionError
+        With what was expected and what was found.
+
+    Examples
+    --------
+    >>> check_sink(MemorySink)
+    """
+    for name, verdicts in _verdicts().items():
+        sink = make()
+        _expect(isinstance(sink, Sink), "a subclass of newnormal.io.Sink", type(sink).__name__)
+        before = verdicts.json_lines()
+        _call(name, sink.write_verdicts, verdicts)
+        _expect(
+            verdicts.json_lines() == before,
+            f"write_verdicts to leave verdicts ({name}) as they are",
+            "them changed",
+        )
+        _call(name, sink.flush)
+        _call(name, sink.close)
+        _call(name, sink.close)  # a second time does no harm
+    sink = make()
+    for event in _events():
+        _call(f"an alarm that was {event.kind}", sink.write_events, [event])
+    _call("no events", sink.write_events, [])
+    _call("events", sink.flush)
+    sink.close()
+
+
+def _call(what: str, method: Callable[..., object], *arguments: object) -> None:
+    """Call a method of a sink; an exception is reported with what it was called with."""
+    name = getattr(method, "__name__", "method")
+    try:
+        found = method(*arguments)
+    except Exception as error:
+        raise AssertionError(
+            f"expected {name} to take {what}, found {type(error).__name__}: {error}"
+        ) from error
+    _expect(found is None, f"{name} to return None", repr(found))
+
+
+def _verdicts() -> dict[str, Verdicts]:
+    """Return verdicts of every shape that a detector makes."""
+    count, channels = 4, ("a", 'b"%s')
+    scores = np.array([0.5, 7.25, np.nan, 1e300])
+    plain = Verdicts(
+        scores,
+        np.full(count, 2.0),
+        np.nan_to_num(scores) >= 2.0,
+        np.array([[1.0, 2.0], [np.nan, np.inf], [0.0, -1.0], [3.0, 4.0]]),
+        np.full((count, 2), 0.5, dtype=np.float32),
+        np.arange(count).astype("datetime64[s]").astype("datetime64[ns]"),
+        channels,
+        first=1_000_000,
+    )
+    return {
+        "verdicts with times": plain,
+        "verdicts without times": replace(plain, times=None),
+        "verdicts without expected values and shares": replace(plain, expected=None, shares=None),
+        "verdicts with alarms": replace(
+            plain,
+            ratios=np.array([0.1, 3.5, np.nan, 9.0]),
+            p_values=np.array([0.5, 1e-9, np.nan, 0.0]),
+            alarms=np.array([0, 1, 1, 1]),
+        ),
+        "no verdicts": plain.rows(slice(0, 0)),
+    }
+
+
+def _events() -> list[AlarmEvent]:
+    """Return events of every kind, with times and without."""
+    when = np.datetime64("2026-01-01T00:00:00", "ns")
+    events = []
+    for time in (when, None):
+        text = None if time is None else "2026-01-01T00:00:00"
+        alarm = Alarm.from_dict(
+            {
+                "number": 1,
+                "start": 5,
+                "start_time": text,
+                "end": 9,
+                "end_time": text,
+                "peak": {
+                    "sample": 7,
+                    "time": text,
+                    "score": 9.5,
+                    "ratio": 3.0,
+                    "p_value": 1e-6,
+                    "channels": {"a": 0.75},
+                },
+                "reason": None,
+                "cause": "score",
+                "state": "in alarm",
+            }
+        )
+        closed = replace(alarm, reason="score back to normal")
+        events += [
+            AlarmEvent("opened", 5, time, alarm),
+            AlarmEvent("updated", 7, time, alarm),
+            AlarmEvent("closed", 12, time, closed),
+        ]
+    return events
+
+
+def _expect(holds: bool, expected: str, found: object) -> None:
+    if not holds:
+        raise AssertionError(f"expected {expected}, found {found}")

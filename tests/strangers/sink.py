@@ -1,0 +1,38 @@
+"""A sink that somebody else wrote: scores and events into a SQLite database, each once.
+
+TARGET is the database.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from newnormal import AlarmEvent, Verdicts
+from newnormal.io import Sink, SinkOptions
+
+
+class TableSink(Sink):
+    """Verdicts by sample number and events by alarm and sample: a repeat replaces the first."""
+
+    def __init__(self, target: str, options: SinkOptions) -> None:
+        super().__init__(target, options)
+        self._connection = sqlite3.connect(target)
+        self._connection.executescript(
+            "CREATE TABLE IF NOT EXISTS verdicts (sample INTEGER PRIMARY KEY, line TEXT);"
+            "CREATE TABLE IF NOT EXISTS events (alarm, kind, sample, PRIMARY KEY (alarm, sample));"
+        )
+
+    def write_verdicts(self, verdicts: Verdicts) -> None:
+        rows = zip(verdicts.samples.tolist(), verdicts.json_lines(), strict=True)
+        self._connection.executemany("INSERT OR REPLACE INTO verdicts VALUES (?, ?)", rows)
+
+    def write_events(self, events: Sequence[AlarmEvent]) -> None:
+        rows = [(event.alarm.number, event.kind, event.sample) for event in events]
+        self._connection.executemany("INSERT OR REPLACE INTO events VALUES (?, ?, ?)", rows)
+
+    def flush(self) -> None:
+        self._connection.commit()
+
+    def close(self) -> None:
+        self._connection.close()
