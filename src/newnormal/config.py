@@ -24,7 +24,7 @@ __all__ = [
 
 
 class _Default(float):
-    """A default that can be told from the same number given on purpose."""
+    """A default that differs from the same number given on purpose."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Default:
         return self
@@ -32,6 +32,8 @@ class _Default(float):
 
 DEFAULT_DECAY = _Default(0.99)
 NEVER = "never"  # of accept_after: nothing becomes normal without a person
+_MOST = 1_000_000  # samples of a window, units of a bottleneck
+_MOST_SAMPLES = 2**53  # of accept_after
 SAMPLES_PER_DAY = 1440  # where a stream has no times
 
 _NANOSECONDS = {
@@ -128,8 +130,8 @@ class Config:
     accept_after: float | str | timedelta | np.timedelta64 | None = None
 
     def __post_init__(self) -> None:
-        _whole("window", self.window, 1, "the number of samples judged together, such as 12")
-        _whole("latent", self.latent, 1, "the width of the bottleneck, such as 16")
+        _whole("window", self.window, 1, "the number of samples judged together, such as 12", _MOST)
+        _whole("latent", self.latent, 1, "the width of the bottleneck, such as 16", _MOST)
         _whole("epochs", self.epochs, 1, "how often training sees the history, such as 10")
         _whole("batch", self.batch, 1, "windows in one training step, such as 64")
         _whole("seed", self.seed, 0, "any whole number; the same one gives the same result")
@@ -196,7 +198,7 @@ class Config:
 
     def _check_accept_after(self) -> None:
         if _is_number(self.accept_after):
-            if not self.accept_after >= 1:
+            if not 1 <= self.accept_after <= _MOST_SAMPLES and self.accept_after != math.inf:
                 raise ParameterError(
                     f"accept_after: expected at least 1 sample, found {self.accept_after!r}",
                     hint='accept_after is samples, or a time such as "1d"; or "never"',
@@ -249,7 +251,7 @@ class Config:
 
 def option_as_json(value: object) -> Any:
     """Return an option of a detector as a value JSON knows."""
-    if _is_number(value) and math.isinf(value):
+    if isinstance(value, float | np.floating) and math.isinf(value):
         return NEVER
     if isinstance(value, timedelta | np.timedelta64):
         return duration_text(duration(value))
@@ -262,11 +264,12 @@ def _is_number(value: object) -> TypeGuard[int | float]:
     return number and not isinstance(value, bool | np.timedelta64)
 
 
-def _whole(name: str, value: object, least: int, what: str) -> None:
+def _whole(name: str, value: object, least: int, what: str, most: int = 2**62) -> None:
     whole = _is_number(value) and isinstance(value, int | np.integer)
-    if not whole or value < least:  # type: ignore[operator]
+    if not whole or not least <= value <= most:  # type: ignore[operator]
+        upto = f" and at most {most:,}" if isinstance(value, int) and value > most else ""
         raise ParameterError(
-            f"{name}: expected a whole number of at least {least}, found {value!r}",
+            f"{name}: expected a whole number of at least {least}{upto}, found {value!r}",
             hint=f"{name} is {what}",
         )
 

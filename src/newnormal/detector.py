@@ -1,7 +1,7 @@
 """The two detectors: `Detector` chooses for itself, `M2N2` is the paper's method.
 
-Both are shells around `newnormal.core.loop`: options here, fitting and state in `newnormal.base`, verbs
-in `newnormal.verbs`, attributes in `newnormal.views`.
+Both are shells around `newnormal.core.loop`: options here, fitting and state in `newnormal.base`,
+verbs in `newnormal.verbs`, attributes in `newnormal.views`.
 """
 
 from __future__ import annotations

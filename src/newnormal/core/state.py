@@ -1,8 +1,9 @@
 """A fitted detector and a live stream as values: arrays of fixed shape.
 
-`Fitted` does not change. `StreamState` is what every sample touches; given channels, window and latent
-its arrays have a fixed shape, so that streams of one shape can be stacked along a new first axis, and
-a copy is a checkpoint. A `Shadow` and up to three `Baseline`s to go back to are there only sometimes.
+`Fitted` does not change. `StreamState` is what every sample touches; given channels, window and
+latent its arrays have a fixed shape, so that streams of one shape can be stacked along a new first
+axis, and a copy is a checkpoint. A `Shadow` and up to three `Baseline`s to go back to are there
+only sometimes.
 
 Shapes: L window length, C channels, P weights, N scores and K positions that a shadow keeps.
 """

@@ -56,7 +56,7 @@ class Peer(Model):
     """A PyOD detector behind the detector's interface: it judges samples, and learns nothing.
 
     Each sample of history is a row to it, and each sample of the stream is judged by itself; the
-    window says only how often the trend moves. It can be detrended, as the trend is subtracted
+    window sets only how often the trend moves. It can be detrended, as the trend is subtracted
     before it sees anything, but not adapted: a PyOD detector has no step to take. Nor can it be
     saved, since PyOD offers pickle alone. It keeps PyOD's own defaults, but PCA has as many
     components as history's rank; the epochs, batch and latent of the detector are not its.

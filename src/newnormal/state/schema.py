@@ -22,7 +22,11 @@ from newnormal.errors import StateError
 __all__ = ["LARGEST_COUNT", "VERSION", "Facts", "Field", "check_tensors", "packed", "taken"]
 
 VERSION = 4
-LARGEST_COUNT = 2**53  # of samples: exact as a float, and far from an overflow
+LARGEST_COUNT = 2**62 - 1  # of samples: far from an overflow
+
+
+# Scaled values saturate at 1e15; trends and what is left of them stay within their sum.
+_FARTHEST = 1e17
 
 
 class Field(NamedTuple):
@@ -68,6 +72,26 @@ def _tail(array: NDArray[Any]) -> bool:
     return _finite(array) and 0 < chance <= 1 and scale > 0 and 0 <= shape <= 1
 
 
+def _bounded(array: NDArray[Any]) -> bool:
+    return _finite(array) and bool((np.abs(array) <= _FARTHEST).all())
+
+
+def _within(array: NDArray[Any]) -> bool:
+    return _bounded(array[~np.isnan(array)])
+
+
+def _moderate(array: NDArray[Any]) -> bool:
+    return _finite(array) and bool(((array >= 1e-100) & (array <= 1e100)).all())
+
+
+def _spread(array: NDArray[Any]) -> bool:
+    return _finite(array) and bool(((array >= 1e-9) & (array <= 1e9)).all())
+
+
+def _unit(array: NDArray[Any]) -> bool:
+    return _finite(array) and bool((np.abs(array) <= 1.001).all())
+
+
 def _any(array: NDArray[Any]) -> bool:
     del array
     return True
@@ -82,32 +106,37 @@ _CHECKS: dict[str, tuple[Callable[[NDArray[Any]], bool], str]] = {
     "not negative": (_not_negative, "numbers of at least 0"),
     "increasing": (_increasing, "increasing numbers"),
     "tail": (_tail, "a start, a chance, a scale above 0 and a shape from 0 to 1"),
+    "bounded": (_bounded, f"finite numbers within ±{_FARTHEST:g}"),
+    "within": (_within, f"numbers within ±{_FARTHEST:g}, or NaN"),
+    "moderate": (_moderate, "numbers from 1e-100 to 1e100"),
+    "spread": (_spread, "numbers from 1e-9 to 1e9"),
+    "unit": (_unit, "numbers within ±1"),
     "any": (_any, "numbers"),
 }
 
 STEP = (
     Field("samples", "LC", "observed"),
-    Field("trend", "C", "finite"),
+    Field("trend", "C", "bounded"),
     Field("weights", "P", "finite", "f4"),
     Field("good", "P", "finite", "f4"),
-    Field("reach", "1", "not negative"),
+    Field("reach", "1", "any"),  # not finite where learning diverged
 )
 COMMITTEE = (
-    Field("levels", "JC", "finite"),
-    Field("trails", "JLC", "finite"),
-    Field("residuals", "JLC", "observed"),
-    Field("reaches", "J1", "not negative"),
+    Field("levels", "JC", "bounded"),
+    Field("trails", "JLC", "bounded"),
+    Field("residuals", "JLC", "within"),
+    Field("reaches", "J1", "any"),
     Field("smooth", "1", "observed"),
 )
 COMMITTEE_PARAMS = (
     Field("decays", "J", "not negative"),
-    Field("scales", "JC", "positive"),
+    Field("scales", "JC", "moderate"),
     Field("learn_below", "J", "known"),
     Field("rates", "J", "finite", "f4"),
-    Field("bases", "VRC", "finite"),
-    Field("residual_scale", "VC", "positive"),
-    Field("centers", "V", "finite"),
-    Field("spreads", "V", "positive"),
+    Field("bases", "VRC", "unit"),
+    Field("residual_scale", "VC", "moderate"),
+    Field("centers", "V", "bounded"),
+    Field("spreads", "V", "spread"),
 )
 ALARM = (
     Field("tail_levels", "K", "increasing"),
@@ -134,7 +163,7 @@ DRIFT = (
 )
 BASELINE = (
     Field("weights", "P", "finite", "f4"),
-    Field("trend", "T", "finite"),  # C, or JC for a committee
+    Field("trend", "T", "bounded"),  # C, or JC for a committee
     Field("lows", "Q", "finite"),
     Field("highs", "Q", "known"),
     *ALARM,

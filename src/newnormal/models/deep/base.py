@@ -188,7 +188,7 @@ class DeepModel(Model):
         return packed
 
     def _bind(self, weights: Floats32) -> None:
-        """Let the network's parameters be views of a packed vector."""
+        """Make the network's parameters views of a packed vector."""
         flat, at = torch.from_numpy(weights), 0
         for parameter in self.network.parameters():
             count = parameter.numel()
