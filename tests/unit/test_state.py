@@ -222,7 +222,8 @@ def test_a_threshold_of_ones_own_cannot_be_saved_and_the_error_says_what_can(
         detector.save(tmp_path / "state.nn")
     assert str(caught.value) == (
         "a threshold of type Largest cannot be saved: a state file holds no code\n"
-        "hint: fit with threshold=newnormal.Fixed(detector.threshold_) to save its present value"
+        "hint: fit with threshold=newnormal.Fixed(detector.threshold_) to save its present value, "
+        "or give the class a to_json() that returns its options"
     )
     assert list(tmp_path.iterdir()) == []
 

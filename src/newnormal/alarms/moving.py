@@ -47,7 +47,7 @@ def judge_moving(
     params: AlarmParams,
     chances: Floats,
 ) -> AlarmOut:
-    """Judge scores as `newnormal.kernels.alarm.judge` does, and let the rule move after each.
+    """Judge scores as `newnormal.kernels.alarm.judge` does, and update the rule after each.
 
     `params` are those of a threshold that stays; `moving` is the rule's own state. The order within
     a sample: the rule puts the threshold, the score is judged, the rule updates its state.

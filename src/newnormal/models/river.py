@@ -49,7 +49,7 @@ class RiverModel(Model):
         return (self.detector_name,)
 
     def _fit(self, history: Floats, training: Training) -> tuple[Floats32, list[float]]:
-        """Let it learn the samples of scaled history (T, C) in which something was observed."""
+        """Learn the samples of scaled history (T, C) in which something was observed, in turn."""
         kind = _detectors()[self.detector_name]
         takes = inspect.signature(kind).parameters
         self.objects = kind(**({"seed": training.seed} if "seed" in takes else {}))
@@ -70,7 +70,7 @@ class RiverModel(Model):
         return scores, None
 
     def _learn(self, weights: Floats32, block: Block, learnable: Bools, lr: float) -> None:
-        """Let it learn the learnable samples in turn."""
+        """Learn the learnable samples in turn."""
         del weights, lr
         rows = np.where(block.there, block.windows, self.center)[0]
         for row in rows[learnable]:
