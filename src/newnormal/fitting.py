@@ -21,7 +21,7 @@ from newnormal.kernels.alarm import HEIGHT, LOCATION, START_HEIGHT
 from newnormal.kernels.step import StepParams
 from newnormal.models.base import Model, OnEpoch, Training, scores
 from newnormal.models.registry import find
-from newnormal.thresholds import Budget, Threshold, as_threshold, check_target
+from newnormal.thresholds import Budget, Fixed, Threshold, as_threshold, check_target
 from newnormal.tuning import choose
 from newnormal.types import Floats, Floats32
 
@@ -187,11 +187,12 @@ def _assembled(
 
 
 def refit_threshold(
-    fitted: Fitted, config: Config, goal: Goal, known: HistoryScores | None
+    fitted: Fitted, config: Config, goal: Goal, before: Goal, known: HistoryScores | None
 ) -> Fitted:
     """Return the same fit with other options: threshold, budget, memory, learning rate.
 
-    Without history's scores, only a threshold that does not need them can be set.
+    Without history's scores, only a threshold that does not need them can be set. One that is as
+    `before` stays.
     """
     params = fitted.step
     if fitted.choice is None:
@@ -204,24 +205,31 @@ def refit_threshold(
                 hint="pass adapt=False; detrend=True works with any model",
             )
         params = params._replace(decay=decay, lr=np.float32(lr))
-    if known is None:
-        if goal.is_budget or not hasattr(goal.rule, "value"):
-            raise ParameterError(
-                "scores: expected history's scores for this threshold, found none",
-                hint="pass scores=, or threshold=newnormal.Fixed(...)",
-            )
-        threshold = _moved(fitted, checked_threshold(goal.rule, np.zeros(1)))
-    elif goal.is_budget or fitted.alarm.rate:
+    if goal == before:
+        threshold = _start(fitted)
+        if goal.is_budget:
+            patience = float(np.ceil(config.patience(fitted.period)))
+            threshold = threshold._replace(params=fitted.alarm._replace(accept_after=patience))
+    elif known is None and (
+        goal.is_budget or fitted.alarm.rate or not isinstance(goal.rule, Fixed)
+    ):
+        raise ParameterError(
+            "scores: expected history's scores for this threshold, found none",
+            hint="pass scores=, or threshold=newnormal.Fixed(...) where there was no budget",
+        )
+    elif known is not None and (goal.is_budget or fitted.alarm.rate):
         threshold = goal.threshold(known, config, fitted.period)
     else:  # the tail of the scores stays
-        threshold = _moved(fitted, checked_threshold(goal.rule, known.for_rule))
+        scores = np.zeros(1) if known is None else known.for_rule
+        threshold = _moved(fitted, checked_threshold(goal.rule, scores))
     accepts = isinstance(fitted.acceptance, TimedAcceptance)
+    tracked = fitted.alarms.active and not before.is_budget  # as `track_alarms` asked
     changed = replace(
         fitted,
         config=config,
         step=params,
         **_threshold_parts(threshold),
-        alarms=AlarmLog() if accepts or goal.is_budget or fitted.alarms.active else NO_ALARMS,
+        alarms=AlarmLog() if accepts or goal.is_budget or tracked else NO_ALARMS,
         acceptance=TimedAcceptance(config.patience(fitted.period)) if accepts else NO_ACCEPTANCE,
     )
     if fitted.baseline is not None:
@@ -231,14 +239,17 @@ def refit_threshold(
     return _with_learn_threshold(changed)
 
 
+def _start(fitted: Fitted) -> AlarmThreshold:
+    """Return the alarm threshold at its start."""
+    return AlarmThreshold(fitted.alarm, fitted.tail_chances, fitted.tail_knots, fitted.alarm_start)
+
+
 def _moved(fitted: Fitted, tau: float) -> AlarmThreshold:
     """Return the alarm threshold at another place, at its start."""
     start = fitted.alarm_start
     levels = start.levels.copy()
     levels[[HEIGHT, START_HEIGHT]] = tau
-    return AlarmThreshold(
-        fitted.alarm, fitted.tail_chances, fitted.tail_knots, start._replace(levels=levels)
-    )
+    return _start(fitted)._replace(state=start._replace(levels=levels))
 
 
 def _threshold_parts(threshold: AlarmThreshold) -> dict[str, Any]:
@@ -252,9 +263,7 @@ def _threshold_parts(threshold: AlarmThreshold) -> dict[str, Any]:
 
 def _with_learn_threshold(fitted: Fitted) -> Fitted:
     """Return the same that learns below the threshold at which alarms open at the start."""
-    threshold = AlarmThreshold(
-        fitted.alarm, fitted.tail_chances, fitted.tail_knots, fitted.alarm_start
-    ).threshold
+    threshold = _start(fitted).threshold
     if fitted.alarm.rate:  # held as a logarithm
         threshold = float(np.exp(threshold))
     step = fitted.step._replace(alarm_threshold=threshold, learn_threshold=threshold)
