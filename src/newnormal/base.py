@@ -34,6 +34,18 @@ from newnormal.views import in_turn
 
 __all__ = ["BaseDetector"]
 
+_TRAINING = (
+    "window",
+    "stride",
+    "fit_stride",
+    "latent",
+    "model",
+    "epochs",
+    "batch",
+    "period",
+    "seed",
+)
+
 
 class BaseDetector(Parameters, Verbs):
     """What the two detectors share."""
@@ -95,10 +107,17 @@ class BaseDetector(Parameters, Verbs):
         from history's `scores`; None: those of `fit`.
         """
         self._live()
+        for name in options:
+            if name in _TRAINING:
+                raise ParameterError(
+                    f"{name}: expected an option that needs no training, found {name}",
+                    hint="fit a new detector with it",
+                )
         twin = self._shallow().set_params(**options)
         config, goal = twin._validate()
         known = self._known if scores is None else HistoryScores(scores, scores)
-        twin._begin(refit_threshold(self._fitted, config, goal, known), known)
+        before = self._validate()[1]
+        twin._begin(refit_threshold(self._fitted, config, goal, before, known), known)
         return twin
 
     # ------------------------------------------------------------------ state

@@ -214,11 +214,12 @@ def _assembled(
 
 
 def refit_threshold(
-    fitted: Fitted, config: Config, goal: Goal, known: HistoryScores | None
+    fitted: Fitted, config: Config, goal: Goal, before: Goal, known: HistoryScores | None
 ) -> Fitted:
     """Return the same fit with other options: threshold, budget, memory, learning rate.
 
-    Without history's scores, only a threshold that does not need them can be set.
+    Without history's scores, only a threshold that does not need them can be set. One that is as
+    `before` stays.
     """
     params = fitted.step
     if fitted.choice is None:
@@ -232,29 +233,35 @@ def refit_threshold(
             )
         params = params._replace(decay=decay, lr=np.float32(lr))
     moving: dict[str, Any] = {"rule": None, "moving_start": None}
-    if known is None:
-        if goal.is_budget or not isinstance(goal.rule, Fixed):
-            raise ParameterError(
-                "scores: expected history's scores for this threshold, found none",
-                hint="pass scores=, or threshold=newnormal.Fixed(...)",
-            )
-        threshold = _moved(
-            fitted, checked_threshold(goal.rule, HistoryScores(np.zeros(1), np.zeros(1)))
+    if goal == before:
+        threshold = _start(fitted)
+        moving = {"rule": fitted.rule, "moving_start": fitted.moving_start}
+        if goal.is_budget:
+            patience = float(np.ceil(config.patience(fitted.period)))
+            threshold = threshold._replace(params=fitted.alarm._replace(accept_after=patience))
+    elif known is None and (
+        goal.is_budget or fitted.alarm.rate or not isinstance(goal.rule, Fixed)
+    ):
+        raise ParameterError(
+            "scores: expected history's scores for this threshold, found none",
+            hint="pass scores=, or threshold=newnormal.Fixed(...) where there was no budget",
         )
-    elif goal.is_budget or fitted.alarm.rate:
-        threshold = goal.threshold(known, config, fitted.period)
-    else:  # the tail of the scores stays
-        threshold = _moved(fitted, checked_threshold(goal.rule, known))
-    if known is not None:
+    else:
+        known = HistoryScores(np.zeros(1), np.zeros(1)) if known is None else known
         moving = goal.moving_parts(known)
+        if goal.is_budget or fitted.alarm.rate:
+            threshold = goal.threshold(known, config, fitted.period)
+        else:  # the tail of the scores stays
+            threshold = _moved(fitted, checked_threshold(goal.rule, known))
     accepts = isinstance(fitted.acceptance, TimedAcceptance)
+    tracked = fitted.alarms.active and not before.has_alarms  # as `track_alarms` asked
     changed = replace(
         fitted,
         config=config,
         step=params,
         **_threshold_parts(threshold),
         **moving,
-        alarms=AlarmLog() if accepts or goal.has_alarms or fitted.alarms.active else NO_ALARMS,
+        alarms=AlarmLog() if accepts or goal.has_alarms or tracked else NO_ALARMS,
         acceptance=TimedAcceptance(config.patience(fitted.period)) if accepts else NO_ACCEPTANCE,
     )
     if fitted.baseline is not None:
@@ -264,14 +271,17 @@ def refit_threshold(
     return _with_learn_threshold(changed)
 
 
+def _start(fitted: Fitted) -> AlarmThreshold:
+    """Return the alarm threshold at its start."""
+    return AlarmThreshold(fitted.alarm, fitted.tail_chances, fitted.tail_knots, fitted.alarm_start)
+
+
 def _moved(fitted: Fitted, tau: float) -> AlarmThreshold:
     """Return the alarm threshold at another place, at its start."""
     start = fitted.alarm_start
     levels = start.levels.copy()
     levels[[HEIGHT, START_HEIGHT]] = tau
-    return AlarmThreshold(
-        fitted.alarm, fitted.tail_chances, fitted.tail_knots, start._replace(levels=levels)
-    )
+    return _start(fitted)._replace(state=start._replace(levels=levels))
 
 
 def _threshold_parts(threshold: AlarmThreshold) -> dict[str, Any]:
@@ -285,9 +295,7 @@ def _threshold_parts(threshold: AlarmThreshold) -> dict[str, Any]:
 
 def _with_learn_threshold(fitted: Fitted) -> Fitted:
     """Return the same that learns below the threshold at which alarms open at the start."""
-    threshold = AlarmThreshold(
-        fitted.alarm, fitted.tail_chances, fitted.tail_knots, fitted.alarm_start
-    ).threshold
+    threshold = _start(fitted).threshold
     if fitted.alarm.rate:  # held as a logarithm
         threshold = float(np.exp(threshold))
     step = fitted.step._replace(alarm_threshold=threshold, learn_threshold=threshold)

@@ -382,3 +382,14 @@ class NoNumber(Largest):
 def test_the_check_says_what_is_wrong(rule: object, message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         check_threshold(rule)
+
+
+def test_a_loaded_detector_keeps_its_rule_under_other_options(tmp_path: Path) -> None:
+    detector = M2N2(window=6, threshold=Trailing()).fit(plant(300, 3, 0))
+    detector.save(tmp_path / "moving.nn")
+    loaded = newnormal.load(tmp_path / "moving.nn", threshold=Trailing)
+    other = loaded.with_options(lr=0.0)
+    assert other.alarm_threshold_ == detector.alarm_threshold_
+    assert len(np.unique(other.run(series()).thresholds)) > 100
+    with pytest.raises(ParameterError, match="expected history's scores for this threshold"):
+        loaded.with_options(threshold=Trailing(deviations=2.0))
