@@ -58,6 +58,10 @@ class BaseDetector(Parameters, Verbs):
     def __init_subclass__(cls) -> None:
         cls.kinds[cls.method] = cls
 
+    def explain(self) -> str:
+        """Return what was chosen from history, and why."""
+        raise NotImplementedError
+
     # ------------------------------------------------------------------ fit
 
     @in_turn

@@ -254,9 +254,9 @@ def load(
 ) -> BaseDetector:
     """Read a detector back, exactly as it was: a `Detector` or an `M2N2`.
 
-    A state file holds no code. Its model is one of newnormal's own or an installed entry point; any
-    other class must be named here: ``load(path, model=Mine)`` or ``model="package.module:Mine"``. The
-    same goes for the class of its threshold.
+    A state file holds no code. Its model is one of newnormal's own or an installed entry point;
+    any other class must be named here: ``load(path, model=Mine)``, or by its import path,
+    ``model="package.module:Mine"``. The same goes for the class of its threshold.
     """
     return BaseDetector.load(path, model, threshold)
 

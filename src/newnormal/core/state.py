@@ -71,7 +71,6 @@ class ModelState(NamedTuple):
 
     step: StepState
     own: Any = None  # a committee's CommitteeState, or the objects of a model that holds its own
-    work: dict[str, Any] = {}  # noqa: RUF012 - working memory: not a part of the state
 
 
 class LogState(NamedTuple):
@@ -212,7 +211,7 @@ def copied(part: _Part) -> _Part:
     if isinstance(part, np.ndarray):
         return aligned(part)  # type: ignore[return-value]
     if isinstance(part, ModelState):
-        return ModelState(copied(part.step), copied(part.own), {})  # type: ignore[return-value]
+        return ModelState(copied(part.step), copied(part.own))  # type: ignore[return-value]
     if isinstance(part, tuple):
         parts = map(copied, part)
         return part._make(parts) if hasattr(part, "_make") else tuple(parts)  # type: ignore[return-value]

@@ -206,9 +206,9 @@ def advance_in(
 ) -> None:
     """Do what `advance` does, in working memory that is handed in; for compiled callers.
 
-    `squares` may be empty, but C numbers must lie where it begins: in the loop that adds up squares
-    LLVM checks whether it overlaps what is read there, and where it seems to, as an empty array that
-    lies anywhere may, it adds up in another order.
+    `squares` may be empty, but C numbers must lie where it begins: in the loop that adds up
+    squares LLVM checks whether it overlaps what is read there, and where it seems to, as an empty
+    array that lies anywhere may, it adds up in another order.
     """
     recent, counts = step.samples, step.counts
     J, L, C = state.residuals.shape

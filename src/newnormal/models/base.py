@@ -244,7 +244,7 @@ class Model(ABC):
         )
         # In a list, so that `_learn` may also bind another object.
         own = [copy.deepcopy(self.objects)] if self.holds_objects else None
-        return ModelState(step, own, {})
+        return ModelState(step, own)
 
     def advance(
         self, samples: Floats, flush: bool, state: ModelState, params: StepParams, out: StepOut

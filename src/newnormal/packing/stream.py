@@ -73,7 +73,7 @@ class StreamReader(FittedReader):
             **{name: aligned(array) for name, array in found.items()}, counts=self._counts(counts)
         )
         if self.choice is None:
-            return ModelState(state, None, {})
+            return ModelState(state)
         if len(own) != self.dims["J"]:
             raise StateError(f"{prefix}expert_counts: expected {self.dims['J']}, found {len(own)}")
         experts = np.array([self._counts(each) for each in own])
@@ -84,7 +84,7 @@ class StreamReader(FittedReader):
         committee = CommitteeState(
             **{name: aligned(array) for name, array in parts.items()}, counts=experts
         )
-        return ModelState(state, committee, {})
+        return ModelState(state, committee)
 
     def _counts(self, facts: Facts) -> NDArray[np.int64]:
         """Take the counters of a stream out; they index its window."""

@@ -1,8 +1,8 @@
 """The name, type, shape and range of everything in a state file, and the way there and back.
 
-Nothing here depends on the names of fields in the code: a field can be renamed, and files keep their
-names. `unpack` checks a file before anything is allocated or indexed by it; what does not fit is a
-StateError that names it.
+Nothing here depends on the names of fields in the code: a field can be renamed, and files keep
+their names. `newnormal.packing` checks a file before anything is allocated or indexed by it; what
+does not fit is a StateError that names it.
 
 Shapes: L window length, C channels, Q = 4 C, P weights, J experts, V votes, R rank, K knots of the
 tail; N and M are as many as there are.
