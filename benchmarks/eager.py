@@ -67,7 +67,7 @@ def train(model: MLP, history: Floats, training: Training, nudge: float = 0.0) -
     of it says how much of a difference in loss is rounding.
     """
     rng = np.random.default_rng(training.seed)
-    net = network(model, model.initial(rng) * np.float32(1 + nudge))
+    net = network(model, model.initial_weights(rng) * np.float32(1 + nudge))
     optimizer = torch.optim.AdamW(net.parameters(), lr=training.lr, weight_decay=0)
     first = starts(len(history), model.window, training.stride)
     windows = np.stack([history[at : at + model.window].ravel() for at in first])

@@ -71,10 +71,12 @@ def _rows(size: Size, rounds: int) -> list[Row]:
     tau = detector.threshold_
     state = detector.to_state().tensors
     model = MLP(window, channels, latent)
-    scaled = torch.tensor((live - state["mean"]) / state["scale"], dtype=torch.float32)
+    scaled = torch.tensor(
+        (live - state["fitted.mean"]) / state["fitted.scale"], dtype=torch.float32
+    )
 
     def network() -> nn.Sequential:
-        return eager.network(model, state["fitted"])
+        return eager.network(model, state["fitted.weights"])
 
     def adapting(net: nn.Sequential, count: int) -> Tensor:
         part = scaled[: count * window]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         ParameterError,
         StateError,
     )
-    from newnormal.thresholds import Fixed, Quantile, Threshold
+    from newnormal.thresholds import Fixed, MovingThreshold, Quantile, Threshold
     from newnormal.types import Alarm, AlarmEvent, Verdict, Verdicts
 
 __version__ = "0.1.0"
@@ -37,6 +37,7 @@ __all__ = [
     "Fixed",
     "InputError",
     "MissingExtraError",
+    "MovingThreshold",
     "NewnormalError",
     "NewnormalWarning",
     "NotFittedError",
@@ -57,6 +58,7 @@ _HOME = {
     "M2N2": "newnormal.detector",
     "load": "newnormal.detector",
     "Fixed": "newnormal.thresholds",
+    "MovingThreshold": "newnormal.thresholds",
     "Quantile": "newnormal.thresholds",
     "Threshold": "newnormal.thresholds",
     "Verdict": "newnormal.types",

@@ -27,24 +27,40 @@ from newnormal.packing import pack, unpack
 from newnormal.sklearn import Parameters
 from newnormal.state import State
 from newnormal.tabular import default_channels, to_table
-from newnormal.thresholds import Threshold
+from newnormal.thresholds import MovingThreshold, Threshold
 from newnormal.types import Floats
 from newnormal.verbs import EVENTS, Verbs
 from newnormal.views import in_turn
 
 __all__ = ["BaseDetector"]
 
+_TRAINING = (
+    "window",
+    "stride",
+    "fit_stride",
+    "latent",
+    "model",
+    "epochs",
+    "batch",
+    "period",
+    "seed",
+)
+
 
 class BaseDetector(Parameters, Verbs):
     """What the two detectors share."""
 
-    threshold: float | Threshold | None
+    threshold: float | str | Threshold | MovingThreshold | None
     kinds: ClassVar[dict[str, type[BaseDetector]]] = {}  # by their `method`
     history_scores_: Floats | None  # that the threshold was taken from; None after `load`
     _known: HistoryScores | None
 
     def __init_subclass__(cls) -> None:
         cls.kinds[cls.method] = cls
+
+    def explain(self) -> str:
+        """Return what was chosen from history, and why."""
+        raise NotImplementedError
 
     # ------------------------------------------------------------------ fit
 
@@ -95,10 +111,17 @@ class BaseDetector(Parameters, Verbs):
         from history's `scores`; None: those of `fit`.
         """
         self._live()
+        for name in options:
+            if name in _TRAINING:
+                raise ParameterError(
+                    f"{name}: expected an option that needs no training, found {name}",
+                    hint="fit a new detector with it",
+                )
         twin = self._shallow().set_params(**options)
         config, goal = twin._validate()
         known = self._known if scores is None else HistoryScores(scores, scores)
-        twin._begin(refit_threshold(self._fitted, config, goal, known), known)
+        before = self._validate()[1]
+        twin._begin(refit_threshold(self._fitted, config, goal, before, known), known)
         return twin
 
     # ------------------------------------------------------------------ state
@@ -108,9 +131,11 @@ class BaseDetector(Parameters, Verbs):
         state_file.write(path, self.to_state())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], model: object = None) -> Self:
-        """Read a detector back, exactly as it was; `model` as for `newnormal.load`."""
-        return cls.from_state(state_file.read(path), str(path), model)
+    def load(
+        cls, path: str | os.PathLike[str], model: object = None, threshold: object = None
+    ) -> Self:
+        """Read a detector back, exactly as it was; options as for `newnormal.load`."""
+        return cls.from_state(state_file.read(path), str(path), model, threshold)
 
     @in_turn
     def to_state(self) -> State:
@@ -126,9 +151,15 @@ class BaseDetector(Parameters, Verbs):
         return pack(self.method, options, rule, self._fitted, state, self._events)
 
     @classmethod
-    def from_state(cls, state: State, origin: str = "this", model: object = None) -> Self:
+    def from_state(
+        cls,
+        state: State,
+        origin: str = "this",
+        model: object = None,
+        threshold: object = None,
+    ) -> Self:
         """Return the detector that `to_state` was called on; `origin` is for errors."""
-        found = unpack(state, origin, model)
+        found = unpack(state, origin, model, threshold)
         kind = cls.kinds[found.method]
         if not issubclass(kind, cls):
             raise StateError(
@@ -139,9 +170,9 @@ class BaseDetector(Parameters, Verbs):
         if model is not None:
             options["model"] = model
         try:
-            rule = None if found.threshold is None else thresholds.from_json(found.threshold)
-            threshold = rule.q if isinstance(rule, thresholds.Quantile) else rule
-            detector: Any = kind(**{**options, "threshold": threshold})
+            rule = found.threshold
+            given = rule.q if isinstance(rule, thresholds.Quantile) else rule
+            detector: Any = kind(**{**options, "threshold": given})
         except (ParameterError, StateError, TypeError, KeyError, ValueError) as error:
             raise StateError(
                 f"{origin} is not a state this newnormal understands: {error}",

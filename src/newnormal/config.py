@@ -24,7 +24,7 @@ __all__ = [
 
 
 class _Default(float):
-    """A default that can be told from the same number given on purpose."""
+    """A default that differs from the same number given on purpose."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Default:
         return self

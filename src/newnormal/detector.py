@@ -1,7 +1,7 @@
 """The two detectors: `Detector` chooses for itself, `M2N2` is the paper's method.
 
-Both are shells around `newnormal.core.loop`: options here, fitting and state in `newnormal.base`, verbs
-in `newnormal.verbs`, attributes in `newnormal.views`.
+Both are shells around `newnormal.core.loop`: options here, fitting and state in `newnormal.base`,
+verbs in `newnormal.verbs`, attributes in `newnormal.views`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from newnormal.errors import ParameterError
 from newnormal.fitting import Goal, HistoryScores, fit_auto, fit_m2n2
 from newnormal.models.registry import find
 from newnormal.state import State
-from newnormal.thresholds import Threshold
+from newnormal.thresholds import MovingThreshold, Threshold
 from newnormal.tuning import LATENT, WINDOW, explain
 
 __all__ = ["M2N2", "BaseDetector", "Detector", "from_state", "load"]
@@ -46,7 +46,8 @@ class Detector(BaseDetector):
         Instead: the chance that an alarm opens at any one sample.
     threshold
         Instead: the quantile of history's scores, between 0 and 1, from which on a sample is
-        anomalous; or a Threshold, such as ``newnormal.Fixed(4.0)``. None: 0.99.
+        anomalous; or a Threshold, such as ``newnormal.Fixed(4.0)``, or a MovingThreshold, or the
+        import path of either. None: 0.99.
     accept_after
         How long a change must last before it can become normal without a person, in samples or
         in time ("1d"); or "never". None: a day, or 1,440 samples where history has no times.
@@ -83,7 +84,7 @@ class Detector(BaseDetector):
         *,
         alarms_per_day: float | None = None,
         risk: float | None = None,
-        threshold: float | Threshold | None = None,
+        threshold: float | str | Threshold | MovingThreshold | None = None,
         accept_after: Duration | None = None,
         epochs: int | None = None,
         batch: int | None = None,
@@ -206,7 +207,7 @@ class M2N2(BaseDetector):
         model: str | type = "mlp",
         alarms_per_day: float | None = None,
         risk: float | None = None,
-        threshold: float | Threshold | None = None,
+        threshold: float | str | Threshold | MovingThreshold | None = None,
         accept_after: Duration | None = None,
         epochs: int = 10,
         batch: int = 64,
@@ -248,18 +249,23 @@ class M2N2(BaseDetector):
         return "Nothing was chosen: M2N2 has the options it was given. Detector chooses."
 
 
-def load(path: str | os.PathLike[str], model: object = None) -> BaseDetector:
+def load(
+    path: str | os.PathLike[str], model: object = None, threshold: object = None
+) -> BaseDetector:
     """Read a detector back, exactly as it was: a `Detector` or an `M2N2`.
 
-    A state file holds no code. Its model is one of newnormal's own or an installed entry point; any
-    other class must be named here: ``load(path, model=Mine)`` or ``model="package.module:Mine"``.
+    A state file holds no code. Its model is one of newnormal's own or an installed entry point;
+    any other class must be named here: ``load(path, model=Mine)``, or by its import path,
+    ``model="package.module:Mine"``. The same goes for the class of its threshold.
     """
-    return BaseDetector.load(path, model)
+    return BaseDetector.load(path, model, threshold)
 
 
-def from_state(state: State, origin: str = "this", model: object = None) -> BaseDetector:
+def from_state(
+    state: State, origin: str = "this", model: object = None, threshold: object = None
+) -> BaseDetector:
     """Return the detector that `to_state` was called on; `origin` is for errors."""
-    return BaseDetector.from_state(state, origin, model)
+    return BaseDetector.from_state(state, origin, model, threshold)
 
 
 def _refuse(method: dict[str, Any]) -> None:

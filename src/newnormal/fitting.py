@@ -11,6 +11,7 @@ import numpy as np
 
 from newnormal.acceptance import NormalRange, TimedAcceptance
 from newnormal.alarms import AlarmLog, AlarmThreshold
+from newnormal.alarms.moving import threshold_of
 from newnormal.config import SAMPLES_PER_DAY, Config
 from newnormal.core.scaling import Scaler
 from newnormal.core.stages import NO_ACCEPTANCE, NO_ALARMS
@@ -21,7 +22,15 @@ from newnormal.kernels.alarm import HEIGHT, LOCATION, START_HEIGHT
 from newnormal.kernels.step import StepParams
 from newnormal.models.base import Model, OnEpoch, Training, scores
 from newnormal.models.registry import find
-from newnormal.thresholds import Budget, Threshold, as_threshold, check_target
+from newnormal.thresholds import (
+    Budget,
+    Fixed,
+    MovingThreshold,
+    Threshold,
+    as_threshold,
+    check_target,
+    start_of,
+)
 from newnormal.tuning import choose
 from newnormal.types import Floats, Floats32
 
@@ -43,7 +52,7 @@ class HistoryScores:
 class Goal:
     """What the threshold is to achieve: a rule, or a budget of alarms."""
 
-    rule: Threshold
+    rule: Threshold | MovingThreshold
     alarms_per_day: float | None = None
     risk: float | None = None
 
@@ -69,6 +78,17 @@ class Goal:
         """Whether there is a budget of alarms."""
         return self.alarms_per_day is not None or self.risk is not None
 
+    @property
+    def has_alarms(self) -> bool:
+        """Whether samples are turned into alarms: where the threshold moves."""
+        return self.is_budget or isinstance(self.rule, MovingThreshold)
+
+    def moving_parts(self, known: HistoryScores) -> dict[str, Any]:
+        """Return the rule and its state at the start; None for a threshold that stays."""
+        if self.is_budget or not isinstance(self.rule, MovingThreshold):
+            return {"rule": None, "moving_start": None}
+        return {"rule": self.rule, "moving_start": start_of(self.rule, known.ordered)}
+
     def threshold(
         self, known: HistoryScores, config: Config, period: np.timedelta64 | None
     ) -> AlarmThreshold:
@@ -80,7 +100,7 @@ class Goal:
             patience = config.patience(period)
             budget = Budget(self.alarms_per_day, self.risk, per_day, accept_after=patience)
             return budget.calibrate(np.log(np.maximum(known.ordered, 1e-30)))
-        tau = checked_threshold(self.rule, known.for_rule)
+        tau = checked_threshold(self.rule, known)
         return AlarmThreshold.at(tau, known.ordered, samples_per_day=per_day)
 
 
@@ -99,6 +119,12 @@ def fit_m2n2(
         raise ParameterError(
             f"adapt: {config.model} cannot learn from the stream, found adapt=True",
             hint="pass adapt=False; detrend=True works with any model",
+        )
+    if config.adapt and model.holds_objects and config.accept_after is not None:
+        raise ParameterError(
+            f"accept_after: {model.name} holds objects of its own, which cannot be put back when a "
+            f"person rejects what they learned, found accept_after={config.accept_after!r}",
+            hint="leave accept_after out, or pass adapt=False",
         )
     scaler = model.scaler(history)
     training = Training(
@@ -175,7 +201,8 @@ def _assembled(
         model=model,
         step=params,
         **_threshold_parts(goal.threshold(known, config, period)),
-        alarms=AlarmLog() if accepts or goal.is_budget else NO_ALARMS,
+        **goal.moving_parts(known),
+        alarms=AlarmLog() if accepts or goal.has_alarms else NO_ALARMS,
         acceptance=TimedAcceptance(config.patience(period)) if accepts else NO_ACCEPTANCE,
         drift=None if normal is None else normal.params,
     )
@@ -187,11 +214,12 @@ def _assembled(
 
 
 def refit_threshold(
-    fitted: Fitted, config: Config, goal: Goal, known: HistoryScores | None
+    fitted: Fitted, config: Config, goal: Goal, before: Goal, known: HistoryScores | None
 ) -> Fitted:
     """Return the same fit with other options: threshold, budget, memory, learning rate.
 
-    Without history's scores, only a threshold that does not need them can be set.
+    Without history's scores, only a threshold that does not need them can be set. One that is as
+    `before` stays.
     """
     params = fitted.step
     if fitted.choice is None:
@@ -204,24 +232,36 @@ def refit_threshold(
                 hint="pass adapt=False; detrend=True works with any model",
             )
         params = params._replace(decay=decay, lr=np.float32(lr))
-    if known is None:
-        if goal.is_budget or not hasattr(goal.rule, "value"):
-            raise ParameterError(
-                "scores: expected history's scores for this threshold, found none",
-                hint="pass scores=, or threshold=newnormal.Fixed(...)",
-            )
-        threshold = _moved(fitted, checked_threshold(goal.rule, np.zeros(1)))
-    elif goal.is_budget or fitted.alarm.rate:
-        threshold = goal.threshold(known, config, fitted.period)
-    else:  # the tail of the scores stays
-        threshold = _moved(fitted, checked_threshold(goal.rule, known.for_rule))
+    moving: dict[str, Any] = {"rule": None, "moving_start": None}
+    if goal == before:
+        threshold = _start(fitted)
+        moving = {"rule": fitted.rule, "moving_start": fitted.moving_start}
+        if goal.is_budget:
+            patience = float(np.ceil(config.patience(fitted.period)))
+            threshold = threshold._replace(params=fitted.alarm._replace(accept_after=patience))
+    elif known is None and (
+        goal.is_budget or fitted.alarm.rate or not isinstance(goal.rule, Fixed)
+    ):
+        raise ParameterError(
+            "scores: expected history's scores for this threshold, found none",
+            hint="pass scores=, or threshold=newnormal.Fixed(...) where there was no budget",
+        )
+    else:
+        known = HistoryScores(np.zeros(1), np.zeros(1)) if known is None else known
+        moving = goal.moving_parts(known)
+        if goal.is_budget or fitted.alarm.rate:
+            threshold = goal.threshold(known, config, fitted.period)
+        else:  # the tail of the scores stays
+            threshold = _moved(fitted, checked_threshold(goal.rule, known))
     accepts = isinstance(fitted.acceptance, TimedAcceptance)
+    tracked = fitted.alarms.active and not before.has_alarms  # as `track_alarms` asked
     changed = replace(
         fitted,
         config=config,
         step=params,
         **_threshold_parts(threshold),
-        alarms=AlarmLog() if accepts or goal.is_budget or fitted.alarms.active else NO_ALARMS,
+        **moving,
+        alarms=AlarmLog() if accepts or goal.has_alarms or tracked else NO_ALARMS,
         acceptance=TimedAcceptance(config.patience(fitted.period)) if accepts else NO_ACCEPTANCE,
     )
     if fitted.baseline is not None:
@@ -231,14 +271,17 @@ def refit_threshold(
     return _with_learn_threshold(changed)
 
 
+def _start(fitted: Fitted) -> AlarmThreshold:
+    """Return the alarm threshold at its start."""
+    return AlarmThreshold(fitted.alarm, fitted.tail_chances, fitted.tail_knots, fitted.alarm_start)
+
+
 def _moved(fitted: Fitted, tau: float) -> AlarmThreshold:
     """Return the alarm threshold at another place, at its start."""
     start = fitted.alarm_start
     levels = start.levels.copy()
     levels[[HEIGHT, START_HEIGHT]] = tau
-    return AlarmThreshold(
-        fitted.alarm, fitted.tail_chances, fitted.tail_knots, start._replace(levels=levels)
-    )
+    return _start(fitted)._replace(state=start._replace(levels=levels))
 
 
 def _threshold_parts(threshold: AlarmThreshold) -> dict[str, Any]:
@@ -252,9 +295,7 @@ def _threshold_parts(threshold: AlarmThreshold) -> dict[str, Any]:
 
 def _with_learn_threshold(fitted: Fitted) -> Fitted:
     """Return the same that learns below the threshold at which alarms open at the start."""
-    threshold = AlarmThreshold(
-        fitted.alarm, fitted.tail_chances, fitted.tail_knots, fitted.alarm_start
-    ).threshold
+    threshold = _start(fitted).threshold
     if fitted.alarm.rate:  # held as a logarithm
         threshold = float(np.exp(threshold))
     step = fitted.step._replace(alarm_threshold=threshold, learn_threshold=threshold)
@@ -276,9 +317,11 @@ def _baseline(fitted: Fitted, trend: Floats, lows: Floats, highs: Floats) -> Bas
     )
 
 
-def checked_threshold(rule: Threshold, known: Floats) -> float:
+def checked_threshold(rule: Threshold | MovingThreshold, known: HistoryScores) -> float:
     """Return the threshold a rule gives, if that is a number."""
-    tau = float(rule.fit(known))
+    if isinstance(rule, MovingThreshold):
+        return threshold_of(rule, start_of(rule, known.ordered))
+    tau = float(rule.fit(known.for_rule))
     if math.isnan(tau):
         raise ParameterError(
             f"threshold: expected a number from {rule!r}, found NaN",
@@ -306,6 +349,7 @@ def writable(fitted: Fitted) -> Fitted:
         step=copied(fitted.step),
         tail_chances=copied(fitted.tail_chances),
         alarm_start=copied(fitted.alarm_start),
+        moving_start=copied(fitted.moving_start),
         drift=copied(fitted.drift),
         baseline=copied(fitted.baseline),
     )

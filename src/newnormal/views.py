@@ -12,6 +12,7 @@ import numpy as np
 
 from newnormal.acceptance import TimedAcceptance
 from newnormal.alarms import AlarmRate, AlarmThreshold, open_alarm
+from newnormal.alarms.moving import threshold_of
 from newnormal.core.state import COUNTS, Fitted, StreamState, nbytes
 from newnormal.errors import NotFittedError
 from newnormal.kernels.step import PENDING
@@ -106,7 +107,13 @@ class Views:
 
     @property
     def alarm_threshold_(self) -> float:
-        """What the next score is compared with: `threshold_`, or what a budget has made of it."""
+        """What the next score is compared with: `threshold_`, or what has become of it.
+
+        A budget moves it, and so does a rule that moves.
+        """
+        state = self._live()
+        if state.moving is not None:
+            return threshold_of(self._fitted.rule, state.moving)
         threshold = self._threshold().threshold
         return float(np.exp(threshold)) if self._fitted.alarm.rate else threshold
 

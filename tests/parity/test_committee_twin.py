@@ -1,4 +1,4 @@
-"""The committee's compiled turn equals its obvious twin, after every step."""
+"""The committee's compiled loop equals its obvious twin, after every step."""
 
 from __future__ import annotations
 
@@ -9,9 +9,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from newnormal.core import live
-from newnormal.kernels.committee import LEAST, Chamber
-from newnormal.kernels.step import AGE, CYCLE, HELD, LEARNED, PENDING, RESTORED, SEEN, Rules, Sheet
+from newnormal.kernels.committee import LEAST, CommitteeState
+from newnormal.kernels.step import (
+    AGE,
+    CYCLE,
+    HELD,
+    LEARNED,
+    PENDING,
+    RESTORED,
+    SEEN,
+    StepOut,
+    StepParams,
+    StepState,
+    blank_out,
+)
 from newnormal.models.committee import Committee, Plan, Vote
 from newnormal.types import Floats
 from tests import naive
@@ -43,23 +54,24 @@ class Pair:
         rng = np.random.default_rng(setting.seed)
         self.model = Committee(setting.window, C, setting.latent, plan)
         network = self.model.network
-        weights = np.concatenate([network.initial(rng) for _ in range(J)])
+        weights = np.concatenate([network.initial_weights(rng) for _ in range(J)])
         rank = min(plan.rank, C // 2)
         bases = {j: np.linalg.qr(rng.normal(size=(C, C)))[0][:rank].copy() for j in range(J)}
-        charter = self.model._uncalibrated(rng.uniform(0.3, 2.0, (J, C)), bases)
-        self.model.charter = charter = charter._replace(
-            taus=rng.uniform(0.3, 3.0, J),
-            usual=rng.uniform(0.1, 2.0, (V, C)),
+        params = self.model._uncalibrated(rng.uniform(0.3, 2.0, (J, C)), bases)
+        self.model.params = params = params._replace(
+            learn_below=rng.uniform(0.3, 3.0, J),
+            residual_scale=rng.uniform(0.1, 2.0, (V, C)),
             centers=rng.normal(size=V),
             spreads=rng.uniform(0.5, 2.0, V),
         )
-        self.comp = self.model.fresh(weights)
+        self.state = self.model.initial(weights)
         mean, scale = MEAN[:C].copy(), SCALE[:C].copy()
-        self.rules = Rules(
+        self.params = StepParams(
             mean,
             scale,
             weights.copy(),
             setting.stride,
+            setting.threshold,
             setting.threshold,
             setting.decay,
             np.float32(setting.lr),
@@ -67,14 +79,14 @@ class Pair:
         experts = [
             naive.NaiveExpert(
                 0.5 ** (1 / memory),
-                charter.scales[j],
+                params.scales[j],
                 naive.NaiveStream(
                     np.zeros(C),
-                    charter.scales[j],
+                    params.scales[j],
                     naive.copy_layers(network.layers(part)),
                     setting.window,
                     setting.stride,
-                    float(charter.taus[j]),
+                    float(params.learn_below[j]),
                     1.0,
                     float(np.float32(plan.rates[j])) if setting.lr else 0.0,
                 ),
@@ -88,9 +100,9 @@ class Pair:
             naive.NaiveVote(
                 vote.expert,
                 bases[vote.expert] if vote.linear else None,
-                charter.usual[v],
-                float(charter.centers[v]),
-                float(charter.spreads[v]),
+                params.residual_scale[v],
+                float(params.centers[v]),
+                float(params.spreads[v]),
                 vote.weight / total,
             )
             for v, vote in enumerate(plan.votes)
@@ -112,21 +124,26 @@ class Pair:
         ref = self.ref.flush()
         self.compare(ref, self.advance(np.empty((0, self.setting.channels)), True))
 
-    def advance(self, samples: Floats, flush: bool) -> Sheet:
+    def advance(self, samples: Floats, flush: bool) -> StepOut:
         rows = int(self.comp.counts[PENDING]) + len(samples)
-        sheet = live.blank_sheet(rows, self.setting.channels)
-        self.model.advance(samples, flush, self.comp, self.rules, sheet)
-        return sheet
+        out = blank_out(rows, self.setting.channels)
+        self.model.advance(samples, flush, self.state, self.params, out)
+        return out
 
     @property
-    def chamber(self) -> Chamber:
-        return self.model.chamber(self.comp)
+    def comp(self) -> StepState:
+        return self.state.step
 
-    def compare(self, ref: list[naive.NaiveVerdict], comp: Sheet) -> None:
-        chamber = self.chamber
+    @property
+    def own(self) -> CommitteeState:
+        own: CommitteeState = self.state.own
+        return own
+
+    def compare(self, ref: list[naive.NaiveVerdict], comp: StepOut) -> None:
+        own = self.own
         experts = self.ref.experts
         for j, expert in enumerate(experts):
-            stream, tally = expert.stream, chamber.tallies[j]
+            stream, tally = expert.stream, own.counts[j]
             held = min(len(stream.samples), stream.window)
             assert tally[SEEN] == len(stream.samples)
             assert tally[HELD] == held
@@ -134,21 +151,21 @@ class Pair:
             assert tally[CYCLE] % stream.window == len(stream.samples) - stream.cycle_began
             assert (tally[LEARNED], tally[RESTORED]) == (stream.learned, stream.restored)
             assert tally[AGE] == stream.age
-            assert_near(chamber.levels[j], expert.level, rtol=1e-9, atol=1e-12)
+            assert_near(own.levels[j], expert.level, rtol=1e-9, atol=1e-12)
             if held:
-                for kept, all_ in ((chamber.rests, expert.rests), (chamber.trails, expert.trails)):
+                for kept, all_ in ((own.residuals, expert.rests), (own.trails, expert.trails)):
                     newest = np.array(all_[-held:])
                     assert_near(kept[j, -held:], newest, rtol=1e-9, atol=1e-12)
             self.compare_weights(j)
         counts = self.comp.counts
-        np.testing.assert_array_equal(counts[:LEARNED], chamber.tallies[0, :LEARNED])
+        np.testing.assert_array_equal(counts[:LEARNED], own.counts[0, :LEARNED])
         assert counts[LEARNED] == max(expert.stream.learned for expert in experts)
         assert counts[RESTORED] == sum(expert.stream.restored for expert in experts)
-        np.testing.assert_array_equal(self.comp.trend, chamber.levels[self.ref.spokesman])
+        np.testing.assert_array_equal(self.comp.trend, own.levels[self.ref.spokesman])
         if self.ref.smooth is None:
-            assert np.isnan(chamber.smooth[0])
+            assert np.isnan(own.smooth[0])
         else:
-            assert_near(chamber.smooth[0], self.ref.smooth, rtol=1e-3, atol=1e-3)
+            assert_near(own.smooth[0], self.ref.smooth, rtol=1e-3, atol=1e-3)
 
         assert np.isnan(comp.scores[len(ref) :]).all()
         assert not comp.anomalous[len(ref) :].any()
@@ -156,8 +173,8 @@ class Pair:
         assert np.isnan(comp.shares[len(ref) :]).all()
         for row, verdict in enumerate(ref):
             assert_near(comp.scores[row], verdict.score, rtol=2e-3)
-            assert comp.anomalous[row] == (comp.scores[row] >= self.rules.threshold)
-            if not math.isclose(verdict.score, self.rules.threshold, rel_tol=1e-2):
+            assert comp.anomalous[row] == (comp.scores[row] >= self.params.alarm_threshold)
+            if not math.isclose(verdict.score, self.params.alarm_threshold, rel_tol=1e-2):
                 assert comp.anomalous[row] == verdict.anomalous
             assert_near(comp.expected[row], verdict.expected, rtol=1e-4, atol=1e-3)
             assert_near(comp.shares[row], verdict.shares, rtol=5e-3, atol=5e-3)
@@ -231,8 +248,8 @@ def test_flushes_in_between_are_the_twins_too(channels: int, window: int) -> Non
 def test_with_neither_trend_nor_learning_only_the_window_moves() -> None:
     pair = Pair(setting_with(decay=1.0, lr=0.0), PLANS[0])
     pair.walk(pair.setting.series())
-    assert not pair.chamber.levels.any()
-    assert np.array_equal(pair.comp.weights, pair.rules.fitted)
+    assert not pair.own.levels.any()
+    assert np.array_equal(pair.comp.weights, pair.params.fitted)
 
 
 @pytest.mark.parametrize("expert", [0, 1])
@@ -243,7 +260,7 @@ def test_weights_that_overflow_are_restored_in_the_expert_that_has_them(expert: 
     size = pair.model.network.size
     spoilt = pair.comp.weights[expert * size : (expert + 1) * size]
     spoilt[:] = 1e30  # finite, but its products are not
-    pair.chamber.reaches[expert] = 1e32
+    pair.own.reaches[expert] = 1e32
     network = pair.model.network
     pair.ref.experts[expert].stream.layers = naive.copy_layers(network.layers(spoilt))
     pair.walk(series[8:])
@@ -256,23 +273,23 @@ def test_weights_that_overflow_are_restored_in_the_expert_that_has_them(expert: 
 def test_learning_that_diverges_is_undone_in_the_committee_as_alone() -> None:
     plan = Plan(memories=(3.0, 20.0), rates=(1e35, 0.05), votes=(Vote(0, False), Vote(1, False)))
     pair = Pair(setting_with(threshold=math.inf), plan)
-    pair.model.charter = pair.model.charter._replace(taus=np.full(2, np.inf))
+    pair.model.params = pair.model.params._replace(learn_below=np.full(2, np.inf))
     for expert in pair.ref.experts:
         expert.stream.threshold = np.inf
     pair.walk(nasty_series("none missing", 24, 3) * 1e10)
     assert pair.ref.experts[0].stream.restored == 6
     assert pair.ref.experts[1].stream.restored == 0
     first = slice(pair.model.network.size)
-    assert np.array_equal(pair.comp.weights[first], pair.rules.fitted[first])
+    assert np.array_equal(pair.comp.weights[first], pair.params.fitted[first])
 
 
 @pytest.mark.parametrize("kind", HUGE)
 def test_huge_values_leave_everything_finite(kind: str) -> None:
     pair = Pair(setting_with(kind=kind, channels=2), PLANS[0])
-    sheet = pair.advance(pair.setting.series(), True)
-    assert np.isfinite(sheet.scores).all()
-    assert np.isfinite(sheet.shares).all()
-    for array in (pair.comp.weights, pair.chamber.levels, pair.chamber.smooth):
+    out = pair.advance(pair.setting.series(), True)
+    assert np.isfinite(out.scores).all()
+    assert np.isfinite(out.shares).all()
+    for array in (pair.comp.weights, pair.own.levels, pair.own.smooth):
         assert np.isfinite(array).all()
 
 
@@ -280,8 +297,8 @@ def test_a_residual_of_nothing_has_a_score_and_no_shares() -> None:
     plan = Plan(memories=(math.inf,), rates=(0.0,), votes=(Vote(0, True),))
     pair = Pair(setting_with(channels=1), plan)
     pair.walk(np.full((8, 1), MEAN[0]))  # exactly history's mean
-    sheet = pair.advance(np.full((4, 1), MEAN[0]), False)
-    charter = pair.model.charter
-    nothing = math.exp((math.log(LEAST) - charter.centers[0]) / charter.spreads[0])
-    np.testing.assert_allclose(sheet.scores, nothing)
-    assert not sheet.shares.any()
+    out = pair.advance(np.full((4, 1), MEAN[0]), False)
+    params = pair.model.params
+    nothing = math.exp((math.log(LEAST) - params.centers[0]) / params.spreads[0])
+    np.testing.assert_allclose(out.scores, nothing)
+    assert not out.shares.any()

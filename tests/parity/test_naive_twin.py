@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 
-from newnormal.core import live
 from newnormal.core.scaling import Scaler
 from newnormal.core.windows import starts, threshold_scores
 from newnormal.detector import M2N2
@@ -20,9 +19,10 @@ from newnormal.kernels.step import (
     RESTORED,
     SATURATION,
     SEEN,
-    Rules,
-    Sheet,
-    Stream,
+    StepOut,
+    StepParams,
+    StepState,
+    blank_out,
 )
 from newnormal.models.base import Training
 from newnormal.models.mlp import MLP
@@ -42,14 +42,16 @@ class Pair:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.model = MLP(setting.window, setting.channels, setting.latent)
-        weights = self.model.initial(np.random.default_rng(setting.seed))
-        self.comp: Stream = live.fresh(setting.window, setting.channels, weights)
+        weights = self.model.initial_weights(np.random.default_rng(setting.seed))
+        self.state = self.model.initial(weights)
+        self.comp: StepState = self.state.step
         mean, scale = MEAN[: setting.channels].copy(), SCALE[: setting.channels].copy()
-        self.rules = Rules(
+        self.params = StepParams(
             mean,
             scale,
             weights.copy(),
             setting.stride,
+            setting.threshold,
             setting.threshold,
             setting.decay,
             np.float32(setting.lr),
@@ -66,7 +68,7 @@ class Pair:
         )
 
     def set_lr(self, lr: float) -> None:
-        self.rules = self.rules._replace(lr=np.float32(lr))
+        self.params = self.params._replace(lr=np.float32(lr))
         self.ref.lr = float(np.float32(lr))
 
     def step(self, sample: Floats) -> None:
@@ -77,14 +79,12 @@ class Pair:
         ref = self.ref.flush()
         self.compare(ref, self.advance(np.empty((0, self.setting.channels)), True))
 
-    def advance(self, samples: Floats, flush: bool) -> Sheet:
-        sheet = live.blank_sheet(
-            int(self.comp.counts[PENDING]) + len(samples), self.setting.channels
-        )
-        self.model.advance(samples, flush, self.comp, self.rules, sheet)
-        return sheet
+    def advance(self, samples: Floats, flush: bool) -> StepOut:
+        out = blank_out(int(self.comp.counts[PENDING]) + len(samples), self.setting.channels)
+        self.model.advance(samples, flush, self.state, self.params, out)
+        return out
 
-    def compare(self, ref: list[naive.NaiveVerdict], comp: Sheet) -> None:
+    def compare(self, ref: list[naive.NaiveVerdict], comp: StepOut) -> None:
         twin, counts = self.ref, self.comp.counts
         assert counts[SEEN] == len(twin.samples)
         assert counts[HELD] == min(len(twin.samples), twin.window)
@@ -219,7 +219,7 @@ def test_scores_that_overflow_put_the_good_copy_back_before_the_verdict() -> Non
     pair.step(np.ones(2))
     pair.step(np.ones(2))
     assert pair.ref.restored == 1
-    assert np.array_equal(pair.comp.weights, pair.rules.fitted)
+    assert np.array_equal(pair.comp.weights, pair.params.fitted)
 
 
 def test_a_good_copy_that_overflows_too_gives_way_to_the_fitted_weights() -> None:
@@ -232,15 +232,15 @@ def test_a_good_copy_that_overflows_too_gives_way_to_the_fitted_weights() -> Non
     pair.step(np.ones(2))
     pair.step(np.ones(2))
     assert pair.ref.restored == 1
-    assert np.array_equal(pair.comp.weights, pair.rules.fitted)
-    assert np.array_equal(pair.comp.good, pair.rules.fitted)
+    assert np.array_equal(pair.comp.weights, pair.params.fitted)
+    assert np.array_equal(pair.comp.good, pair.params.fitted)
 
 
 def test_weights_that_overflow_at_once_are_put_back_before_the_next_sample() -> None:
     pair = Pair(setting_with(lr=1e35, decay=1.0))
     for sample in nasty_series("none missing", 24, 3):
         pair.step(sample * 1e10)
-        assert np.array_equal(pair.comp.weights, pair.rules.fitted)
+        assert np.array_equal(pair.comp.weights, pair.params.fitted)
     assert pair.ref.restored == pair.ref.learned == 6
 
 
@@ -267,7 +267,7 @@ def test_training_equals_its_twin(kind: str, window: int, stride: int) -> None:
     comp, losses = model.fit(scaled, Training(stride=stride, epochs=4, batch=8, seed=3))
 
     rng = np.random.default_rng(3)
-    layers = naive.copy_layers(model.layers(model.initial(rng)))
+    layers = naive.copy_layers(model.layers(model.initial_weights(rng)))
     begins = naive.window_starts(len(scaled), window, stride)
     windows = [scaled[start : start + window] for start in begins]
     orders = [rng.permutation(len(windows)).tolist() for _ in range(4)]
@@ -284,7 +284,7 @@ def test_training_equals_its_twin(kind: str, window: int, stride: int) -> None:
 def test_the_threshold_comes_from_the_scores_its_twin_finds(length: int, kind: str) -> None:
     history = nasty_series(kind, length, 2)
     detector = M2N2(window=4, threshold=0.9, epochs=2, latent=2).fit(history)
-    layers = naive.copy_layers(MLP(4, 2, 2).layers(detector._rules.fitted))
+    layers = naive.copy_layers(MLP(4, 2, 2).layers(detector._fitted.step.fitted))
     scaled = naive.standardise(history, *naive.fit_scaler(history))
     ref = np.quantile(naive.history_scores(layers, scaled, 4), 0.9)
     np.testing.assert_allclose(detector.threshold_, ref, rtol=1e-5)
@@ -308,9 +308,9 @@ def test_history_scores_include_the_repeats_and_leave_out_as_many_of_the_smalles
 @given(settings_of_the_method(HUGE))
 def test_huge_values_leave_everything_finite(setting: Setting) -> None:
     pair = Pair(setting)
-    sheet = pair.advance(setting.series(), True)
+    out = pair.advance(setting.series(), True)
     judged = len(setting.series()) if setting.length >= setting.window else 0
-    assert np.isfinite(sheet.scores).sum() == judged
+    assert np.isfinite(out.scores).sum() == judged
     assert np.isfinite(pair.comp.weights).all()
     assert np.isfinite(pair.comp.good).all()
     assert np.isfinite(pair.comp.trend).all()

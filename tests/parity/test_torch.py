@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal.core import live
-from newnormal.kernels.step import LEARNED, Rules
+from newnormal.kernels.step import LEARNED, StepParams, blank_out
 from newnormal.models.base import Training
 from newnormal.models.mlp import MLP
 from newnormal.types import Floats, Floats32
@@ -83,7 +82,7 @@ def test_a_thousand_adapting_steps_equal_autograd(
 ) -> None:
     window, channels, _ = shape
     model = MLP(*shape)
-    start = model.initial(np.random.default_rng(1))
+    start = model.initial_weights(np.random.default_rng(1))
     series = plant(1000 * window, channels)
     if threshold < np.inf:
         series[::7] += 6  # far above the threshold, as the others are far below
@@ -95,26 +94,33 @@ def test_a_thousand_adapting_steps_equal_autograd(
         series[::97] = np.nan  # whole samples
     decay, lr = 0.95, 0.05
 
-    stream = live.fresh(window, channels, start)
-    rules = Rules(
-        np.zeros(channels), np.ones(channels), start, window, threshold, decay, np.float32(lr)
+    state = model.initial(start)
+    params = StepParams(
+        np.zeros(channels),
+        np.ones(channels),
+        start,
+        window,
+        threshold,
+        threshold,
+        decay,
+        np.float32(lr),
     )
-    sheet = live.blank_sheet(len(series), channels)
-    model.advance(series, True, stream, rules, sheet)
+    out = blank_out(len(series), channels)
+    model.advance(series, True, state, params, out)
 
     module = network(model, start)
     ref, trend = torch_loop(module, series, window, decay, lr, threshold)
 
     if threshold < np.inf:
-        assert 0.1 < sheet.anomalous.mean() < 0.2  # both sides of the mask are in play
-    assert stream.counts[LEARNED] >= 900
-    np.testing.assert_array_equal(np.isnan(sheet.scores), np.isnan(ref))
-    np.testing.assert_allclose(sheet.scores, ref, rtol=1e-4)
-    np.testing.assert_allclose(stream.trend, trend, rtol=1e-9)
+        assert 0.1 < out.anomalous.mean() < 0.2  # both sides of the mask are in play
+    assert state.step.counts[LEARNED] >= 900
+    np.testing.assert_array_equal(np.isnan(out.scores), np.isnan(ref))
+    np.testing.assert_allclose(out.scores, ref, rtol=1e-4)
+    np.testing.assert_allclose(state.step.trend, trend, rtol=1e-9)
     weights = packed_parameters(model, module)
     moved = np.linalg.norm(weights - start)
     assert moved > 0.1
-    assert np.linalg.norm(stream.weights - weights) < 1e-4 * moved
+    assert np.linalg.norm(state.step.weights - weights) < 1e-4 * moved
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -130,7 +136,7 @@ def test_training_equals_adamw_epoch_by_epoch(shape: tuple[int, int, int], missi
     comp, losses = model.fit(series, training)
 
     rng = np.random.default_rng(training.seed)
-    start = model.initial(rng)
+    start = model.initial_weights(rng)
     module = network(model, start)
     optimiser = torch.optim.AdamW(module.parameters(), lr=training.lr, weight_decay=0)
     begins = [*range(0, len(series) - window + 1, window), len(series) - window]
@@ -162,7 +168,7 @@ def test_training_equals_adamw_epoch_by_epoch(shape: tuple[int, int, int], missi
 def test_untrained_weights_are_drawn_as_pytorch_draws_them() -> None:
     """Uniform within 1/sqrt(fan-in), matrices and biases alike."""
     model = MLP(12, 7, 8)
-    packed = model.initial(np.random.default_rng(0))
+    packed = model.initial_weights(np.random.default_rng(0))
     torch.manual_seed(0)
     for matrix, bias in model.layers(packed):
         linear = torch.nn.Linear(*matrix.shape)

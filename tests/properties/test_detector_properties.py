@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 import newnormal
 from newnormal import M2N2, Detector, Fixed, NewnormalWarning, Verdict, Verdicts
-from newnormal import state as state_file
 from newnormal.detector import BaseDetector
 from newnormal.kernels.step import LEARNED
+from newnormal.state import codec
+from tests.inside import params, set_params, stream
 from tests.strategies import NASTY, cuts, nasty_series
 
 CHANNELS = 2
@@ -49,7 +50,7 @@ def _chosen(samples: int, sluggish: bool, threshold: float | Fixed) -> BaseDetec
 
 @st.composite
 def committees(draw: st.DrawFn) -> BaseDetector:
-    """Detectors that were given nothing: on 60 samples nothing is rehearsed, on 260 it is."""
+    """Detectors that choose for themselves: 60 samples are too few for a test, 260 are not."""
     detector = _chosen(
         draw(st.sampled_from([60, 260])),
         draw(st.booleans()),
@@ -87,7 +88,7 @@ def flushed(detector: BaseDetector) -> list[Verdict]:
 
 def as_bytes(detector: BaseDetector) -> bytes:
     """Return the state file's content: two detectors are one if these are equal."""
-    return state_file._encode(detector.to_state())
+    return codec._encode(detector.to_state())
 
 
 def resumed(detector: BaseDetector) -> BaseDetector:
@@ -246,7 +247,7 @@ def test_an_infinite_threshold_makes_every_observed_sample_learnable(
     assert not run(detector, series, flush=False).anomalous.any()
     ends = range(window, length + 1, window)
     observed = [end for end in ends if not np.isnan(series[end - window : end]).all()]
-    assert detector._stream.counts[LEARNED] == len(observed)
+    assert stream(detector).counts[LEARNED] == len(observed)
 
 
 @FEW
@@ -259,7 +260,7 @@ def test_a_threshold_of_minus_infinity_leaves_the_weights_bit_identical(
     series = nasty_series(kind, length, CHANNELS)
     verdicts = run(detector, series)
     np.testing.assert_array_equal(verdicts.anomalous, np.isfinite(verdicts.scores))
-    assert detector._stream.weights.tobytes() == detector._rules.fitted.tobytes()
+    assert stream(detector).weights.tobytes() == params(detector).fitted.tobytes()
     assert detector.counters["learned"] == 0
 
 
@@ -283,7 +284,7 @@ def test_a_decay_of_1_is_a_fixed_shift(kind: str, length: int, stride: int) -> N
     series = nasty_series(kind, length, CHANNELS)
     detector = fitted(window=4, stride=stride, decay=1.0)
     comp = run(detector, series)
-    assert (detector._stream.trend == 0).all()
+    assert (stream(detector).trend == 0).all()
     assert_same(comp, run(fitted(window=4, stride=stride, detrend=False), series))
 
 
@@ -301,9 +302,9 @@ def test_trend_and_weights_move_at_the_same_samples_whatever_the_stride(
     for sample in series:
         for detector in each:
             detector.step(sample)
-        ref = each[0]._stream
+        ref = stream(each[0])
         for detector in each[1:]:
-            comp = detector._stream
+            comp = stream(detector)
             np.testing.assert_array_equal(comp.trend, ref.trend)
             np.testing.assert_array_equal(comp.weights, ref.weights)
 
@@ -316,7 +317,7 @@ def test_a_verdict_is_unchanged_by_the_update_it_causes(kind: str, length: int) 
     detector = fitted(window=4, threshold=Fixed(1.0))
     run(detector, series[:-4])
     other = resumed(detector)
-    other._rules = other._rules._replace(lr=np.float32(0))
+    set_params(other, lr=np.float32(0))
     ref, comp = run(other, series[-4:]), run(detector, series[-4:])
     assert_same(comp, ref)
 
@@ -347,9 +348,9 @@ def test_score_holds_the_present_weights_and_trend(kind: str, cycle: tuple[int, 
         alone = detector.score(series[at : at + window])
         last = slice(at + window - stride, at + window)
         np.testing.assert_array_equal(alone.scores[-stride:], ref.scores[last])
-    weights, trend = detector._stream.weights.copy(), detector._stream.trend.copy()
-    assert not np.array_equal(weights, detector._rules.fitted)
+    weights, trend = stream(detector).weights.copy(), stream(detector).trend.copy()
+    assert not np.array_equal(weights, params(detector).fitted)
     held = resumed(detector).reset()
-    held._stream.weights[:], held._stream.trend[:] = weights, trend
-    held._rules = held._rules._replace(decay=1.0, lr=np.float32(0))
+    stream(held).weights[:], stream(held).trend[:] = weights, trend
+    set_params(held, decay=1.0, lr=np.float32(0))
     assert_same(run(held, series), ref)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,100 +14,18 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from newnormal import M2N2
-from newnormal.alarms import Budget, Gauge, Judged
+from newnormal.alarms import AlarmThreshold
+from newnormal.core.state import copied
 from newnormal.datasets import neurips_ts_uni, plant
 from newnormal.datasets.synthetic.patterns import Outliers
 from newnormal.errors import InputError, ParameterError
-from newnormal.kernels.anchor import AWAY, FAR, HOME
+from newnormal.kernels.alarm import AlarmOut
+from newnormal.kernels.drift import BEYOND, INSIDE, OUTSIDE
+from newnormal.thresholds import Budget
 from newnormal.types import Bools, Floats
+from tests.naive_loop import NaiveThreshold
 
 DAY = 1440
-
-# ------------------------------------------------------------------ the slow obvious twin
-
-
-@dataclass
-class NaiveGauge:
-    """The rule again, which remembers every sample of an open alarm."""
-
-    location: float
-    spread: float
-    height: float
-    floor: float
-    severe: float
-    rate: float
-    step: float
-    pace: float
-    gap: int
-    accept_after: float
-
-    def __post_init__(self) -> None:
-        self.first_height = self.height
-        self.alarms = 0
-        self.seen = 0
-        # Of the open alarm: each sample's height, the threshold's at the time, and where it was.
-        self.samples: list[tuple[float, float, int]] = []
-
-    @property
-    def threshold(self) -> float:
-        return self.location + self.spread * self.height
-
-    @property
-    def number(self) -> int:
-        return self.alarms if self.samples else 0
-
-    @property
-    def age(self) -> int:
-        return len(self.samples) - 1 if self.samples else 0
-
-    def judge(self, score: float, where: int = HOME) -> tuple[float, float, int]:
-        """Return the threshold it was compared with, the ratio, and the open alarm's number."""
-        threshold = self.threshold
-        if math.isnan(score):
-            return threshold, math.nan, self.number
-        self.seen += 1
-        x = (score - self.location) / self.spread
-        ratio = x / self.height
-        if self.samples:
-            self.samples.append((x, self.height, where))
-            if self.is_over():
-                self.height += self.step * self.charge()
-                self.samples = []
-        elif score >= threshold or where == FAR:
-            self.alarms += 1
-            self.samples = [(x, self.height, where)]
-
-        if not self.samples:
-            self.height = max(self.floor, self.height - self.step * self.rate)
-        elif self.age > 0 and self.age % self.accept_after == 0 and where == HOME:
-            self.height += self.step
-        if not self.samples or (self.age >= self.accept_after and where == HOME):
-            self.location += self.pace * self.spread * np.sign(score - self.location)
-        return threshold, ratio, self.number
-
-    def is_severe(self) -> bool:
-        peak = max(x for x, *_ in self.samples)
-        far = any(where == FAR for *_, where in self.samples)
-        return far or peak >= max(self.height, self.first_height) + self.severe
-
-    def is_over(self) -> bool:
-        quiet = 5 * self.gap if self.is_severe() else self.gap
-        after = self.samples[1:]
-        if len(after) < quiet:
-            return False
-        low, calm = after[-self.gap :], after[-quiet:]
-        if any(where != HOME for *_, where in calm):
-            return False
-        return all(x < 0.75 * h for x, h, _ in low) and all(x < h for x, h, _ in calm)
-
-    def charge(self) -> float:
-        return (0.1 if self.is_severe() else 1.0) * (1 - min(self.rate * self.age, 0.25))
-
-
-def twin_of(gauge: Gauge) -> NaiveGauge:
-    terms = gauge.terms._asdict()
-    del terms["span"]
-    return NaiveGauge(**{**terms, "gap": int(terms["gap"])})
 
 
 def eventful(seed: int, length: int) -> Floats:
@@ -124,9 +41,9 @@ def eventful(seed: int, length: int) -> Floats:
 
 
 def wandering(seed: int, length: int) -> NDArray[np.int8]:
-    """A stream that is at home, away and far away, for some samples each."""
+    """A stream that is inside, outside and beyond its normal, for some samples each."""
     rng = np.random.default_rng(seed)
-    stays = rng.choice(np.array([HOME, HOME, AWAY, FAR], np.int8), size=length // 20 + 1)
+    stays = rng.choice(np.array([INSIDE, INSIDE, OUTSIDE, BEYOND], np.int8), size=length // 20 + 1)
     return np.repeat(stays, 20)[:length]
 
 
@@ -143,23 +60,24 @@ def test_compiled_loop_equals_its_slow_twin_after_every_sample(
 ) -> None:
     budget = Budget(risk=rate, gap=gap, accept_after=accept_after, samples_per_day=200)
     comp = budget.calibrate(np.random.default_rng(seed).normal(size=history))
-    ref = twin_of(comp)
+    ref = NaiveThreshold.of(comp)
     scores = eventful(seed, 300)
-    places = wandering(seed, 300)
-    for score, where in zip(scores, places, strict=True):
-        judged = comp.judge(np.array([score]), away=np.array([where]))
-        threshold, ratio, number = ref.judge(float(score), int(where))
+    flags = wandering(seed, 300)
+    for score, flag in zip(scores, flags, strict=True):
+        judged = comp.judge(np.array([score]), np.array([flag]))
+        threshold, ratio, anomalous, number = ref.judge(float(score), int(flag))
         assert judged.thresholds[0] == pytest.approx(threshold, rel=1e-9, abs=1e-9)
         assert judged.ratios[0] == pytest.approx(ratio, rel=1e-7, abs=1e-7, nan_ok=True)
+        assert judged.anomalous[0] == anomalous
         assert judged.alarms[0] == number == comp.alarm
         assert comp.threshold == pytest.approx(ref.threshold, rel=1e-9, abs=1e-9)
         assert comp.age == ref.age
-    assert comp.realised.alarms == ref.alarms
-    assert comp.realised.samples == ref.seen == np.isfinite(scores).sum()
+    assert comp.alarm_rate.alarms == ref.alarms
+    assert comp.alarm_rate.samples == ref.seen == np.isfinite(scores).sum()
 
 
-def columns(judged: Judged) -> list[Any]:
-    return [judged.thresholds, judged.ratios, judged.p_values, judged.alarms]
+def columns(judged: AlarmOut) -> list[Any]:
+    return [*judged]
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -167,27 +85,27 @@ def columns(judged: Judged) -> list[Any]:
 def test_scores_in_pieces_equal_scores_at_once(seed: int, cuts: list[int]) -> None:
     scores = eventful(seed, 600)
     whole = Budget(risk=0.01, accept_after=100).calibrate(eventful(seed + 1, 400))
-    parted = whole.copy()
+    parted = copied(whole)
     ref = columns(whole.judge(scores))
     edges = [0, *sorted(cuts), len(scores)]
     pieces = []
     for start, stop in itertools.pairwise(edges):
-        parted = Gauge.restore(parted.tensors())  # saved and loaded in between
+        parted = copied(parted)  # nothing but the state goes on
         pieces.append(columns(parted.judge(scores[start:stop])))
     for column, parts in zip(ref, zip(*pieces, strict=True), strict=True):
         np.testing.assert_array_equal(column, np.concatenate(parts))
-    assert whole.realised == parted.realised
+    assert whole.alarm_rate == parted.alarm_rate
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10_000), at=st.integers(1, 500))
 def test_nothing_looks_ahead(seed: int, at: int) -> None:
-    gauge = Budget(risk=0.01).calibrate(eventful(seed + 1, 400))
+    limit = Budget(risk=0.01).calibrate(eventful(seed + 1, 400))
     scores = eventful(seed, 500)
     other = scores.copy()
     other[at:] = 100.0
     for ref, comp in zip(
-        columns(gauge.copy().judge(scores)), columns(gauge.copy().judge(other)), strict=True
+        columns(copied(limit).judge(scores)), columns(copied(limit).judge(other)), strict=True
     ):
         np.testing.assert_array_equal(ref[:at], comp[:at])
 
@@ -206,11 +124,13 @@ def test_unit_and_zero_of_the_score_do_not_matter(seed: int, shift: float, scale
     np.testing.assert_allclose(ref.p_values, comp.p_values, rtol=1e-4, atol=1e-9)
 
 
-def test_judging_says_anomalous_alarm_and_ratio_of_one_together() -> None:
-    gauge = Budget(alarms_per_day=10).calibrate(eventful(1, 4_000))
-    judged = gauge.judge(eventful(0, 4_000))
-    above = judged.scores >= judged.thresholds
+def test_anomalous_alarm_and_ratio_of_one_come_together() -> None:
+    limit = Budget(alarms_per_day=10).calibrate(eventful(1, 4_000))
+    scores = eventful(0, 4_000)
+    judged = limit.judge(scores)
+    above = scores >= judged.thresholds
     assert above.any()
+    np.testing.assert_array_equal(above, judged.anomalous)
     np.testing.assert_array_equal(above, judged.ratios >= 1)
     assert (judged.alarms[above] > 0).all()
     assert (np.diff(np.unique(judged.alarms)) == 1).all()
@@ -244,15 +164,15 @@ def noise(seed: int, days: float, memory: float = 0.0) -> Floats:
         (lambda x: np.where(x > 1, 1 + 2 * (x - 1), x), "heavier tail"),
     ],
 )
-def test_alarm_rate_alarms_stay_near_the_budget_whatever_becomes_of_the_scores(
+def test_alarms_stay_near_the_budget_whatever_becomes_of_the_scores(
     per_day: int, memory: float, change: Any, name: str
 ) -> None:
     before = after = 0
     for seed in range(3):
         scores = noise(seed, 21, memory)
-        gauge = Budget(alarms_per_day=per_day).calibrate(scores[: 7 * DAY])
-        before += openings(gauge.judge(scores[7 * DAY : 14 * DAY]).alarms).sum()
-        after += openings(gauge.judge(change(scores[14 * DAY :])).alarms).sum()
+        limit = Budget(alarms_per_day=per_day).calibrate(scores[: 7 * DAY])
+        before += openings(limit.judge(scores[7 * DAY : 14 * DAY]).alarms).sum()
+        after += openings(limit.judge(change(scores[14 * DAY :])).alarms).sum()
     assert 0.5 < before / (3 * 7 * per_day) < 2, name
     assert 0.5 < after / (3 * 7 * per_day) < 2, name
 
@@ -297,69 +217,69 @@ def test_faults_that_stand_out_spend_little_of_the_budget() -> None:
 @pytest.mark.parametrize("per_day", [1, 10])
 @pytest.mark.parametrize("size", [0.1, 1, 5, 100])
 def test_persistent_fault_keeps_its_one_alarm_until_accept_after(per_day: int, size: float) -> None:
-    gauge = Budget(alarms_per_day=per_day).calibrate(noise(0, 7))
-    gauge.judge(noise(1, 3))
-    gauge.close()
-    threshold = gauge.threshold
-    judged = gauge.judge(np.full(DAY, threshold + size))
+    limit = Budget(alarms_per_day=per_day).calibrate(noise(0, 7))
+    limit.judge(noise(1, 3))
+    limit.close()
+    threshold = limit.threshold
+    judged = limit.judge(np.full(DAY, threshold + size))
     assert len(set(judged.alarms)) == 1
-    assert gauge.alarm > 0
+    assert limit.alarm > 0
     np.testing.assert_array_equal(judged.thresholds, threshold)
-    assert gauge.age == DAY - 1
+    assert limit.age == DAY - 1
 
 
 def test_noisy_fault_keeps_its_alarm_until_accept_after() -> None:
-    gauge = Budget(alarms_per_day=1).calibrate(noise(0, 7))
-    judged = gauge.judge(gauge.threshold + 1 + noise(1, 1))
+    limit = Budget(alarms_per_day=1).calibrate(noise(0, 7))
+    judged = limit.judge(limit.threshold + 1 + noise(1, 1))
     assert set(judged.alarms) == {0, 1} or set(judged.alarms) == {1}
-    assert gauge.alarm == 1
+    assert limit.alarm == 1
 
 
 def test_fault_that_flickers_is_one_alarm() -> None:
-    gauge = Budget(alarms_per_day=1).calibrate(noise(0, 7))
+    limit = Budget(alarms_per_day=1).calibrate(noise(0, 7))
     scores = noise(1, 1)
     scores[100::40] += 20  # 39 quiet samples between: more than a gap
-    judged = gauge.judge(scores)
+    judged = limit.judge(scores)
     assert set(judged.alarms[100:]) == {judged.alarms[100]}
 
 
 def test_threshold_follows_what_outlasts_accept_after_and_only_then() -> None:
     stuck = np.full(20 * DAY, 8.0)
     for accept_after in (DAY, math.inf):
-        gauge = Budget(alarms_per_day=1, accept_after=accept_after).calibrate(noise(0, 7))
-        judged = gauge.judge(stuck)
+        limit = Budget(alarms_per_day=1, accept_after=accept_after).calibrate(noise(0, 7))
+        judged = limit.judge(stuck)
         moved = np.flatnonzero(judged.thresholds != judged.thresholds[0])
         if math.isinf(accept_after):
             assert len(moved) == 0
-            assert gauge.alarm == 1
+            assert limit.alarm == 1
         else:
             assert moved[0] == DAY + 1
-            assert gauge.alarm == 0
+            assert limit.alarm == 0
 
 
 def test_long_alarm_raises_the_threshold_or_alarms_would_run_into_each_other() -> None:
-    gauge = Budget(alarms_per_day=10, accept_after=math.inf).calibrate(noise(0, 7))
-    before = gauge.threshold
-    gauge.judge(np.full(5 * DAY, before + 0.2))
-    gauge.judge(np.zeros(10))
-    assert gauge.alarm == 0
-    assert gauge.threshold == pytest.approx(before + 0.75 * 0.5 * gauge.terms.spread, abs=0.02)
+    limit = Budget(alarms_per_day=10, accept_after=math.inf).calibrate(noise(0, 7))
+    before = limit.threshold
+    limit.judge(np.full(5 * DAY, before + 0.2))
+    limit.judge(np.zeros(10))
+    assert limit.alarm == 0
+    assert limit.threshold == pytest.approx(before + 0.75 * 0.5 * limit.params.spread, abs=0.02)
 
 
-def test_stream_that_is_away_keeps_its_alarm_however_quiet_its_scores() -> None:
-    gauge = Budget(alarms_per_day=1).calibrate(noise(0, 7))
+def test_stream_outside_its_normal_keeps_its_alarm_however_quiet_its_scores() -> None:
+    limit = Budget(alarms_per_day=1).calibrate(noise(0, 7))
     scores = np.zeros(400)
     scores[100] = 9.0
-    away = np.full(400, HOME, np.int8)
-    away[90:300] = AWAY
-    alarms = gauge.judge(scores, away=away).alarms
+    flags = np.full(400, INSIDE, np.int8)
+    flags[90:300] = OUTSIDE
+    alarms = limit.judge(scores, flags).alarms
     assert (alarms > 0).tolist() == [False] * 100 + [True] * 249 + [False] * 51  # 50: it was severe
 
 
-def test_stream_that_goes_far_away_is_an_alarm_without_any_score() -> None:
-    gauge = Gauge.at(4.0, np.ones(100))
-    away = np.repeat(np.array([HOME, AWAY, FAR, AWAY, HOME], np.int8), 60)
-    alarms = gauge.judge(np.ones(300), away=away).alarms
+def test_stream_beyond_its_normal_is_an_alarm_without_any_score() -> None:
+    limit = AlarmThreshold.at(4.0, np.ones(100))
+    flags = np.repeat(np.array([INSIDE, OUTSIDE, BEYOND, OUTSIDE, INSIDE], np.int8), 60)
+    alarms = limit.judge(np.ones(300), flags).alarms
     assert alarms.tolist() == [0] * 120 + [1] * 169 + [0] * 11
 
 
@@ -369,26 +289,26 @@ def test_stream_that_goes_far_away_is_an_alarm_without_any_score() -> None:
 @pytest.mark.parametrize("count", [1, 2, 10, 40])
 def test_a_few_scores_are_enough_to_start_from(count: int) -> None:
     history = noise(3, 1)[:count]
-    gauge = Budget(alarms_per_day=1).calibrate(history)
-    assert history.max() < gauge.threshold < history.max() + 10
-    gauge.judge(noise(4, 14))
-    assert gauge.realised.per_day < 3
+    limit = Budget(alarms_per_day=1).calibrate(history)
+    assert history.max() < limit.threshold < history.max() + 10
+    limit.judge(noise(4, 14))
+    assert limit.alarm_rate.per_day < 3
 
 
 def test_constant_history_alarms_at_what_is_far_above_it_and_not_at_itself() -> None:
-    gauge = Budget(alarms_per_day=1).calibrate(np.full(300, -2.5))
-    assert gauge.terms.spread == 1
-    judged = gauge.judge(np.array([-2.5] * 500 + [8.0]))
+    limit = Budget(alarms_per_day=1).calibrate(np.full(300, -2.5))
+    assert limit.params.spread == 1
+    judged = limit.judge(np.array([-2.5] * 500 + [8.0]))
     assert judged.alarms.tolist() == [0] * 500 + [1]
     assert judged.p_values[0] == 1
 
 
 def test_scores_of_two_values_are_never_in_alarm_for_good() -> None:
     history = np.tile([0.0, 1.0], 500)
-    gauge = Budget(alarms_per_day=1).calibrate(history)
-    assert gauge.threshold > 1
-    judged = gauge.judge(np.tile(history, 40))
-    assert gauge.realised.alarms > 1
+    limit = Budget(alarms_per_day=1).calibrate(history)
+    assert limit.threshold > 1
+    judged = limit.judge(np.tile(history, 40))
+    assert limit.alarm_rate.alarms > 1
     assert np.bincount(judged.alarms)[1:].max() <= 2 * DAY
 
 
@@ -401,23 +321,23 @@ def test_missing_and_infinite_scores_of_history_are_left_out_or_clipped() -> Non
 
 
 def test_missing_score_changes_nothing_and_has_no_judgement() -> None:
-    gauge = Budget(alarms_per_day=1).calibrate(noise(0, 1))
-    gauge.judge(np.array([50.0]))
-    before = gauge.copy()
-    judged = gauge.judge(np.full(100, np.nan))
+    limit = Budget(alarms_per_day=1).calibrate(noise(0, 1))
+    limit.judge(np.array([50.0]))
+    before = copied(limit)
+    judged = limit.judge(np.full(100, np.nan))
     assert np.isnan(judged.ratios).all()
     assert np.isnan(judged.p_values).all()
     assert (judged.alarms == 1).all()
-    for ref, comp in zip(before.standing, gauge.standing, strict=True):
+    for ref, comp in zip(before.state, limit.state, strict=True):
         np.testing.assert_array_equal(ref, comp)
 
 
 def test_infinite_live_scores_are_judged() -> None:
-    gauge = Budget(alarms_per_day=1).calibrate(noise(0, 1))
-    judged = gauge.judge(np.array([-np.inf, np.inf, 0.0]))
+    limit = Budget(alarms_per_day=1).calibrate(noise(0, 1))
+    judged = limit.judge(np.array([-np.inf, np.inf, 0.0]))
     assert judged.alarms.tolist() == [0, 1, 1]
     assert judged.p_values[:2].tolist() == [1, 0]
-    assert math.isfinite(gauge.threshold)
+    assert math.isfinite(limit.threshold)
 
 
 def test_tighter_budget_has_a_higher_threshold() -> None:
@@ -434,91 +354,82 @@ def test_risk_and_alarms_a_day_are_one_target() -> None:
     assert hourly.rate == pytest.approx(1 / 24)
 
 
-# ------------------------------------------------------------------ the rest of a gauge
+# ------------------------------------------------------------------ the rest of a threshold
 
 
-def test_alarm_rate_rate_stands_beside_the_target() -> None:
-    gauge = Budget(alarms_per_day=2).calibrate(noise(0, 7))
-    assert str(gauge.realised) == "0 alarms in 0 samples, 2 a day budgeted"
+def test_alarm_rate_stands_beside_the_target() -> None:
+    limit = Budget(alarms_per_day=2).calibrate(noise(0, 7))
+    assert str(limit.alarm_rate) == "0 alarms in 0 samples, 2 a day budgeted"
     scores = np.zeros(20 * DAY)
     scores[:DAY:144] = 90  # ten on the first day, none after
-    gauge.judge(scores)
-    realised = gauge.realised
-    assert (realised.alarms, realised.samples) == (10, 20 * DAY)
-    assert realised.per_day == pytest.approx(0.5)
-    assert 0 < realised.recent_per_day < 0.15
-    assert realised.target_per_day == pytest.approx(2)
+    limit.judge(scores)
+    rate = limit.alarm_rate
+    assert (rate.alarms, rate.samples) == (10, 20 * DAY)
+    assert rate.per_day == pytest.approx(0.5)
+    assert 0 < rate.recent_per_day < 0.15
+    assert rate.target_per_day == pytest.approx(2)
 
 
 def test_fixed_threshold_stays_and_its_ratio_is_the_score_over_it() -> None:
-    gauge = Gauge.at(4.0, np.linspace(0, 2, 50))
-    judged = gauge.judge(np.array([1.0, 8.0, 3.5, np.nan]))
+    limit = AlarmThreshold.at(4.0, np.linspace(0, 2, 50))
+    judged = limit.judge(np.array([1.0, 8.0, 3.5, np.nan]))
     assert judged.thresholds.tolist() == [4.0] * 4
     assert judged.ratios[:3].tolist() == [0.25, 2.0, 0.875]
     assert judged.alarms.tolist() == [0, 1, 1, 1]
     assert judged.p_values[0] == pytest.approx(0.5, abs=0.02)
-    assert math.isnan(gauge.realised.target_per_day)
-    gauge.judge(np.full(10, 0.5))
-    assert gauge.alarm == 0
+    assert math.isnan(limit.alarm_rate.target_per_day)
+    limit.judge(np.full(10, 0.5))
+    assert limit.alarm == 0
 
 
 @pytest.mark.parametrize(
     ("threshold", "number"), [(math.inf, 0), (-math.inf, 1), (0.0, 1), (-2.0, 1)]
 )
 def test_any_fixed_threshold_works(threshold: float, number: int) -> None:
-    judged = Gauge.at(threshold, np.ones(5)).judge(np.array([1.0, 2.0, 3.0]))
+    judged = AlarmThreshold.at(threshold, np.ones(5)).judge(np.array([1.0, 2.0, 3.0]))
     assert judged.alarms.tolist() == [number] * 3
     assert not np.isnan(judged.ratios).any()
 
 
-def test_lifted_gauge_knows_the_new_normal_and_goes_on_counting() -> None:
-    gauge = Budget(alarms_per_day=1).calibrate(noise(0, 7))
-    gauge.judge(noise(1, 1) + 30)
-    gauge.close()
-    before = gauge.realised.alarms
-    gauge.lift(30.0)
-    gauge.judge(noise(2, 7) + 30)
-    assert 3 <= gauge.realised.alarms - before <= 14
+def test_lifted_threshold_knows_the_new_normal_and_goes_on_counting() -> None:
+    limit = Budget(alarms_per_day=1).calibrate(noise(0, 7))
+    limit.judge(noise(1, 1) + 30)
+    limit.close()
+    before = limit.alarm_rate.alarms
+    limit.lift(30.0)
+    limit.judge(noise(2, 7) + 30)
+    assert 3 <= limit.alarm_rate.alarms - before <= 14
 
 
 def test_lifted_threshold_that_stays_rises_with_the_typical_score_and_so_do_p_values() -> None:
     scores = np.random.default_rng(0).lognormal(size=5_000)
-    gauge = Gauge.at(9.0, scores)
-    before = gauge.judge(scores[:50]).p_values
-    gauge.lift(2 * gauge.tail.median)
-    assert gauge.threshold == pytest.approx(18.0)
-    np.testing.assert_allclose(gauge.judge(2 * scores[:50]).p_values, before)
-    gauge.lift(0.5)
-    assert gauge.threshold == pytest.approx(18.0), "it never falls"
+    limit = AlarmThreshold.at(9.0, scores)
+    before = limit.judge(scores[:50]).p_values
+    limit.lift(2 * limit.typical)
+    assert limit.threshold == pytest.approx(18.0)
+    np.testing.assert_allclose(limit.judge(2 * scores[:50]).p_values, before)
+    limit.lift(0.5)
+    assert limit.threshold == pytest.approx(18.0), "it never falls"
 
 
-def test_adopted_terms_judge_as_the_other_gauge_does_and_what_was_counted_stays() -> None:
-    budget = Budget(alarms_per_day=1)
-    gauge, other = budget.calibrate(noise(0, 7)), budget.calibrate(noise(0, 7) + 30)
-    gauge.judge(eventful(0, 2_000))
-    before = gauge.realised
-    gauge.adopt(other)
-    assert gauge.threshold == other.threshold
-    assert gauge.realised == before
-
-
-def test_reset_goes_back_to_the_start() -> None:
-    gauge = Budget(alarms_per_day=1).calibrate(noise(0, 1))
-    before = gauge.threshold
-    ref = columns(gauge.judge(eventful(0, 2_000)))
-    gauge.reset()
-    assert gauge.threshold == before
-    for column, again in zip(ref, columns(gauge.judge(eventful(0, 2_000))), strict=True):
+def test_a_copy_of_the_start_is_the_start_again() -> None:
+    start = Budget(alarms_per_day=1).calibrate(noise(0, 1))
+    before = start.threshold
+    limit = copied(start)
+    ref = columns(limit.judge(eventful(0, 2_000)))
+    limit = copied(start)
+    assert limit.threshold == before
+    for column, again in zip(ref, columns(limit.judge(eventful(0, 2_000))), strict=True):
         np.testing.assert_array_equal(column, again)
 
 
 def test_closed_alarm_costs_nothing_and_the_next_score_may_open_another() -> None:
-    gauge = Budget(alarms_per_day=1).calibrate(noise(0, 1))
-    gauge.judge(np.array([50.0]))
-    before = gauge.threshold
-    gauge.close()
-    assert (gauge.alarm, gauge.age, gauge.threshold) == (0, 0, before)
-    assert gauge.judge(np.array([50.0])).alarms.tolist() == [2]
+    limit = Budget(alarms_per_day=1).calibrate(noise(0, 1))
+    limit.judge(np.array([50.0]))
+    before = limit.threshold
+    limit.close()
+    assert (limit.alarm, limit.age, limit.threshold) == (0, 0, before)
+    assert limit.judge(np.array([50.0])).alarms.tolist() == [2]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from newnormal.alarms import Tail
 from newnormal.alarms.tail import Peaks
-from newnormal.kernels.budget import peaks
+from newnormal.kernels.alarm import peaks
 from newnormal.types import Floats
 
 STREAMS = st.lists(

@@ -24,9 +24,10 @@ def test_the_eager_loop_scores_as_the_detector_does() -> None:
     detector = M2N2(window=4, latent=2, decay=0.9, lr=0.05, threshold=0.8).fit(series[:300])
     state = detector.to_state().tensors
     live = series[300:]
-    scaled = torch.tensor((live - state["mean"]) / state["scale"], dtype=torch.float32)
+    mean, scale = state["fitted.mean"], state["fitted.scale"]
+    scaled = torch.tensor((live - mean) / scale, dtype=torch.float32)
 
-    net = eager.network(MLP(4, 3, 2), state["fitted"])
+    net = eager.network(MLP(4, 3, 2), state["fitted.weights"])
     ref = eager.frozen(net, scaled, 4).numpy()
     np.testing.assert_allclose(detector.score(live).scores, ref, rtol=1e-4)
 

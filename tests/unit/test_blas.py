@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -30,3 +32,30 @@ def test_another_blas_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blas, "_openblas", lambda: None)
     with blas.one_thread():
         assert np.allclose(np.ones((2, 2)) @ np.ones((2, 2)), 2)
+
+
+def test_fits_that_overlap_in_two_threads_leave_the_number_as_it_was() -> None:
+    functions = blas._openblas()
+    if functions is None:
+        pytest.skip("NumPy is not built on OpenBLAS here")
+    get, set_ = functions
+    before = get()
+    entered, leave = threading.Event(), threading.Event()
+
+    def first() -> None:
+        with blas.one_thread():
+            entered.set()
+            assert leave.wait(10)
+
+    try:
+        set_(2)
+        thread = threading.Thread(target=first)
+        thread.start()
+        assert entered.wait(10)
+        with blas.one_thread():
+            leave.set()
+            thread.join()
+            assert get() == 1  # the second is still inside
+        assert get() == 2
+    finally:
+        set_(before)

@@ -16,7 +16,7 @@ from newnormal.kernels import adam, decision, mlp, step
 from newnormal.kernels.compiled import compiled
 
 # The smallest kernel there is: what is tried is the cache, and compiling the loop takes long.
-_USE = "from newnormal.kernels.decision import is_anomalous; print(is_anomalous(2.0, 1.0))"
+_USE = "from newnormal.kernels.decision import decide; print(decide(2.0, 1.0, 1.0)[0])"
 _FORWARD = """
 import numpy as np
 from newnormal.kernels.mlp import forward
@@ -24,7 +24,7 @@ from newnormal.models.mlp import MLP
 model = MLP(3, 2, 2)
 units = np.ones(model.widths.sum(), dtype=np.float32)
 active = np.empty(model.widths.max(), dtype=np.int64)
-forward(model.initial(np.random.default_rng(0)), model.widths, units, active)
+forward(model.initial_weights(np.random.default_rng(0)), model.widths, units, active)
 print(units.sum())
 """
 
@@ -85,7 +85,7 @@ def test_two_processes_may_start_at_once_with_an_empty_cache(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     "kernel",
-    [step.advance, mlp.forward, mlp.descend, adam.adam_step, decision.is_learnable],
+    [step.advance, mlp.forward, mlp.descend, adam.adam_step, decision.decide],
 )
 def test_every_kernel_lets_other_threads_run_and_trusts_nan(kernel: Any) -> None:
     options = kernel.targetoptions

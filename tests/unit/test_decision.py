@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import newnormal
-from newnormal.kernels.decision import is_anomalous, is_learnable
+from newnormal.kernels.decision import decide
 
 KERNELS = Path(newnormal.__file__).parent / "kernels"
 INF, NAN = math.inf, math.nan
@@ -31,40 +31,64 @@ TRUTH = [
     (NAN, INF, False, False),
     (NAN, -INF, False, False),
 ]
+TWO_THRESHOLDS = [
+    # score, alarm_threshold, learn_threshold, anomalous, learnable
+    (0.5, 2.0, 1.0, False, True),
+    (1.0, 2.0, 1.0, False, False),  # between the two: neither
+    (1.5, 2.0, 1.0, False, False),
+    (2.0, 2.0, 1.0, True, False),
+    (3.0, 2.0, 1.0, True, False),
+    (0.5, 1.0, 2.0, False, True),
+    (1.0, 1.0, 2.0, True, True),  # the budget has sunk below what was accepted: both
+    (1.5, 1.0, 2.0, True, True),
+    (2.0, 1.0, 2.0, True, False),
+    (1.0, INF, -INF, False, False),
+    (1.0, -INF, INF, True, True),
+    (NAN, 2.0, 1.0, False, False),
+    (NAN, 1.0, 2.0, False, False),
+    (NAN, -INF, INF, False, False),
+]
 
 
 @pytest.mark.parametrize(("score", "threshold", "anomalous", "learnable"), TRUTH)
 def test_the_truth_table_of_a_score_and_a_threshold(
     score: float, threshold: float, anomalous: bool, learnable: bool
 ) -> None:
-    python: Any = (is_anomalous, is_learnable)
+    python: Any = decide
     # As compiled, and as Python reads it.
-    assert bool(is_anomalous(score, threshold)) is anomalous
-    assert bool(is_learnable(score, threshold)) is learnable
-    assert bool(python[0].py_func(score, threshold)) is anomalous
-    assert bool(python[1].py_func(score, threshold)) is learnable
+    assert tuple(decide(score, threshold, threshold)) == (anomalous, learnable)
+    assert tuple(python.py_func(score, threshold, threshold)) == (anomalous, learnable)
+
+
+@pytest.mark.parametrize(("score", "alarm", "learn", "anomalous", "learnable"), TWO_THRESHOLDS)
+def test_the_truth_table_of_a_score_and_two_thresholds(
+    score: float, alarm: float, learn: float, anomalous: bool, learnable: bool
+) -> None:
+    python: Any = decide
+    assert tuple(decide(score, alarm, learn)) == (anomalous, learnable)
+    assert tuple(python.py_func(score, alarm, learn)) == (anomalous, learnable)
 
 
 @pytest.mark.parametrize(("score", "threshold", "anomalous", "learnable"), TRUTH)
-def test_no_sample_is_both_and_only_one_without_a_score_is_neither(
+def test_with_one_threshold_no_sample_is_both_and_only_one_without_a_score_is_neither(
     score: float, threshold: float, anomalous: bool, learnable: bool
 ) -> None:
     assert not (anomalous and learnable)
     assert (anomalous or learnable) is not math.isnan(score)
 
 
-def test_the_loop_compares_nothing_with_the_threshold_itself() -> None:
-    """In the loop the threshold may only be handed to the two decisions."""
+def test_the_loop_compares_nothing_with_a_threshold_itself() -> None:
+    """In the loop the thresholds may only be handed to the decision."""
     tree = ast.parse((KERNELS / "step.py").read_text())
-    deciders = {"is_anomalous", "is_learnable"}
     handed = 0
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare | ast.BinOp | ast.UnaryOp):
             names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-            assert "threshold" not in names, ast.unparse(node)
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in deciders:
+            names |= {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+            assert not any("threshold" in name for name in names), ast.unparse(node)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "decide":
             handed += 1
-    assert handed == 2  # one of each: nobody decides twice
+    assert handed == 2  # once for each: nobody decides twice
 
 
 def test_no_other_module_of_the_loop_knows_of_scores_and_thresholds() -> None:
@@ -72,4 +96,4 @@ def test_no_other_module_of_the_loop_knows_of_scores_and_thresholds() -> None:
         names = {
             node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)
         }
-        assert not names & {"threshold", "tau", "is_anomalous", "is_learnable"}
+        assert not names & {"threshold", "alarm_threshold", "learn_threshold", "tau", "decide"}

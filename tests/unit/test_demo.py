@@ -11,9 +11,10 @@ import pytest
 from rich.console import Console
 
 from newnormal import plots
+from newnormal.cli.demo import table
 from newnormal.errors import MissingExtraError
 from newnormal.experiments.ours import demo as experiment
-from newnormal.experiments.ours.demo import Demo, picture, run_demo, table
+from newnormal.experiments.ours.demo import Demo, picture, run_demo
 
 pytest.importorskip("sklearn", reason="needs the extra eval")
 
@@ -128,9 +129,9 @@ def test_quiet_is_an_hour_without_a_false_alarm(false: list[int], hours: float |
 
 
 def test_a_share_is_100_per_cent_only_where_it_is_all() -> None:
-    assert experiment._percent(1.0) == "100 %"
-    assert experiment._percent(0.99999) == "99.9 %"
-    assert experiment._percent(0.0206) == "2.1 %"
+    assert experiment.percent(1.0) == "100 %"
+    assert experiment.percent(0.99999) == "99.9 %"
+    assert experiment.percent(0.0206) == "2.1 %"
 
 
 def test_without_scikit_learn_the_error_says_what_to_install(

@@ -125,11 +125,11 @@ def test_alarms_go_on_after_saving_in_the_middle_of_one(detector: M2N2, tmp_path
 def test_looking_changes_no_alarm(detector: M2N2) -> None:
     live = faulty()
     detector.run(live[:730], flush=False)
-    before = detector.to_state().facts["alarms"]
+    before = detector.to_state().facts["alarm"]
     detector.score(live)
     detector.predict(live)
     detector.decision_function(live)
-    assert detector.to_state().facts["alarms"] == before
+    assert detector.to_state().facts["alarm"] == before
 
 
 def test_without_a_budget_alarms_are_tracked_when_asked_for() -> None:

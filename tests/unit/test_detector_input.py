@@ -10,10 +10,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from newnormal import M2N2, Detector, InputError, NewnormalWarning, NotFittedError, state
+from newnormal import M2N2, Detector, InputError, NewnormalWarning, NotFittedError
 from newnormal.detector import BaseDetector
-from newnormal.kernels.step import advance
+from newnormal.kernels.step import CYCLE, HELD, advance
+from newnormal.state import codec
 from newnormal.types import Floats
+from tests.inside import stream
 from tests.strategies import nasty_series
 
 NAMES = ["flow", "pressure", "level"]
@@ -39,7 +41,7 @@ def detector(shared: M2N2, history: Floats) -> M2N2:
 
 
 def as_bytes(detector: M2N2) -> bytes:
-    return state._encode(detector.to_state())
+    return codec._encode(detector.to_state())
 
 
 # ------------------------------------------------------------------ history
@@ -116,7 +118,7 @@ def test_judging_before_fitting_is_an_error_that_says_what_to_do(
         verb(kind())
     assert str(caught.value) == (
         "this detector has not been fitted\n"
-        "hint: call detector.fit(history) first, or Detector.load(path)"
+        "hint: call detector.fit(history) first, or newnormal.load(path)"
     )
 
 
@@ -236,8 +238,8 @@ def test_the_tail_is_judged_in_one_last_window_and_only_its_new_samples_come_bac
     # and trend says of those four alone.
     twin = shared.reset()
     twin.run(history[:8])
-    twin._stream.counts[1] = 0  # as if nothing were held
-    twin._stream.counts[3] = 4
+    stream(twin).counts[HELD] = 0  # as if nothing were held
+    stream(twin).counts[CYCLE] = 4
     ref = twin.run(history[6:10])
     np.testing.assert_array_equal([verdict.score for verdict in late], ref.scores[-2:])
 
@@ -357,10 +359,10 @@ def test_windows_without_any_value_change_nothing_but_the_count(
     shared: M2N2, history: Floats
 ) -> None:
     shared.reset().run(history[:8])
-    trend, weights = shared.trend_, shared._stream.weights.copy()
+    trend, weights = shared.trend_, stream(shared).weights.copy()
     shared.run(np.full((8, 3), np.nan))
     np.testing.assert_array_equal(shared.trend_, trend)
-    np.testing.assert_array_equal(shared._stream.weights, weights)
+    np.testing.assert_array_equal(stream(shared).weights, weights)
     assert shared.counters["seen"] == 16
 
 
@@ -393,8 +395,8 @@ def test_extreme_finite_values_never_give_a_score_that_is_not(
     for _ in range(2):
         verdicts = detector.run(live)
         assert np.isfinite(verdicts.scores).all()
-    assert np.isfinite(detector._stream.weights).all()
-    assert np.isfinite(detector._stream.trend).all()
+    assert np.isfinite(stream(detector).weights).all()
+    assert np.isfinite(stream(detector).trend).all()
 
 
 def test_a_constant_channel_is_kept_and_its_first_change_stands_out(history: Floats) -> None:

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal import M2N2, Fixed, NewnormalError, Quantile, state
-from newnormal.core import live
-from newnormal.kernels.step import Rules
+from newnormal import M2N2, Fixed, NewnormalError, Quantile
+from newnormal.kernels.step import StepParams
 from newnormal.models import base
 from newnormal.models.base import Training
 from newnormal.models.mlp import MLP
+from newnormal.state import codec
 from newnormal.types import Bools, Floats
+from tests.inside import params, set_params, stream
 from tests.strategies import nasty_series
 
 
@@ -48,14 +49,14 @@ def auroc(labels: Bools, scores: Floats) -> float:
 
 
 def as_bytes(detector: M2N2) -> bytes:
-    return state._encode(detector.to_state())
+    return codec._encode(detector.to_state())
 
 
 def untrained(detector: M2N2) -> M2N2:
     """Return the same detector with the weights training started from."""
     other = M2N2.from_state(detector.to_state())
-    start = MLP(other.window_, 4, other.latent_).initial(np.random.default_rng(other.seed))
-    other._rules = other._rules._replace(fitted=start)
+    start = MLP(other.window_, 4, other.latent_).initial_weights(np.random.default_rng(other.seed))
+    set_params(other, fitted=start)
     return other.reset()
 
 
@@ -64,7 +65,7 @@ def untrained(detector: M2N2) -> M2N2:
 
 def test_training_changes_every_layer_and_its_loss_falls() -> None:
     model = MLP(6, 4, 8)
-    start = model.initial(np.random.default_rng(0))
+    start = model.initial_weights(np.random.default_rng(0))
     fitted, losses = model.fit(plant(1200, 0), Training(stride=3, epochs=15, batch=16, seed=0))
     for (matrix, bias), (old_matrix, old_bias) in zip(
         model.layers(fitted), model.layers(start), strict=True
@@ -101,8 +102,13 @@ def test_epochs_are_reported_one_by_one() -> None:
     seen: list[tuple[int, float]] = []
     _, losses = MLP(4, 2, 2).fit(
         nasty_series("none missing", 80, 2),
-        Training(stride=4, epochs=5, batch=4, seed=0),
-        lambda done, loss: seen.append((done, loss)),
+        Training(
+            stride=4,
+            epochs=5,
+            batch=4,
+            seed=0,
+            on_epoch=lambda done, loss: seen.append((done, loss)),
+        ),
     )
     assert seen == [(done + 1, loss) for done, loss in enumerate(losses)]
 
@@ -141,20 +147,22 @@ def test_packed_layers_cover_every_weight_once() -> None:
 
 def test_long_series_are_scored_in_parts_as_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
     series, model = nasty_series("some missing", 101, 2), MLP(4, 2, 2)
-    weights = model.initial(np.random.default_rng(0))
-    rules = Rules(np.zeros(2), np.ones(2), weights, 2, math.inf, 0.9, np.float32(0.01))
-    ref = base.scores(model, live.fresh(4, 2, weights), rules, series)
+    weights = model.initial_weights(np.random.default_rng(0))
+    settings = StepParams(
+        np.zeros(2), np.ones(2), weights, 2, math.inf, math.inf, 0.9, np.float32(0.01)
+    )
+    ref = base.scores(model, settings, series)
     assert len(ref) == 101
     for chunk in (1, 3, 10):
         monkeypatch.setattr(base, "_CHUNK", chunk)
-        comp = base.scores(model, live.fresh(4, 2, weights), rules, series)
+        comp = base.scores(model, settings, series)
         np.testing.assert_array_equal(comp, ref)
 
 
 # ------------------------------------------------------------------ adaptation
 
 
-def test_adapting_follows_a_new_normal_where_a_frozen_model_alarms_for_ever() -> None:
+def test_adapting_follows_a_new_normal_where_a_frozen_model_never_stops_its_alarm() -> None:
     history, after = plant(1500, 0), plant(2000, 1)
     after[200:] = after[200:] * 1.2 + 3.0  # the new normal
     options: dict[str, Any] = {"window": 6, "epochs": 10, "batch": 16, "lr": 0.01, "decay": 0.9}
@@ -171,9 +179,9 @@ def test_each_switch_moves_what_it_names_and_nothing_else() -> None:
         for adapt in (False, True):
             detector = M2N2(window=6, epochs=2, detrend=detrend, adapt=adapt, threshold=1.0)
             detector.fit(history).run(after)
-            stream, rules = detector._stream, detector._rules
-            assert bool((stream.trend != 0).all()) is detrend
-            assert np.array_equal(stream.weights, rules.fitted) is not adapt
+            live, fitted = stream(detector), params(detector).fitted
+            assert bool((live.trend != 0).all()) is detrend
+            assert np.array_equal(live.weights, fitted) is not adapt
             assert (detector.counters["learned"] > 0) is adapt
 
 
@@ -185,16 +193,16 @@ def test_anomalous_samples_are_not_learned_from() -> None:
         live_series = plant(6, 1)
         live_series[2] = size
         detector.reset()
-        detector._rules = detector._rules._replace(threshold=1e-9)  # nothing is learnable ...
+        set_params(detector, threshold=1e-9)  # nothing is learnable ...
         detector.run(live_series)
-        weights.append(detector._stream.weights.copy())
-        assert np.array_equal(weights[-1], detector._rules.fitted)
+        weights.append(stream(detector).weights.copy())
+        assert np.array_equal(weights[-1], params(detector).fitted)
         # ... and with a threshold in between, the others are.
         detector.reset()
-        detector._rules = detector._rules._replace(threshold=80.0)
+        set_params(detector, threshold=80.0)
         verdicts = detector.run(live_series)
         assert verdicts.anomalous.tolist() == [False, False, True, False, False, False]
-        assert not np.array_equal(detector._stream.weights, detector._rules.fitted)
+        assert not np.array_equal(stream(detector).weights, params(detector).fitted)
 
 
 # ------------------------------------------------------------------ seeds
@@ -271,12 +279,12 @@ def test_a_learning_rate_that_diverges_never_leaves_anything_that_is_not_finite(
             verdicts = detector.run(after[at : at + 50], flush=False)
             judged = ~np.isnan(np.asarray(verdicts.expected)).all(axis=1)
             assert np.isfinite(verdicts.scores[judged]).all()
-            assert np.isfinite(detector._stream.weights).all()
-            assert np.isfinite(detector._stream.good).all()
+            assert np.isfinite(stream(detector).weights).all()
+            assert np.isfinite(stream(detector).good).all()
     restored = detector.counters["restored"]
     assert restored > 0
-    told = re.findall(r"the weights went back to a good copy, (\d+) time", caplog.text)
-    assert sum(map(int, told)) == restored
+    counts = re.findall(r"the weights went back to a good copy, (\d+) time", caplog.text)
+    assert sum(map(int, counts)) == restored
     assert "a smaller lr would avoid it" in caplog.text
 
 
@@ -287,7 +295,7 @@ def test_the_guards_count_and_copy_are_part_of_the_state(tmp_path: Path) -> None
     other = M2N2.load(tmp_path / "state.nn")
     assert other.counters == detector.counters
     assert other.counters["restored"] > 0
-    np.testing.assert_array_equal(other._stream.good, detector._stream.good)
+    np.testing.assert_array_equal(stream(other).good, stream(detector).good)
     assert as_bytes(other) == as_bytes(detector)
 
 
@@ -299,7 +307,7 @@ def test_a_learning_rate_that_works_never_wakes_the_guard(caplog: pytest.LogCapt
     assert caplog.records == []
 
 
-def test_looking_does_not_count_in_the_guards_books() -> None:
+def test_looking_does_not_count_in_the_guards_counters() -> None:
     detector = M2N2(window=6, epochs=2, lr=1e20, threshold=Fixed(math.inf)).fit(plant(200, 0))
     assert np.isfinite(detector.decision_function(plant(100, 1) * 10)).all()
     assert detector.counters == {"seen": 0, "pending": 0, "learned": 0, "restored": 0}
@@ -312,7 +320,7 @@ def test_the_threshold_is_the_quantile_of_scores_of_history_judged_at_the_same_s
     history = plant(300, 0)
     for stride in (6, 3, 2, 1):
         detector = M2N2(window=6, stride=stride, epochs=2, threshold=Quantile(0.9)).fit(history)
-        detector._rules = detector._rules._replace(decay=1.0, lr=np.float32(0))
+        set_params(detector, decay=1.0, lr=np.float32(0))
         ref = np.quantile(detector.run(history).scores, 0.9)
         assert detector.threshold_ == pytest.approx(ref, rel=1e-12)
 

@@ -10,8 +10,10 @@ import pandas as pd  # type: ignore[import-untyped,unused-ignore]
 import polars as pl
 import pytest
 
-from newnormal import M2N2, InputError, ParameterError, state
+from newnormal import M2N2, InputError, ParameterError
+from newnormal.state import codec
 from newnormal.types import Floats, Times
+from tests.inside import params
 from tests.strategies import nasty_series
 
 START = np.datetime64("2026-01-01T00:00:00", "ns")
@@ -32,7 +34,7 @@ def detector(history: Floats) -> M2N2:
 
 
 def as_bytes(detector: M2N2) -> bytes:
-    return state._encode(detector.to_state())
+    return codec._encode(detector.to_state())
 
 
 # ------------------------------------------------------------------ times of samples
@@ -218,7 +220,7 @@ def test_a_half_life_in_samples_is_a_decay_per_window(
 ) -> None:
     detector = M2N2(window=4, half_life=half_life, epochs=1).fit(history)
     assert detector.decay_ == pytest.approx(decay, rel=1e-12)
-    assert detector._rules.decay == detector.decay_
+    assert params(detector).decay == detector.decay_
 
 
 @pytest.mark.parametrize(

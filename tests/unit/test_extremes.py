@@ -21,12 +21,12 @@ def waves(samples: int = 1200) -> Floats:
 
 
 def fitted(kind: str, history: Floats) -> BaseDetector:
-    made = {
-        "quantile": lambda: Detector(epochs=2, accept_after=100),
-        "budget": lambda: Detector(epochs=2, accept_after=100, alarms_per_day=3),
-        "m2n2": lambda: M2N2(window=5, epochs=2, accept_after=100),
+    made: dict[str, BaseDetector] = {
+        "quantile": Detector(epochs=2, accept_after=100),
+        "budget": Detector(epochs=2, accept_after=100, alarms_per_day=3),
+        "m2n2": M2N2(window=5, epochs=2, accept_after=100),
     }
-    return made[kind]().fit(history)
+    return made[kind].fit(history)
 
 
 KINDS = ("quantile", "budget", "m2n2")

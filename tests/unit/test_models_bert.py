@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -143,9 +144,10 @@ def test_it_learns() -> None:
     judged = trained.run(series).scores
     untrained = BERT(5, CHANNELS, 16)._packed()
     assert trained.losses_[-1] < 0.8 * trained.losses_[0]
-    assert (trained._rules.fitted != untrained).mean() > 0.9
+    assert (trained._fitted.step.fitted != untrained).mean() > 0.9
     assert np.unique(judged).size > 200
-    trained._rules = trained._rules._replace(fitted=untrained)
+    step = trained._fitted.step._replace(fitted=untrained)
+    trained._fitted = replace(trained._fitted, step=step)
     before = trained.reset().run(series).scores
     assert auroc(labels, judged) > 0.85
     assert auroc(labels, judged) > auroc(labels, before) + 0.1

@@ -53,7 +53,7 @@ def trained(history: Floats, plan: Plan = PLAN) -> tuple[Committee, Floats32]:
 
 def test_on_history_each_vote_has_mean_0_and_deviation_1(history: Floats) -> None:
     model, weights = trained(history)
-    votes = model.hear(history, weights, [0.0] * 3)
+    votes = model.votes(history, weights, [0.0] * 3)
     silent = np.isnan(history).all(axis=1)
     np.testing.assert_array_equal(np.isnan(votes), np.tile(silent, (4, 1)))
     np.testing.assert_allclose(np.nanmean(votes, axis=1), 0, atol=1e-9)
@@ -65,7 +65,7 @@ def test_each_channels_residual_is_measured_in_what_history_left_of_it(history: 
     model, weights = trained(louder)
     for squares, observed in model._squares(louder, weights):
         means = squares.sum(axis=1) / observed.sum(axis=0)
-        np.testing.assert_allclose(means, model.charter.usual, rtol=1e-9)
+        np.testing.assert_allclose(means, model.params.residual_scale, rtol=1e-9)
     shares = chosen(louder).run(louder[:200]).shares
     assert shares is not None
     assert (np.nanmean(shares, axis=0) > 0.2).all()  # none drowns the others
@@ -76,34 +76,34 @@ def test_an_expert_learns_below_the_quantile_of_its_own_scores_on_history(histor
     for squares, observed in model._squares(history, weights):
         seen = observed.any(axis=1)
         scores = squares[:3, seen].sum(axis=2) / observed[seen].sum(axis=1)
-        np.testing.assert_allclose(model.charter.taus, np.quantile(scores, 0.99, axis=1))
+        np.testing.assert_allclose(model.params.learn_below, np.quantile(scores, 0.99, axis=1))
 
 
 def test_samples_without_a_value_do_not_lower_what_an_expert_learns_from(history: Floats) -> None:
     gaps = np.insert(history[:200], np.arange(0, 200, 5).repeat(25), np.nan, axis=0)
     model, _ = trained(gaps)
-    assert (model.charter.taus > 0).all()
+    assert (model.params.learn_below > 0).all()
 
 
 def test_what_is_calibrated_in_parts_is_calibrated_as_one(
     history: Floats, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ref, weights = trained(history)
-    votes = ref.hear(history, weights, PLAN.rates)
+    votes = ref.votes(history, weights, PLAN.rates)
     monkeypatch.setattr("newnormal.models.committee._CHUNK", 33)  # no multiple of the window
     comp, weights = trained(history)
     for name, value in ref.tensors().items():
         np.testing.assert_allclose(comp.tensors()[name], value, rtol=1e-12, err_msg=name)
-    np.testing.assert_allclose(comp.hear(history, weights, PLAN.rates), votes, rtol=1e-9)
+    np.testing.assert_allclose(comp.votes(history, weights, PLAN.rates), votes, rtol=1e-9)
 
 
-def test_hearing_leaves_the_committee_as_it_was(history: Floats) -> None:
+def test_voting_leaves_the_committee_as_it_was(history: Floats) -> None:
     model, weights = trained(history)
     before = {name: value.copy() for name, value in model.tensors().items()}
     kept = weights.copy()
-    first = model.hear(history, weights, [0.5] * 3)
-    np.testing.assert_array_equal(model.hear(history, weights, [0.5] * 3), first)
-    assert not np.array_equal(model.hear(history, weights, [0.0] * 3), first)
+    first = model.votes(history, weights, [0.5] * 3)
+    np.testing.assert_array_equal(model.votes(history, weights, [0.5] * 3), first)
+    assert not np.array_equal(model.votes(history, weights, [0.0] * 3), first)
     np.testing.assert_array_equal(weights, kept)
     for name, value in model.tensors().items():
         np.testing.assert_array_equal(value, before[name])
@@ -115,7 +115,7 @@ def test_the_subspace_holds_the_directions_of_largest_variance() -> None:
     series = together + 0.1 * rng.normal(size=(500, 4))
     plan = Plan(memories=(math.inf,), rates=(0.0,), votes=(Vote(0, True),), rank=1)
     model, _ = trained(series, plan)
-    (row,) = model.charter.bases[0]
+    (row,) = model.params.bases[0]
     np.testing.assert_allclose(np.abs(row), [3**-0.5] * 3 + [0], atol=0.1)
     assert row[0] * row[1] < 0 < row[0] * row[2]
 
@@ -134,7 +134,7 @@ def test_a_subspace_never_holds_all_of_history(mixing: list[list[int]], directio
     sources = np.random.default_rng(0).normal(size=(300, len(mixing)))
     plan = Plan(memories=(math.inf,), rates=(0.0,), votes=(Vote(0, True),))
     model, _ = trained(sources @ np.array(mixing, dtype=np.float64), plan)
-    (basis,) = model.charter.bases
+    (basis,) = model.params.bases
     assert basis.shape == (3, 6)
     np.testing.assert_allclose(basis @ basis.T, np.diag(np.arange(3) < directions), atol=1e-9)
 
@@ -155,7 +155,7 @@ def test_training_moves_each_experts_weights_and_lowers_its_loss(history: Floats
     weights, losses = model.fit(history, TRAINING)
     assert len(losses) == 3 * TRAINING.epochs
     for j, part in enumerate(np.split(weights, 3)):
-        untrained = model.network.initial(np.random.default_rng(TRAINING.seed + j))
+        untrained = model.network.initial_weights(np.random.default_rng(TRAINING.seed + j))
         assert not np.array_equal(part, untrained)
         assert losses[3 * j + 2] < losses[3 * j]
 
@@ -163,8 +163,8 @@ def test_training_moves_each_experts_weights_and_lowers_its_loss(history: Floats
 def test_what_fit_found_goes_into_tensors_and_back(history: Floats) -> None:
     model, _ = trained(history)
     other = Committee(5, 3, 2, PLAN)
-    other.restore(model.tensors())
-    for ref, comp in zip(model.charter, other.charter, strict=True):
+    other.restore(model.tensors(), model.size)
+    for ref, comp in zip(model.params, other.params, strict=True):
         np.testing.assert_array_equal(comp, ref)
         assert type(comp) is type(ref)
 
@@ -213,8 +213,7 @@ def usable(detector: Detector, series: Floats, tmp_path: Path) -> None:
 def test_little_history_is_enough(samples: int, channels: int, tmp_path: Path) -> None:
     history = nasty_series("none missing", samples, channels)
     detector = chosen(history)
-    assert detector._choice is not None
-    assert (detector._choice.rehearsed > 0) == (samples >= 200)
+    assert (detector._fitted.choice.held_out > 0) == (samples >= 200)
     usable(detector, nasty_series("some missing", 60, channels, seed=1), tmp_path)
 
 
@@ -250,8 +249,10 @@ def test_a_channel_that_rehearsal_meets_first_is_taken_for_an_average_one(histor
     unseen = history.copy()
     unseen[:, 1] = np.nan
     model, _ = trained(unseen)
-    np.testing.assert_allclose(model.charter.usual[:, 1], model.charter.usual[:, [0, 2]].mean(1))
-    np.testing.assert_array_equal(model.charter.scales[:, 1], 1)
+    np.testing.assert_allclose(
+        model.params.residual_scale[:, 1], model.params.residual_scale[:, [0, 2]].mean(1)
+    )
+    np.testing.assert_array_equal(model.params.scales[:, 1], 1)
 
 
 def test_a_sample_with_nothing_observed_has_no_score_and_smoothing_waits(
@@ -276,11 +277,11 @@ def test_score_holds_weights_and_trends_and_starts_smoothing_afresh() -> None:
     detector = chosen(history)
     assert detector.smoothing_ > 0
     detector.run(nasty_series("shifted", 50, 2), flush=False)
-    weights, levels = detector._stream.weights.copy(), detector.trend_.copy()
+    weights, levels = detector._state.model.step.weights.copy(), detector.trend_.copy()
     series = nasty_series("none missing", 20, 2)
     ref = detector.score(series)
     np.testing.assert_array_equal(detector.score(series[:5]).scores, ref.scores[:5])
-    np.testing.assert_array_equal(detector._stream.weights, weights)
+    np.testing.assert_array_equal(detector._state.model.step.weights, weights)
     np.testing.assert_array_equal(detector.trend_, levels)
     assert not np.array_equal(detector.run(series).scores, ref.scores)
 
@@ -321,12 +322,12 @@ def test_dropping_all_that_is_pending_leaves_the_last_judged_sample(detector: De
 def test_restart_keeps_what_was_learned_and_forgets_the_samples(detector: Detector) -> None:
     live = nasty_series("shifted", 63, 3, seed=3)
     detector.run(live, flush=False)
-    weights, trend = detector._stream.weights.copy(), detector.trend_.copy()
+    weights, trend = detector._state.model.step.weights.copy(), detector.trend_.copy()
     seen = detector.counters["seen"]
     detector.restart()
     assert detector.counters["pending"] == 0
     assert detector.counters["seen"] == seen
-    np.testing.assert_array_equal(detector._stream.weights, weights)
+    np.testing.assert_array_equal(detector._state.model.step.weights, weights)
     np.testing.assert_array_equal(detector.trend_, trend)
     assert [len(detector.step(sample)) for sample in live[:6]] == [0, 0, 0, 0, 5, 0]
 
@@ -346,14 +347,13 @@ def test_weights_that_are_not_finite_are_put_back_counted_and_logged(
 ) -> None:
     live = nasty_series("none missing", 40, 3, seed=3)
     detector.run(live[:20], flush=False)
-    detector._stream.weights[: detector._stream.weights.size // 3] = np.nan
+    detector._state.model.step.weights[: detector._state.model.step.weights.size // 3] = np.nan
     with caplog.at_level(logging.WARNING, logger="newnormal"):
         verdicts = detector.run(live[20:])
     assert np.isfinite(verdicts.scores).all()
-    assert np.isfinite(detector._stream.weights).all()
+    assert np.isfinite(detector._state.model.step.weights).all()
     assert detector.counters["restored"] == 1
-    chamber = detector._model.chamber(detector._stream)  # type: ignore[attr-defined]
-    assert chamber.tallies[:, RESTORED].tolist() == [1, 0, 0]
+    assert detector._state.model.own.counts[:, RESTORED].tolist() == [1, 0, 0]
     assert "the weights went back to a good copy" in caplog.text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,9 +122,10 @@ def test_it_learns() -> None:
     judged = trained.run(series).scores
     untrained = ICL(5, CHANNELS, 16)._packed()
     assert trained.losses_[-1] < 0.5 * trained.losses_[0]
-    assert (trained._rules.fitted != untrained).mean() > 0.9
+    assert (trained._fitted.step.fitted != untrained).mean() > 0.9
     assert np.unique(judged).size > 150
-    trained._rules = trained._rules._replace(fitted=untrained)
+    step = trained._fitted.step._replace(fitted=untrained)
+    trained._fitted = replace(trained._fitted, step=step)
     before = trained.reset().run(series).scores
     assert auroc(labels, judged) > 0.9
     assert auroc(labels, judged) > auroc(labels, before) + 0.1

@@ -116,12 +116,12 @@ def test_a_missing_value_does_not_count(model: USAD, batch: Batch) -> None:
 def test_history_is_scaled_to_between_0_and_1_and_the_trend_counts_from_its_mean() -> None:
     history = levels(200, 0) * 50 + 1000
     detector = M2N2(model="usad", window=WINDOW, epochs=1, decay=0.0, lr=0.0).fit(history)
-    scaled = (history - detector._rules.mean) / detector._rules.scale
+    scaled = (history - detector._fitted.step.mean) / detector._fitted.step.scale
     np.testing.assert_allclose(scaled.min(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(scaled.max(axis=0), 1)
     # A stream that stands at history's mean has no trend to subtract.
     detector.run(np.repeat(history.mean(axis=0)[None], 8, axis=0))
-    np.testing.assert_allclose(detector._stream.trend, 0, atol=1e-12)
+    np.testing.assert_allclose(detector._state.model.step.trend, 0, atol=1e-12)
 
 
 def test_detrending_takes_out_a_lasting_shift_that_freezing_alarms_at() -> None:

@@ -22,6 +22,7 @@ PUBLIC = {
     "Fixed",
     "InputError",
     "MissingExtraError",
+    "MovingThreshold",
     "NewnormalError",
     "NewnormalWarning",
     "NotFittedError",

@@ -56,7 +56,9 @@ def test_a_clone_is_unfitted_and_has_the_same_parameters(
     with pytest.raises(SklearnNotFittedError):
         check_is_fitted(twin)
     check_is_fitted(detector)
-    np.testing.assert_array_equal(twin.fit(history)._rules.fitted, detector._rules.fitted)
+    np.testing.assert_array_equal(
+        twin.fit(history)._fitted.step.fitted, detector._fitted.step.fitted
+    )
 
 
 def test_a_clones_default_decay_still_gives_way_to_half_life() -> None:
@@ -70,7 +72,7 @@ def test_parameters_can_be_set_and_take_effect_at_the_next_fit(history: Floats) 
     ref = detector.run(history).scores
     assert detector.set_params(window=4, stride=None) is detector
     np.testing.assert_array_equal(detector.reset().run(history).scores, ref)
-    assert len(detector.fit(history)._stream.samples) == 4
+    assert len(detector.fit(history)._state.model.step.samples) == 4
 
 
 def test_a_parameter_that_cannot_work_changes_none(history: Floats) -> None:

@@ -13,7 +13,7 @@ A stream is normal, in alarm, or a candidate for a new normal. The order of thin
 
 The time runs for one change: it starts again where the stream goes elsewhere meanwhile.
 
-Reviews come at fixed sample numbers, so that a series in pieces, or sample by sample, gives the same.
+Reviews come at fixed sample numbers: a series in pieces, or sample by sample, gives the same bits.
 """
 
 from __future__ import annotations

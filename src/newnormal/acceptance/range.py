@@ -33,7 +33,7 @@ __all__ = ["NormalRange", "initial", "pad_lags"]
 
 # Of a level's variance, this share is never held to be explained by the other channels.
 _UNEXPLAINED = 0.1
-# A channel's level is said to vary by a tenth of its standard deviation, at least.
+# A channel's level is taken to vary by a tenth of its standard deviation, at least.
 _STILL = 0.01
 # Beyond history's range a position may go as far as that range is wide, or up to twice as far where
 # history itself was full of surprises: where a quarter of it goes far beyond the others. And as far

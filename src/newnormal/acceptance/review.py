@@ -1,6 +1,6 @@
 """One review of a stream: accept what is stable, go back where a person rejects it.
 
-`newnormal.acceptance.policy` says when reviews come and in what order things happen.
+`newnormal.acceptance.policy` has the order of things and the times of reviews.
 """
 
 from __future__ import annotations
@@ -93,10 +93,12 @@ class Review:
 
     @property
     def alarm(self) -> Alarm | None:
+        """The open alarm, or None."""
         return open_alarm(self.state.log, self.fitted.channels)
 
     @property
     def threshold(self) -> AlarmThreshold:
+        """The stream's alarm threshold; it shares the state."""
         fitted = self.fitted
         return AlarmThreshold(
             fitted.alarm, fitted.tail_chances, fitted.tail_knots, self.state.alarm
@@ -104,15 +106,18 @@ class Review:
 
     @property
     def distance(self) -> float:
+        """How far stream or weights are from the accepted normal; 1 is the limit."""
         return max(self.range.distance, float(self.levels[MOVES]))
 
     @property
     def outside(self) -> bool:
+        """Whether stream or weights are outside the accepted normal."""
         return self.range.outside or bool(self.levels[MOVES] > NEAR)
 
     # ------------------------------------------------------------------ the review
 
     def review(self) -> list[AlarmEvent]:
+        """Review the open alarm and accept it if it has been stable long enough."""
         self.counts[REVIEWS] += 1
         self._measure_weights()
         alarm = self.alarm
@@ -194,6 +199,7 @@ class Review:
     # ------------------------------------------------------------------ feedback
 
     def accept(self) -> list[AlarmEvent]:
+        """Accept what the open alarm is about as normal, and close it."""
         state, fitted = self.state, self.fitted
         alarm = self._open("accept")
         if alarm.number != self.counts[NUMBER]:
@@ -226,6 +232,7 @@ class Review:
         return events
 
     def reject(self) -> list[AlarmEvent]:
+        """Go back to what was known before the open alarm, and freeze it."""
         alarm = self._open("reject")
         timed = alarm.number == self.counts[NUMBER] and self.counts[SINCE] >= 0
         self._forget()
@@ -235,6 +242,7 @@ class Review:
         return self._mark(REJECTED)
 
     def rollback(self) -> list[AlarmEvent]:
+        """Undo the newest acceptance."""
         state = self.state
         if not state.undo:
             raise FeedbackError(

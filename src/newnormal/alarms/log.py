@@ -1,7 +1,7 @@
 """Alarms as events: opened, updated, closed with the reason.
 
-An alarm is reported when it opens, whenever its peak has doubled since it was last reported, when its
-state changes, and when it closes.
+An alarm is reported when it opens, whenever its peak has doubled since it was last reported, when
+its state changes, and when it closes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from newnormal.alarms.moving import judge_moving
 from newnormal.kernels.alarm import OPEN, AlarmOut, judge
 from newnormal.kernels.drift import INSIDE, DriftOut
 from newnormal.types import (
@@ -65,8 +66,8 @@ PEAK_TIME = 2
 CAUSES = (SCORE, DISTANCE)
 STATES = (IN_ALARM, CANDIDATE, REJECTED)
 
-# A peak is reported when its ratio is this many times the one last reported: a score that climbs to a
-# hundred times the threshold makes seven events.
+# A peak is reported when its ratio is this many times the one last reported: a score that climbs
+# to a hundred times the threshold makes seven events.
 _NEWS = 2.0
 # The channels named are the fewest that make up this share of the score, and not more than this.
 _NAMED_SHARE = 0.5
@@ -101,7 +102,14 @@ class AlarmLog:
             return []
         scores = verdicts.scores[rows]
         flags = None if drift is None else drift.flags
-        if fitted.alarm.rate:
+        if state.moving is not None:
+            chances = fitted.tail_chances
+            scores = np.ascontiguousarray(scores)
+            out = judge_moving(
+                fitted.rule, state.moving, scores, flags, state.alarm, fitted.alarm, chances
+            )
+            verdicts.thresholds[rows] = out.thresholds
+        elif fitted.alarm.rate:
             # Distances between logarithms mean the same everywhere.
             logs = np.log(np.maximum(scores, _LEAST))
             out = judge(logs, flags, state.alarm, fitted.alarm, fitted.tail_chances)
@@ -124,9 +132,9 @@ def track(
 ) -> list[AlarmEvent]:
     """Follow alarms over consecutive samples; in pieces or at once gives the same events.
 
-    The rows of `out` and `drift` are those of `verdicts` from `start` on.
-    `drift.where` is the channel farthest from the accepted normal at each sample, -1 for none: it is
-    named where that distance opens the alarm.
+    The rows of `out` and `drift` are those of `verdicts` from `start` on. `drift.where` is the
+    channel farthest from the accepted normal at each sample, -1 for none: it is named where that
+    distance opens the alarm.
     """
     events: list[AlarmEvent] = []
     for rows in _stretches(out.alarms):

@@ -1,4 +1,4 @@
-"""What history's scores say about scores beyond them: how likely, and how often as an alarm."""
+"""The tail of history's scores: how likely a score is, and how often alarms reach it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["Peaks", "Tail", "known_scores"]
 
 # Peaks the tail is fitted to: enough for a scale within a fifth, few enough to be the tail.
 _PEAKS = 30
-# Fewer peaks than this say nothing about the tail's shape.
+# From fewer peaks than this the tail's shape is not estimated.
 _SHAPELY = 20
-# Before any peak, the tail is taken to fall by 1/e in half a spread, and that belief weighs as
+# Before any peak, the tail is taken to fall by 1/e in half a spread, and that prior weighs as
 # much as three peaks: on twenty real streams the fitted scales were 0.2 to 2 spreads.
 _PRIOR_SCALE = 0.5
 _PRIOR_PEAKS = 3
 # A negative shape would have an end beyond which nothing is possible, which no history proves;
-# above a half, the variance is infinite and the moments say nothing.
+# above a half, the variance is infinite and the moments do not determine the shape.
 _SHAPES = (0.0, 0.5)
 
 

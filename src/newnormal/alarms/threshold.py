@@ -1,4 +1,4 @@
-"""The alarm threshold of one stream: where it is, how it came there, and how often it is crossed."""
+"""The alarm threshold of one stream: where it is, how it moves, and how often it is crossed."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ class AlarmRate:
 class AlarmThreshold(NamedTuple):
     """A threshold and the alarms it opens: scores in, alarms out.
 
-    `newnormal.thresholds.Budget.calibrate` makes one that follows the stream, `AlarmThreshold.at` one
-    that stays where it is. Where there is a budget, scores are logarithms of the detector's.
+    `newnormal.thresholds.Budget.calibrate` makes one that follows the stream, `AlarmThreshold.at`
+    one that stays where it is. Where there is a budget, scores are logarithms of the detector's.
     """
 
     params: AlarmParams  # what fitting left

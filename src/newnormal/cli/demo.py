@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from newnormal.cli.console import announce_compiling, say
 
-__all__ = ["demo"]
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from newnormal.experiments.ours.demo import Demo
+
+__all__ = ["demo", "table"]
 
 
 def demo(
@@ -22,7 +27,7 @@ def demo(
     from rich.console import Console
 
     from newnormal import plots
-    from newnormal.experiments.ours.demo import picture, run_demo, table
+    from newnormal.experiments.ours.demo import picture, run_demo
 
     announce_compiling()
     plots.check_target(output)
@@ -30,3 +35,38 @@ def demo(
     Console().print(table(result))
     plots.save(picture(result), output)
     say(f"wrote {output}: open it to see why\nnext: newnormal fit HISTORY.csv -o plant.nn")
+
+
+def table(result: Demo) -> Table:
+    """Return the results as a table to print."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from newnormal.experiments.ours.demo import percent
+
+    rows = (result.frozen, result.adapting)
+    notes = "\n".join(
+        [
+            "False alarms: normal samples flagged after the level shift, and their share.",
+            "AUPRC by the trapezoidal rule.",
+            *(f"{row.name.capitalize()}: {row.settings}" for row in rows),
+        ]
+    )
+    sheet = Table(
+        box=box.SIMPLE_HEAD, collapse_padding=True, caption=Text(notes), caption_justify="left"
+    )
+    sheet.add_column("", no_wrap=True)
+    for heading in ("precision", "recall", "F1", "AUROC", "AUPRC"):
+        sheet.add_column(heading, justify="right", no_wrap=True)
+    sheet.add_column("false alarms\nafter the shift", justify="right", no_wrap=True)
+    sheet.add_column("samples\na second", justify="right", no_wrap=True)
+    for row in rows:
+        scores = (row.precision, row.recall, row.f1, row.auroc, row.auprc)
+        sheet.add_row(
+            row.name,
+            *(f"{score:.2f}" for score in scores),
+            f"{row.false_alarms:,} ({percent(row.false_alarm_share)})",
+            f"{float(f'{row.samples_per_second:.2g}'):,.0f}",
+        )
+    return sheet

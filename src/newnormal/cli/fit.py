@@ -204,16 +204,17 @@ def fit(
     with progress(detector.epochs) as on_epoch:
         detector.fit(table, on_epoch=on_epoch)
     detector.save(output)
-    loss = min(detector.losses_)
+    loss = min(detector.losses_, default=None)  # a model need not have any
     if method is Method.detector:
         say(f"{detector.explain()}\n")
-    elif loss > _LITTLE_LEARNED:
+    elif loss is not None and loss > _LITTLE_LEARNED:
         say(
             f"the model learned little more than the mean (loss {loss:.3g} of 1): "
             "try --fit-stride 1, more --epochs or a smaller --batch, or no --method at all"
         )
     say(
-        f"wrote {output}: threshold {detector.threshold_:.6g}, loss {loss:.4g}\n"
+        f"wrote {output}: threshold {detector.threshold_:.6g}"
+        f"{'' if loss is None else f', loss {loss:.4g}'}\n"
         f"next: newnormal watch {output} LIVE.csv"
     )
 

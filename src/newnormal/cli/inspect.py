@@ -54,7 +54,7 @@ def inspect(
         else None,
         "period": period,
         "parameters": detector.parameters_,
-        "training loss": min(detector.losses_),
+        "training loss": min(detector.losses_, default=None),
         "samples seen": detector.counters["seen"],
         "samples pending": detector.counters["pending"],
         "learning steps": detector.counters["learned"],
@@ -98,9 +98,10 @@ def _since(alarm: Alarm) -> str:
     return f"{alarm.number}, since {when}"
 
 
-def _distance(tensors: Any) -> float:
-    """Return how far the weights have moved since `fit`, relative to their size."""
+def _distance(tensors: Any) -> float | None:
+    """Return how far the weights have moved since `fit`, relative to their size; None without."""
     import numpy as np
 
     fitted = tensors["fitted.weights"].astype(np.float64)
-    return float(np.linalg.norm(tensors["live.weights"] - fitted) / np.linalg.norm(fitted))
+    size = np.linalg.norm(fitted)
+    return float(np.linalg.norm(tensors["live.weights"] - fitted) / size) if size else None

@@ -1,18 +1,19 @@
 """The loop: what happens to samples, in one place.
 
 `advance` is the whole of it. Every verb of every detector goes through it: `step`, `run`, `flush`,
-`score` and `watch`. The order is a contract. Samples are consumed in stretches that end where a review
-is due, at fixed sample numbers, so that a series in pieces, or sample by sample, gives the same bits.
-For each stretch:
+`score` and `watch`. The order is a contract. Samples are consumed in stretches that end where a
+review is due, at fixed sample numbers, so that a series in pieces, or sample by sample, gives the
+same bits. For each stretch:
 
 1. the shadow, if there is one, is trained on the samples (`acceptance.train_shadow`);
-2. the model consumes them: it scores, and learns from what it may learn from (`model.advance`, whose
-   own order is `newnormal.kernels.step`'s: a verdict never depends on the update it causes);
+2. the model consumes them: it scores, and learns from what it may learn from (`model.advance`,
+   whose own order is `newnormal.kernels.step`'s: a verdict never depends on the update it causes);
 3. the samples that became final are measured against the accepted normal (`acceptance.measure`);
 4. their scores are compared with the alarm threshold, which opens and closes alarms, and then moves
    (`alarms.judge`);
-5. at the end of a stretch the open alarm is reviewed, and accepted where it has been stable for long
-   enough (`acceptance.review`): that changes what happens to later samples, and no verdict before.
+5. at the end of a stretch the open alarm is reviewed, and accepted where it has been stable for
+   long enough (`acceptance.review`): that changes what happens to later samples, and no verdict
+   before.
 
 A sample is pending until its window is judged; its verdict comes with the stretch that judges it.
 """

@@ -136,7 +136,7 @@ class _NoAlarms:
 
 
 class _NoAcceptance:
-    """Nothing is reviewed: the model learns as the paper says."""
+    """Nothing is reviewed: the model learns as in the paper."""
 
     def begin(self, fitted: Fitted, state: StreamState) -> None: ...
 

@@ -1,8 +1,9 @@
 """A fitted detector and a live stream as values: arrays of fixed shape.
 
-`Fitted` does not change. `StreamState` is what every sample touches; given channels, window and latent
-its arrays have a fixed shape, so that streams of one shape can be stacked along a new first axis, and
-a copy is a checkpoint. A `Shadow` and up to three `Baseline`s to go back to are there only sometimes.
+`Fitted` does not change. `StreamState` is what every sample touches; given channels, window and
+latent its arrays have a fixed shape, so that streams of one shape can be stacked along a new first
+axis, and a copy is a checkpoint. A `Shadow` and up to three `Baseline`s to go back to are there
+only sometimes.
 
 Shapes: L window length, C channels, P weights, N scores and K positions that a shadow keeps.
 """
@@ -70,7 +71,6 @@ class ModelState(NamedTuple):
 
     step: StepState
     own: Any = None  # a committee's CommitteeState, or the objects of a model that holds its own
-    work: dict[str, Any] = {}  # noqa: RUF012 - working memory: not a part of the state
 
 
 class LogState(NamedTuple):
@@ -126,6 +126,7 @@ class StreamState:
     accepted: Baseline | None = None  # normal as last accepted; None: as fitted
     undo: tuple[Baseline, ...] = ()  # what acceptances replaced, at most three, the oldest first
     shadow: Shadow | None = None
+    moving: Floats | None = None  # of a threshold that moves by a rule of its own
 
     def copy(self) -> StreamState:
         """Return a copy that shares nothing."""
@@ -155,7 +156,8 @@ class Fitted:
     acceptance: Acceptance
     drift: DriftParams | None = None
     baseline: Baseline | None = None  # normal as fitted
-    rule: Any = None  # the threshold's rule
+    rule: Any = None  # of a threshold that moves by itself; None for all others
+    moving_start: Floats | None = None  # the rule's state before the first sample
     choice: Any = None  # what a Detector chose; None for M2N2
     losses: tuple[float, ...] = field(default=())
 
@@ -175,6 +177,7 @@ class Fitted:
                 np.zeros(5),
             ),
         )
+        state.moving = copied(self.moving_start)
         self.acceptance.begin(self, state)
         return state
 
@@ -208,7 +211,7 @@ def copied(part: _Part) -> _Part:
     if isinstance(part, np.ndarray):
         return aligned(part)  # type: ignore[return-value]
     if isinstance(part, ModelState):
-        return ModelState(copied(part.step), copied(part.own), {})  # type: ignore[return-value]
+        return ModelState(copied(part.step), copied(part.own))  # type: ignore[return-value]
     if isinstance(part, tuple):
         parts = map(copied, part)
         return part._make(parts) if hasattr(part, "_make") else tuple(parts)  # type: ignore[return-value]

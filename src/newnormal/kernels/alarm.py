@@ -83,7 +83,7 @@ TIME_COUNTS = 0.25
 # Positions in AlarmState.levels.
 LOCATION = 0  # the typical score
 HEIGHT = 1  # of the threshold, in spreads above the location
-PEAK = 2  # of the open alarm, in spreads above the location; infinite where it was far away
+PEAK = 2  # of the open alarm, in spreads above the location; infinite where it was BEYOND
 RECENT_ALARMS = 3  # alarms opened, those of `span` samples ago counting 1/e
 RECENT_SAMPLES = 4  # samples, counted likewise
 START_HEIGHT = 5  # the threshold's height that fitting, or the newest acceptance, left

@@ -1,13 +1,13 @@
 """A committee: each expert scores the stream minus its own trend, and their votes are averaged.
 
 An expert follows the stream with a memory of its own, an exponential moving average moved by every
-sample, and scores what is left: with an autoencoder, by the loop of `newnormal.kernels.step`, and some
-also with a linear subspace. Each score is a vote: the mean over channels of the squared residual, in
-units of what history left of that channel; its logarithm, standardised by history.
+sample, and scores what is left: with an autoencoder, by the loop of `newnormal.kernels.step`, and
+some also with a linear subspace. Each score is a vote: the mean over channels of the squared
+residual, in units of what history left of that channel; its logarithm, standardised by history.
 
-Shapes: T samples handed in, J experts, L window length, C channels, P weights of an expert, V votes,
-K rank of a subspace, R rows of the output. V is the same for every committee: a vote of weight 0 is
-skipped.
+Shapes: T samples handed in, J experts, L window length, C channels, P weights of an expert, V
+votes, K rank of a subspace, R rows of the output. V is the same for every committee: a vote of
+weight 0 is skipped.
 """
 
 from __future__ import annotations
@@ -206,9 +206,9 @@ def advance_in(
 ) -> None:
     """Do what `advance` does, in working memory that is handed in; for compiled callers.
 
-    `squares` may be empty, but C numbers must lie where it begins: in the loop that adds up squares
-    LLVM checks whether it overlaps what is read there, and where it seems to, as an empty array that
-    lies anywhere may, it adds up in another order.
+    `squares` may be empty, but C numbers must lie where it begins: in the loop that adds up
+    squares LLVM checks whether it overlaps what is read there, and where it seems to, as an empty
+    array that lies anywhere may, it adds up in another order.
     """
     recent, counts = step.samples, step.counts
     J, L, C = state.residuals.shape

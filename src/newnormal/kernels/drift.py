@@ -65,7 +65,7 @@ BEYOND = 2  # an alarm opens
 
 KEEP = 0.5 ** (1 / 30)  # of a level at each sample: a half-life of 30 samples
 _KEEP_STEP = 0.5 ** (1 / 12)  # of a roughness: a sensor that stands still is noticed sooner
-NEAR = 0.25  # of the limit, beyond which a stream is away
+NEAR = 0.25  # of the limit, beyond which a stream is OUTSIDE
 _MISSED = 30  # samples without a value, after which a channel is not known
 WARM = 60  # samples until a position is known
 EVERY = 8  # samples between measurements, which cost more than all the rest
@@ -75,7 +75,7 @@ LINEAR = 20.0
 _TENFOLD = 4.0
 _MOST = 40.0
 _LONGEST_STEP = 5.0  # for the same reason
-_LEAST = 0.001  # of them a step: nothing less is told from standing still
+_LEAST = 0.001  # of them a step: a smaller one counts as standing still
 
 
 class DriftState(NamedTuple):

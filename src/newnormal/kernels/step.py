@@ -12,8 +12,9 @@ contract:
 
 So a verdict never depends on the update it causes.
 
-Shapes: T samples handed in, L window length, C channels, P weights, N units of the network. All arrays
-of one stream are contiguous, so that streams of one shape can be stacked along a new first axis.
+Shapes: T samples handed in, L window length, C channels, P weights, N units of the network. All
+arrays of one stream are contiguous, so that streams of one shape can be stacked along a new first
+axis.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def report(
     threshold
         Samples with ``score >= threshold`` are predicted anomalous. Give this or `predictions`.
     predictions
-        1 where the detector says anomalous, where the threshold moved or more than it decides.
+        1 where the verdict is anomalous, where the threshold moved or more than it decides.
     period
         The time from one sample to the next, in seconds or as a timedelta.
     window

@@ -77,7 +77,7 @@ def detection_delay(
     labels
         1 for a labelled sample, 0 for a normal one; a run of 1s is an event.
     predictions
-        1 where the detector says anomalous.
+        1 where the detector's verdict is anomalous.
     period
         The time from one sample to the next, in seconds or as a timedelta. With it delays are in
         seconds, without it in samples.
@@ -118,7 +118,7 @@ def false_alarms_per_day(labels: ArrayLike, predictions: ArrayLike, *, period: P
     labels
         1 for a labelled sample, 0 for a normal one.
     predictions
-        1 where the detector says anomalous.
+        1 where the detector's verdict is anomalous.
     period
         The time from one sample to the next, in seconds or as a timedelta.
 

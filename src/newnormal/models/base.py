@@ -1,17 +1,20 @@
 """What a model is: three methods for its author, the rest is here.
 
 A model scores windows of samples by how badly they fit what history looked like. Its parameters are
-one packed vector of float32, which belongs to the stream and not to the model: it is what adapts, what
-the state file holds, and what `reset` puts back.
+one packed vector of float32, which belongs to the stream and not to the model: it is what adapts,
+what the state file holds, and what `reset` puts back.
 
-An author writes `_fit`, `_score` and, for a model that can adapt, `_learn`; what the model can do is
-data (`reconstructs`, `learns`, ...). `newnormal.testing.check_model` finds what is wrong with it.
+An author writes `_fit`, `_score` and, for a model that can adapt, `_learn`; what the model can do
+is data (`reconstructs`, `scaling`, ...). `newnormal.testing.check_model` finds what is wrong with
+it, and docs/guides/extending.md has an example.
 """
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
@@ -20,7 +23,7 @@ from numpy.typing import NDArray
 
 from newnormal.core.scaling import Scaler
 from newnormal.core.state import ModelState, aligned
-from newnormal.errors import StateError
+from newnormal.errors import ParameterError, StateError
 from newnormal.kernels.step import (
     AGE,
     COPY_EVERY,
@@ -46,12 +49,12 @@ OnEpoch: TypeAlias = Callable[[int, float], None]  # (epochs done, mean loss of 
 
 @dataclass(frozen=True)
 class Training:
-    """How a model is trained."""
+    """How a model is trained; a model is free not to use what it has no need for."""
 
     stride: int  # between training windows
     epochs: int
     batch: int
-    seed: int
+    seed: int  # the only source of chance: the same seed must give the same parameters
     lr: float = 1e-3
     on_epoch: OnEpoch | None = None  # to be called after each epoch
 
@@ -77,21 +80,51 @@ class Model(ABC):
     reconstructs
         Whether `_score` returns a reconstruction; if not, verdicts have no `expected` and `shares`.
     learns
-        Whether it can adapt: it has `_learn`.
+        Whether it can adapt; a class that has `_learn` does.
     scaling
         What the samples are scaled to: ``"standard"``, or ``"range"`` for 0 to 1.
     at_once
         Windows scored in one call, at most, where nothing is learned between them.
     holds_objects
-        Whether it keeps objects of its own besides the packed parameters. They are copied for each
-        stream, and the model cannot be saved. It then has `_copy_objects`.
+        Whether it has objects that cannot be a part of the packed parameters, such as another
+        library's detector. `_fit` stores them as `objects`. Each stream gets a copy, which is
+        `self.objects` while `_score` and `_learn` run. Such a model cannot be saved.
+    objects
+        Those objects; None for most models.
+
+    Examples
+    --------
+    A model in full: a sample's score is its mean squared distance from a center that learns.
+
+    >>> class Center(Model):
+    ...     reconstructs = False
+    ...
+    ...     def _fit(self, history, training):
+    ...         return np.nanmean(history, axis=0).astype(np.float32), []
+    ...
+    ...     def _score(self, weights, block):
+    ...         squares = block.there * (block.windows - weights) ** 2
+    ...         return squares.sum(axis=2) / np.maximum(block.there.sum(axis=2), 1), None
+    ...
+    ...     def _learn(self, weights, block, learnable, lr):
+    ...         for sample in block.windows[0, learnable]:
+    ...             weights += np.float32(lr) * (sample - weights)
+
+    Notes
+    -----
+    `_score` and `_learn` must leave `self` alone: a model is shared by all streams of one fit, and
+    only `weights` (and a copy of `objects`) belong to a stream.
     """
 
     reconstructs: ClassVar[bool] = True
-    learns: ClassVar[bool] = True
+    learns: ClassVar[bool] = False
     scaling: ClassVar[str] = "standard"
     at_once: ClassVar[int] = 256
     holds_objects: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        if "_learn" in vars(cls) and "learns" not in vars(cls):
+            cls.learns = True
 
     def __init__(self, window: int, channels: int, latent: int) -> None:
         self.window = window
@@ -99,6 +132,7 @@ class Model(ABC):
         self.latent = latent
         self.center: Floats = np.zeros(channels)  # history's mean, scaled: the trend starts there
         self.size = 0  # parameters in the packed vector, known once fitted
+        self.objects: Any = None
 
     # ------------------------------------------------------------------ for authors
 
@@ -106,29 +140,33 @@ class Model(ABC):
     def _fit(self, history: Floats, training: Training) -> tuple[Floats32, list[float]]:
         """Train on scaled history (T, C), NaN where missing.
 
-        Returns the parameters as one float32 vector, and each epoch's mean loss (or none).
+        Returns the parameters as one float32 vector (empty where there is nothing to adapt), and
+        each epoch's mean loss, or an empty list. What else scoring needs goes into attributes, and
+        into `_tensors`.
         """
 
     @abstractmethod
     def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats | None]:
         """Score windows: scores (B, L), and the reconstruction (B, L, C) if it `reconstructs`.
 
-        Scores point up. Those of the last `block.newest` samples of a window become verdicts.
+        Scores point up. Those of the last `block.newest` samples of a window become verdicts; those
+        of samples with nothing observed are not used. Windows are scored independently of each
+        other: how many come at once is up to the caller.
         """
 
     def _learn(self, weights: Floats32, block: Block, learnable: Bools, lr: float) -> None:
         """Take one step of size `lr` on the learnable samples (L,) of the block's one window.
 
-        Change `weights` in place.
+        Change `weights` in place; the next window is scored with them.
         """
         raise NotImplementedError
 
     def _tensors(self) -> dict[str, NDArray[Any]]:
-        """Return what `_fit` found besides the parameters, for the state file."""
+        """Return what `_fit` found besides the parameters, as arrays of numbers, for the file."""
         return {}
 
-    def _restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `_tensors` returned."""
+    def _restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:  # noqa: B027 - most have none
+        """Take back what `_tensors` returned; raise a StateError where shapes do not fit."""
 
     # ------------------------------------------------------------------ for the detector
 
@@ -150,7 +188,14 @@ class Model(ABC):
         """Return the parameters learned from scaled history (T, C), and each epoch's loss."""
         if self.scaling == "range":
             self.center = np.nanmean(history, axis=0)
+        weights: Any
         weights, losses = self._fit(history, training)
+        if not isinstance(weights, np.ndarray) or weights.ndim != 1 or weights.dtype != np.float32:
+            raise ParameterError(
+                f"model: expected one float32 vector of parameters from {self.name}._fit, "
+                f"found {_described(weights)}",
+                hint="return np.concatenate([...]).astype(np.float32), losses",
+            )
         self.size = len(weights)
         return weights, losses
 
@@ -197,11 +242,9 @@ class Model(ABC):
             reach=np.abs(weights, dtype=np.float64).sum(keepdims=True),
             counts=np.zeros(7, dtype=np.int64),
         )
-        return ModelState(step, self._copy_objects(), {})
-
-    def _copy_objects(self) -> Any:
-        """Return a copy of the objects this model holds, for one stream; None for most."""
-        return None
+        # In a list, so that `_learn` may also bind another object.
+        own = [copy.deepcopy(self.objects)] if self.holds_objects else None
+        return ModelState(step, own)
 
     def advance(
         self, samples: Floats, flush: bool, state: ModelState, params: StepParams, out: StepOut
@@ -216,7 +259,7 @@ class Model(ABC):
     ) -> tuple[Floats, Floats | None]:
         """Score a block; weights that give a score that is not finite are replaced."""
         step, unseen = state.step, ~block.there.any(axis=2)
-        scores, reconstruction = self._scored(block, state)
+        scores, reconstruction = self.scored(block, state)
         for source in (step.good, params.fitted):
             if not len(step.weights) or np.isfinite(scores[~unseen]).all():
                 break
@@ -226,11 +269,24 @@ class Model(ABC):
             else:
                 step.counts[RESTORED] += 1
                 step.counts[AGE] = 0
-            scores, reconstruction = self._scored(block, state)
+            scores, reconstruction = self.scored(block, state)
         return np.where(unseen, np.nan, scores), reconstruction
 
-    def _scored(self, block: Block, state: ModelState) -> tuple[Floats, Floats | None]:
-        return self._score(state.step.weights, block)
+    def scored(self, block: Block, state: ModelState) -> tuple[Floats, Floats | None]:
+        """Return what `_score` gives for a block, with the weights and objects of a stream."""
+        with self._of(state) as model:
+            return model._score(state.step.weights, block)
+
+    @contextmanager
+    def _of(self, state: ModelState) -> Iterator[Self]:
+        """Give this model with the stream's own objects."""
+        if not self.holds_objects:
+            yield self
+            return
+        model = copy.copy(self)
+        (model.objects,) = state.own
+        yield model
+        state.own[0] = model.objects
 
     def learn_block(
         self, block: Block, learnable: Bools, state: ModelState, params: StepParams
@@ -239,7 +295,8 @@ class Model(ABC):
         if not learnable.any():
             return
         step = state.step
-        self._learned(block, learnable, state, params)
+        with self._of(state) as model:
+            model._learn(step.weights, block, learnable, float(params.lr))
         step.counts[LEARNED] += 1
         step.counts[AGE] += 1
         if not np.isfinite(step.weights).all():
@@ -249,11 +306,6 @@ class Model(ABC):
         elif step.counts[AGE] >= COPY_EVERY:
             step.good[:] = step.weights
             step.counts[AGE] = 0
-
-    def _learned(
-        self, block: Block, learnable: Bools, state: ModelState, params: StepParams
-    ) -> None:
-        self._learn(state.step.weights, block, learnable, float(params.lr))
 
     def drop_pending(self, state: ModelState, count: int) -> None:
         """Forget the newest `count` samples, none of which has a verdict yet."""
@@ -317,3 +369,9 @@ def scores(model: Model, params: StepParams, values: Floats) -> Floats:
         model.advance(chunk, at + _CHUNK >= len(values), state, params, out)
         parts.append(out.scores[: len(out.scores) - int(state.step.counts[PENDING])])
     return np.concatenate(parts)
+
+
+def _described(found: object) -> str:
+    if isinstance(found, np.ndarray):
+        return f"{found.dtype} of shape {found.shape}"
+    return f"a {type(found).__name__}"

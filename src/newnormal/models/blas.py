@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -26,18 +27,39 @@ def one_thread() -> Iterator[None]:
     Matrices of a training step are too small to share: on a busy machine OpenBLAS's threads spin
     while they wait for each other (fifty times the work was seen), and with another number of
     threads sums are taken in another order, so that the same seed gives other bits.
+
+    The number belongs to the process: of contexts that overlap in several threads, the first sets
+    it and the last restores it.
     """
     functions = _openblas()
     if functions is None:
         yield
         return
     get, set_ = functions
-    before = get()
-    set_(1)
+    with _USERS.lock:
+        if _USERS.count == 0:
+            _USERS.before = get()
+            set_(1)
+        _USERS.count += 1
     try:
         yield
     finally:
-        set_(before)
+        with _USERS.lock:
+            _USERS.count -= 1
+            if _USERS.count == 0:
+                set_(_USERS.before)
+
+
+class _Users:
+    """How many contexts are open, and the number of threads before the first of them."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.count = 0
+        self.before = 1
+
+
+_USERS = _Users()
 
 
 @cache

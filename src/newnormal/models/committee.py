@@ -9,7 +9,7 @@ import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,6 +154,8 @@ class Committee(Model):
     logarithm on history: vote = (log mean_c(r²/s) - m) / d. The votes' weighted mean is smoothed
     by an exponential moving average where the plan says so.
     """
+
+    learns: ClassVar[bool] = True
 
     def __init__(self, window: int, channels: int, latent: int, plan: Plan | None = None) -> None:
         super().__init__(window, channels, latent)
@@ -382,6 +384,10 @@ class Committee(Model):
     def _tensors(self) -> dict[str, NDArray[Any]]:
         """Return what `_fit` found besides the parameters; the rest follows from the plan."""
         return {name: getattr(self.params, name) for name in _FITTED}
+
+    def _restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        found: dict[str, Any] = {name: tensors[name].copy() for name in _FITTED}
+        self.params = self.uncalibrated_params()._replace(**found)
 
     def eager(self, factor: float) -> Self:
         """Return a committee whose experts learn also from samples so many times as bad."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -36,6 +37,8 @@ class MLP(Model):
     latent
         Width of the bottleneck.
     """
+
+    learns: ClassVar[bool] = True  # in the compiled loop
 
     def __init__(self, window: int, channels: int, latent: int) -> None:
         super().__init__(window, channels, latent)

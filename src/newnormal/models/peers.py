@@ -5,7 +5,6 @@ Needs the extra `peers`; PyOD's neural detectors (DeepSVDD, LUNAR, SO_GAAL, ...)
 
 from __future__ import annotations
 
-import copy
 import inspect
 import io
 import re
@@ -21,7 +20,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from newnormal.core.state import ModelState
 from newnormal.errors import MissingExtraError, ParameterError
 from newnormal.models.base import Block, Model, Training
 from newnormal.types import Floats, Floats32
@@ -58,7 +56,7 @@ class Peer(Model):
     """A PyOD detector behind the detector's interface: it judges samples, and learns nothing.
 
     Each sample of history is a row to it, and each sample of the stream is judged by itself; the
-    window says only how often the trend moves. It can be detrended, as the trend is subtracted
+    window sets only how often the trend moves. It can be detrended, as the trend is subtracted
     before it sees anything, but not adapted: a PyOD detector has no step to take. Nor can it be
     saved, since PyOD offers pickle alone. It keeps PyOD's own defaults, but PCA has as many
     components as history's rank; the epochs, batch and latent of the detector are not its.
@@ -78,13 +76,8 @@ class Peer(Model):
 
     detector_name: ClassVar[str]  # of the detector's class in PyOD
     reconstructs: ClassVar[bool] = False
-    learns: ClassVar[bool] = False
     holds_objects: ClassVar[bool] = True
     at_once: ClassVar[int] = 4096  # some detectors go through all history in each call
-
-    def __init__(self, window: int, channels: int, latent: int) -> None:
-        super().__init__(window, channels, latent)
-        self.detector: Any = None
 
     @property
     def name(self) -> str:
@@ -106,37 +99,27 @@ class Peer(Model):
             offered["n_components"] = max(int(np.linalg.matrix_rank(rows)), 1)
         with redirect_stdout(io.StringIO()), _seeded(training.seed):
             try:
-                self.detector = kind(**{key: offered[key] for key in offered if key in takes})
-                self.detector.fit(rows)
+                self.objects = kind(**{key: offered[key] for key in offered if key in takes})
+                self.objects.fit(rows)
             except (ImportError, NotImplementedError, TypeError, ValueError) as error:
                 raise ParameterError(
-                    f"model: pyod:{self.detector_name} could not be fitted on history alone: {error}",
+                    f"model: {self.name} could not be fitted on history alone: {error}",
                     hint="detectors that need labels, other detectors or other than numbers "
                     "cannot be used here",
                 ) from error
         return np.empty(0, dtype=np.float32), []
 
-    def _copy_objects(self) -> Any:
-        """Return a copy of the detector: some change with what they judge."""
-        return copy.deepcopy(self.detector)
-
     def _score(self, weights: Floats32, block: Block) -> tuple[Floats, None]:
         """Score the samples that get their verdict now."""
         del weights
-        return self._judge(self.detector, block), None
-
-    def _scored(self, block: Block, state: ModelState) -> tuple[Floats, None]:
-        return self._judge(state.own, block), None
-
-    def _judge(self, detector: Any, block: Block) -> Floats:
         B, L, _ = block.windows.shape
         wanted = np.arange(L) >= L - block.newest[:, None]  # (B, L)
         wanted &= block.there.any(axis=2)
         scores = np.full((B, L), np.nan)
         if wanted.any():
             with redirect_stdout(io.StringIO()):
-                scores[wanted] = detector.decision_function(block.windows[wanted])
-        return scores
+                scores[wanted] = self.objects.decision_function(block.windows[wanted])
+        return scores, None
 
     def _imported(self) -> Any:
         try:

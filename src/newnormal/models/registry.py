@@ -1,13 +1,18 @@
 """Models by name, import path or entry point; each is imported when first asked for.
 
-A name is one of `BUILT_IN`, ``"pyod:NAME"`` for a PyOD detector, ``"package.module:Class"`` for a class
-that can be imported, or the name of an entry point in the group ``newnormal.models``.
+A model is given as
+
+- a name of `BUILT_IN`, such as ``"mlp"``;
+- ``"package.module:Class"``, a class that can be imported;
+- the name of an entry point in the group ``newnormal.models`` of an installed package;
+- ``"pyod:NAME"`` or ``"river:NAME"``, a detector of PyOD or River;
+- the class itself.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 from newnormal.errors import ParameterError, StateError
@@ -15,12 +20,13 @@ from newnormal.errors import ParameterError, StateError
 if TYPE_CHECKING:
     from newnormal.models.base import Model
 
-__all__ = ["BUILT_IN", "GROUP", "find", "find_for_file", "path_of"]
+__all__ = ["BUILT_IN", "GROUP", "find", "find_for_file", "imported", "path_of", "registered"]
 
 GROUP = "newnormal.models"
 
 BUILT_IN = {
     "mlp": "newnormal.models.mlp:MLP",
+    "pca": "newnormal.models.pca:PCA",
     "thoc": "newnormal.models.deep.thoc:THOC",
     "torch-mlp": "newnormal.models.deep.mlp:TorchMLP",
     "lstm": "newnormal.models.deep.lstm:LSTM",
@@ -31,24 +37,30 @@ BUILT_IN = {
     "transformer": "newnormal.models.deep.transformer:AnomalyTransformer",
 }
 
+# Other libraries' detectors: the module that makes a model of each by name.
+_ADAPTERS = {"pyod": "newnormal.models.peers", "river": "newnormal.models.river"}
 
-def find(name: object) -> type[Model]:
-    """Return the model class that a name or import path means."""
-    if isinstance(name, type):
-        return _checked(name, name.__name__)
-    if not isinstance(name, str):
-        raise _unknown(name)
-    if name.startswith("pyod:"):
-        peer: type[Model] = import_module("newnormal.models.peers").adapter(name[5:])
-        return peer
-    if name in BUILT_IN:
-        built_in: type[Model] = _imported(BUILT_IN[name])
+
+def find(model: object) -> type[Model]:
+    """Return the model class that a name, an import path or a class means."""
+    if isinstance(model, type):
+        return _checked(model, model.__name__)
+    if not isinstance(model, str):
+        raise _unknown(model)
+    if model in BUILT_IN:
+        module, _, name = BUILT_IN[model].partition(":")
+        built_in: type[Model] = getattr(import_module(module), name)
         return built_in
-    for entry in entry_points(group=GROUP, name=name):
-        return _checked(entry.load(), name)
-    if ":" in name:
-        return _checked(_imported(name), name)
-    raise _unknown(name)
+    library, colon, name = model.partition(":")
+    if colon and library in _ADAPTERS:
+        adapted: type[Model] = import_module(_ADAPTERS[library]).adapter(name)
+        return adapted
+    if colon:
+        return _checked(imported(model, "model"), model)
+    entry = registered(GROUP, model)
+    if entry is None:
+        raise _unknown(model)
+    return _checked(imported(entry.value, "model"), model)
 
 
 def find_for_file(name: str, given: object = None) -> type[Model]:
@@ -56,38 +68,58 @@ def find_for_file(name: str, given: object = None) -> type[Model]:
 
     It is a built-in model, an installed entry point, or the class that the caller names by `given`.
     """
+    known = name in BUILT_IN or registered(GROUP, name) is not None
     if given is not None:
-        return find(given)
-    if name in BUILT_IN or entry_points(group=GROUP, name=name):
-        return find(name)
-    raise StateError(
-        f"the model {name!r} is neither built in nor an installed entry point, and a state file does "
-        "not choose what is imported",
-        hint=f"newnormal.load(path, model={name!r}), or --model {name}, if you trust it",
-    )
+        model = find(given)
+        same = find(name) is model if known else _class_name(name) == model.__qualname__
+        if not same:
+            raise StateError(
+                f"model: expected {name}, which this was fitted with, found {path_of(given)}",
+                hint=f"pass model={name!r}" if not known else "leave model out",
+            )
+        return model
+    if not known:
+        raise StateError(
+            f"the model {name!r} is neither built in nor an installed entry point, and a state "
+            "file does not choose what is imported",
+            hint=f"newnormal.load(path, model={name!r}), or --model {name}, if you trust it",
+        )
+    entry = registered(GROUP, name)
+    return find(name if entry is None else entry.value)
 
 
 def path_of(model: object) -> str:
-    """Return the name of a model that is given as a class, or the name itself."""
+    """Return the import path of a class, or the name that is given instead of one."""
     if isinstance(model, type):
         return f"{model.__module__}:{model.__qualname__}"
     return str(model)
 
 
-def _imported(path: str) -> Any:
+def registered(group: str, name: object) -> EntryPoint | None:
+    """Return the installed entry point of this name or import path, which is not imported here."""
+    for entry in entry_points(group=group):
+        if name in (entry.name, entry.value):
+            return entry
+    return None
+
+
+def imported(path: str, option: str) -> Any:
+    """Return what an import path leads to; `option` is named in the error."""
     module, _, attribute = path.partition(":")
     try:
         found = import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError, ValueError) as error:
-        if path in BUILT_IN.values():
-            raise
         raise ParameterError(
-            f"model: expected a class by import path, found {path!r}: {error}",
+            f"{option}: expected a class by import path, found {path!r}: {error}",
             hint='write it as "package.module:Class"; the module must be importable from here',
         ) from error
     return found
+
+
+def _class_name(path: str) -> str:
+    return path.partition(":")[2]
 
 
 def _checked(found: Any, name: str) -> type[Model]:
@@ -99,12 +131,20 @@ def _checked(found: Any, name: str) -> type[Model]:
             f"which is {found!r}",
             hint="newnormal.testing.check_model tells what a model needs",
         )
+    missing = sorted(getattr(found, "__abstractmethods__", ()))
+    if missing:
+        raise ParameterError(
+            f"model: expected {name} to have {' and '.join(missing)}, found neither"
+            if len(missing) > 1
+            else f"model: expected {name} to have {missing[0]}, found none",
+            hint="docs/guides/extending.md has an example of a model",
+        )
     return found
 
 
 def _unknown(name: object) -> ParameterError:
     return ParameterError(
         f"model: expected one of {', '.join(sorted(BUILT_IN))}, an entry point of {GROUP}, "
-        f'"package.module:Class" or "pyod:NAME", found {name!r}',
+        f'"package.module:Class", "pyod:NAME" or "river:NAME", found {name!r}',
         hint='model="mlp" is the compiled autoencoder, "pyod:ECOD" PyOD\'s ECOD',
     )

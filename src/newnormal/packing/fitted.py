@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from newnormal import thresholds
 from newnormal.acceptance import TimedAcceptance
 from newnormal.alarms import AlarmLog
 from newnormal.config import Config
@@ -17,15 +18,16 @@ from newnormal.core.state import Baseline, Fitted, aligned
 from newnormal.errors import StateError
 from newnormal.kernels import alarm
 from newnormal.kernels.alarm import KNOTS, AlarmParams, AlarmState
-from newnormal.kernels.committee import CommitteeParams
 from newnormal.kernels.drift import DriftParams
 from newnormal.kernels.step import StepParams
 from newnormal.models.base import Model
 from newnormal.models.committee import Committee
-from newnormal.models.registry import find_for_file
+from newnormal.models.registry import find_for_file, path_of
 from newnormal.packing.names import BASELINE_LEVELS
 from newnormal.state import State, schema
 from newnormal.state.schema import Facts, check_tensors
+from newnormal.thresholds import MovingThreshold, Threshold
+from newnormal.thresholds.base import MOST_STATE
 from newnormal.tuning import LATENT, WINDOW, Choice
 
 __all__ = ["FittedReader", "check_range"]
@@ -38,14 +40,15 @@ _MOST_LAGS = 64
 class FittedReader:
     """Reads the fitted detector of one file."""
 
-    def __init__(self, state: State, model: object) -> None:
+    def __init__(self, state: State, model: object, threshold: object = None) -> None:
         self.facts = Facts(state.facts)
         self.tensors = dict(state.tensors)
         self.known: set[str] = set()
-        self.given = model
+        self.given, self.given_threshold = model, threshold
         self.dims: dict[str, int | tuple[int, ...]] = {"K": 0}
 
     def take(self, fields: Sequence[schema.Field], prefix: str = "") -> dict[str, NDArray[Any]]:
+        """Take tensors out, each checked; their names are known from here on."""
         self.known |= {prefix + field.name for field in fields}
         return check_tensors(fields, prefix, self.tensors, self.dims)
 
@@ -61,7 +64,9 @@ class FittedReader:
             raise facts.wrong("channels", "names", list(self.channels))
         if len(set(self.channels)) < len(self.channels):
             raise StateError("channels: expected different names, found one twice")
-        self.threshold = facts.part("threshold").rest() if facts.has("threshold") else None
+        self.rule: Threshold | MovingThreshold | None = None
+        if facts.has("threshold"):
+            self.rule = thresholds.from_json(facts.part("threshold").rest(), self.given_threshold)
         self.config = _config(self.method, self.options)
         period = None
         if facts.has("period"):
@@ -96,12 +101,19 @@ class FittedReader:
                     f"{C} channels and a bottleneck of {latent}, found {size}"
                 )
         model: Model
+        if self.choice is not None and self.given is not None:
+            raise StateError(
+                "model: expected none for a Detector, which has a model of its own, "
+                f"found {path_of(self.given)}",
+                hint="leave model out",
+            )
         if self.choice is not None:
             model = Committee(window, C, latent, self.choice.plan)
         else:
             model = find_for_file(self.config.model, self.given)(window, C, latent)
-            if model.holds_objects:
-                model.check_savable()
+            model.check_savable()
+            if self.config.adapt and not model.learns:
+                raise StateError(f"options.adapt: expected false for {model.name}, found true")
         J = len(self.choice.plan.memories) if self.choice is not None else 1
         self.dims |= {"L": window, "C": C, "Q": 4 * C, "J": J, "T": (C,)}
         self.dims["P"] = model.size or size
@@ -121,21 +133,13 @@ class FittedReader:
 
     def _committee(self, model: Committee) -> None:
         found = self.take(schema.COMMITTEE_PARAMS, "model.own.")
-        plan = model.plan
-        blank = model.uncalibrated_params()
-        if not np.array_equal(found["decays"], blank.decays):
+        if not np.array_equal(found["decays"], model.uncalibrated_params().decays):
             raise StateError("model.own.decays: expected those of the choice, found others")
-        model.params = CommitteeParams(
-            **{name: array.copy() for name, array in found.items()},
-            experts=blank.experts,
-            linear=blank.linear,
-            weights=blank.weights,
-            keep=blank.keep,
-            reported_expert=plan.reported_expert,
-        )
         (center,) = self.take([schema.Field("center", "C", "finite")], "model.").values()
         if center.any():
             raise StateError("model.center: expected 0, found other numbers")
+        own = {f"own.{name}": array for name, array in found.items()}
+        model.restore({**own, "center": center}, model.size)
 
     def _fitted(self, period: np.timedelta64 | None, losses: tuple[float, ...]) -> Fitted:
         facts, config = self.facts, self.config
@@ -219,9 +223,22 @@ class FittedReader:
             acceptance=NO_ACCEPTANCE if accept_after is None else TimedAcceptance(accept_after),
             drift=drift_params,
             baseline=baseline,
+            **self._moving(),
             choice=self.choice,
             losses=losses,
         )
+
+    def _moving(self) -> dict[str, Any]:
+        """Take the state out in which a threshold that moves starts."""
+        if not isinstance(self.rule, MovingThreshold):
+            return {"rule": None, "moving_start": None}
+        (start,) = self.take([schema.Field("moving", "N", "any")], "fitted.").values()
+        if not 1 <= len(start) <= MOST_STATE:
+            raise StateError(
+                f"fitted.moving: expected 1 to {MOST_STATE} numbers, found {len(start)}"
+            )
+        self.dims["S"] = len(start)
+        return {"rule": self.rule, "moving_start": start.copy()}
 
     def _tail(self, prefix: str) -> tuple[NDArray[Any], NDArray[Any]]:
         found = self.take(schema.ALARM, prefix)
@@ -279,6 +296,7 @@ def _choice(facts: Facts) -> Choice:
 
 
 def check_range(found: Mapping[str, NDArray[Any]], prefix: str) -> None:
+    """Raise a StateError unless the lows are at most the highs."""
     if (found["lows"] > found["highs"]).any():
         raise StateError(f"{prefix}lows: expected at most {prefix}highs, found more")
 

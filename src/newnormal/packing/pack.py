@@ -84,6 +84,8 @@ def pack(
         **_tail("live.", state.alarm, fitted.tail_knots),
         **{f"model.{name}": array for name, array in model.tensors().items()},
     }
+    if fitted.moving_start is not None and state.moving is not None:
+        tensors |= {"fitted.moving": fitted.moving_start, "live.moving": state.moving}
     if isinstance(model, Committee):
         facts["expert_counts"] = [_named(COUNTS, each) for each in state.model.own.counts]
     if accept_after is not None:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from newnormal.acceptance import TimedAcceptance, review
 from newnormal.alarms import log
+from newnormal.alarms.moving import threshold_of
 from newnormal.core.state import (
     COUNTS,
     Fitted,
@@ -50,6 +51,12 @@ class StreamReader(FittedReader):
             self._alarm_state(fitted),
             self._log_state(),
         )
+        if fitted.moving_start is not None:
+            if not fitted.alarms.active:
+                raise StateError("tracks_alarms: expected true where the threshold moves")
+            (moving,) = self.take([schema.Field("moving", "S", "any")], "live.").values()
+            state.moving = aligned(moving)
+            threshold_of(fitted.rule, state.moving)
         self.alarm_facts.done(optional=("open",))
         number, is_open = state.log.counts[log.NUMBER], state.alarm.counts[alarm.OPEN]
         if fitted.alarms.active and (is_open != (number > 0)):
@@ -66,7 +73,7 @@ class StreamReader(FittedReader):
             **{name: aligned(array) for name, array in found.items()}, counts=self._counts(counts)
         )
         if self.choice is None:
-            return ModelState(state, None, {})
+            return ModelState(state)
         if len(own) != self.dims["J"]:
             raise StateError(f"{prefix}expert_counts: expected {self.dims['J']}, found {len(own)}")
         experts = np.array([self._counts(each) for each in own])
@@ -77,7 +84,7 @@ class StreamReader(FittedReader):
         committee = CommitteeState(
             **{name: aligned(array) for name, array in parts.items()}, counts=experts
         )
-        return ModelState(state, committee, {})
+        return ModelState(state, committee)
 
     def _counts(self, facts: Facts) -> NDArray[np.int64]:
         """Take the counters of a stream out; they index its window."""

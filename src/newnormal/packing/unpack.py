@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from newnormal.config import Config
@@ -11,6 +10,7 @@ from newnormal.errors import ParameterError, StateError
 from newnormal.packing.alarms import event_of
 from newnormal.packing.stream import StreamReader
 from newnormal.state import State
+from newnormal.thresholds import MovingThreshold, Threshold
 from newnormal.types import AlarmEvent
 
 __all__ = ["Unpacked", "unpack"]
@@ -24,20 +24,22 @@ class Unpacked(NamedTuple):
     method: str
     options: dict[str, Any]  # of the detector's constructor
     config: Config
-    threshold: Mapping[str, Any] | None  # the rule as JSON; None for the default
+    threshold: Threshold | MovingThreshold | None  # None for the default
     fitted: Fitted
     state: StreamState
     events: list[AlarmEvent]
 
 
-def unpack(state: State, origin: str = "this", model: object = None) -> Unpacked:
+def unpack(
+    state: State, origin: str = "this", model: object = None, threshold: object = None
+) -> Unpacked:
     """Return what a file holds, checked.
 
     `origin` names the file in errors; `model` is the class, or its import path, of a model that is
-    neither built in nor an installed entry point.
+    neither built in nor an installed entry point, and `threshold` that of such a threshold.
     """
     try:
-        reader = StreamReader(state, model)
+        reader = StreamReader(state, model, threshold)
         fitted = reader.fitted()
         stream = reader.stream(fitted)
         events = [event_of(each) for each in reader.facts.list("events", _MOST_EVENTS)]
@@ -57,7 +59,7 @@ def unpack(state: State, origin: str = "this", model: object = None) -> Unpacked
             f"{origin} is not a state this newnormal understands: {error}", hint=_AGAIN
         ) from error
     return Unpacked(
-        reader.method, reader.options, reader.config, reader.threshold, fitted, stream, events
+        reader.method, reader.options, reader.config, reader.rule, fitted, stream, events
     )
 
 

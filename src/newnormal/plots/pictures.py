@@ -41,7 +41,7 @@ def demo_figure(
     trend
         The trend one of the detectors followed, shape (T, C).
     runs
-        What each detector said of ``data.test``.
+        Each detector's verdicts on ``data.test``.
     channels
         The channels to show, two or three of them.
     changes
@@ -72,7 +72,7 @@ def evaluation_figure(
     series
         The samples that were judged, as they were given to `run`.
     verdicts
-        What `run` said of them.
+        Their verdicts, from `run`.
     labels
         1 for a labelled sample, 0 for a normal one.
     channels

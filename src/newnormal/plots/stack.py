@@ -56,7 +56,7 @@ class Signal(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """One detector's verdicts: its name, what is to be said of them, and the verdicts."""
+    """One detector's verdicts: its name, a remark on them, and the verdicts."""
 
     name: str
     remark: str

@@ -1,8 +1,8 @@
 """The file: an ordinary safetensors file whose metadata has one entry, `newnormal`.
 
-That entry is a JSON object with `version`, `state` and `sha256`, the digest of version, state and every
-tensor. There is no pickle in the file and nothing that could run. The digest has no key: it finds
-damage, not intent, so `newnormal.state.schema` checks what the file says before it is used.
+That entry is a JSON object with `version`, `state` and `sha256`, the digest of version, state and
+every tensor. There is no pickle in the file and nothing that could run. The digest has no key: it
+finds damage, not intent, so `newnormal.state.schema` checks what the file says before it is used.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """State files of older versions, brought up to date step by step.
 
 A migration takes facts and tensors of one version to the next. It must not trust them: sizes are
-checked before anything is allocated by them, and what does not fit is a StateError. An older version's
-number stands outside its digest, so a file must have exactly the facts of the version it names.
+checked before anything is allocated by them, and what does not fit is a StateError. An older
+version's number stands outside its digest, so a file must have exactly the facts of the version it
+names.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def _from_3(facts: _Facts, tensors: _Tensors) -> tuple[_Facts, _Tensors]:
     made |= _stream("live.", stream, new, J, L, C, chooses)
     made |= _model(taken(tensors, "model."), C, facts["choice"])
     if keeper is not None:
-        _acceptance(new, made, keeper, tensors, terms, (J, L, C, chooses))
+        _acceptance(new, made, keeper, tensors, (J, L, C, chooses))
     return new, made
 
 
@@ -278,7 +279,6 @@ def _acceptance(
     made: _Tensors,
     keeper: _Facts,
     tensors: _Tensors,
-    terms: _Facts,
     dims: tuple[int, int, int, bool],
 ) -> None:
     J, L, C, chooses = dims

@@ -1,8 +1,8 @@
 """The name, type, shape and range of everything in a state file, and the way there and back.
 
-Nothing here depends on the names of fields in the code: a field can be renamed, and files keep their
-names. `unpack` checks a file before anything is allocated or indexed by it; what does not fit is a
-StateError that names it.
+Nothing here depends on the names of fields in the code: a field can be renamed, and files keep
+their names. `newnormal.packing` checks a file before anything is allocated or indexed by it; what
+does not fit is a StateError that names it.
 
 Shapes: L window length, C channels, Q = 4 C, P weights, J experts, V votes, R rank, K knots of the
 tail; N and M are as many as there are.
@@ -88,6 +88,10 @@ def _spread(array: NDArray[Any]) -> bool:
     return _finite(array) and bool(((array >= 1e-9) & (array <= 1e9)).all())
 
 
+def _unit(array: NDArray[Any]) -> bool:
+    return _finite(array) and bool((np.abs(array) <= 1.001).all())
+
+
 def _any(array: NDArray[Any]) -> bool:
     del array
     return True
@@ -106,6 +110,7 @@ _CHECKS: dict[str, tuple[Callable[[NDArray[Any]], bool], str]] = {
     "within": (_within, f"numbers within ±{_FARTHEST:g}, or NaN"),
     "moderate": (_moderate, "numbers from 1e-100 to 1e100"),
     "spread": (_spread, "numbers from 1e-9 to 1e9"),
+    "unit": (_unit, "numbers within ±1"),
     "any": (_any, "numbers"),
 }
 
@@ -128,7 +133,7 @@ COMMITTEE_PARAMS = (
     Field("scales", "JC", "moderate"),
     Field("learn_below", "J", "known"),
     Field("rates", "J", "finite", "f4"),
-    Field("bases", "VRC", "finite"),
+    Field("bases", "VRC", "unit"),
     Field("residual_scale", "VC", "moderate"),
     Field("centers", "V", "bounded"),
     Field("spreads", "V", "spread"),

@@ -1,7 +1,7 @@
 """Checks for what others write for newnormal, and an input and an output in memory.
 
-Each check takes a function that makes the thing to be checked, and raises an `AssertionError` that
-says what was expected and what was found. Call it from a test of your own.
+A check takes a model or a threshold, or a function that makes a source or a sink, and raises an
+`AssertionError` that says what was expected and what was found. Call it from a test of your own.
 """
 
 from __future__ import annotations
@@ -10,21 +10,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from newnormal.testing.models import check_model
     from newnormal.testing.sinks import MemorySink, check_sink
     from newnormal.testing.sources import MemorySource, check_source
+    from newnormal.testing.thresholds import check_threshold
 
 __all__ = [
     "MemorySink",
     "MemorySource",
+    "check_model",
     "check_sink",
     "check_source",
+    "check_threshold",
 ]
 
 _MODULES = {
     "MemorySink": "newnormal.testing.sinks",
     "MemorySource": "newnormal.testing.sources",
+    "check_model": "newnormal.testing.models",
     "check_sink": "newnormal.testing.sinks",
     "check_source": "newnormal.testing.sources",
+    "check_threshold": "newnormal.testing.thresholds",
 }
 
 

@@ -33,7 +33,7 @@ _FLOOR = 0.5
 
 @dataclass(frozen=True)
 class Budget:
-    """How many alarms normal operation may cost: a target, and the rule that holds a threshold to it.
+    """How many alarms normal operation may cost: the target that a threshold is held to.
 
     The budget is for alarms without a cause. Real faults are reported even after the budget is used
     up, and one that stands out as no normal score does costs little of it.

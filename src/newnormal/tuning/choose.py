@@ -1,7 +1,8 @@
 """How `Detector` chooses its settings, from its history alone.
 
 `choose` is the whole of it: train on early history, test on held-out history with planted faults
-(`scenarios`), decide which votes count and how fast each expert learns, and train on all of history.
+(`scenarios`), decide which votes count and how fast each expert learns, and train on all of
+history.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _LONGEST = 20_000  # samples held out at most, the newest
 _ROUNDS = 4
 _RATES = (0.0, 0.001, 0.003, 0.01)
 _ENOUGH = 1 / 3  # a vote that finds less than this share of what the best finds gets weight 0
-# Where neighbouring scores tell nothing about each other, smoothing blurs; where they are nearly
+# Where neighbouring scores do not correlate, smoothing blurs; where they are nearly
 # the same, there is nothing left to smooth.
 RELATED = (0.25, 0.85)
 _SMOOTHING = 1.0  # samples of half-life

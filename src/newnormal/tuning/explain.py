@@ -12,7 +12,7 @@ __all__ = ["explain"]
 _WIDTH = 80  # of a terminal
 _COLUMNS = """\
 memory     half-life of the trend that a member subtracts before it scores
-learns at  its learning rate: the one with the smallest error on the held-out samples
+learns at  its learning rate: the one of smallest error on the held-out samples
 found      average precision on the planted faults; 1 ranks them above all else
 weight     its part of the score; a member that finds less than a third of what
            the best one finds gets weight 0

@@ -79,7 +79,7 @@ class Alarm:
     number
         Counted from 1 over the life of a stream.
     start, end
-        The first and the newest sample that is anomalous, or away from the accepted normal.
+        The first and the newest sample that is anomalous, or outside the accepted normal.
     start_time, end_time
         Their times; None where the stream has none.
     peak

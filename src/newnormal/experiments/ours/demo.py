@@ -20,9 +20,8 @@ from newnormal.types import Bools, Floats, Verdicts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.table import Table
 
-__all__ = ["Demo", "Row", "picture", "run_demo", "table"]
+__all__ = ["Demo", "Row", "percent", "picture", "run_demo"]
 
 _QUIET = np.timedelta64(1, "h")  # without a false alarm
 
@@ -99,39 +98,6 @@ def run_demo(seed: int = 0, say: Callable[[str], None] = lambda _: None) -> Demo
     return Demo(data, _trend(adapting, data), *rows)
 
 
-def table(demo: Demo) -> Table:
-    """Return the results as a table to print."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    rows = (demo.frozen, demo.adapting)
-    notes = "\n".join(
-        [
-            "False alarms: normal samples flagged after the level shift, and their share.",
-            "AUPRC by the trapezoidal rule.",
-            *(f"{row.name.capitalize()}: {row.settings}" for row in rows),
-        ]
-    )
-    sheet = Table(
-        box=box.SIMPLE_HEAD, collapse_padding=True, caption=Text(notes), caption_justify="left"
-    )
-    sheet.add_column("", no_wrap=True)
-    for heading in ("precision", "recall", "F1", "AUROC", "AUPRC"):
-        sheet.add_column(heading, justify="right", no_wrap=True)
-    sheet.add_column("false alarms\nafter the shift", justify="right", no_wrap=True)
-    sheet.add_column("samples\na second", justify="right", no_wrap=True)
-    for row in rows:
-        scores = (row.precision, row.recall, row.f1, row.auroc, row.auprc)
-        sheet.add_row(
-            row.name,
-            *(f"{score:.2f}" for score in scores),
-            f"{row.false_alarms:,} ({_percent(row.false_alarm_share)})",
-            f"{float(f'{row.samples_per_second:.2g}'):,.0f}",
-        )
-    return sheet
-
-
 def picture(demo: Demo) -> Figure:
     """Return the figure of both detectors, one above the other."""
     return plots.demo_figure(
@@ -196,10 +162,10 @@ def _remark(row: Row) -> str:
     quiet = ", not one quiet hour"
     if row.quiet_after is not None:
         quiet = f", quiet again after {row.quiet_after / np.timedelta64(1, 'h'):.1f} h"
-    share = _percent(row.false_alarm_share)
+    share = percent(row.false_alarm_share)
     return f"{share} of normal samples flagged after the shift{quiet} · F1 {row.f1:.2f}"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     """Return a share in per cent; 100 only if it is exactly 1."""
     return "100 %" if share == 1 else f"{min(100 * share, 99.9):.1f} %"

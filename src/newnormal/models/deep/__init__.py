@@ -3,6 +3,6 @@
 from newnormal.errors import MissingExtraError
 
 try:
-    import torch  # noqa: F401 - here, so that a missing torch is told the same way by each model
+    import torch  # noqa: F401 - here, so that each model reports a missing torch alike
 except ImportError:
     raise MissingExtraError.of("deep", "torch") from None

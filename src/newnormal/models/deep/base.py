@@ -10,6 +10,7 @@ Shapes: B windows in a batch, L window length, C channels.
 from __future__ import annotations
 
 import math
+import threading
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
@@ -31,6 +32,10 @@ except ImportError:
     raise MissingExtraError.of("deep", "torch") from None
 
 __all__ = ["Batch", "Batches", "DeepModel", "Judged"]
+
+
+# A network is shared by all streams of one fit, and bound to one stream's weights at a time.
+_BOUND = threading.RLock()
 
 
 class Batch(NamedTuple):
@@ -151,8 +156,9 @@ class DeepModel(Model):
         self, samples: Floats, flush: bool, state: ModelState, params: StepParams, out: StepOut
     ) -> None:
         """Consume samples (T, C) and write the verdicts that became final."""
-        self._bind(state.step.weights)
-        super().advance(samples, flush, state, params, out)
+        with _BOUND:
+            self._bind(state.step.weights)
+            super().advance(samples, flush, state, params, out)
 
     def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats | None]:
         """Score a block with the network, whose parameters are views of `weights`."""
@@ -182,7 +188,7 @@ class DeepModel(Model):
         return packed
 
     def _bind(self, weights: Floats32) -> None:
-        """Let the network's parameters be views of a packed vector."""
+        """Make the network's parameters views of a packed vector."""
         flat, at = torch.from_numpy(weights), 0
         for parameter in self.network.parameters():
             count = parameter.numel()

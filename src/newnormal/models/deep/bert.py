@@ -29,7 +29,7 @@ class BERT(DeepModel):
 
     Values become words: the bin of history's quantiles they fall in, channel by channel, with a
     word of their own for values below and above all of history. Each sample is judged by itself:
-    the window says only how often trend and weights move. Adaptation descends on the training
+    the window sets only how often trend and weights move. Adaptation descends on the training
     loss, so the model can be adapted.
 
     Notes

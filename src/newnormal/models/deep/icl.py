@@ -23,7 +23,7 @@ class ICL(DeepModel):
     """Matches k neighbouring channels to the sample's other channels; judges samples one by one.
 
     For data whose channels depend on each other; a sample of one channel has no rest to fit. Each
-    sample is judged by itself: the window says only how often trend and weights move. The loss is
+    sample is judged by itself: the window sets only how often trend and weights move. The loss is
     the score, so the model can be adapted.
 
     Notes

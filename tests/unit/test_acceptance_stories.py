@@ -1,4 +1,4 @@
-"""Reversible learning, as its users tell it: the stuck alarm, the absorbed failure, the poison."""
+"""Reversible learning, as users meet it: the stuck alarm, the absorbed failure, the poison."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ import numpy as np
 import pytest
 
 from newnormal import M2N2, Alarm, Detector, FeedbackError, Fixed, ParameterError
-from newnormal.alarms.tracker import ACCEPTED, BACK_TO_NORMAL
+from newnormal.acceptance import TimedAcceptance
+from newnormal.acceptance.review import FROZEN, MOVED, NUMBER, Timing
+from newnormal.alarms import log
+from newnormal.core.state import ReviewState
 from newnormal.detector import BaseDetector
-from newnormal.types import Bools, Floats
+from newnormal.kernels.alarm import OPEN
+from newnormal.types import ACCEPTED, BACK_TO_NORMAL, CANDIDATE, Bools, Floats, Floats32
+from tests.inside import params, stream
 
 PATIENCE = 320  # accept_after, in samples
 SHIFT = np.array([6.0, 5.0, -4.0])
@@ -58,13 +63,36 @@ def failed(kind: str, length: int = 4_000) -> Floats:
     return live
 
 
+def timing(detector: BaseDetector) -> Timing:
+    acceptance = detector._fitted.acceptance
+    assert isinstance(acceptance, TimedAcceptance)
+    return acceptance.timing
+
+
+def reviewed(detector: BaseDetector) -> ReviewState:
+    review = detector._state.review
+    assert review is not None
+    return review
+
+
+def learned(detector: BaseDetector) -> tuple[Floats32, Floats]:
+    return detector._model.snapshot(detector._state.model)
+
+
+def close_alarm(detector: BaseDetector) -> None:
+    """Close the open alarm as if its score had come back to normal."""
+    last = detector.counters["seen"] - 1
+    log.close(detector._state.log, detector.channels_, BACK_TO_NORMAL, last)
+    detector._state.alarm.counts[OPEN] = 0
+
+
 def in_alarm(detector: Detector, live: Floats) -> Bools:
     alarms = detector.run(live).alarms
     assert alarms is not None
     return np.asarray(alarms > 0)
 
 
-def told(detector: BaseDetector, live: Floats) -> list[tuple[str, int, Alarm]]:
+def events_of(detector: BaseDetector, live: Floats) -> list[tuple[str, int, Alarm]]:
     detector.run(live)
     return [(event.kind, event.sample, event.alarm) for event in detector.take_events()]
 
@@ -78,7 +106,7 @@ def since_change(events: list[tuple[str, int, Alarm]], kind: str) -> list[tuple[
 
 
 def test_level_shift_is_accepted_by_twice_accept_after_with_one_alarm(detector: Detector) -> None:
-    events = told(detector, shifted())
+    events = events_of(detector, shifted())
     opened, closed = since_change(events, "opened"), since_change(events, "closed")
     after, alarm = closed[0]
     assert alarm.reason == ACCEPTED
@@ -91,7 +119,7 @@ def test_level_shift_is_accepted_by_twice_accept_after_with_one_alarm(detector: 
 
 
 def test_accepted_level_is_normal_from_then_on(detector: Detector) -> None:
-    told(detector, shifted(CHANGE + 2 * PATIENCE))
+    events_of(detector, shifted(CHANGE + 2 * PATIENCE))
     assert (detector.status_, detector.alarm_) == ("normal", None)
     assert detector.distance_ < 0.5
     live = normal(2, 3_000) + SHIFT
@@ -102,7 +130,7 @@ def test_accepted_level_is_normal_from_then_on(detector: Detector) -> None:
 def test_shift_that_does_not_stay_is_not_accepted(detector: Detector) -> None:
     live = shifted()
     live[CHANGE + PATIENCE * 3 // 4 :] = normal(1, 4_000)[CHANGE + PATIENCE * 3 // 4 :]
-    events = told(detector, live)
+    events = events_of(detector, live)
     assert ACCEPTED not in {alarm.reason for *_, alarm in events}
     assert since_change(events, "closed")[0][1].reason == BACK_TO_NORMAL
 
@@ -110,7 +138,7 @@ def test_shift_that_does_not_stay_is_not_accepted(detector: Detector) -> None:
 def test_ramp_that_goes_on_is_no_new_normal(detector: Detector) -> None:
     live = normal(1, CHANGE + 3 * PATIENCE)
     live[CHANGE:, 0] += 0.03 * np.arange(3 * PATIENCE)
-    events = told(detector, live)
+    events = events_of(detector, live)
     assert ACCEPTED not in {alarm.reason for *_, alarm in events}
     assert detector.alarm_ is not None
     assert next(iter(detector.alarm_.channels)) == "0"
@@ -145,24 +173,24 @@ def test_failed_sensor_is_never_accepted_once_rejected(
     assert alarm is not None
     detector.reject(alarm)
     assert detector.status_ == "rejected"
-    before = detector._stream.weights.copy(), detector._model.learned(detector._stream)[1]
-    events = told(detector, live[CHANGE + after :])
+    before = learned(detector)
+    events = events_of(detector, live[CHANGE + after :])
     assert ACCEPTED not in {each.reason for *_, each in events}
     assert detector.alarm_ is not None
     assert (detector.alarm_.number, detector.status_) == (alarm.number, "rejected")
-    for was, now in zip(before, detector._model.learned(detector._stream), strict=True):
+    for was, now in zip(before, learned(detector), strict=True):
         np.testing.assert_array_equal(was, now)  # nothing of it was learned
 
 
 def test_rejection_goes_back_to_what_was_known_before_the_alarm(detector: Detector) -> None:
     live = failed("offset")
-    turn = detector._keeper.turn_length  # type: ignore[union-attr]
-    detector.run(live[: CHANGE - CHANGE % turn], flush=False)
-    before = detector._model.learned(detector._stream)
-    detector.run(live[CHANGE - CHANGE % turn : CHANGE + 200], flush=False)
-    assert not np.array_equal(before[1], detector._model.learned(detector._stream)[1])
+    length = timing(detector).review_length
+    detector.run(live[: CHANGE - CHANGE % length], flush=False)
+    before = learned(detector)
+    detector.run(live[CHANGE - CHANGE % length : CHANGE + 200], flush=False)
+    assert not np.array_equal(before[1], learned(detector)[1])
     detector.reject()
-    for was, now in zip(before, detector._model.learned(detector._stream), strict=True):
+    for was, now in zip(before, learned(detector), strict=True):
         np.testing.assert_array_equal(was, now)
 
 
@@ -173,7 +201,7 @@ def test_rejected_alarm_closes_when_the_sensor_is_mended_and_learning_goes_on(
     live[2_500:] = normal(1, 4_000)[2_500:]
     detector.run(live[: CHANGE + 100])
     detector.reject()
-    events = told(detector, live[CHANGE + 100 :])
+    events = events_of(detector, live[CHANGE + 100 :])
     at, alarm = since_change(events, "closed")[0]
     assert 1_500 <= at <= 1_500 + 2 * PATIENCE
     assert (alarm.reason, alarm.state) == (BACK_TO_NORMAL, "rejected")
@@ -183,7 +211,7 @@ def test_rejected_alarm_closes_when_the_sensor_is_mended_and_learning_goes_on(
     assert detector.counters["learned"] > learned
 
 
-# ------------------------------------------------------------------ a person's word
+# ------------------------------------------------------------------ a person's feedback
 
 
 def test_person_can_accept_at_once(detector: Detector) -> None:
@@ -201,13 +229,13 @@ def test_person_can_accept_at_once(detector: Detector) -> None:
 
 def test_rollback_undoes_an_acceptance(detector: Detector) -> None:
     live = shifted()
-    turn = detector._keeper.turn_length  # type: ignore[union-attr]
-    detector.run(live[: CHANGE - CHANGE % turn], flush=False)
-    before = detector._model.learned(detector._stream)
-    detector.run(live[CHANGE - CHANGE % turn : CHANGE + 2 * PATIENCE], flush=False)
+    length = timing(detector).review_length
+    detector.run(live[: CHANGE - CHANGE % length], flush=False)
+    before = learned(detector)
+    detector.run(live[CHANGE - CHANGE % length : CHANGE + 2 * PATIENCE], flush=False)
     assert ACCEPTED in {event.alarm.reason for event in detector.take_events()}
     assert detector.rollback() is detector
-    for was, now in zip(before, detector._model.learned(detector._stream), strict=True):
+    for was, now in zip(before, learned(detector), strict=True):
         np.testing.assert_array_equal(was, now)
     assert detector.distance_ > 1, "the stream is where it was not accepted"
     detector.run(live[CHANGE + 2 * PATIENCE :][:100])
@@ -218,7 +246,7 @@ def test_rollback_reaches_three_acceptances_back_and_no_farther(detector: Detect
     live = normal(1, 5_000)
     for number in range(4):
         live[CHANGE + 900 * number :] += [12.0, -9.0, 7.0]
-    events = told(detector, live)
+    events = events_of(detector, live)
     assert sum(alarm.reason == ACCEPTED for *_, alarm in events) >= 4
     for _ in range(3):
         detector.rollback()
@@ -241,14 +269,14 @@ def test_reset_goes_back_to_what_fit_left_whatever_was_accepted(
 
 def test_never_leaves_acceptance_to_a_person() -> None:
     detector = Detector(alarms_per_day=0.5, accept_after="never").fit(normal(0, 4_000))
-    events = told(detector, shifted(8_000))
+    events = events_of(detector, shifted(8_000))
     assert ACCEPTED not in {alarm.reason for *_, alarm in events}
     assert detector.alarm_ is not None
     detector.accept()
     assert detector.status_ == "normal"
 
 
-def test_feedback_without_an_alarm_says_so(detector: Detector) -> None:
+def test_feedback_without_an_alarm_is_an_error(detector: Detector) -> None:
     detector.run(normal(1, 200))
     for act in ("accept", "reject"):
         with pytest.raises(FeedbackError) as error:
@@ -284,16 +312,16 @@ def test_feedback_on_another_alarm_than_the_open_one_changes_nothing(detector: D
     assert detector.status_ == "in alarm"
 
 
-def test_detector_with_settings_of_its_own_follows_the_paper_unless_asked() -> None:
+def test_m2n2_follows_the_paper_unless_asked() -> None:
     history = normal(0, 600)
     detector = M2N2(window=5, epochs=1).fit(history)
     assert np.isnan(detector.distance_)
     with pytest.raises(FeedbackError) as error:
         detector.rollback()
     assert str(error.value) == (
-        "this detector keeps no normal to go back to: it learns as the paper says, or was "
-        "fitted by an older newnormal\n"
-        'hint: fit again with accept_after="1d", or with no settings of your own'
+        "this detector has no acceptance: it learns as the paper says, or was fitted by an "
+        "older newnormal\n"
+        'hint: use Detector, or M2N2(accept_after="1d")'
     )
 
 
@@ -311,13 +339,13 @@ def test_accept_after_as_a_time_needs_times() -> None:
 def test_accept_after_is_a_day_or_1440_samples() -> None:
     history = normal(0, 400)
     times = START + np.arange(400) * 5 * MINUTE
-    keepers = [
-        Detector(epochs=1).fit(history)._keeper,
-        Detector(epochs=1).fit(history, times=times)._keeper,
-        Detector(epochs=1, accept_after="2h").fit(history, times=times)._keeper,
-        Detector(epochs=1, accept_after=np.timedelta64(1, "h"), period="30s").fit(history)._keeper,
+    detectors = [
+        Detector(epochs=1).fit(history),
+        Detector(epochs=1).fit(history, times=times),
+        Detector(epochs=1, accept_after="2h").fit(history, times=times),
+        Detector(epochs=1, accept_after=np.timedelta64(1, "h"), period="30s").fit(history),
     ]
-    assert [keeper and keeper.accept_after for keeper in keepers] == [1440, 288, 24, 120]
+    assert [timing(each).accept_after for each in detectors] == [1440, 288, 24, 120]
 
 
 # ------------------------------------------------------------------ the poison
@@ -330,12 +358,12 @@ def test_drift_too_slow_for_any_score_is_an_alarm_before_it_has_gone_far(
     drift = np.zeros(len(live))
     drift[CHANGE:] = 0.002 * np.arange(len(live) - CHANGE)  # a noise's width in 75 samples
     live[:, 1] += drift
-    events = told(detector, live)
+    events = events_of(detector, live)
     opened = [alarm for kind, _, alarm in events if kind == "opened"]
     first = next(alarm for alarm in opened if alarm.cause == "distance from the accepted normal")
     assert dict(first.channels) == {"1": 1.0}
     assert drift[first.start] < 3
-    # However far it goes: what nobody was told of is never farther than that.
+    # However far it goes: what opened no alarm is never farther than that.
     accepted = {alarm.start for *_, alarm in events if alarm.reason == ACCEPTED}
     assert len(accepted) >= 4
     assert max(np.diff([0.0, *(drift[start] for start in sorted(accepted))])) < 3.5
@@ -352,14 +380,14 @@ def test_rejected_poison_is_unlearned(detector: Detector) -> None:
             break
     assert alarm is not None
     detector.reject(alarm)
-    np.testing.assert_array_equal(detector._stream.weights, detector._rules.fitted)
-    assert (detector._stream.trend == 0).all()
+    np.testing.assert_array_equal(stream(detector).weights, params(detector).fitted)
+    assert (stream(detector).trend == 0).all()
 
 
 def test_rate_that_spoils_the_weights_is_an_alarm_and_can_be_undone() -> None:
     history, live = normal(0, 2_000), normal(1, 3_000)
     detector = M2N2(window=5, lr=50, threshold=1.0, accept_after=400).fit(history)
-    fitted = detector._stream.weights.copy()
+    fitted = stream(detector).weights.copy()
     for part in np.split(live, range(100, len(live), 100)):
         detector.run(part, flush=False)
         if detector.alarm_ is not None:
@@ -367,7 +395,7 @@ def test_rate_that_spoils_the_weights_is_an_alarm_and_can_be_undone() -> None:
     assert detector.distance_ > 1
     assert detector.alarm_ is not None
     detector.reject()
-    np.testing.assert_array_equal(detector._stream.weights, fitted)
+    np.testing.assert_array_equal(stream(detector).weights, fitted)
     assert detector.distance_ < 1
 
 
@@ -397,9 +425,11 @@ def test_step_pieces_and_run_come_to_the_same_through_acceptance(
     for name in ("scores", "thresholds", "anomalous", "ratios", "p_values", "alarms"):
         comp = np.concatenate([getattr(part, name) for part in parts])
         np.testing.assert_array_equal(getattr(ref, name), comp, err_msg=name)
-    told_whole, told_parted = whole.take_events(), parted.take_events()
-    assert [event.to_json() for event in told_whole] == [event.to_json() for event in told_parted]
-    assert ACCEPTED in {event.alarm.reason for event in told_whole}
+    events_whole, events_parted = whole.take_events(), parted.take_events()
+    assert [event.to_json() for event in events_whole] == [
+        event.to_json() for event in events_parted
+    ]
+    assert ACCEPTED in {event.alarm.reason for event in events_whole}
 
 
 def test_sample_by_sample_comes_to_the_same_through_rejection(fitted: Detector) -> None:
@@ -448,11 +478,11 @@ def test_missing_samples_and_values_do_no_harm(detector: Detector) -> None:
     rng = np.random.default_rng(3)
     live[rng.random(live.shape) < 0.05] = np.nan
     live[1_100:1_140] = np.nan
-    events = told(detector, live)
+    events = events_of(detector, live)
     assert ACCEPTED in {alarm.reason for *_, alarm in events}
 
 
-def test_detector_with_settings_of_its_own_accepts_too_where_asked(tmp_path: Path) -> None:
+def test_m2n2_accepts_too_where_asked(tmp_path: Path) -> None:
     detector = M2N2(window=5, half_life=60, lr=0.01, threshold=1.0, accept_after=PATIENCE)
     detector.fit(normal(0, 3_000))
     live = shifted()
@@ -478,15 +508,13 @@ def test_model_that_cannot_follow_leaves_acceptance_to_a_person() -> None:
 
 
 def test_alarm_is_judged_by_its_own_time_not_by_that_of_one_before_it(detector: Detector) -> None:
-    keeper = detector._keeper
-    assert keeper is not None
     live = shifted(CHANGE + PATIENCE - 20)
     detector.run(live, flush=False)
     alarm = detector.alarm_
     assert alarm is not None
-    assert keeper.number == alarm.number
-    # It is over, and another opens, between two turns.
-    detector._desk.close(BACK_TO_NORMAL, detector.counters["seen"] - 1, None)
+    assert reviewed(detector).counts[NUMBER] == alarm.number
+    # It is over, and another opens, between two reviews.
+    close_alarm(detector)
     rest = shifted()[len(live) :]
     detector.run(rest)
     events = detector.take_events()
@@ -511,7 +539,7 @@ def test_fault_that_is_over_is_not_accepted_though_its_alarm_goes_on() -> None:
     for length in (100, 150, 180):
         detector.reset()
         live = [plant(1_500, 300), plant(1_800, length, 5.0), plant(1_800 + length, 1_000)]
-        events = told(detector, np.concatenate(live))
+        events = events_of(detector, np.concatenate(live))
         assert events[0][0] == "opened"
         assert ACCEPTED not in {alarm.reason for *_, alarm in events}
 
@@ -521,7 +549,7 @@ def test_second_fault_in_an_open_alarm_has_its_own_time(detector: Detector) -> N
     live[CHANGE:, 0] += 7
     second = CHANGE + PATIENCE - 60
     live[second:, 1] -= 6
-    events = told(detector, live)
+    events = events_of(detector, live)
     accepted = [at for _, at, alarm in events if alarm.reason == ACCEPTED]
     assert PATIENCE <= accepted[0] + 1 - second <= 2 * PATIENCE
 
@@ -542,18 +570,18 @@ def test_rejected_fault_that_flickers_is_not_learned_in_its_pauses(
         if detector.status_ == "rejected":
             levels.append(detector.trend_[0])
     assert len(levels) > 10
-    # It may follow the stream in a pause, and for a turn; it never settles at the fault's level.
+    # It may follow the stream in a pause, and for a review; it never settles at the fault's level.
     assert np.mean(np.array(levels) > 4) < 0.2
 
 
 def test_nothing_of_a_rejected_stretch_moves_the_threshold(detector: Detector) -> None:
     live = failed("dead", 8_000)
     detector.run(live[:CHANGE])
-    before = detector._desk.threshold
+    before = detector.alarm_threshold_
     detector.run(live[CHANGE : CHANGE + 150])
     detector.reject()
     detector.run(live[CHANGE + 150 :])
-    assert detector._desk.threshold == pytest.approx(before, rel=0.1)
+    assert detector.alarm_threshold_ == pytest.approx(before, rel=0.1)
 
 
 def test_rollback_during_a_rejected_alarm_goes_on_holding(detector: Detector) -> None:
@@ -563,16 +591,16 @@ def test_rollback_during_a_rejected_alarm_goes_on_holding(detector: Detector) ->
     detector.reject()
     detector.rollback()
     assert detector.status_ == "rejected"
-    before = detector._stream.weights.copy()
+    before = stream(detector).weights.copy()
     detector.run(live[3_100:])
-    np.testing.assert_array_equal(before, detector._stream.weights)
+    np.testing.assert_array_equal(before, stream(detector).weights)
 
 
 def test_rollback_makes_of_a_candidate_an_alarm_again(detector: Detector) -> None:
     live = shifted(6_000)
     live[3_000:] += 2 * SHIFT
     detector.run(live[:3_100])
-    detector._desk.mark("candidate new normal", 3_099, None)
+    log.mark(detector._state.log, detector.channels_, CANDIDATE, 3_099)
     assert detector.status_ == "candidate new normal"
     detector.take_events()
     detector.rollback()
@@ -584,7 +612,7 @@ def test_rollback_makes_of_a_candidate_an_alarm_again(detector: Detector) -> Non
 def test_large_shift_is_accepted_in_time_too(detector: Detector, size: float) -> None:
     live = normal(1, 2_500)
     live[CHANGE:, 1] += size
-    events = told(detector, live)
+    events = events_of(detector, live)
     after, alarm = since_change(events, "closed")[0]
     assert alarm.reason == ACCEPTED
     assert PATIENCE <= after <= 2 * PATIENCE
@@ -595,7 +623,7 @@ def test_setting_that_was_constant_in_history_can_change() -> None:
     detector = Detector(alarms_per_day=0.5, accept_after=PATIENCE).fit(history)
     live = np.column_stack([normal(1, 2_500), np.full(2_500, 1_500.0)])
     live[CHANGE:, 3] = 1_800.0
-    after, alarm = since_change(told(detector, live), "closed")[0]
+    after, alarm = since_change(events_of(detector, live), "closed")[0]
     assert alarm.reason == ACCEPTED
     assert PATIENCE <= after <= 2 * PATIENCE
 
@@ -603,7 +631,7 @@ def test_setting_that_was_constant_in_history_can_change() -> None:
 def test_stream_that_is_elsewhere_from_its_first_sample_on_is_accepted_in_time(
     detector: Detector,
 ) -> None:
-    events = told(detector, normal(1, 1_500) + 30)
+    events = events_of(detector, normal(1, 1_500) + 30)
     accepted = [at for _, at, alarm in events if alarm.reason == ACCEPTED]
     assert accepted[0] <= 2 * PATIENCE
 
@@ -621,10 +649,10 @@ def test_a_series_judged_by_itself_inherits_no_alarm(detector: Detector) -> None
     assert detector.alarm_.number == number
 
 
-def test_never_takes_its_turns_no_more_often_than_others() -> None:
+def test_never_is_reviewed_no_more_often_than_others() -> None:
     history = normal(0, 400)
     lengths = [
-        Detector(epochs=1, accept_after=value).fit(history)._keeper.turn_length  # type: ignore[union-attr]
+        timing(Detector(epochs=1, accept_after=value).fit(history)).review_length
         for value in ("never", 1e9, 1_440, 60, 7, 1)
     ]
     assert lengths == [512, 512, 240, 10, 1, 1]
@@ -669,26 +697,24 @@ def test_weights_that_were_accepted_are_no_alarm_after_a_rollback() -> None:
         if detector.alarm_ is not None:
             detector.accept()
         detector.run(live[detector.counters["seen"] : stop])
-    keeper = detector._keeper
-    assert keeper is not None
-    kept = keeper.previous[::-1]
-    assert max(normal.moved for normal in [keeper.accepted, *kept]) > 0
+    kept = detector._state.undo[::-1]
+    accepted = detector._state.accepted
+    assert accepted is not None
+    assert max(normal.levels[3] for normal in [accepted, *kept]) > 0
     assert kept
     for back in kept:
         detector.rollback()
-        assert keeper.moved == back.moved
+        assert reviewed(detector).levels[MOVED] == back.levels[3]
 
 
 def test_hold_is_over_with_its_alarm_though_another_opens_at_once(detector: Detector) -> None:
     live = failed("offset", 6_000)
     detector.run(live[: CHANGE + 100], flush=False)
     detector.reject()
-    detector._desk.close(BACK_TO_NORMAL, detector.counters["seen"] - 1, None)
+    close_alarm(detector)
     detector.run(live[CHANGE + 100 : CHANGE + 300], flush=False)
-    keeper = detector._keeper
-    assert keeper is not None
     assert detector.status_ == "in alarm"
-    assert not keeper.held
+    assert not reviewed(detector).counts[FROZEN]
 
 
 def test_rejected_fault_is_not_over_because_its_channel_is_missing_for_a_while(
@@ -698,7 +724,7 @@ def test_rejected_fault_is_not_over_because_its_channel_is_missing_for_a_while(
     detector.run(live[: CHANGE + 150])
     detector.reject()
     live[CHANGE + 300 : CHANGE + 400, 0] = np.nan
-    events = told(detector, live[CHANGE + 150 :])
+    events = events_of(detector, live[CHANGE + 150 :])
     assert ACCEPTED not in {alarm.reason for *_, alarm in events}
     assert detector.status_ == "rejected"
 
@@ -714,7 +740,7 @@ def test_one_absurd_value_is_over_within_hours(detector: Detector) -> None:
 def test_events_of_a_drift_name_the_channel_that_drifts(detector: Detector) -> None:
     live = normal(1, 6_000)
     live[CHANGE:, 1] += 0.002 * np.arange(len(live) - CHANGE)
-    events = told(detector, live)
+    events = events_of(detector, live)
     first = next(alarm for kind, _, alarm in events if alarm.cause != "score" and kind == "opened")
     for _, _, alarm in events:
         if alarm.number == first.number and alarm.peak.ratio < 1:

@@ -1,4 +1,4 @@
-"""Rehearsal: what is planted is what is labelled, and changes that are no faults are not."""
+"""Scenarios: what is planted is what is labelled, and changes that are no faults are not."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from newnormal.tuning.rehearsal import (
+from newnormal.tuning.scenarios import (
     _APART,
     _SHARE,
     average_precision,
     change,
     plant_faults,
-    plays,
+    scenarios,
 )
 from newnormal.types import Bools, Floats
 from tests.strategies import nasty_series
@@ -95,7 +95,7 @@ def test_a_change_begins_somewhere_and_stays_and_is_no_fault(kind: str) -> None:
         np.testing.assert_array_equal(series, before)
         assert not differs(changed, series)[:80].any()
         planted, faulty = plant_faults(changed, rng)
-        ((comp, labels),) = plays(series, 1, seed)
+        ((comp, labels),) = scenarios(series, 1, seed)
         np.testing.assert_array_equal(comp, planted)
         np.testing.assert_array_equal(labels, faulty)
         assert not differs(comp, changed)[~labels].any()
@@ -121,14 +121,14 @@ def test_changes_are_of_level_scale_and_dynamics() -> None:
     assert found == {"none", "level", "scale", "dynamics"}
 
 
-def test_the_same_seed_plays_the_same_and_each_round_is_another() -> None:
+def test_the_same_seed_gives_the_same_scenarios_and_each_round_is_another() -> None:
     series = nasty_series("none missing", 300, 3)
-    one, other = plays(series, 3, 5), plays(series, 3, 5)
+    one, other = scenarios(series, 3, 5), scenarios(series, 3, 5)
     for (series_1, faulty_1), (series_2, faulty_2) in zip(one, other, strict=True):
         np.testing.assert_array_equal(series_1, series_2)
         np.testing.assert_array_equal(faulty_1, faulty_2)
     assert not np.array_equal(one[0][1], one[1][1])
-    assert not np.array_equal(one[0][1], plays(series, 3, 6)[0][1])
+    assert not np.array_equal(one[0][1], scenarios(series, 3, 6)[0][1])
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)

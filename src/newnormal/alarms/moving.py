@@ -1,0 +1,66 @@
+"""A threshold that another rule moves: one score at a time."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newnormal.errors import ParameterError
+from newnormal.kernels.alarm import HEIGHT, AlarmOut, AlarmParams, AlarmState, judge
+from newnormal.types import Floats
+
+__all__ = ["Moves", "judge_moving", "threshold_of"]
+
+
+class Moves(Protocol):
+    """What is asked of the rule while a stream runs: see `newnormal.thresholds.MovingThreshold`."""
+
+    def threshold(self, state: Floats) -> float:
+        """Return what the next score is compared with."""
+        ...
+
+    def update(self, state: Floats, score: float, anomalous: bool) -> None:
+        """Change the state in place after a score was compared."""
+        ...
+
+
+def threshold_of(rule: Moves, moving: Floats) -> float:
+    """Return where a rule puts the threshold, if that is a number."""
+    level = float(rule.threshold(moving))
+    if math.isnan(level):
+        raise ParameterError(
+            f"threshold: expected a number from {type(rule).__name__}.threshold, found NaN",
+            hint="it must return the score from which on a sample is anomalous, whatever the state",
+        )
+    return level
+
+
+def judge_moving(
+    rule: Moves,
+    moving: Floats,
+    scores: Floats,
+    drift: NDArray[np.int8] | None,
+    state: AlarmState,
+    params: AlarmParams,
+    chances: Floats,
+) -> AlarmOut:
+    """Judge scores as `newnormal.kernels.alarm.judge` does, and update the rule after each.
+
+    `params` are those of a threshold that stays; `moving` is the rule's own state. The order within
+    a sample: the rule puts the threshold, the score is judged, the rule updates its state.
+    """
+    parts = []
+    for t in range(len(scores)):
+        state.levels[HEIGHT] = threshold_of(rule, moving)
+        flags = None if drift is None else drift[t : t + 1]
+        part = judge(scores[t : t + 1], flags, state, params, chances)
+        parts.append(part)
+        if not np.isnan(scores[t]):
+            rule.update(moving, float(scores[t]), bool(part.anomalous[0]))
+    state.levels[HEIGHT] = threshold_of(rule, moving)
+    if not parts:
+        return judge(scores, drift, state, params, chances)
+    return AlarmOut._make(np.concatenate(columns) for columns in zip(*parts, strict=True))

@@ -1,0 +1,403 @@
+"""A check for models that others write."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from newnormal.core.state import ModelState
+from newnormal.detector import M2N2
+from newnormal.errors import NewnormalError, StateError
+from newnormal.models.base import Block, Model, Training
+from newnormal.models.registry import find
+from newnormal.testing.series import plant, with_anomalies
+from newnormal.thresholds import Fixed
+from newnormal.types import Floats, Verdicts
+
+__all__ = ["check_model"]
+
+_HISTORY = 400
+_LIVE = 120
+_CLOSE = 1e-4  # relative: sums may be taken in another order when more windows come at once
+
+
+def check_model(
+    model: object, *, window: int = 6, channels: int = 3, latent: int = 4, seed: int = 0
+) -> None:
+    """Check a model: its class, import path or name.
+
+    Fits it on a small series and runs it in every way a detector does.
+
+    Parameters
+    ----------
+    model
+        As `M2N2` takes it.
+    window, channels, latent
+        What it is made with.
+    seed
+        Of the series and of training.
+
+    Raises
+    ------
+    AssertionError
+        Says what the author has to change.
+
+    Examples
+    --------
+    >>> check_model("pca")
+    """
+    try:
+        kind = find(model)
+    except NewnormalError as error:
+        raise AssertionError(str(error)) from error
+    _check_capabilities(kind)
+    check = _Check(kind, window, channels, latent, seed)
+    check.construction()
+    check.fitting()
+    check.scoring()
+    check.missing_values()
+    if kind.learns:
+        check.learning()
+    check.reset()
+    check.streams_apart()
+    check.ways_to_run()
+    check.state_file()
+
+
+def _check_capabilities(kind: type[Model]) -> None:
+    for name in ("reconstructs", "learns", "holds_objects"):
+        found = getattr(kind, name)
+        _expect(isinstance(found, bool), f"{name}: expected True or False, found {found!r}")
+    _expect(
+        kind.scaling in ("standard", "range"),
+        f'scaling: expected "standard" or "range", found {kind.scaling!r}',
+    )
+    at_once: Any = kind.at_once
+    _expect(
+        isinstance(at_once, int) and at_once >= 1,
+        f"at_once: expected a whole number of windows, 1 or more, found {at_once!r}",
+    )
+
+
+class _Check:
+    """The checks of one model."""
+
+    def __init__(
+        self, kind: type[Model], window: int, channels: int, latent: int, seed: int
+    ) -> None:
+        self.kind = kind
+        self.name = kind.__name__
+        self.shape = window, channels, latent
+        self.history = plant(_HISTORY, channels, seed)
+        self.live = plant(_LIVE, channels, seed + 1)
+        self.first: M2N2 | None = None
+        self.training = Training(stride=window, epochs=2, batch=16, seed=seed)
+        self.options: dict[str, Any] = {
+            "model": kind,
+            "window": window,
+            "latent": latent,
+            "adapt": kind.learns,
+            "decay": 0.9,
+            "lr": 0.01,
+            "epochs": 2,
+            "batch": 16,
+            "seed": seed,
+            "threshold": Fixed(math.inf),  # every sample is learnable
+        }
+
+    def construction(self) -> None:
+        try:
+            made = self.kind(*self.shape)
+        except TypeError as error:
+            raise AssertionError(
+                f"__init__: expected (window, channels, latent), found {error}"
+            ) from error
+        called = hasattr(made, "center") and hasattr(made, "size")
+        _expect(called, "__init__: expected a call of super().__init__(window, channels, latent)")
+
+    def fitting(self) -> None:
+        """`_fit` returns one float32 vector and losses, by the seed alone, and leaves history."""
+        parts = []
+        for _ in range(2):
+            model = self.kind(*self.shape)
+            scaled = model.scaler(self.history).apply(self.history)
+            kept = scaled.copy()
+            try:
+                found: Any = model.fit(scaled, self.training)
+                weights, losses = found
+            except NewnormalError as error:
+                raise AssertionError(str(error)) from error
+            except (TypeError, ValueError) as error:
+                raise AssertionError(
+                    f"_fit: expected (weights, losses) to be returned, found {error!r}"
+                ) from error
+            _expect(
+                np.array_equal(scaled, kept), "_fit: expected history as it was, found it changed"
+            )
+            _expect(np.isfinite(weights).all(), "_fit: expected finite weights, found others")
+            fits = isinstance(losses, list) and all(isinstance(each, float) for each in losses)
+            _expect(fits, f"_fit: expected a list of losses as floats, found {losses!r}")
+            parts.append((model, weights))
+        (self.model, weights), (again, others) = parts
+        state, twin = self.model.initial(weights), again.initial(others)
+        self.state, self.weights = state, weights
+        block = self._block(4)
+        same = np.array_equal(weights, others)
+        if not _is_compiled(self.kind):
+            same = same and _equal(self._scored(state, block)[0], again.scored(block, twin)[0])
+        _expect(
+            same,
+            "_fit: expected the same seed to give the same model, found another; draw from "
+            "np.random.default_rng(training.seed) alone",
+        )
+        if self.kind.holds_objects:
+            _expect(
+                self.model.objects is not None,
+                "holds_objects: expected _fit to store them as self.objects, found None",
+            )
+        elif self.kind.learns:
+            _expect(
+                len(weights) > 0,
+                "_learn: expected weights to change, found that _fit returns none; pack what "
+                "adapts into one float32 vector, or set holds_objects = True and store it as "
+                "self.objects",
+            )
+
+    def _block(self, windows: int) -> Block:
+        window = self.shape[0]
+        scaled = self.model.scaler(self.history).apply(self.live)
+        parts = np.stack([scaled[at : at + window] for at in range(windows)])
+        newest = np.full(windows, window, dtype=np.int64)
+        return Block(parts, np.ones(parts.shape, dtype=np.bool_), newest)
+
+    def _scored(self, state: ModelState, block: Block) -> tuple[Floats, Floats | None]:
+        try:
+            scores, made = self.model.scored(block, state)
+        except (TypeError, ValueError, IndexError) as error:
+            raise AssertionError(
+                f"_score: expected (scores, reconstruction or None) for windows of shape "
+                f"{block.windows.shape}, found {error!r}"
+            ) from error
+        return scores, made
+
+    def scoring(self) -> None:
+        """`_score` gives a score a sample, which points up, and a reconstruction if it says so."""
+        if not _is_compiled(self.kind):
+            self._shapes()
+        detector = self._fitted(adapt=False, detrend=False)
+        spoiled, labels = with_anomalies(plant(_LIVE * 2, self.shape[1], 7))
+        scores = detector.run(spoiled).scores
+        _expect(
+            np.isfinite(scores).all(),
+            f"_score: expected finite scores, found {int((~np.isfinite(scores)).sum())} others",
+        )
+        _expect(
+            len(np.unique(scores)) > 2,
+            f"_score: expected scores that differ, found {scores[0]:g} for all samples",
+        )
+        bad, good = scores[labels][:, None], scores[~labels][None]
+        found = float(((bad > good) + 0.5 * (bad == good)).mean())
+        _expect(
+            found > 0.5,
+            "_score: expected samples 6 deviations away to score higher than normal ones, found "
+            f"that {found:.0%} of the pairs do; scores point up, so return the negative if yours "
+            "point down",
+        )
+
+    def _shapes(self) -> None:
+        block = self._block(4)
+        B, L, C = block.windows.shape
+        kept, weights = block.windows.copy(), self.state.step.weights.copy()
+        scores, made = self._scored(self.state, block)
+        found = getattr(scores, "shape", type(scores).__name__)
+        _expect(found == (B, L), f"_score: expected scores of shape {(B, L)}, found {found}")
+        if self.kind.reconstructs:
+            _expect(
+                made is not None,
+                "_score: expected a reconstruction, found None; set reconstructs = False if there "
+                "is none",
+            )
+            found = getattr(made, "shape", type(made).__name__)
+            _expect(
+                found == (B, L, C),
+                f"_score: expected a reconstruction of shape {(B, L, C)}, found {found}",
+            )
+        else:
+            _expect(
+                made is None,
+                "_score: expected None beside the scores, found a reconstruction; leave "
+                "reconstructs = True to have it in verdicts",
+            )
+        _expect(
+            np.array_equal(block.windows, kept)
+            and np.array_equal(self.state.step.weights, weights),
+            "_score: expected windows and weights as they were, found them changed",
+        )
+        alone, _ = self._scored(self.state, self._block(1))
+        _expect(
+            _close(alone[0], scores[0]),
+            "_score: expected a window's scores to be the same whatever is scored with it, "
+            "found others",
+        )
+
+    def missing_values(self) -> None:
+        """Missing values leave everything else with a finite score."""
+        gaps = self.live.copy()
+        gaps[20, 0] = gaps[33] = np.nan
+        scores = self._fitted().run(gaps).scores
+        scores[33] = 0.0  # nothing was observed
+        _expect(
+            np.isfinite(scores).all(),
+            "_score: expected finite scores where a value is missing, found others; it is 0 in "
+            "block.windows and False in block.there",
+        )
+        history = self.history.copy()
+        history[5, 0] = np.nan
+        try:
+            M2N2(**self.options).fit(history)
+        except (NewnormalError, ValueError) as error:
+            raise AssertionError(
+                f"_fit: expected history with a missing value (NaN) to be learned, found {error}"
+            ) from error
+
+    def ways_to_run(self) -> None:
+        """Run a series at once, in pieces and sample by sample: the scores are the same."""
+        ref = self._fitted().run(self.live).scores
+        detector = self._fitted()
+        verdicts = [each for sample in self.live for each in detector.step(sample)]
+        verdicts += detector.flush()
+        steps = np.array([verdict.score for verdict in verdicts])
+        _expect(
+            _close(steps, ref),
+            "run and step: expected the same scores, found others; a score must depend on its "
+            "window, the weights and nothing else",
+        )
+        detector = self._fitted()
+        cuts = [0, 4, 47, 60, _LIVE]
+        parts = [
+            detector.run(self.live[begin:end], flush=end == _LIVE) for begin, end in pairwise(cuts)
+        ]
+        _expect(
+            _close(_gathered(parts), ref),
+            "run in pieces: expected the scores of one run, found others",
+        )
+
+    def learning(self) -> None:
+        """`_learn` changes what scores, in place."""
+        detector = self._fitted(detrend=False)  # nothing else moves
+        before = detector.score(self.live).scores
+        try:
+            detector.run(self.live)
+        except NotImplementedError as error:
+            raise AssertionError("_learn: expected one where learns = True, found none") from error
+        except (TypeError, ValueError) as error:
+            raise AssertionError(
+                f"_learn: expected a step to change weights in place, found {error!r}"
+            ) from error
+        _expect(
+            not np.array_equal(detector.score(self.live).scores, before),
+            "_learn: expected it to change the weights in place, found them as they were; write "
+            "weights -= step or weights[:] = new, which `weights = new` does not do",
+        )
+
+    def reset(self) -> None:
+        """`reset` goes back to the fitted state, and looking changes nothing."""
+        detector = self._fitted()
+        ref = detector.run(self.live).scores
+        _expect(
+            _equal(detector.reset().run(self.live).scores, ref),
+            "reset: expected the same scores again, found others; _score or _learn keep something "
+            "in self: only weights, and self.objects with holds_objects = True, belong to a stream",
+        )
+        detector.reset()
+        detector.decision_function(self.live)
+        detector.score(self.live)
+        _expect(
+            _equal(detector.run(self.live).scores, ref),
+            "score and decision_function: expected them to change nothing, found other scores "
+            "afterwards; _score keeps something in self",
+        )
+
+    def streams_apart(self) -> None:
+        """Two streams of one fit do not leak into each other."""
+        one = self._fitted()
+        ref = one.with_options().run(self.live).scores
+        other = one.with_options()
+        half = _LIVE // 2
+        first = one.run(self.live[:half], flush=False)
+        other.run(self.live * 0.5)
+        rest = one.run(self.live[half:])
+        _expect(
+            _close(_gathered([first, rest]), ref),
+            "two streams of one fit: expected each to score as if alone, found that one changes "
+            "the other; _learn changes something in self besides its weights",
+        )
+
+    def state_file(self) -> None:
+        """Save, load and go on as without; objects cannot be saved."""
+        detector = self._fitted()
+        detector.run(self.live[:50], flush=False)
+        if self.kind.holds_objects:
+            try:
+                detector.to_state()
+            except StateError:
+                return
+            raise AssertionError("holds_objects: expected save to be refused, found a state")
+        state = detector.to_state()
+        for name, array in state.tensors.items():
+            found = type(array).__name__
+            is_array = hasattr(array, "dtype") and np.issubdtype(array.dtype, np.number)
+            _expect(is_array, f"_tensors: expected {name} to be an array of numbers, found {found}")
+        try:
+            other = M2N2.from_state(state, "the saved detector", self.kind)
+            comp = other.run(self.live[50:]).scores
+        except (NewnormalError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise AssertionError(
+                f"save and load: expected the model back, found {error!r}; _restore must take back "
+                "what _tensors returns, and __init__ make all else"
+            ) from error
+        _expect(
+            _close(comp, detector.run(self.live[50:]).scores),
+            "save and load: expected the same scores afterwards, found others; what _fit finds "
+            "besides the weights must be in _tensors, and _restore take it back",
+        )
+
+    def _fitted(self, **options: Any) -> M2N2:
+        if self.first is None:
+            self.first = M2N2(**self.options).fit(self.history)
+        return self.first.with_options(**options)
+
+
+def _is_compiled(kind: type[Model]) -> bool:
+    """Whether a loop of its own scores and learns, instead of `_score`."""
+    return kind.advance is not Model.advance
+
+
+def _gathered(parts: list[Verdicts]) -> Floats:
+    """Gather the scores of several runs, late ones included."""
+    found = np.full(_LIVE, np.nan)
+    for part in parts:
+        for verdicts in (part.late, part):
+            if verdicts is not None:
+                there = ~np.isnan(verdicts.scores)
+                found[verdicts.samples[there]] = verdicts.scores[there]
+    return found
+
+
+def _equal(comp: Floats, ref: Floats) -> bool:
+    return np.array_equal(comp, ref, equal_nan=True)
+
+
+def _close(comp: Floats, ref: Floats) -> bool:
+    if comp.shape != ref.shape:
+        return False
+    largest = float(np.nanmax(np.abs(ref), initial=0.0))
+    return np.allclose(comp, ref, rtol=_CLOSE, atol=1e-6 * largest, equal_nan=True)
+
+
+def _expect(holds: bool | np.bool_, message: str) -> None:
+    if not holds:
+        raise AssertionError(message)

@@ -1,0 +1,119 @@
+"""Thresholds as a detector takes them, and as a state file names them.
+
+A threshold is a number (a quantile), an object, or the name of a class: ``"package.module:Class"``,
+or an entry point in the group ``newnormal.thresholds``. A state file names the class of another
+package's rule and has its options; loading imports no class that the caller has not named or
+installed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from newnormal.errors import ParameterError, StateError
+from newnormal.models.registry import imported, path_of, registered
+from newnormal.thresholds.base import MovingThreshold, Threshold, is_number
+from newnormal.thresholds.fixed import Fixed
+from newnormal.thresholds.quantile import Quantile
+
+__all__ = ["GROUP", "as_threshold", "from_json", "to_json"]
+
+GROUP = "newnormal.thresholds"
+
+
+def as_threshold(value: object) -> Threshold | MovingThreshold:
+    """Return the rule meant by the detector's `threshold`: a number is a quantile."""
+    if is_number(value):
+        return Quantile(value)  # type: ignore[arg-type]
+    if isinstance(value, str):
+        value = _class(value)()
+    if _is_rule(value):
+        return value  # type: ignore[return-value]
+    raise ParameterError(
+        f"threshold: expected a quantile between 0 and 1 or a Threshold object, found {value!r}",
+        hint="for example threshold=0.99, or threshold=newnormal.Fixed(4.0)",
+    )
+
+
+def to_json(rule: Threshold | MovingThreshold) -> dict[str, Any]:
+    """Return a rule as values JSON knows; another package's rule has a `to_json` of its own."""
+    if isinstance(rule, Quantile):
+        return {"kind": rule.kind, "q": float(rule.q)}
+    if isinstance(rule, Fixed):
+        return {"kind": rule.kind, "value": repr(float(rule.value))}
+    if not callable(getattr(rule, "to_json", None)):
+        raise StateError(
+            f"a threshold of type {type(rule).__name__} cannot be saved: a state file holds no "
+            "code",
+            hint="fit with threshold=newnormal.Fixed(detector.threshold_) to save its present "
+            "value, or give the class a to_json() that returns its options",
+        )
+    options = rule.to_json()  # type: ignore[union-attr]
+    try:
+        plain = isinstance(options, dict) and json.loads(json.dumps(options, allow_nan=False))
+    except (TypeError, ValueError, RecursionError):
+        plain = None
+    if plain != options:
+        raise StateError(
+            f"a threshold of type {type(rule).__name__} cannot be saved: expected a dict of plain "
+            f"values from its to_json(), found {options!r}",
+            hint="return the arguments of its constructor: numbers, texts, lists and dicts",
+        )
+    return {"kind": path_of(type(rule)), "options": options}
+
+
+def from_json(rule: Mapping[str, Any], given: object = None) -> Threshold | MovingThreshold:
+    """Return what `to_json` was made from.
+
+    `given` is the class of another package's rule, its import path, or a rule to use instead.
+    """
+    kind = rule.get("kind")
+    if kind == Quantile.kind:
+        return Quantile(float(rule["q"]))
+    if kind == Fixed.kind:
+        return Fixed(float(rule["value"]))
+    if not isinstance(kind, str) or not isinstance(rule.get("options"), dict):
+        raise StateError(
+            f"threshold: expected a threshold of kind quantile or fixed, found {kind!r}"
+        )
+    if given is not None and not isinstance(given, str | type):
+        if not _is_rule(given):
+            raise ParameterError(f"threshold: expected a threshold, found {given!r}")
+        return given  # type: ignore[return-value]
+    if given is None and registered(GROUP, kind) is None:
+        raise StateError(
+            f"the threshold {kind!r} is neither built in nor an installed entry point, and a state "
+            "file does not choose what is imported",
+            hint=f"newnormal.load(path, threshold={kind!r}), if you trust it",
+        )
+    found = _class(kind if given is None else given)
+    if given is not None and found.__qualname__ != kind.partition(":")[2]:
+        raise StateError(
+            f"threshold: expected {kind}, which this was fitted with, found {path_of(given)}",
+            hint=f"pass threshold={kind!r}, or an object to use instead",
+        )
+    made = found(**rule["options"])
+    if not _is_rule(made):
+        raise StateError(f"threshold: expected {kind} to be a threshold, found {made!r}")
+    return made  # type: ignore[no-any-return]
+
+
+def _class(name: str | type) -> Any:
+    if isinstance(name, type):
+        return name
+    if ":" in name:
+        return imported(name, "threshold")
+    entry = registered(GROUP, name)
+    if entry is None:
+        raise ParameterError(
+            "threshold: expected a quantile between 0 and 1 or a Threshold object, an entry point "
+            f'of {GROUP} or "package.module:Class", found {name!r}',
+            hint="for example threshold=0.99, or threshold=newnormal.Fixed(4.0)",
+        )
+    return imported(entry.value, "threshold")
+
+
+def _is_rule(value: object) -> bool:
+    return isinstance(value, Threshold | MovingThreshold) and not isinstance(value, type)

@@ -1,0 +1,141 @@
+"""What working memory holds before a call changes no bit of what the call gives.
+
+Where arrays lie is the matter of `tests/fuzz/test_placement.py`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import newnormal
+from newnormal.core.state import arrays
+from newnormal.detector import BaseDetector
+from newnormal.kernels import committee, step
+from newnormal.kernels.step import StepOut
+from newnormal.models import committee as committee_model
+from newnormal.models import mlp as mlp_model
+from newnormal.types import Floats, Ints, Verdicts
+from tests.golden.make_runs import CASES, FOLDER, Case, plant, times
+
+COLUMNS = (
+    "scores",
+    "thresholds",
+    "anomalous",
+    "expected",
+    "shares",
+    "ratios",
+    "p_values",
+    "alarms",
+)
+PIECES = (1, 1, 3, 64, 1, 7, 200, 5)
+RUBBISH = {
+    "nan": (np.nan, -1),
+    "inf": (np.inf, 2**62),
+    "-inf": (-np.inf, -(2**62)),
+    "huge": (1e300, 2**31),
+    "largest": (np.finfo(np.float32).max, 12345),
+    "denormal": (5e-324, 1),
+}
+STATES = ["alarm-quantile", "settled-budget", "white", "one-channel", "m2n2-plain", "m2n2-alarms"]
+
+
+def spoil(array: NDArray[Any], kind: str) -> None:
+    number, count = RUBBISH[kind]
+    with np.errstate(over="ignore", under="ignore"):
+        array[...] = number if array.dtype.kind == "f" else count if array.dtype.kind == "i" else 1
+
+
+def use_memory(monkeypatch: pytest.MonkeyPatch, kind: str | None, spare: int = 0) -> None:
+    """Make models work in memory full of rubbish, or of zeros, with rows to spare."""
+
+    def filled(*parts: Any) -> None:
+        for array in arrays(parts):
+            if kind is None:
+                array[...] = 0
+            else:
+                spoil(array, kind)
+
+    def mlp_advance(
+        samples: Floats, flush: bool, widths: Ints, state: Any, params: Any, out: StepOut
+    ) -> None:
+        L, C = state.samples.shape
+        work = step.blank_work(L, C, widths)
+        filled(work, out)
+        step.advance_in(work, samples, flush, widths, state, params, out)
+
+    def committee_advance(
+        samples: Floats,
+        flush: bool,
+        widths: Ints,
+        live: Any,
+        state: Any,
+        step_params: Any,
+        params: Any,
+        out: StepOut,
+    ) -> None:
+        J, L, C = state.residuals.shape
+        work = committee.blank_work(len(out.scores) + spare, J, L, C, widths)
+        nothing = np.empty(C)
+        filled(work, out, nothing)
+        empty = nothing[:0].reshape((0, 0, 0))
+        committee.advance_in(
+            work, samples, flush, widths, live, state, step_params, params, out, empty
+        )
+
+    monkeypatch.setattr(mlp_model, "advance", mlp_advance)
+    monkeypatch.setattr(committee_model, "advance", committee_advance)
+
+
+def pieces(detector: BaseDetector, case: Case) -> list[Verdicts]:
+    found = []
+    at = case.at
+    for size in itertools.cycle(PIECES):
+        until = min(at + size, case.until)
+        found.append(detector.run(plant(at, until, case), times(at, until), until == case.until))
+        at = until
+        if at == case.until:
+            return found
+    raise AssertionError
+
+
+def assert_same(ref: list[Verdicts], comp: list[Verdicts]) -> None:
+    for number, (one, two) in enumerate(zip(ref, comp, strict=True)):
+        for name in COLUMNS:
+            a, b = getattr(one, name), getattr(two, name)
+            assert (a is None) == (b is None)
+            if a is not None:
+                np.testing.assert_array_equal(a, b, err_msg=f"piece {number}, {name}", strict=True)
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_rubbish_in_working_memory_and_in_the_room_for_verdicts_changes_no_bit(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = next(each for each in CASES if each.name == name)
+    use_memory(monkeypatch, None)
+    plain = newnormal.load(FOLDER / f"{name}.nn")
+    ref, events = pieces(plain, case), plain.take_events()
+    state = plain.to_state()
+    for spare, kind in enumerate(RUBBISH):
+        use_memory(monkeypatch, kind, spare)
+        detector = newnormal.load(FOLDER / f"{name}.nn")
+        assert_same(ref, pieces(detector, case))
+        assert detector.take_events() == events
+        tensors = detector.to_state().tensors
+        for key, array in state.tensors.items():
+            np.testing.assert_array_equal(array, tensors[key], err_msg=key)
+
+
+def test_a_copy_of_a_state_shares_no_memory() -> None:
+    detector = newnormal.load(FOLDER / "settled-budget.nn")
+    case = next(each for each in CASES if each.name == "settled-budget")
+    detector.run(plant(case.at, case.at + 9, case), flush=False)
+    state = detector._state
+    for one in arrays(state):
+        for two in arrays(state.copy()):
+            assert not np.shares_memory(one, two)

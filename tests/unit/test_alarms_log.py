@@ -1,0 +1,337 @@
+"""Alarms as events: each reported once, and the same however the samples arrive."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from newnormal.alarms import AlarmThreshold, log
+from newnormal.kernels.alarm import AlarmOut
+from newnormal.kernels.drift import BEYOND, INSIDE, OUTSIDE, DriftOut
+from newnormal.packing.alarms import log_facts, log_of
+from newnormal.state.schema import Facts
+from newnormal.types import (
+    ACCEPTED,
+    CANDIDATE,
+    END_OF_STREAM,
+    Alarm,
+    AlarmEvent,
+    Floats,
+    Verdicts,
+)
+from tests.naive_loop import NaiveLog
+
+CHANNELS = ("flow", "level", "power")
+START = np.datetime64("2026-01-01T00:00", "ns")
+
+
+def fixed(gap: int = 3) -> AlarmThreshold:
+    return AlarmThreshold.at(1.0, np.linspace(0, 0.5, 100), gap=gap)
+
+
+class Judged(NamedTuple):
+    """Scores and what the alarm threshold made of them."""
+
+    scores: Floats
+    out: AlarmOut
+    first: int = 0
+
+
+def judged(
+    scores: list[float] | Floats,
+    *,
+    by: AlarmThreshold | None = None,
+    first: int = 0,
+    flags: Any = None,
+) -> Judged:
+    values = np.array(scores, dtype=np.float64)
+    return Judged(values, (by or fixed()).judge(values, flags), first)
+
+
+class Log:
+    """The log of one stream, with its channels."""
+
+    def __init__(self, channels: tuple[str, ...] = ()) -> None:
+        self.channels = channels
+        self.state = log_of(None, channels)
+
+    @property
+    def alarm(self) -> Alarm | None:
+        return log.open_alarm(self.state, self.channels)
+
+    def track(
+        self,
+        found: Judged,
+        shares: Any = None,
+        times: Any = None,
+        drift: DriftOut | None = None,
+        rows: slice = slice(0, None),
+    ) -> list[AlarmEvent]:
+        """Hand over rows of what was judged; the other columns are those of all of it."""
+        verdicts = Verdicts(
+            found.scores,
+            found.out.thresholds,
+            found.out.anomalous,
+            None,
+            shares,
+            times,
+            self.channels,
+            first=found.first,
+        )
+        out = AlarmOut._make(column[rows] for column in found.out)
+        return log.track(self.state, out, verdicts, rows.start, drift)
+
+    def close(self, reason: str, sample: int) -> list[AlarmEvent]:
+        return log.close(self.state, self.channels, reason, sample)
+
+    def mark(self, state: str, sample: int) -> list[AlarmEvent]:
+        return log.mark(self.state, self.channels, state, sample)
+
+    def facts(self) -> Any:
+        return log_facts(self.state, self.channels)
+
+    def loaded(self) -> Log:
+        """Return the log as it comes back from a state file, whose keys are sorted."""
+        facts = json.loads(json.dumps(self.facts(), sort_keys=True))
+        twin = Log(self.channels)
+        twin.state = log_of(None if facts is None else Facts(facts, "alarm.open."), self.channels)
+        return twin
+
+
+def reported(scores: list[float], **options: Any) -> list[AlarmEvent]:
+    return Log().track(judged(scores), **options)
+
+
+def kinds(events: list[AlarmEvent]) -> list[tuple[str, int]]:
+    return [(event.kind, event.sample) for event in events]
+
+
+# ------------------------------------------------------------------ what is reported, and when
+
+
+def test_alarm_is_reported_when_it_opens_and_when_it_closes() -> None:
+    events = reported([0, 0, 1.2, 0, 1.5, 0, 0, 0, 0])
+    assert kinds(events) == [("opened", 2), ("closed", 7)]
+    opened, closed = (event.alarm for event in events)
+    assert (opened.number, opened.start, opened.end, opened.open) == (1, 2, 2, True)
+    assert (closed.start, closed.end, closed.open) == (2, 4, False)
+    assert closed.reason == "score back to normal"
+    assert (closed.peak.sample, closed.peak.score, closed.peak.ratio) == (4, 1.5, 1.5)
+    assert 0 < closed.peak.p_value < 0.01
+
+
+def test_quiet_shorter_than_the_gap_does_not_end_an_alarm() -> None:
+    assert kinds(reported([2, 0, 0, 1, 0, 0, 1, 0, 0, 0])) == [("opened", 0), ("closed", 9)]
+
+
+def test_score_between_the_low_level_and_the_threshold_keeps_an_alarm_open() -> None:
+    assert kinds(reported([1, *[0.8] * 50])) == [("opened", 0)]
+    assert kinds(reported([1, *[0.7] * 50])) == [("opened", 0), ("closed", 3)]
+
+
+def test_alarm_is_reported_again_only_when_its_peak_has_doubled() -> None:
+    events = reported([1, 1.9, 2.1, 4.1, 4.3, 5, 0, 0, 0])
+    assert kinds(events) == [("opened", 0), ("updated", 2), ("updated", 4), ("closed", 8)]
+    assert [event.alarm.peak.score for event in events] == [1, 2.1, 4.3, 5]
+    assert [event.alarm.end for event in events] == [0, 2, 4, 5]
+
+
+def test_next_alarm_has_the_next_number() -> None:
+    events = reported([2, 0, 0, 0, 3, 0, 0, 0])
+    assert kinds(events) == [("opened", 0), ("closed", 3), ("opened", 4), ("closed", 7)]
+    assert [event.alarm.number for event in events] == [1, 1, 2, 2]
+
+
+def test_samples_are_numbered_from_the_first() -> None:
+    found = judged([0.0, 2.0, 0.0, 0.0, 0.0], first=100)
+    assert kinds(Log().track(found)) == [("opened", 101), ("closed", 104)]
+
+
+def test_missing_scores_are_no_quiet_and_no_peak() -> None:
+    events = reported([2, math.nan, math.nan, math.nan, math.nan, 0, 0, 0])
+    assert kinds(events) == [("opened", 0), ("closed", 7)]
+    assert events[-1].alarm.end == 0
+
+
+def test_infinite_score_is_reported_as_the_largest_float() -> None:
+    (event,) = reported([math.inf])
+    assert event.alarm.peak.score == np.finfo(np.float64).max
+    json.loads(event.to_json())
+
+
+def test_no_samples_make_no_events() -> None:
+    assert reported([]) == []
+
+
+def test_alarm_can_be_closed_for_another_reason() -> None:
+    watched, alarm_log = fixed(), Log()
+    alarm_log.track(judged([2.0, 3.0], by=watched))
+    watched.close()
+    (event,) = alarm_log.close(ACCEPTED, 1)
+    assert (event.kind, event.sample, event.alarm.reason) == ("closed", 1, "new normal accepted")
+    assert alarm_log.alarm is None
+    assert alarm_log.close(END_OF_STREAM, 1) == []
+    assert alarm_log.track(judged([0.0], by=watched)) == []
+
+
+# ------------------------------------------------------------------ channels
+
+
+@pytest.mark.parametrize(
+    ("shares", "named"),
+    [
+        ([0.2, 0.7, 0.1], {"level": 0.7}),
+        ([0.4, 0.3, 0.3], {"flow": 0.4, "level": 0.3}),
+        ([0.0, 0.0, 0.0], {}),
+        ([math.nan] * 3, {}),
+    ],
+)
+def test_channels_named_are_the_fewest_that_make_up_half_of_the_score(
+    shares: list[float], named: dict[str, float]
+) -> None:
+    (event,) = Log(CHANNELS).track(judged([2.0]), shares=np.array([shares]))
+    assert event.alarm.channels == named
+    assert list(event.alarm.channels) == list(named)
+
+
+def test_channels_are_those_of_the_peak() -> None:
+    alarm_log = Log(CHANNELS)
+    shares = np.array([[1.0, 0, 0], [0, 0, 1.0], [0, 1.0, 0]])
+    alarm_log.track(judged([1.1, 1.3, 1.2]), shares=shares)
+    assert alarm_log.alarm is not None
+    assert alarm_log.alarm.channels == {"power": 1.0}
+
+
+def test_no_more_than_five_channels_are_named() -> None:
+    names = tuple(f"c{number}" for number in range(100))
+    (event,) = Log(names).track(judged([2.0]), shares=np.full((1, 100), 0.01))
+    assert list(event.alarm.channels) == ["c0", "c1", "c2", "c3", "c4"]
+
+
+# ------------------------------------------------------------------ JSON
+
+
+def test_event_has_a_documented_json_form() -> None:
+    times = START + np.arange(5) * np.timedelta64(1, "m")
+    alarm_log = Log(CHANNELS)
+    events = alarm_log.track(
+        judged([0.0, 2.0, 0.0, 0.0, 0.0], first=7),
+        shares=np.tile([0.25, 0.75, 0.0], (5, 1)),
+        times=times,
+    )
+    found = json.loads(events[-1].to_json())
+    p_value = found["alarm"]["peak"].pop("p_value")
+    assert p_value == events[-1].alarm.peak.p_value
+    assert found == {
+        "event": "closed",
+        "sample": 11,
+        "time": "2026-01-01T00:04:00",
+        "alarm": {
+            "number": 1,
+            "start": 8,
+            "start_time": "2026-01-01T00:01:00",
+            "end": 8,
+            "end_time": "2026-01-01T00:01:00",
+            "peak": {
+                "sample": 8,
+                "time": "2026-01-01T00:01:00",
+                "score": 2.0,
+                "ratio": 2.0,
+                "channels": {"level": 0.75},
+            },
+            "open": False,
+            "reason": "score back to normal",
+            "cause": "score",
+            "state": "in alarm",
+        },
+    }
+
+
+def test_alarm_comes_back_from_its_json_form() -> None:
+    times = np.array([START, np.datetime64("NaT")], dtype="datetime64[ns]")
+    alarm_log = Log(CHANNELS)
+    alarm_log.track(judged([2.0, 3.0]), shares=np.tile([0.5, 0.3, 0.2], (2, 1)), times=times)
+    assert alarm_log.alarm is not None
+    assert alarm_log.alarm.start_time == START
+    assert alarm_log.alarm.end_time is None
+    assert Alarm.from_dict(json.loads(json.dumps(alarm_log.alarm.as_dict()))) == alarm_log.alarm
+
+
+# ------------------------------------------------------------------ a slow obvious twin
+
+
+def eventful(seed: int, length: int) -> tuple[Judged, Floats]:
+    rng = np.random.default_rng(seed)
+    scores = np.exp(rng.normal(-1.5, 1, length) + np.cumsum(rng.normal(0, 0.1, length)))
+    scores[rng.random(length) < 0.05] = np.nan
+    return judged(scores), rng.dirichlet(np.ones(3), length)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10_000))
+def test_log_equals_its_slow_twin(seed: int) -> None:
+    found, shares = eventful(seed, 300)
+    comp = Log(CHANNELS).track(found, shares=shares)
+    ref = NaiveLog(CHANNELS)
+    out = found.out
+    for row, score in enumerate(found.scores.tolist()):
+        ref.judged(
+            row,
+            score,
+            float(out.ratios[row]),
+            bool(out.anomalous[row]),
+            int(out.alarms[row]),
+            shares[row].tolist(),
+        )
+    assert [ref.fields(event) for event in comp] == ref.events
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10_000), cuts=st.lists(st.integers(0, 300), max_size=8))
+def test_samples_in_pieces_are_reported_as_samples_at_once(seed: int, cuts: list[int]) -> None:
+    found, shares = eventful(seed, 300)
+    times = START + np.arange(300) * np.timedelta64(1, "s")
+    whole, parted = Log(CHANNELS), Log(CHANNELS)
+    ref = whole.track(found, shares=shares, times=times)
+    comp: list[AlarmEvent] = []
+    for start, stop in pairwise([0, *sorted(cuts), 300]):
+        parted = parted.loaded()
+        rows = slice(start, stop)
+        comp += parted.track(found, shares=shares, times=times, rows=rows)
+    assert comp == ref
+    assert parted.facts() == whole.facts()
+
+
+def test_alarm_opened_by_distance_has_that_cause_and_names_the_channel_farthest_out() -> None:
+    flags = np.array([INSIDE, BEYOND, OUTSIDE, INSIDE], np.int8)
+    found = judged([0.1, 0.1, 0.1, 0.1], flags=flags)
+    alarm_log = Log(CHANNELS)
+    drift = DriftOut(flags, np.array([0, 1, 1, 0]))
+    events = alarm_log.track(found, shares=np.tile([0.5, 0.3, 0.2], (4, 1)), drift=drift)
+    assert [event.kind for event in events] == ["opened"]
+    alarm = events[0].alarm
+    assert (alarm.start, alarm.cause) == (1, "distance from the accepted normal")
+    assert dict(alarm.channels) == {CHANNELS[1]: 1.0}
+    assert alarm_log.alarm is not None
+    assert alarm_log.alarm.end == 2, "what is outside belongs to it"
+
+
+def test_state_of_an_alarm_is_reported_once() -> None:
+    alarm_log = Log(CHANNELS)
+    alarm_log.track(judged([2.0]))
+    events = alarm_log.mark(CANDIDATE, 5) + alarm_log.mark(CANDIDATE, 6)
+    assert [(event.kind, event.sample, event.alarm.state) for event in events] == [
+        ("updated", 5, "candidate new normal")
+    ]
+    closed = alarm_log.close(ACCEPTED, 9)
+    assert [(event.alarm.reason, event.alarm.open) for event in closed] == [
+        ("new normal accepted", False)
+    ]
+    assert alarm_log.mark(CANDIDATE, 10) == []

@@ -1,0 +1,374 @@
+"""A model that somebody else wrote works wherever a built-in one does; a wrong one is found out."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import newnormal
+from newnormal import M2N2, ParameterError, StateError
+from newnormal import state as state_file
+from newnormal.models import registry
+from newnormal.models.base import Block, Model, Training
+from newnormal.state import State
+from newnormal.testing import check_model
+from newnormal.testing.series import plant
+from newnormal.types import Bools, Floats, Floats32
+from tests.strangers.model import Cells, Codebook
+
+PATH = "tests.strangers.model:Codebook"
+OPTIONS: dict[str, Any] = {"window": 6, "latent": 20, "lr": 0.05, "decay": 0.9}
+
+
+def fitted(model: object = Codebook, **options: Any) -> M2N2:
+    return M2N2(model=model, **OPTIONS, **options).fit(plant(300, 3, 0))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("model", [PATH, Codebook, "tests.strangers.model:Cells"])
+def test_a_strangers_model_passes_the_check(model: object) -> None:
+    check_model(model)
+
+
+@pytest.mark.parametrize("model", ["mlp", "pca"])
+def test_built_in_models_pass_the_check(model: str) -> None:
+    check_model(model)
+
+
+def test_it_finds_what_stands_out_and_says_what_was_expected() -> None:
+    series = plant(120, 3, 1)
+    series[60, 1] += 4
+    verdicts = fitted().run(series)
+    assert verdicts.expected is not None
+    assert verdicts.shares is not None
+    assert int(verdicts.scores.argmax()) == 60
+    assert int(verdicts.shares[60].argmax()) == 1
+
+
+def test_a_class_and_its_import_path_are_the_same_model() -> None:
+    series = plant(120, 3, 1)
+    one, other = fitted(Codebook), fitted(PATH)
+    np.testing.assert_array_equal(one.run(series).scores, other.run(series).scores)
+    assert one.to_state().facts["options"]["model"] == PATH
+    assert other.to_state().facts["options"]["model"] == PATH
+
+
+def test_it_has_alarms_a_budget_and_acceptance_as_any_other() -> None:
+    detector = fitted(accept_after=60, alarms_per_day=20)
+    series = plant(600, 3, 1)
+    series[200:] += 3.0
+    detector.run(series)
+    assert any(event.kind == "opened" for event in detector.take_events())
+
+
+# ------------------------------------------------------------------ entry points
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = EntryPoint("codebook", PATH, registry.GROUP)
+    monkeypatch.setattr(
+        registry, "entry_points", lambda group: [entry] if group == registry.GROUP else []
+    )
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_entry_point_is_a_name(tmp_path: Path) -> None:
+    detector = fitted("codebook")
+    detector.save(tmp_path / "model.nn")
+    assert newnormal.load(tmp_path / "model.nn").get_params()["model"] == "codebook"
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_class_that_is_an_installed_entry_point_loads_without_being_named(tmp_path: Path) -> None:
+    fitted(Codebook).save(tmp_path / "model.nn")
+    assert newnormal.load(tmp_path / "model.nn").get_params()["model"] == PATH
+
+
+# ------------------------------------------------------------------ state files
+
+
+def test_a_file_that_names_a_class_is_loaded_only_where_the_caller_names_it(tmp_path: Path) -> None:
+    detector, series = fitted(), plant(120, 3, 1)
+    detector.run(series[:50], flush=False)
+    detector.save(tmp_path / "model.nn")
+    with pytest.raises(StateError) as caught:
+        newnormal.load(tmp_path / "model.nn")
+    assert str(caught.value) == (
+        f"{tmp_path / 'model.nn'}: the model '{PATH}' is neither built in nor an installed entry "
+        "point, and a state file does not choose what is imported\n"
+        f"hint: newnormal.load(path, model='{PATH}'), or --model {PATH}, if you trust it"
+    )
+    ref = detector.run(series[50:]).scores
+    for model in (Codebook, PATH):
+        other = newnormal.load(tmp_path / "model.nn", model=model)
+        np.testing.assert_array_equal(other.run(series[50:]).scores, ref)
+        assert isinstance(other, M2N2)
+        assert other.model is model
+
+
+@pytest.mark.parametrize("name", ["trap:Mine", "trap.mine:Mine", "trap:Mine.Inner", "pyod:trap"])
+def test_loading_imports_nothing_that_a_file_names(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "trap.py").write_text("open('trace', 'w').close()\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    state = fitted().to_state()
+    options = state.facts["options"] | {"model": name}
+    state_file.write("trap.nn", State(state.facts | {"options": options}, state.tensors))
+    with pytest.raises(StateError, match="a state file does not choose what is imported"):
+        newnormal.load("trap.nn")
+    assert "trap" not in sys.modules
+    assert not (tmp_path / "trace").exists()
+    with pytest.raises(StateError):  # the caller named another class
+        newnormal.load("trap.nn", model=Codebook)
+    assert not (tmp_path / "trace").exists()
+
+
+def test_a_model_that_is_named_must_be_the_one_it_was_fitted_with(tmp_path: Path) -> None:
+    fitted().save(tmp_path / "model.nn")
+    with pytest.raises(StateError, match=f"model: expected {PATH}, which this was fitted with"):
+        newnormal.load(tmp_path / "model.nn", model=Cells)
+    fitted("mlp").save(tmp_path / "mlp.nn")
+    with pytest.raises(StateError, match="model: expected mlp, which this was fitted with"):
+        newnormal.load(tmp_path / "mlp.nn", model=Codebook)
+    assert newnormal.load(tmp_path / "mlp.nn", model="mlp").channels_
+
+
+# ------------------------------------------------------------------ wrong models
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("nowhere.at_all:Model", r"expected a class by import path, found 'nowhere.at_all:Model'"),
+        ("tests.strangers.model:Nothing", r"has no attribute 'Nothing'"),
+        ("tests.strangers.model:", r"expected a class by import path"),
+        ("tests.strangers.model:_cell", r"expected a subclass of newnormal.models.base.Model"),
+        (dict, r"expected a subclass of newnormal.models.base.Model, found 'dict'"),
+        ("cod", r"expected one of bert, .*\"pyod:NAME\" or \"river:NAME\", found 'cod'"),
+        (5, r"found 5"),
+    ],
+)
+def test_what_is_no_model_is_an_error_that_says_so(model: Any, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        M2N2(model=model)
+
+
+def test_a_model_without_learn_wants_adapt_off() -> None:
+    with pytest.raises(ParameterError, match="cannot learn from the stream, found adapt=True"):
+        M2N2(model="pca").fit(plant(300, 3, 0))
+
+
+class Half(Model):
+    def _fit(self, history: Floats, training: Training) -> tuple[Floats32, list[float]]:
+        return np.zeros(1, np.float32), []
+
+
+class NoSuper(Codebook):
+    def __init__(self, window: int, channels: int, latent: int) -> None:
+        self.window, self.channels, self.latent = window, channels, latent
+
+
+class OtherArguments(Codebook):
+    def __init__(self) -> None:
+        super().__init__(1, 1, 1)
+
+
+class Double(Codebook):
+    def _fit(self, history: Floats, training: Training) -> Any:
+        weights, losses = super()._fit(history, training)
+        return weights.astype(np.float64), losses
+
+
+class Matrix(Codebook):
+    def _fit(self, history: Floats, training: Training) -> Any:
+        weights, losses = super()._fit(history, training)
+        return weights.reshape(-1, self.channels), losses
+
+
+class WeightsAlone(Codebook):
+    def _fit(self, history: Floats, training: Training) -> Any:
+        return super()._fit(history, training)[0]
+
+
+class Chance(Codebook):
+    def _fit(self, history: Floats, training: Training) -> tuple[Floats32, list[float]]:
+        weights, losses = super()._fit(history, training)
+        return weights + np.random.default_rng().normal(size=len(weights)).astype("f4"), losses
+
+
+class ChangesHistory(Codebook):
+    def _fit(self, history: Floats, training: Training) -> tuple[Floats32, list[float]]:
+        history -= 1
+        return super()._fit(history, training)
+
+
+class OneScoreAWindow(Codebook):
+    def _score(self, weights: Floats32, block: Block) -> Any:
+        scores, made = super()._score(weights, block)
+        return scores.mean(axis=1), made
+
+
+class NoReconstruction(Codebook):
+    def _score(self, weights: Floats32, block: Block) -> Any:
+        return super()._score(weights, block)[0], None
+
+
+class UnwantedReconstruction(Codebook):
+    reconstructs: ClassVar[bool] = False
+
+
+class PointsDown(Codebook):
+    def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats]:
+        scores, made = super()._score(weights, block)
+        return 1 / (1 + scores), made
+
+
+class Constant(Codebook):
+    def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats]:
+        scores, made = super()._score(weights, block)
+        return np.ones_like(scores), made
+
+
+class Crowd(Codebook):
+    def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats]:
+        scores, made = super()._score(weights, block)
+        return scores + np.arange(len(scores))[::-1, None], made
+
+
+class AfraidOfGaps(Codebook):
+    def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats]:
+        scores, made = super()._score(weights, block)
+        return np.where(block.there.all(axis=2), scores, np.inf), made
+
+
+class Rebinds(Codebook):
+    def _learn(self, weights: Floats32, block: Block, learnable: Bools, lr: float) -> None:
+        weights = weights * np.float32(0.9)
+
+
+class NothingToChange(Codebook):
+    def _fit(self, history: Floats, training: Training) -> tuple[Floats32, list[float]]:
+        self.codes, _ = super()._fit(history, training)
+        return np.empty(0, np.float32), []
+
+    def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats]:
+        return super()._score(self.codes, block)
+
+
+class Remembers(Codebook):
+    """Keeps what it learns in itself too."""
+
+    seen = 0
+
+    def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats]:
+        scores, made = super()._score(weights, block)
+        return scores * (1 + self.seen), made
+
+    def _learn(self, weights: Floats32, block: Block, learnable: Bools, lr: float) -> None:
+        super()._learn(weights, block, learnable, lr)
+        self.seen += 1
+
+
+class Forgets(Codebook):
+    """Scales by something that `_fit` finds, and leaves that out of `_tensors`."""
+
+    scale = 1.0
+
+    def _fit(self, history: Floats, training: Training) -> tuple[Floats32, list[float]]:
+        self.scale = float(np.nanstd(history)) * 3
+        return super()._fit(history, training)
+
+    def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats]:
+        scores, made = super()._score(weights, block)
+        return scores / self.scale, made
+
+
+class CannotRestore(Codebook):
+    def _tensors(self) -> dict[str, Any]:
+        return {"scale": np.ones(2)}
+
+    def _restore(self, tensors: Any) -> None:
+        self.scale = tensors["scales"]
+
+
+class NoObjects(Codebook):
+    holds_objects: ClassVar[bool] = True
+
+
+class WrongScaling(Codebook):
+    scaling: ClassVar[str] = "minmax"
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (Half, "expected Half to have _score, found none"),
+        (NoSuper, r"__init__: expected a call of super\(\).__init__"),
+        (OtherArguments, r"__init__: expected \(window, channels, latent\)"),
+        (Double, "expected one float32 vector of parameters from Double._fit, found float64 of"),
+        (Matrix, r"expected one float32 vector of parameters from Matrix._fit, found float32 of"),
+        (WeightsAlone, r"_fit: expected \(weights, losses\) to be returned"),
+        (Chance, "_fit: expected the same seed to give the same model"),
+        (ChangesHistory, "_fit: expected history as it was"),
+        (OneScoreAWindow, r"_score: expected scores of shape \(4, 6\), found \(4,\)"),
+        (NoReconstruction, "_score: expected a reconstruction, found None; set reconstructs = Fal"),
+        (UnwantedReconstruction, "_score: expected None beside the scores"),
+        (PointsDown, "_score: expected samples 6 deviations away to score higher .* 0% of the pai"),
+        (Constant, "_score: expected scores that differ, found 1 for all samples"),
+        (Crowd, "_score: expected a window's scores to be the same whatever is scored with it"),
+        (AfraidOfGaps, "_score: expected finite scores where a value is missing"),
+        (Rebinds, "_learn: expected it to change the weights in place, found them as they were"),
+        (NothingToChange, "_learn: expected weights to change, found that _fit returns none"),
+        (Remembers, "reset: expected the same scores again, found others; _score or _learn keep"),
+        (Forgets, "save and load: expected the same scores afterwards, found others"),
+        (CannotRestore, "save and load: expected the model back, found .*scales"),
+        (NoObjects, "holds_objects: expected _fit to store them as self.objects, found None"),
+        (WrongScaling, 'scaling: expected "standard" or "range", found \'minmax\''),
+        ("nowhere:Model", "expected a class by import path"),
+    ],
+)
+def test_the_check_says_what_is_wrong(model: object, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        check_model(model)
+
+
+# ------------------------------------------------------------------ in the shell
+
+
+def test_the_commands_take_a_strangers_model_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from typer.testing import CliRunner
+
+    from newnormal.cli.app import app
+
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+    for name, seed in (("history", 0), ("live", 1)):
+        rows = [",".join(map(repr, row)) for row in plant(200, 2, seed).tolist()]
+        Path(f"{name}.csv").write_text("\n".join(["a,b", *rows]) + "\n")
+
+    def run(*words: str) -> Any:
+        return CliRunner().invoke(app, [*words])
+
+    fit = ("fit", "history.csv", "--method", "m2n2", "-o")
+    done = run(*fit, "codebook.nn", "--model", PATH)
+    assert done.exit_code == 0, done.output
+    assert run("score", "codebook.nn", "live.csv", "--model", PATH).exit_code == 0
+    refused = run("score", "codebook.nn", "live.csv")
+    assert refused.exit_code != 0
+    assert "does not choose what is imported" in str(refused.exception or refused.output)
+    assert run(*fit, "pca.nn", "--model", "pca", "--no-adapt").exit_code == 0
+    assert run("score", "pca.nn", "live.csv").exit_code == 0
+    assert run("inspect", "pca.nn").exit_code == 0
+    cells = run(*fit, "cells.nn", "--model", "tests.strangers.model:Cells")
+    assert cells.exit_code != 0
+    assert "holds objects of its own" in str(cells.exception or cells.output)
+    assert not Path("cells.nn").exists()

@@ -1,0 +1,395 @@
+"""A threshold that somebody else wrote works wherever a built-in one does, and may move."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from importlib.metadata import EntryPoint
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import newnormal
+from newnormal import M2N2, Detector, MovingThreshold, ParameterError, StateError
+from newnormal import state as state_file
+from newnormal.detector import BaseDetector
+from newnormal.models import registry
+from newnormal.state import State
+from newnormal.testing import check_threshold
+from newnormal.testing.series import plant
+from newnormal.thresholds import registry as thresholds
+from newnormal.types import Floats
+from tests.strangers.threshold import Largest, Trailing, Unnamed
+
+PATH = "tests.strangers.threshold:Trailing"
+
+
+def series() -> Floats:
+    """A series with a fault, a gap, and a level that lasts."""
+    live = plant(400, 3, 1)
+    live[100:110] += 4.0
+    live[150:160] = np.nan
+    live[180, 1] = np.nan
+    live[200:] += 2.0
+    return live
+
+
+@pytest.fixture(scope="module")
+def fits() -> dict[str, BaseDetector]:
+    history = plant(300, 3, 0)
+    return {
+        "m2n2": M2N2(window=6, stride=3, latent=3, threshold=Trailing()).fit(history),
+        "with acceptance": M2N2(window=6, latent=3, accept_after=40, threshold=Trailing()).fit(
+            history
+        ),
+        "detector": Detector(epochs=2, accept_after=60, threshold=Trailing()).fit(history),
+    }
+
+
+@pytest.fixture(params=["m2n2", "with acceptance", "detector"])
+def detector(fits: dict[str, BaseDetector], request: pytest.FixtureRequest) -> BaseDetector:
+    return fits[request.param].reset()
+
+
+def assert_same(comp: list[Any], ref: list[Any]) -> None:
+    assert len(comp) == len(ref)
+    for one, other in zip(comp, ref, strict=True):
+        assert repr(one) == repr(other)
+
+
+# ------------------------------------------------------------------ moving
+
+
+@pytest.mark.parametrize("rule", [Trailing(), Largest(), Unnamed(), PATH, Trailing(2.0, 10.0)])
+def test_a_strangers_threshold_passes_the_check(rule: object) -> None:
+    check_threshold(rule)
+
+
+def test_the_threshold_moves_sample_by_sample_as_its_rule_says(detector: BaseDetector) -> None:
+    assert isinstance(Trailing(), MovingThreshold)
+    scores = detector.history_scores_
+    assert scores is not None
+    verdicts = detector.run(series())
+    rule = Trailing()
+    state = detector._fitted.moving_start
+    assert state is not None
+    state = state.copy()
+    for score, threshold, anomalous in zip(
+        verdicts.scores, verdicts.thresholds, verdicts.anomalous, strict=True
+    ):
+        assert threshold == rule.threshold(state)
+        assert anomalous == (score >= threshold)
+        if not np.isnan(score):
+            rule.update(state, float(score), bool(anomalous))
+    assert detector.alarm_threshold_ == rule.threshold(state)
+    assert len(np.unique(verdicts.thresholds)) > 100
+    assert verdicts.anomalous[100:110].any()
+
+
+def test_where_a_threshold_moves_samples_become_alarms(detector: BaseDetector) -> None:
+    verdicts = detector.run(series())
+    assert verdicts.alarms is not None
+    assert verdicts.alarms.max() > 0
+    assert "opened" in {event.kind for event in detector.take_events()}
+    np.testing.assert_array_equal(verdicts.ratios, verdicts.scores / verdicts.thresholds)
+
+
+def test_a_quiet_stretch_lowers_it_and_what_is_learned_from_stays(detector: BaseDetector) -> None:
+    before, start = detector.threshold_, detector.alarm_threshold_
+    assert before == start
+    detector.run(plant(60, 3, 2))
+    assert detector.alarm_threshold_ != start
+    assert detector.threshold_ == before
+
+
+def test_run_equals_step_equals_pieces_equals_save_and_load(
+    detector: BaseDetector, tmp_path: Path
+) -> None:
+    live = series()
+    ref = list(detector.run(live))
+    events = detector.take_events()
+
+    detector.reset()
+    steps = [each for sample in live for each in detector.step(sample)] + detector.flush()
+    assert_same(steps, ref)
+    assert_same(detector.take_events(), events)
+
+    detector.reset()
+    found: list[Any] = []
+    happened: list[Any] = []
+    running: BaseDetector = detector
+    for begin, end in pairwise([0, 4, 5, 103, 104, 155, 230, 399, 400]):
+        part = running.run(live[begin:end], flush=end == 400)
+        found += [] if part.late is None else list(part.late)
+        found += list(part)[: max(0, len(part) - running.counters["pending"])]
+        happened += running.take_events()
+        running.save(tmp_path / "moving.nn")
+        running = copy.deepcopy(newnormal.load(tmp_path / "moving.nn", threshold=Trailing))
+    assert_same(found, ref)
+    assert_same(happened, events)
+
+
+def test_looking_does_not_move_it_and_reset_puts_it_back(detector: BaseDetector) -> None:
+    start = detector.alarm_threshold_
+    detector.score(series())
+    detector.predict(series())
+    detector.decision_function(series())
+    assert detector.alarm_threshold_ == start
+    detector.run(series())
+    assert detector.alarm_threshold_ != start
+    assert detector.reset().alarm_threshold_ == start
+
+
+def test_another_threshold_can_be_set_without_another_fit(detector: BaseDetector) -> None:
+    other = detector.with_options(threshold=Trailing(deviations=1.0))
+    assert other.alarm_threshold_ < detector.alarm_threshold_
+    fixed = detector.with_options(threshold=newnormal.Fixed(3.0))
+    assert fixed.alarm_threshold_ == fixed.run(plant(12, 3, 1)).thresholds.max() == 3.0
+    moving = fixed.with_options(threshold=Trailing())
+    assert moving.alarm_threshold_ == detector.alarm_threshold_
+
+
+def test_feedback_goes_with_a_threshold_that_moves(fits: dict[str, BaseDetector]) -> None:
+    detector = fits["detector"].reset()
+    live = plant(200, 3, 1)
+    live[60:] += 3.0
+    detector.run(live[:100], flush=False)
+    assert detector.status_ != "normal"
+    assert detector.accept().status_ == "normal"
+    detector.run(live[100:], flush=False)
+    detector.rollback()
+    assert np.isfinite(detector.alarm_threshold_)
+
+
+# ------------------------------------------------------------------ state files
+
+
+def test_a_rule_that_stays_may_be_a_strangers_too(tmp_path: Path) -> None:
+    detector = M2N2(window=6, threshold=Largest(2.0)).fit(plant(300, 3, 0))
+    detector.save(tmp_path / "largest.nn")
+    with pytest.raises(StateError, match="is neither built in nor an installed entry point"):
+        newnormal.load(tmp_path / "largest.nn")
+    other = newnormal.load(tmp_path / "largest.nn", threshold=Largest)
+    assert isinstance(other.threshold, Largest)
+    assert other.threshold.factor == 2.0
+    assert other.threshold_ == detector.threshold_
+
+
+def test_a_file_that_names_a_threshold_is_loaded_only_where_the_caller_names_it(
+    tmp_path: Path,
+) -> None:
+    detector = M2N2(window=6, threshold=PATH).fit(plant(300, 3, 0))
+    detector.save(tmp_path / "moving.nn")
+    with pytest.raises(StateError) as caught:
+        newnormal.load(tmp_path / "moving.nn")
+    assert str(caught.value) == (
+        f"{tmp_path / 'moving.nn'}: the threshold '{PATH}' is neither built in nor an installed "
+        "entry point, and a state file does not choose what is imported\n"
+        f"hint: newnormal.load(path, threshold='{PATH}'), if you trust it"
+    )
+    for threshold in (PATH, Trailing, Trailing(4.0)):
+        other = newnormal.load(tmp_path / "moving.nn", threshold=threshold)
+        assert other.alarm_threshold_ == detector.alarm_threshold_
+    with pytest.raises(StateError, match=r"which this was fitted with, found .*:Largest"):
+        newnormal.load(tmp_path / "moving.nn", threshold=Largest)
+
+
+def test_loading_imports_no_threshold_that_a_file_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "snare.py").write_text("open('trace', 'w').close()\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    state = M2N2(window=6, threshold=Trailing()).fit(plant(300, 3, 0)).to_state()
+    rule = {"kind": "snare:Mine", "options": {}}
+    state_file.write("snare.nn", State(state.facts | {"threshold": rule}, state.tensors))
+    with pytest.raises(StateError, match="a state file does not choose what is imported"):
+        newnormal.load("snare.nn")
+    assert "snare" not in sys.modules
+    assert not (tmp_path / "trace").exists()
+
+
+def test_an_installed_entry_point_is_loaded_without_being_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = EntryPoint("trailing", PATH, thresholds.GROUP)
+    monkeypatch.setattr(
+        registry, "entry_points", lambda group: [entry] if group == thresholds.GROUP else []
+    )
+    detector = M2N2(window=6, threshold="trailing").fit(plant(300, 3, 0))
+    detector.save(tmp_path / "moving.nn")
+    assert newnormal.load(tmp_path / "moving.nn").alarm_threshold_ == detector.alarm_threshold_
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"live.moving": np.zeros(3)}, r"live.moving: expected f8 of shape \(2,\)"),
+        ({"fitted.moving": np.zeros(0)}, r"fitted.moving: expected 1 to 65536 numbers, found 0"),
+        ({"fitted.moving": np.zeros((2, 1))}, r"fitted.moving: expected f8 of shape"),
+        ({"live.moving": np.zeros(2, "f4")}, r"live.moving: expected f8 of shape"),
+        ({"live.moving": np.full(2, np.nan)}, r"expected a number from Trailing.threshold"),
+    ],
+)
+def test_the_state_of_a_rule_is_checked(change: dict[str, Any], message: str) -> None:
+    state = M2N2(window=6, threshold=Trailing()).fit(plant(300, 3, 0)).to_state()
+    with pytest.raises(StateError, match=message):
+        M2N2.from_state(State(state.facts, {**state.tensors, **change}), threshold=Trailing)
+
+
+@pytest.mark.parametrize(
+    "rule", [{"kind": PATH}, {"kind": PATH, "options": []}, {"kind": 5, "options": {}}, {}]
+)
+def test_a_rule_that_a_file_garbles_is_a_state_error(rule: dict[str, Any]) -> None:
+    state = M2N2(window=6, threshold=Trailing()).fit(plant(300, 3, 0)).to_state()
+    with pytest.raises(StateError):
+        M2N2.from_state(State(state.facts | {"threshold": rule}, state.tensors), threshold=Trailing)
+    odd = {"kind": PATH, "options": {"nonsense": 1}}
+    with pytest.raises(StateError, match="nonsense"):
+        M2N2.from_state(State(state.facts | {"threshold": odd}, state.tensors), threshold=Trailing)
+
+
+def test_a_rule_without_options_of_its_own_is_refused(tmp_path: Path) -> None:
+    detector = M2N2(window=6, threshold=Unnamed()).fit(plant(300, 3, 0))
+    with pytest.raises(StateError, match="a threshold of type Unnamed cannot be saved"):
+        detector.save(tmp_path / "unnamed.nn")
+    assert not list(tmp_path.iterdir())
+
+
+# ------------------------------------------------------------------ wrong thresholds
+
+
+def test_a_name_that_is_no_threshold_is_an_error() -> None:
+    with pytest.raises(ParameterError, match=r"an entry point of newnormal\.thresholds"):
+        M2N2(threshold="trailing")
+    with pytest.raises(ParameterError, match="expected a class by import path"):
+        M2N2(threshold="nowhere:Trailing")
+    with pytest.raises(ParameterError, match="found both"):
+        M2N2(threshold=Trailing(), alarms_per_day=1)
+
+
+def test_a_threshold_that_becomes_nan_is_an_error() -> None:
+    class Lost(Unnamed):
+        def update(self, state: Floats, score: float, anomalous: bool) -> None:
+            state[0] = np.nan
+
+    detector = M2N2(window=6, threshold=Lost()).fit(plant(300, 3, 0))
+    with pytest.raises(ParameterError, match=r"a number from Lost\.threshold, found NaN"):
+        detector.run(plant(60, 3, 1))
+
+
+class AsList(Trailing):
+    def start(self, scores: Floats) -> Any:
+        return [1.0, 2.0]
+
+
+class SinglePrecision(Trailing):
+    def start(self, scores: Floats) -> Any:
+        return super().start(scores).astype(np.float32)
+
+
+class OneArray(Trailing):
+    kept = np.ones(2)
+
+    def start(self, scores: Floats) -> Floats:
+        return self.kept
+
+
+class Moody(Trailing):
+    def start(self, scores: Floats) -> Floats:
+        return super().start(scores) + np.random.default_rng().uniform()
+
+
+class MovesWhenAsked(Trailing):
+    def threshold(self, state: Floats) -> float:
+        state[0] += 1
+        return float(state[0])
+
+
+class Returns(Trailing):
+    def update(self, state: Floats, score: float, anomalous: bool) -> Any:
+        return state + 1
+
+
+class Binds(Trailing):
+    def update(self, state: Floats, score: float, anomalous: bool) -> None:
+        state = state + 1
+
+
+class KeepsToItself(Trailing):
+    level = 1.0
+
+    def threshold(self, state: Floats) -> float:
+        return self.level + float(state[0])
+
+    def update(self, state: Floats, score: float, anomalous: bool) -> None:
+        self.level = 0.9 * self.level + 0.1 * score
+        state[1] += 1
+
+
+class Overflows(Unnamed):
+    def threshold(self, state: Floats) -> float:
+        return float(state[0]) if state[0] < 1e9 else float("nan")
+
+    def update(self, state: Floats, score: float, anomalous: bool) -> None:
+        state[0] = score
+
+
+class NotPlain(Trailing):
+    def to_json(self) -> dict[str, Any]:
+        return {"deviations": np.ones(3)}
+
+
+class OtherOptions(Trailing):
+    def to_json(self) -> dict[str, Any]:
+        return {"factor": 2}
+
+
+class Defaults(Trailing):
+    def to_json(self) -> dict[str, Any]:
+        return {}
+
+
+class NoNumber(Largest):
+    def fit(self, scores: Floats) -> float:
+        return float("nan")
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (AsList(), r"start: expected a float64 array of one axis, found \[1.0, 2.0\]"),
+        (SinglePrecision(), "start: expected a float64 array of one axis, found float32 of shape"),
+        (OneArray(), "start: expected a new array each time"),
+        (Moody(), "start: expected the same scores to give the same state"),
+        (MovesWhenAsked(), "threshold: expected the state as it was"),
+        (Returns(), "update: expected it to change the state in place and return None"),
+        (Binds(), "update: expected the state to change .*which `state = ...` does not do"),
+        (KeepsToItself(), "two streams: expected each to move its own threshold"),
+        (Overflows(), r"threshold: expected a number after a score of 1e\+30, found NaN"),
+        (NotPlain(), "to_json: expected the arguments of the constructor as plain values"),
+        (OtherOptions(), "to_json: expected the arguments of the constructor"),
+        (Defaults(deviations=9), "to_json: expected its options to make the same threshold again"),
+        (NoNumber(), "fit: expected a number, found nan"),
+        (object(), "expected a quantile between 0 and 1 or a Threshold object"),
+        (Trailing, "expected a quantile between 0 and 1 or a Threshold object"),
+        (2.0, "expected a quantile between 0 and 1"),
+    ],
+)
+def test_the_check_says_what_is_wrong(rule: object, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        check_threshold(rule)
+
+
+def test_a_loaded_detector_keeps_its_rule_under_other_options(tmp_path: Path) -> None:
+    detector = M2N2(window=6, threshold=Trailing()).fit(plant(300, 3, 0))
+    detector.save(tmp_path / "moving.nn")
+    loaded = newnormal.load(tmp_path / "moving.nn", threshold=Trailing)
+    other = loaded.with_options(lr=0.0)
+    assert other.alarm_threshold_ == detector.alarm_threshold_
+    assert len(np.unique(other.run(series()).thresholds)) > 100
+    with pytest.raises(ParameterError, match="expected history's scores for this threshold"):
+        loaded.with_options(threshold=Trailing(deviations=2.0))
