@@ -41,7 +41,7 @@ MODULES = (
     "newnormal.io",
     "newnormal.testing",
 )
-_FIRST = ("Detector", "M2N2")
+_FIRST = ("Detector", "M2N2", "load")
 _WIDTH = 88
 
 _NOTE = "<!-- Written by `make docs`; do not edit. -->\n"

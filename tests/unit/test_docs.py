@@ -205,6 +205,15 @@ def test_every_page_can_be_reached_from_the_index() -> None:
     assert not lost, f"no way leads from docs/README.md to {', '.join(lost)}"
 
 
+def test_every_path_that_contributing_names_is_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("## Where things go")[2].partition("\n## ")[0]
+    paths = re.findall(r"`([\w/.]+(?:/|\.py|\.md))`", table)
+    assert len(paths) > 30
+    for path in paths:
+        assert (ROOT / path).exists() or (ROOT / "src" / "newnormal" / path).exists(), path
+
+
 # ---------------------------------------------------------------------- reference
 
 
