@@ -51,7 +51,7 @@ __all__ = [
     "load",
 ]
 
-_HOME = {
+_MODULES = {
     "Alarm": "newnormal.types",
     "AlarmEvent": "newnormal.types",
     "Detector": "newnormal.detector",
@@ -69,7 +69,7 @@ _HOME = {
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOME.get(name, "newnormal.errors")), name)
+    return getattr(import_module(_MODULES.get(name, "newnormal.errors")), name)
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""The detector's options, validated in one place, and durations as people write them."""
+"""The detector's options, validated in one place, and durations as text."""
 
 from __future__ import annotations
 
@@ -108,9 +108,9 @@ def _parse(text: str) -> float | None:
 class Config:
     """The options of a detector, checked.
 
-    The same names as `newnormal.Detector`'s, where each is described; `threshold` is not among
-    them because it may be an object. The defaults are those of a detector that is given some
-    option; one that is given none chooses for itself.
+    The same names as those of `newnormal.M2N2`, which describes each, with its defaults.
+    `threshold` is not among them because it may be an object. `newnormal.Detector` chooses some of
+    them.
     """
 
     window: int = 12
@@ -250,7 +250,7 @@ class Config:
 
 
 def option_as_json(value: object) -> Any:
-    """Return an option of a detector as a value JSON knows."""
+    """Return an option of a detector as a JSON value."""
     if isinstance(value, float | np.floating) and math.isinf(value):
         return NEVER
     if isinstance(value, timedelta | np.timedelta64):

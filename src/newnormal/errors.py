@@ -5,13 +5,13 @@
     NewnormalError                     catch this to catch them all
     ├── ParameterError (ValueError)    an option has a value that cannot work
     ├── InputError     (ValueError)    the data handed in is not what was expected
-    ├── NotFittedError (ValueError, AttributeError)   asked to judge before `fit`
+    ├── NotFittedError (ValueError, AttributeError)   used before `fit`
     ├── FeedbackError  (ValueError)    there is nothing to accept, reject or roll back
     ├── StateError                     a state file cannot be read or written
     ├── DatasetError   (FileNotFoundError)            a benchmark file is missing or malformed
     └── MissingExtraError (ImportError)               an optional dependency is not installed
 
-Each message says what was expected and what was found; the hint, on its own line, says what to do.
+Each message states what was expected and what was found; the hint, on its own line, what to do.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class InputError(NewnormalError, ValueError):
 
 
 class NotFittedError(NewnormalError, ValueError, AttributeError):
-    """The detector was asked to judge before it was fitted."""
+    """The detector was used before it was fitted."""
 
 
 class FeedbackError(NewnormalError, ValueError):
@@ -99,4 +99,4 @@ class MissingExtraError(NewnormalError, ImportError):
 
 
 class NewnormalWarning(UserWarning):
-    """Something was not done, and the caller may want to know."""
+    """Something was not done, without being an error."""

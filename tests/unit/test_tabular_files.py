@@ -153,7 +153,7 @@ def test_a_name_that_tells_no_format_needs_one(write: Any) -> None:
         read("plant.xlsx")
     assert str(caught.value) == (
         "plant.xlsx: expected a name that ends in .csv, .tsv, .txt, .jsonl, .ndjson, .json, "
-        ".parquet, found .xlsx\nhint: say what it is with --format csv|jsonl|parquet (format=)"
+        ".parquet, found .xlsx\nhint: name the format with --format csv|jsonl|parquet (format=)"
     )
     with pytest.raises(ParameterError, match="expected format csv, jsonl, parquet, found 'xls'"):
         read("plant.csv", format="xls")  # type: ignore[arg-type]

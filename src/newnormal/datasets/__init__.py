@@ -1,7 +1,7 @@
 """Data sets with labels: loaders of public benchmarks, and synthetic streams.
 
-`load` reads one stream of a benchmark from files on this machine and `available` says which are
-there; `catalogue` tells where to get the others. The generators need no files. All return the
+`load` reads one stream of a benchmark from files on this machine, `available` lists those that are
+there, and `catalogue` names where to get the others. The generators need no files. All return the
 same `Dataset`.
 """
 

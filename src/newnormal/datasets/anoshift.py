@@ -43,7 +43,7 @@ def _year(path: Path) -> tuple[Floats, Ints]:
     if not path.is_file():
         raise DatasetError(f"expected the file {path}, found none")
     try:
-        # Upstream, too, turns text into numbers and a missing one into 0 as it reads.
+        # Upstream, too, converts text into numbers and a missing one into 0 as it reads.
         table = pl.read_parquet(path, columns=[*_COLUMNS, _LABEL]).cast(pl.Float64)
     except pl.exceptions.PolarsError as error:
         raise DatasetError(

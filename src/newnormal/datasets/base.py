@@ -144,7 +144,7 @@ class Entry:
     def _found(self, folder: Path) -> list[str]:
         try:
             return list(self.list_streams(folder))
-        except DatasetError:  # a malformed index: `read` says what is wrong with it
+        except DatasetError:  # a malformed index: `read` raises an error about it
             return []
 
     @property

@@ -54,7 +54,7 @@ def _read(spacecraft: str, folder: Path, stream: str) -> Dataset:
     train = read_array(folder / "train" / f"{stream}.npy")
     test = read_array(folder / "test" / f"{stream}.npy")
     labels = np.zeros(len(test), dtype=np.int64)
-    # SMAP's P-2 stands in two lines of the table; both count.
+    # SMAP's P-2 has two lines in the table; both count.
     for channel, _, intervals in _anomalies(folder):
         if channel == stream:
             for start, end in intervals:

@@ -1,4 +1,4 @@
-"""Reading benchmark files: what is missing or malformed is a `DatasetError` that says where."""
+"""Reading benchmark files: a missing or malformed one is a `DatasetError` that names the place."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _gzipped(path: Path) -> Path:
 
 
 def stems(folder: Path, pattern: str) -> set[str]:
-    """Return what `*` stands for in the files of `folder` that match `pattern`, gzipped or not."""
+    """Return what `*` matches in the files of `folder` that match `pattern`, gzipped or not."""
     before, after = pattern.split("*")
     names = {path.name.removesuffix(".gz") for path in folder.glob(f"{pattern}*")}
     return {name.removeprefix(before).removesuffix(after) for name in names if name.endswith(after)}
@@ -140,7 +140,7 @@ class Sheet:
 def read_sheet(path: Path, *, after: str, labelled: bool) -> Sheet:
     """Read a CSV file that a spreadsheet program wrote.
 
-    The header may stand below other lines. Semicolons between cells and decimal commas are
+    The header may be below other lines. Semicolons between cells and decimal commas are
     understood. A row with nothing right of its first cell is dropped.
 
     Parameters
@@ -148,7 +148,7 @@ def read_sheet(path: Path, *, after: str, labelled: bool) -> Sheet:
     path
         The file.
     after
-        The last column that is no number: numbers stand right of it.
+        The last column that is no number: numbers are right of it.
     labelled
         Whether the last column is the label.
     """

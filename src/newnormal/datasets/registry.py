@@ -63,7 +63,7 @@ def available(root: str | PathLike[str]) -> list[str]:
 def load(name: str, root: str | PathLike[str], **options: Any) -> Dataset:
     """Load one stream of a data set from files on this machine.
 
-    Nothing is downloaded: where a file is missing, the error says which, where to get it and
+    Nothing is downloaded: where a file is missing, the error names it, where to get it and
     under which licence.
 
     Parameters

@@ -1,6 +1,6 @@
 """The alarm threshold and the alarms it opens and closes, score by score, in one compiled loop.
 
-`advance` is the whole of it. A score is judged by its height: how many spreads it stands above the
+`advance` is the whole of it. A score is judged by its height: how many spreads it is above the
 location, the score that is typical now. The order within a sample is a contract:
 
 1. the score is compared with the threshold as it was, which decides whether it is anomalous;
@@ -130,7 +130,7 @@ class AlarmOut(NamedTuple):
     ratios: Floats  # 0 at the location, 1 at the threshold; NaN without a score
     anomalous: Bools
     alarms: Ints  # the number of the open alarm, 0 where none is
-    p_values: Floats  # the chance of such a score or a higher one, as the threshold stands
+    p_values: Floats  # the chance of such a score or a higher one, at the present threshold
 
 
 def judge(

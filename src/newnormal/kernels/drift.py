@@ -64,7 +64,7 @@ OUTSIDE = 1  # an open alarm stays open
 BEYOND = 2  # an alarm opens
 
 KEEP = 0.5 ** (1 / 30)  # of a level at each sample: a half-life of 30 samples
-_KEEP_STEP = 0.5 ** (1 / 12)  # of a roughness: a sensor that stands still is noticed sooner
+_KEEP_STEP = 0.5 ** (1 / 12)  # of a roughness: a stuck sensor is noticed sooner
 NEAR = 0.25  # of the limit, beyond which a stream is OUTSIDE
 _MISSED = 30  # samples without a value, after which a channel is not known
 WARM = 60  # samples until a position is known

@@ -1,4 +1,4 @@
-"""Metrics that know that anomalies are events in time, whose borders nobody labels exactly.
+"""Metrics for anomalies as events in time, whose borders are not labelled exactly.
 
 VUS judges a score over all thresholds and all widths of a border zone; the affiliation metrics
 judge predictions by how near to events they fall.
@@ -48,7 +48,7 @@ def vus_pr(
     """Return the volume under the precision-recall surface (VUS-PR).
 
     The single number to compare scores of long events by: it forgives a peak slightly before or
-    after the event, asks that every event be touched, and needs no threshold. It depends on
+    after the event, requires that every event be touched, and needs no threshold. It depends on
     `window`; compare like with like.
 
     Parameters
@@ -160,7 +160,7 @@ def affiliation_precision(labels: ArrayLike, predictions: ArrayLike) -> float:
     """Return how near to events the predictions fall, from 0 (far) to 1 (inside).
 
     Averaged over the events that have predictions around them; 0 where nothing is predicted (the
-    authors' code says NaN). Predictions at random get about 0.5, so read it as better or worse
+    authors' code returns NaN). Predictions at random get about 0.5, so read it as better or worse
     than that, and differences as small.
 
     Notes

@@ -29,8 +29,8 @@ class BestF1(NamedTuple):
 def auroc(labels: ArrayLike, scores: ArrayLike) -> float:
     """Return the area under the ROC curve.
 
-    The chance that an anomalous sample scores above a normal one; 0.5 for a score that knows
-    nothing. Where anomalies are rare it hides false alarms that `auprc` shows.
+    The chance that an anomalous sample scores above a normal one; 0.5 for a score without
+    information. Where anomalies are rare it hides false alarms that `auprc` shows.
 
     Examples
     --------
@@ -44,9 +44,9 @@ def auroc(labels: ArrayLike, scores: ArrayLike) -> float:
 def auprc(labels: ArrayLike, scores: ArrayLike) -> float:
     """Return the area under the precision-recall curve, by the trapezoidal rule.
 
-    A score that knows nothing gets about the share of anomalous samples. Straight lines between
+    A score without information gets about the share of anomalous samples. Straight lines between
     points of this curve are optimistic (Davis and Goadrich 2006); `average_precision` uses none.
-    Papers give either under the name AUPRC: say which.
+    Papers give either the name AUPRC: state which one you report.
 
     Examples
     --------

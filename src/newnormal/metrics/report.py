@@ -32,7 +32,7 @@ __all__ = ["Report", "report"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Every metric of one labelled series; NaN where one is undefined or not asked for.
+    """Every metric of one labelled series; NaN where one is undefined or not requested.
 
     Attributes
     ----------

@@ -69,7 +69,7 @@ def detection_delay(
 ) -> DetectionDelay:
     """Return, for each event, how long after its start the first prediction inside it comes.
 
-    The delay of a missed event is unknown, not large: look at `missed` beside the mean, which a
+    The delay of a missed event is unknown, not large: read `missed` beside the mean, which a
     detector improves by missing the hard events.
 
     Parameters

@@ -28,7 +28,7 @@ __all__ = [
     "save",
 ]
 
-# Okabe and Ito's blue and vermillion stay apart for every kind of colour vision; the rest is grey.
+# Okabe and Ito's blue and vermillion differ for every kind of colour vision; the rest is grey.
 TRUE = "#0072B2"  # what is labelled, and alarms that meet it
 FALSE = "#D55E00"  # alarms for nothing
 INK = "#1f2933"

@@ -59,7 +59,7 @@ class Panel(NamedTuple):
     x: str
     y: str
     diagonal: bool = False
-    level: float | None = None  # what a score that knows nothing gets
+    level: float | None = None  # of a score without information
     log: bool = False
 
 

@@ -22,7 +22,7 @@ _LONGEST = 13  # characters of a name beside a panel
 
 
 def tidy(axes: Axes, name: str) -> None:
-    """Take away what is not data, and write the name at the left."""
+    """Remove what is not data, and write the name at the left."""
     axes.spines[["top", "right", "bottom"]].set_visible(False)
     axes.spines["left"].set_color(PALE)
     axes.tick_params(labelsize=SMALL, labelcolor=INK, color=PALE, length=3)
@@ -137,7 +137,7 @@ def key(figure: Figure, over: str | None) -> None:
 
 
 def _short(name: str) -> str:
-    """Return a name that fits beside a panel; both ends may tell it from others."""
+    """Return a name that fits beside a panel; both ends may distinguish it from others."""
     return name if len(name) <= _LONGEST else f"{name[:6]}…{name[-6:]}"
 
 

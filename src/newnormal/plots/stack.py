@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Change", "Judged", "Ruler", "Signal", "stack"]
 
-# Inches. Below the gaps in which there is text, panels of one group stand close together.
+# Inches. Below the gaps in which there is text, panels of one group are close together.
 _WIDTH, _LEFT, _RIGHT = 9.0, 0.68, 0.14
 _TITLED, _CLOSE, _FOOT = 0.45, 0.1, 0.8
 _SIGNAL, _SCORE, _STRIP = 0.9, 1.4, 0.16
@@ -83,7 +83,7 @@ def stack(
 ) -> Figure:
     """Draw signals, and below them for each run its score and its alarms.
 
-    `heading` says what the signals are, `over` what lies over them. Scores that are `comparable`
+    `heading` names the signals, `over` what is drawn over them. Scores that are `comparable`
     have one scale.
     """
     figure, axes = _column(

@@ -1,4 +1,4 @@
-"""What one line of CSV or JSON holds: its cells, and what a cell says."""
+"""What one line of CSV or JSON holds: its cells, and the value of a cell."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def number(cell: Cell) -> float:
 
 
 def shown(cell: Cell, limit: int = 40) -> str:
-    """Return a cell as it looks in a message, cut where it is long."""
+    """Return a cell as it is shown in a message, cut where it is long."""
     text = repr(cell) if isinstance(cell, str) else json.dumps(cell)
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
@@ -72,7 +72,7 @@ def picker(keys: Sequence[Any]) -> Callable[[Any], Sequence[Cell]]:
 
 
 class Splitter(Protocol):
-    """What a format knows: its columns, and how to take a line apart."""
+    """A format: its columns, and how to split a line."""
 
     names: tuple[str, ...]
     header: bool
@@ -80,7 +80,7 @@ class Splitter(Protocol):
     named: bool
     """Whether `names` are the input's own."""
     nameless: Sequence[str]
-    """Those of `names` that stand for an empty cell of the header."""
+    """Those of `names` that replace an empty cell of the header."""
 
     def split(self, line: str) -> Sequence[Cell]:
         """Return the line's cells in the order of `names`."""
@@ -143,7 +143,7 @@ class CsvCells:
 
 
 class JsonCells:
-    """JSON lines: an object a line, the first of which says what the columns are."""
+    """JSON lines: an object a line, the first of which defines the columns."""
 
     header = False
     named = True

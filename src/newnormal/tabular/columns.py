@@ -37,7 +37,7 @@ class Roles:
 
 @dataclass(frozen=True)
 class Selection:
-    """What the user said of the columns.
+    """The columns as the user chose them.
 
     Attributes
     ----------

@@ -56,7 +56,7 @@ def read(
     path
         The file, or "-" for standard input (CSV or JSON lines).
     format
-        By default told from the name: ``.csv``, ``.tsv`` and ``.txt``; ``.jsonl``, ``.ndjson``
+        By default found from the name: ``.csv``, ``.tsv`` and ``.txt``; ``.jsonl``, ``.ndjson``
         and ``.json``, one object a line; ``.parquet``. Standard input is JSON lines if it
         begins with a brace, else CSV.
     time
@@ -114,7 +114,7 @@ def read(
 
 
 def format_of(path: str | PathLike[str], format: Format | None = None) -> Format | None:  # noqa: A002
-    """Return a file's format, told by its name unless it is given; None for standard input.
+    """Return a file's format, found from its name unless it is given; None for standard input.
 
     >>> format_of("plant.ndjson")
     'jsonl'
@@ -131,7 +131,7 @@ def format_of(path: str | PathLike[str], format: Format | None = None) -> Format
         raise InputError(
             f"{fspath(path)}: expected a name that ends in {', '.join(_FORMATS)}, "
             f"found {suffix or 'no ending'}",
-            hint=f"say what it is with --format {'|'.join(known)} (format=)",
+            hint=f"name the format with --format {'|'.join(known)} (format=)",
         )
     return _FORMATS[suffix]
 
@@ -156,7 +156,7 @@ def _opened(path: str | PathLike[str]) -> Iterator[Iterator[str]]:
     except UnicodeDecodeError as error:
         raise InputError(
             f"expected UTF-8 text, found byte 0x{error.object[error.start]:02x}",
-            hint="save the file as UTF-8, or say what it is with --format (format=)",
+            hint="save the file as UTF-8, or name the format with --format (format=)",
         ) from error
     except OSError as error:
         raise _unreadable(error) from error

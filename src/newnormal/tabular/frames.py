@@ -29,7 +29,7 @@ def to_table(data: Any, *, times: Any = None, channels: Sequence[str] | None = N
     ----------
     data
         An array of shape (T, C), or (T,) for one channel, nested lists (None is missing), a
-        `Table`, or a frame or Series of any library narwhals knows (pandas, polars, ...).
+        `Table`, or a frame or Series of any library that narwhals supports (pandas, polars, ...).
         NaN and null are missing values, which are allowed; an infinite value is an error.
         A frame's columns are channels, except those that hold times.
     times

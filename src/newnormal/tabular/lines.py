@@ -55,7 +55,7 @@ class LineParser:
     """Reads samples from lines of CSV or JSON, by the same rules as `read`.
 
     Made by `open` from the first line that is not blank. Which column holds the time, if the
-    user did not say, is known only from the first sample, which in a pipe may come long after
+    user did not name it, is known only from the first sample, which in a pipe may come long after
     the header: see `settle`.
 
     Examples
@@ -157,7 +157,7 @@ class LineParser:
     def settle(self, line: str) -> bool:
         """Find out what each column is from the first sample's line; do nothing if that is known.
 
-        `parse` does it too. Call it first to tell an input that does not fit, where every line
+        `parse` does it too. Call it first to detect an input that does not fit, where every line
         would be wrong, from a bad line.
 
         Returns

@@ -15,7 +15,7 @@ __all__ = ["to_sample"]
 
 
 def to_sample(sample: Any, channels: tuple[str, ...], number: int) -> Floats:
-    """Return a sample as a (1, C) array, or say what is wrong with it; `number` is for that.
+    """Return a sample as a (1, C) array, or raise an error that names sample `number`.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def to_sample(sample: Any, channels: tuple[str, ...], number: int) -> Floats:
             f"found an array of shape {values.shape}",
             hint="step takes one sample; run takes a series",
         )
-    # A sum is the cheapest look at every value: it is finite only if they all are. Python's,
+    # A sum is the cheapest check of every value: it is finite only if they all are. Python's,
     # unlike NumPy's, does not warn where it overflows.
     if not math.isfinite(sum(values.ravel().tolist())) and np.isinf(values).any():
         channel = channels[int(np.flatnonzero(np.isinf(values))[0])]

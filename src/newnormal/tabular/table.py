@@ -26,7 +26,7 @@ class Table:
     times
         The samples' times in UTC (datetime64[ns]), strictly increasing, or None.
     labels
-        The ground truth, 0 or 1 a sample, where a label column was asked for.
+        The ground truth, 0 or 1 a sample, where a label column was requested.
     """
 
     values: Floats

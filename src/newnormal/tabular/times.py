@@ -34,7 +34,7 @@ def parse_times(values: Any) -> Times:
     """Return times as datetime64[ns] in UTC, whatever they came as.
 
     Taken are datetime64 arrays, pandas and polars Series and indexes, and sequences of what
-    `parse_time` takes. Order is not checked and NaT passes, so that the caller can say which
+    `parse_time` takes. Order is not checked and NaT passes, so that the caller can name which
     sample is at fault.
 
     Parameters
@@ -76,10 +76,10 @@ def parse_time(value: Any) -> np.datetime64:
     ----------
     value
         A datetime or date, a pandas Timestamp, a datetime64, an ISO 8601 text or a number.
-        A time with a zone is converted to UTC; one without is taken as it stands. A number,
+        A time with a zone is converted to UTC; one without is used as it is. A number,
         also written as text, is Unix time: in seconds up to 1e11 (the year 5138), beyond that
         in ms, beyond 1e14 in us, beyond 1e17 in ns. A fraction is rounded to microseconds,
-        which is what a float64 can tell apart.
+        which is what a float64 can resolve.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def parse_time(value: Any) -> np.datetime64:
 
 
 def is_time(cell: object) -> bool:
-    """Return whether a cell is text that says a time by itself: a number alone never does."""
+    """Return whether a cell is text that is a time by itself; a number alone is not."""
     if not isinstance(cell, str) or _ISO.fullmatch(cell.strip()) is None:
         return False
     try:

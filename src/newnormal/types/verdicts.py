@@ -214,7 +214,7 @@ class Verdicts:
         """Return rows `start` to `stop` as lines of JSON, the documented form of a verdict.
 
         Scores and thresholds are exact; expected values have nine digits and shares six, which is
-        more than a model in float32 knows.
+        more than a model in float32 can resolve.
         """
         stop = len(self) if stop is None else stop
         lines = []

@@ -52,7 +52,7 @@ class Wave:
 
 @dataclass(frozen=True)
 class Outliers:
-    """How many outliers of each kind there are, and how far they stand out.
+    """How many outliers of each kind there are, and how large they are.
 
     Parameters
     ----------
@@ -104,10 +104,10 @@ def neurips_ts_uni(
     wave: Wave = Wave(),  # noqa: B008 - frozen
     outliers: Outliers = Outliers(),  # noqa: B008 - frozen
 ) -> Dataset:
-    """Return one wave whose level moves for good half-way through the live part.
+    """Return one wave whose level moves permanently half-way through the live part.
 
-    The level after the shift is a new normal, not an anomaly: a detector that only knows history
-    flags every sample of it.
+    The level after the shift is a new normal, not an anomaly: a detector that has learned
+    history alone flags every sample of it.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def neurips_ts_mul(
 ) -> Dataset:
     """Return five waves, each with one kind of outlier; the channel is named by the kind.
 
-    Each trend outlier leaves the level of its channel moved for good, so that channel wanders.
+    Each trend outlier leaves the level of its channel moved permanently, so that channel wanders.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ class _Series:
         _KINDS[kind](self, rng)
 
     def move(self, start: int, distance: float) -> None:
-        """Move the level for good from sample `start` on."""
+        """Move the level permanently from sample `start` on."""
         self.drift[start:] += distance
         if start < len(self.drift):
             self.shifts.append(start)
@@ -278,7 +278,7 @@ def _global(series: _Series, rng: np.random.Generator) -> None:
 def _contextual(series: _Series, rng: np.random.Generator) -> None:
     points = series.points(rng)
     off = -series.outward(points) * series.outliers.point_contextual * series.spread(points)
-    # 0.95 of the amplitude: inside the range, so that only the context gives it away.
+    # 0.95 of the amplitude: inside the range, so that only the context shows it.
     reach = 0.95 * series.wave.amplitude
     low, high = series.wave.offset - reach, series.wave.offset + reach
     series.values[points] = np.clip(series.clean[points] + off, low, high)

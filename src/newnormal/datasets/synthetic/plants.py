@@ -54,7 +54,7 @@ def plant(
     """Return a plant of six channels, one sample a minute, whose normal changes twice.
 
     A shared load (a day's rhythm and slow wandering) and a machine's cycle of an hour drive all
-    channels. A fifth into the live part the levels of most channels move for good; at 55 % the
+    channels. A fifth into the live part the levels of most channels move permanently; at 55 % the
     cycle gets faster and couples differently. Neither is an anomaly: `Dataset.shifts` has both.
     Labelled anomalies are spread over the whole live part, so most come after the first shift:
     spikes, sensors stuck at a wrong reading, sensors that stop following the others, and bursts

@@ -1,6 +1,6 @@
 """What the PyTorch models share: parameters as one packed vector, training, and learning.
 
-A model of this folder says what its network is, how it is trained, how it scores windows, and which
+A model of this folder defines its network, how it is trained, how it scores windows, and which
 errors adaptation descends on; `DeepModel` does the rest. The guard is that of
 `newnormal.kernels.step`, for any model.
 

@@ -129,7 +129,7 @@ def _products() -> Iterator[_Products]:
 def _in_the_open() -> Iterator[None]:
     """Do without oneDNN, whose LSTM is one call in which no product is seen."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "TF32 acceleration")  # setting the flag says so
+        warnings.filterwarnings("ignore", "TF32 acceleration")  # raised by setting the flag
         with torch.backends.mkldnn.flags(enabled=False):
             yield
 

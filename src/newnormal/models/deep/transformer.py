@@ -1,4 +1,4 @@
-"""Anomaly Transformer (Xu et al. 2022): how a sample attends says how normal it is.
+"""Anomaly Transformer (Xu et al. 2022): the attention of a sample shows how normal it is.
 
 Each head of each layer makes two distributions over the window for each of its samples: the
 *series association*, which is ordinary self-attention, and the *prior association*, a Gaussian
@@ -40,7 +40,7 @@ class AnomalyTransformer(DeepModel):
     Notes
     -----
     With P and S the prior and series associations and D = KL(P‖S) + KL(S‖P), mean over heads, the
-    loss is ‖x - x̂‖² ∓ k·D: the series association is drawn away from the prior (held), then the
+    loss is ‖x - x̂‖² ∓ k·D: the series association is moved away from the prior (held), then the
     prior towards the series association (held). Both gradients are taken at the same weights, so
     one backward pass over their sum does it. The score is softmax(-50·ΣD) · ‖x - x̂‖², where the
     sum is over layers (the paper's equation has their mean and no temperature; its authors'
@@ -52,7 +52,7 @@ class AnomalyTransformer(DeepModel):
     Discrepancy. ICLR 2022. Equations 2-6.
     """
 
-    keeps_best = False  # the error alone does not say how far the minimax has come
+    keeps_best = False  # the error alone does not show how far the minimax has come
 
     def build(self) -> nn.Module:
         """Return the network."""

@@ -17,7 +17,7 @@ __all__ = ["USAD"]
 class USAD(DeepModel):
     """One encoder E, two decoders D1 and D2: AE1 = D1∘E and AE2 = D2∘E.
 
-    The second autoencoder learns to tell windows from the first one's reconstructions, the first
+    The second autoencoder learns to distinguish windows from reconstructions by the first, the first
     one to deceive it, more so with every epoch. Reconstructions lie between 0 and 1, so history is
     scaled to that range; 30 epochs are the paper's. A verdict's expected values are AE1's.
 
@@ -32,7 +32,7 @@ class USAD(DeepModel):
     and the score is 0.1 ‖x - AE1(x)‖² + 0.9 ‖x - AE2(AE1(x))‖². Each loss has an Adam over all
     parameters, as in the experiments of *When Model Meets New Normals*, whose widths these are.
     The epoch with the lowest sum of both losses is kept, although losses of different epochs weigh
-    different things: in later ones the second autoencoder may run away from the first. The
+    different things: in later ones the second autoencoder may diverge from the first. The
     paper's figures come out of this, and not of the last epoch, whose AUROC on CreditCard is 0.3
     instead of 0.9. Adaptation leaves the adversarial terms out and descends on the mean of both
     autoencoders' reconstruction errors.
@@ -60,7 +60,7 @@ class USAD(DeepModel):
         return (self._error(batch, both[0]) + self._error(batch, both[1])) / 2
 
     def train(self, batches: Batches, training: Training) -> Iterator[float]:
-        """Take a step on each of the two losses for every batch; given is their sum."""
+        """Take a step on each of the two losses for every batch; yield their sum."""
         optimisers = [
             torch.optim.Adam(self.network.parameters(), lr=training.lr, fused=True)
             for _ in range(2)
