@@ -123,7 +123,7 @@ def _python_page() -> str:
         bodies += [f"## {module_name}", *_text(inspect.getdoc(module) or "")]
         for name in sorted(module.__all__, key=lambda each: _order(getattr(module, each), each)):
             bodies += _entry(f"{module_name}.{name}", getattr(module, name))
-            if name == _FIRST[-1]:
+            if (module_name, name) == ("newnormal", _FIRST[-1]):
                 bodies += _shared()
     body = "\n\n".join(bodies) + "\n"
     titles = re.findall(r"^(##+) `?([^`\n]+)`?$", body, flags=re.MULTILINE)

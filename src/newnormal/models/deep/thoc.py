@@ -32,7 +32,7 @@ _WEIGHT_DECAY = 1e-6
 class THOC(DeepModel):
     """Scores a window's last sample by its distance from the centres of what is normal.
 
-    Other samples of the window get no score: use ``stride=1``, so that each sample is the
+    The window's other samples get the same score: use ``stride=1``, so that each sample is the
     last of a window, and ``fit_stride=1``, as the paper does. Every sample then costs a pass over
     a whole window. There is no reconstruction, so verdicts have no `expected` and no `shares`.
 

@@ -17,9 +17,10 @@ __all__ = ["USAD"]
 class USAD(DeepModel):
     """One encoder E, two decoders D1 and D2: AE1 = D1∘E and AE2 = D2∘E.
 
-    The second autoencoder learns to distinguish windows from reconstructions by the first, the first
-    one to deceive it, more so with every epoch. Reconstructions lie between 0 and 1, so history is
-    scaled to that range; 30 epochs are the paper's. A verdict's expected values are AE1's.
+    The second autoencoder learns to distinguish windows from the first one's reconstructions, and
+    the first one learns to prevent that, with a weight that grows with every epoch. Reconstructions
+    lie between 0 and 1, so history is scaled to that range; 30 epochs are the paper's. A verdict's
+    expected values are AE1's.
 
     Notes
     -----
