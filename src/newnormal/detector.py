@@ -72,9 +72,10 @@ class Detector(BaseDetector):
     >>> history = np.sin(np.arange(600) / 9)[:, None] + rng.normal(0, 0.1, (600, 2))
     >>> live = history[:240].copy()
     >>> live[200] += 3
-    >>> verdicts = Detector(threshold=1.0, epochs=20).fit(history).run(live)
-    >>> int(verdicts.scores.argmax())
-    200
+    >>> detector = Detector(alarms_per_day=1).fit(history)
+    >>> verdicts = detector.run(live)
+    >>> detector.alarm_.start, verdicts.anomalous[:200].any()
+    (200, np.False_)
     """
 
     method = "detector"
