@@ -162,6 +162,31 @@ def test_a_state_file_of_a_model_of_others_loads_where_it_is_named(
     assert "error: this detector has no acceptance" in done.stderr
 
 
+def test_a_state_file_of_a_threshold_of_others_loads_where_it_is_named(
+    plant: Plant, newnormal: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(plant.folder)
+    name = "tests.strangers.threshold:Trailing"
+    options = ("--method", "m2n2", "--threshold", name, "--epochs", 1)
+    done = newnormal("fit", plant.live, "-o", "mine.nn", *options)
+    assert done.returncode == 0, done.stderr
+    done = newnormal("inspect", "mine.nn")
+    assert done.returncode == 1
+    assert name in done.stderr
+    named = ("--threshold", name)
+    assert newnormal("inspect", "mine.nn", *named).returncode == 0
+    whole = newnormal("score", "mine.nn", plant.live, *named).stdout.splitlines()
+    thresholds = {json.loads(line)["threshold"] for line in whole}
+    assert len(thresholds) > 10  # it moves
+    state = ("--state", "mine.state", "--flush")
+    done = newnormal("watch", "mine.nn", plant.live, *state, *named)
+    assert done.stdout.splitlines() == whole
+    done = newnormal("watch", "mine.nn", plant.live, *state, *named)
+    assert "resuming at line 402" in done.stderr
+    done = newnormal("feedback", "mine.state", "rollback", *named)
+    assert "error: this detector has no acceptance" in done.stderr
+
+
 def test_inspect_shows_the_bytes_of_a_stream(plant: Plant, newnormal: Command) -> None:
     facts = json.loads(newnormal("inspect", plant.model, "--json").stdout)
     assert facts["bytes of the stream"] == load(plant.model).nbytes_["stream"] > 0

@@ -9,7 +9,18 @@ from typing import Annotated, Optional
 import typer
 
 from newnormal.cli.console import print_facts, say
-from newnormal.cli.options import Columns, Drop, Format, Frozen, Input, Loading, Model, Time
+from newnormal.cli.options import (
+    Classes,
+    Columns,
+    Drop,
+    Format,
+    Frozen,
+    Input,
+    Loading,
+    Model,
+    Rule,
+    Time,
+)
 from newnormal.cli.reading import judge
 from newnormal.errors import InputError
 
@@ -27,6 +38,7 @@ def evaluate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     loading: Loading = None,
+    rule: Rule = None,
     time: Time = None,
     columns: Columns = None,
     drop: Drop = None,
@@ -39,7 +51,7 @@ def evaluate(
     if plot is not None:
         plots.check_target(plot)
     detector, verdicts, table = judge(
-        model, loading, input, frozen, label, time, columns, drop, format
+        model, Classes.of(loading, rule), input, frozen, label, time, columns, drop, format
     )
     if table.labels is None:
         raise InputError(f"{input}: expected labels, found none")

@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from newnormal.cli.console import say
-from newnormal.cli.options import Loading, from_state
+from newnormal.cli.options import Classes, Loading, Rule, from_state
 from newnormal.errors import ParameterError
 from newnormal.runtime.feedback import Act
 
@@ -26,6 +26,7 @@ def feedback(
         typer.Option(metavar="NUMBER", help="Only if this is the open alarm.", min=1),
     ] = None,
     model: Loading = None,
+    rule: Rule = None,
 ) -> None:
     """Accept an alarm as a new normal, reject it as a fault, or undo an acceptance (rollback).
 
@@ -40,4 +41,5 @@ def feedback(
             f"--alarm: expected none with rollback, found {alarm}",
             hint="rollback undoes the newest acceptance",
         )
-    submit(state, act, alarm, say, lambda found, origin: from_state(found, origin, model))
+    classes = Classes.of(model, rule)
+    submit(state, act, alarm, say, lambda found, origin: from_state(found, origin, classes))

@@ -48,9 +48,11 @@ def fit(
         typer.Option(help="Instead: the chance that an alarm opens at any one sample."),
     ] = None,
     threshold: Annotated[
-        Optional[float],  # noqa: UP045
+        Optional[str],  # noqa: UP045
         typer.Option(
-            help="Instead: the quantile of history's scores that is anomalous.",
+            metavar="QUANTILE",
+            help="Instead: the quantile of history's scores that is anomalous, or a rule of your "
+            "own, package.module:Class.",
             show_default="0.99",
         ),
     ] = None,
@@ -190,7 +192,7 @@ def fit(
     detector = kind(
         **given,
         **_given(epochs=epochs, batch=batch),
-        threshold=threshold if fixed_threshold is None else Fixed(fixed_threshold),
+        threshold=_rule(threshold) if fixed_threshold is None else Fixed(fixed_threshold),
         alarms_per_day=alarms_per_day,
         risk=risk,
         period=period,
@@ -248,7 +250,15 @@ def _check_savable(model: str) -> None:
         )
 
 
-def _check_one(**options: float | None) -> None:
+def _rule(text: str | None) -> float | str | None:
+    """Return a quantile, or the import path of a rule."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return importable(text or "")
+
+
+def _check_one(**options: object) -> None:
     """Raise a ParameterError if the anomalous score is set in two ways."""
     given = [_spelled(name) for name in _given(**options)]
     if len(given) > 1:

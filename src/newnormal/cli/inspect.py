@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from newnormal.cli.console import print_facts
-from newnormal.cli.options import Loading, Model, from_state
+from newnormal.cli.options import Classes, Loading, Model, Rule, from_state
 
 if TYPE_CHECKING:
     from newnormal import Alarm
@@ -22,6 +22,7 @@ def inspect(
     model: Model,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     loading: Loading = None,
+    rule: Rule = None,
 ) -> None:
     """Show a detector's settings, and what its stream has been through."""
     from newnormal import state as state_file
@@ -32,7 +33,7 @@ def inspect(
     from newnormal.types import time_text
 
     state = state_file.read(model)
-    detector = from_state(state, str(model), loading)
+    detector = from_state(state, str(model), Classes.of(loading, rule))
     period = None if detector.period_ is None else duration_text(detector.period_)
     last, alarm = detector.last_time_, detector.alarm_
     place = place_of(state, model) or {}

@@ -6,7 +6,7 @@ import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional
 
 import typer
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from newnormal.state import State
 
 __all__ = [
+    "Classes",
     "Columns",
     "Drop",
     "FileFormat",
@@ -24,8 +25,8 @@ __all__ = [
     "Lines",
     "Loading",
     "Model",
+    "Rule",
     "Time",
-    "find_model",
     "format_name",
     "from_state",
     "importable",
@@ -81,6 +82,14 @@ Loading = Annotated[
         help="The model of MODEL, where it is not built in: package.module:Class.",
     ),
 ]
+Rule = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--threshold",
+        metavar="CLASS",
+        help="The threshold's rule of MODEL, where it is not built in: package.module:Class.",
+    ),
+]
 
 
 def names(values: list[str] | None) -> list[str] | None:
@@ -115,13 +124,20 @@ def importable(path: str) -> str:
     return path
 
 
-def find_model(path: str | None) -> str | None:
-    """Return what `newnormal.load(..., model=...)` takes; None if nothing was given."""
-    return None if path is None else importable(path)
+class Classes(NamedTuple):
+    """Import paths of what a state file may hold besides what is built in."""
+
+    model: str | None = None
+    threshold: str | None = None
+
+    @classmethod
+    def of(cls, model: str | None, threshold: str | None) -> Classes:
+        """Return the classes that were named; modules in the current folder can be imported."""
+        return cls(*(None if path is None else importable(path) for path in (model, threshold)))
 
 
-def from_state(state: State, origin: str, model: str | None) -> BaseDetector:
-    """Return the detector of a state; `model` is the import path of a model not built in."""
+def from_state(state: State, origin: str, classes: Classes) -> BaseDetector:
+    """Return the detector of a state."""
     from newnormal import detector
 
-    return detector.from_state(state, origin, find_model(model))
+    return detector.from_state(state, origin, *classes)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from newnormal.cli.console import announce_compiling, say
-from newnormal.cli.options import FileFormat, find_model, format_name, names
+from newnormal.cli.options import Classes, FileFormat, format_name, names
 
 if TYPE_CHECKING:
     from newnormal.detector import BaseDetector
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["judge", "load", "read_table"]
 
 
-def load(path: Path, model: str | None) -> BaseDetector:
-    """Read a detector; `model` is the import path of a model that is not built in."""
+def load(path: Path, classes: Classes) -> BaseDetector:
+    """Read a detector."""
     import newnormal
 
-    return newnormal.load(path, find_model(model))
+    return newnormal.load(path, *classes)
 
 
 def read_table(
@@ -48,7 +48,7 @@ def read_table(
 
 def judge(
     path: Path,
-    model: str | None,
+    classes: Classes,
     source: str,
     frozen: bool,
     label: str | None,
@@ -59,7 +59,7 @@ def judge(
 ) -> tuple[BaseDetector, Verdicts, Table]:
     """Load a detector, read a file and judge it."""
     announce_compiling()
-    detector = load(path, model)
+    detector = load(path, classes)
     table = read_table(source, time, columns, drop, format, label, detector.channels_)
     say(f"judging {len(table.values):,} samples ...")
     verdicts = detector.score(table) if frozen else detector.run(table)

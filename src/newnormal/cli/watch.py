@@ -11,6 +11,7 @@ import typer
 
 from newnormal.cli.console import BAD_LINE, announce_compiling, fail, say
 from newnormal.cli.options import (
+    Classes,
     Columns,
     Drop,
     FileFormat,
@@ -18,8 +19,8 @@ from newnormal.cli.options import (
     Lines,
     Loading,
     Model,
+    Rule,
     Time,
-    find_model,
     format_name,
     importable,
     names,
@@ -81,6 +82,7 @@ def watch(
         ),
     ] = "-",
     loading: Loading = None,
+    rule: Rule = None,
     time: Time = None,
     columns: Columns = None,
     drop: Drop = None,
@@ -120,7 +122,7 @@ def watch(
         _held(state) as lock,
         closing(find_sink(importable(sink))(output, SinkOptions(alarms_only))) as out,
     ):
-        resumed = resume(model, state, make_source, say, find_model(loading))
+        resumed = resume(model, state, make_source, say, Classes.of(loading, rule))
         with closing(resumed.source):
             if state is not None:
                 _check_savable(resumed.detector, state)

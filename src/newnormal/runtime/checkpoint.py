@@ -65,7 +65,7 @@ def resume(
     checkpoint: Path | None,
     make_source: Callable[[tuple[str, ...]], Source],
     report: Callable[[str], None],
-    loading: object = None,
+    loading: tuple[object, object] = (None, None),
 ) -> Resumed:
     """Return the detector to go on with and its source, at the place that belongs to it.
 
@@ -80,11 +80,11 @@ def resume(
     report
         Called with a line for the user.
     loading
-        The class of a model that is not built in, for `newnormal.load(..., model=loading)`.
+        The classes of a model and of a threshold that are not built in, for `newnormal.load`.
     """
 
     def load(path: Path) -> BaseDetector:
-        return from_state(state_file.read(path), str(path), loading)
+        return from_state(state_file.read(path), str(path), *loading)
 
     if checkpoint is None or not checkpoint.exists():
         detector = load(model)
@@ -97,7 +97,7 @@ def resume(
             report(f"{checkpoint} has no place in an input: starting from {model}")
         detector = load(model)
         return Resumed(detector, make_source(detector.channels_))
-    detector = from_state(state, str(checkpoint), loading)
+    detector = from_state(state, str(checkpoint), *loading)
     source = make_source(detector.channels_)
     snapshot = {name: value for name, value in place.items() if name not in _RESERVED}
     if place["kind"] == name_of(type(source)) and _resumed(source, snapshot, checkpoint):
