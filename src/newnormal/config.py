@@ -20,6 +20,7 @@ __all__ = [
     "duration",
     "duration_text",
     "option_as_json",
+    "samples_per_day",
 ]
 
 
@@ -91,6 +92,11 @@ def duration_text(value: np.timedelta64) -> str:
         if count:
             parts.append(f"{count}{unit}")
     return "".join(parts)
+
+
+def samples_per_day(period: np.timedelta64 | None) -> float:
+    """Return how many samples a day has, given the time between two."""
+    return float(SAMPLES_PER_DAY if period is None else np.timedelta64(1, "D") / period)
 
 
 def _parse(text: str) -> float | None:
@@ -230,8 +236,7 @@ class Config:
     def patience(self, period: np.timedelta64 | None) -> float:
         """Return `accept_after` in samples: a day without it, infinity where it is never."""
         if self.accept_after is None:
-            day = SAMPLES_PER_DAY if period is None else float(np.timedelta64(1, "D") / period)
-            return max(1.0, day)
+            return max(1.0, samples_per_day(period))
         if self.accept_after == NEVER:
             return math.inf
         return max(1.0, self._samples("accept_after", period))

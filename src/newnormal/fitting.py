@@ -11,8 +11,9 @@ import numpy as np
 
 from newnormal.acceptance import NormalRange, TimedAcceptance
 from newnormal.alarms import AlarmLog, AlarmThreshold
+from newnormal.alarms.log import log_scores
 from newnormal.alarms.moving import threshold_of
-from newnormal.config import SAMPLES_PER_DAY, Config
+from newnormal.config import Config, samples_per_day
 from newnormal.core.scaling import Scaler
 from newnormal.core.stages import NO_ACCEPTANCE, NO_ALARMS
 from newnormal.core.state import Baseline, Fitted, copied
@@ -93,13 +94,11 @@ class Goal:
         self, known: HistoryScores, config: Config, period: np.timedelta64 | None
     ) -> AlarmThreshold:
         """Return the alarm threshold that history's scores give."""
-        per_day = (
-            float(SAMPLES_PER_DAY) if period is None else float(np.timedelta64(1, "D") / period)
-        )
+        per_day = samples_per_day(period)
         if self.is_budget:
             patience = config.patience(period)
             budget = Budget(self.alarms_per_day, self.risk, per_day, accept_after=patience)
-            return budget.calibrate(np.log(np.maximum(known.ordered, 1e-30)))
+            return budget.calibrate(log_scores(known.ordered))
         tau = checked_threshold(self.rule, known)
         return AlarmThreshold.at(tau, known.ordered, samples_per_day=per_day)
 
@@ -273,7 +272,7 @@ def refit_threshold(
 
 def _start(fitted: Fitted) -> AlarmThreshold:
     """Return the alarm threshold at its start."""
-    return AlarmThreshold(fitted.alarm, fitted.tail_chances, fitted.tail_knots, fitted.alarm_start)
+    return AlarmThreshold.of_stream(fitted, fitted.alarm_start)
 
 
 def _moved(fitted: Fitted, tau: float) -> AlarmThreshold:
@@ -295,9 +294,7 @@ def _threshold_parts(threshold: AlarmThreshold) -> dict[str, Any]:
 
 def _with_learn_threshold(fitted: Fitted) -> Fitted:
     """Return the same that learns below the threshold at which alarms open at the start."""
-    threshold = _start(fitted).threshold
-    if fitted.alarm.rate:  # held as a logarithm
-        threshold = float(np.exp(threshold))
+    threshold = _start(fitted).threshold_score
     step = fitted.step._replace(alarm_threshold=threshold, learn_threshold=threshold)
     return replace(fitted, step=step)
 

@@ -125,7 +125,7 @@ class Verbs(Views):
         """Judge a series by itself with the present weights and trend, and change nothing."""
         table = to_table(X, times=times, channels=self.channels_)
         twin = self._twin()
-        twin._fitted = self._fitted.held(NO_ACCEPTANCE)
+        twin._fitted = self._fitted.frozen(NO_ACCEPTANCE)
         twin._model.forget_samples(twin._state.model, anew=True)
         twin._state.times.clear()
         forget(twin._state)

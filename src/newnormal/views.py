@@ -52,8 +52,7 @@ class Views:
             ) from None
 
     def _threshold(self) -> AlarmThreshold:
-        fitted, state = self._fitted, self._live()
-        return AlarmThreshold(fitted.alarm, fitted.tail_chances, fitted.tail_knots, state.alarm)
+        return AlarmThreshold.of_stream(self._fitted, self._live().alarm)
 
     @property
     def channels_(self) -> tuple[str, ...]:
@@ -114,8 +113,7 @@ class Views:
         state = self._live()
         if state.moving is not None:
             return threshold_of(self._fitted.rule, state.moving)
-        threshold = self._threshold().threshold
-        return float(np.exp(threshold)) if self._fitted.alarm.rate else threshold
+        return self._threshold().threshold_score
 
     @property
     def alarm_(self) -> Alarm | None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.acceptance.range import NormalRange
-from newnormal.alarms.log import close, mark, open_alarm
+from newnormal.alarms.log import close, log_scores, mark, open_alarm
 from newnormal.alarms.threshold import AlarmThreshold
 from newnormal.core.scaling import saturate
 from newnormal.core.state import Baseline, Fitted, ModelState, Shadow, StreamState, copied
@@ -76,13 +76,13 @@ class Review:
 
     def __init__(
         self,
-        policy: Timing,
+        timing: Timing,
         fitted: Fitted,
         state: StreamState,
         time: np.datetime64 | None,
     ) -> None:
         assert fitted.drift is not None and state.drift is not None and state.review is not None
-        self.policy = policy
+        self.timing = timing
         self.fitted = fitted
         self.state = state
         self.time = time  # of the newest sample that has a verdict
@@ -99,10 +99,7 @@ class Review:
     @property
     def threshold(self) -> AlarmThreshold:
         """The stream's alarm threshold; it shares the state."""
-        fitted = self.fitted
-        return AlarmThreshold(
-            fitted.alarm, fitted.tail_chances, fitted.tail_knots, self.state.alarm
-        )
+        return AlarmThreshold.of_stream(self.fitted, self.state.alarm)
 
     @property
     def distance(self) -> float:
@@ -138,12 +135,12 @@ class Review:
         since = int(self.counts[SINCE])
         age = self.judged - (alarm.start if since < 0 else since)
         if not shadow.counts[TRAINS]:
-            if age >= _SHADOWED * self.policy.accept_after:
-                shadow = self._start_shadow(shadow, alarm)
+            if age >= _SHADOWED * self.timing.accept_after:
+                self._start_shadow(shadow, alarm)
             return []
         settled = self._is_settled(shadow)
         events = self._mark(CANDIDATE if settled else IN_ALARM)
-        if settled and age >= self.policy.accept_after:
+        if settled and age >= self.timing.accept_after:
             events += self.accept()
         return events
 
@@ -154,47 +151,39 @@ class Review:
         shadow = self.state.shadow
         if shadow is not None and shadow.counts[POSITIONS]:
             last = shadow.positions[-1]
-            restarts = restarts or self.range.jumped(last, position, self.policy.review_length)
+            restarts = restarts or self.range.jumped(last, position, self.timing.review_length)
         if restarts:
             self._restart_timer(self.judged)
         if self.state.shadow is None:
             width = len(self.range.state.lows)
-            self.state.shadow = blank_shadow(copied(self.state.model), self.policy, width)
+            self.state.shadow = blank_shadow(copied(self.state.model), self.timing, width)
         shadow = self.state.shadow
         shadow.positions[:-1] = shadow.positions[1:]
         shadow.positions[-1] = position
         shadow.counts[POSITIONS] = min(shadow.counts[POSITIONS] + 1, len(shadow.positions))
         return shadow
 
-    def _start_shadow(self, shadow: Shadow, alarm: Alarm) -> Shadow:
+    def _start_shadow(self, shadow: Shadow, alarm: Alarm) -> None:
         """Copy the running model into the shadow, which learns from here on."""
         shadow = shadow._replace(model=copied(self.state.model))
         shadow.counts[TRAINS] = 1
         self.state.shadow = shadow
         self._shift_trend(shadow.model, alarm)
-        return shadow
 
     def _is_settled(self, shadow: Shadow) -> bool:
-        """Whether the shadow finds the stream predictable and stable, and is still itself."""
+        """Whether the stream is predictable and stable, by a shadow that stayed within bounds."""
         moved = self._weights_moved(shadow.model) - self.levels[MOVED]
-        if shadow.counts[SCORES] < self.policy.scores or moved > _LIMIT:
+        if shadow.counts[SCORES] < self.timing.scores or moved > _LIMIT:
             return False
         older, newer = np.array_split(ordered(shadow), 2)
-        threshold, typical = self._limits()
-        predictable = np.median(newer) < max(threshold, _PREDICTABLE * typical)
-        stable = np.quantile(newer, _STABLE) <= max(threshold, older.max())
+        limit, typical = self.threshold.threshold_score, self.threshold.typical_score
+        predictable = np.median(newer) < max(limit, _PREDICTABLE * typical)
+        stable = np.quantile(newer, _STABLE) <= max(limit, older.max())
         kept = int(shadow.counts[POSITIONS])
         positions = shadow.positions[len(shadow.positions) - kept :]
-        lag = max(1, kept - 1) * self.policy.review_length
+        lag = max(1, kept - 1) * self.timing.review_length
         there = not self.range.jumped(positions[0], positions[-1], lag)
         return bool(predictable and stable and there)
-
-    def _limits(self) -> tuple[float, float]:
-        """Return the alarm threshold and the typical score, as scores."""
-        threshold, typical = self.threshold.threshold, self.threshold.typical
-        if self.fitted.alarm.rate:  # held as logarithms
-            return float(np.exp(threshold)), float(np.exp(typical))
-        return threshold, typical
 
     # ------------------------------------------------------------------ feedback
 
@@ -214,7 +203,7 @@ class Review:
             self._shift_trend(state.model, alarm)
         else:
             state.model = copied(shadow.model)
-            if shadow.counts[SCORES] == self.policy.scores:
+            if shadow.counts[SCORES] == self.timing.scores:
                 self._raise_threshold(ordered(shadow))
         self.threshold.close()
         events = close(state.log, fitted.channels, ACCEPTED, self.judged - 1, self.time)
@@ -302,7 +291,7 @@ class Review:
         return mark(self.state.log, self.fitted.channels, state, self.judged - 1, self.time)
 
     def _forget(self) -> None:
-        """Forget the alarm."""
+        """Forget the alarm, its timer and its shadow."""
         self.counts[NUMBER] = 0
         self._restart_timer(-1)
 
@@ -313,7 +302,7 @@ class Review:
 
     def _follow_threshold(self) -> None:
         """Learn below the alarm threshold, as far as it was accepted."""
-        self.state.learn_threshold[0] = self._limits()[0]
+        self.state.learn_threshold[0] = self.threshold.threshold_score
 
     def _raise_threshold(self, scores: Floats) -> None:
         """Raise the threshold with the typical one of these scores, of an accepted normal.
@@ -321,7 +310,7 @@ class Review:
         It never falls, and what is rare among them, which may be a fault, has no part in it.
         """
         if self.fitted.alarm.rate:
-            scores = np.log(np.maximum(scores, 1e-30))
+            scores = log_scores(scores)
         self.threshold.lift(float(np.median(scores)))
 
     def _present(self) -> Baseline:

@@ -14,7 +14,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from newnormal.alarms.moving import judge_moving
 from newnormal.kernels.alarm import OPEN, AlarmOut, judge
@@ -37,12 +36,24 @@ from newnormal.types import (
     Peak,
     Times,
     Verdicts,
+    time_at,
 )
 
 if TYPE_CHECKING:
     from newnormal.core.state import Fitted, LogState, StreamState
 
-__all__ = ["CAUSES", "STATES", "AlarmLog", "close", "mark", "open_alarm"]
+__all__ = [
+    "CAUSES",
+    "NAMED",
+    "STATES",
+    "AlarmLog",
+    "close",
+    "forget",
+    "log_scores",
+    "mark",
+    "open_alarm",
+    "track",
+]
 
 # Positions in LogState.counts.
 NUMBER = 0  # of the open alarm; 0 without one
@@ -98,25 +109,19 @@ class AlarmLog:
         drift: DriftOut | None,
     ) -> list[AlarmEvent]:
         """Write what is known of alarms into rows that became final; return the events."""
-        if verdicts.ratios is None or verdicts.p_values is None or verdicts.alarms is None:
-            return []
-        scores = verdicts.scores[rows]
+        assert verdicts.ratios is not None  # the room that `columns` made
+        assert verdicts.p_values is not None and verdicts.alarms is not None
+        scores = np.ascontiguousarray(verdicts.scores[rows])
         flags = None if drift is None else drift.flags
+        known = state.alarm, fitted.alarm, fitted.tail_chances
         if state.moving is not None:
-            chances = fitted.tail_chances
-            scores = np.ascontiguousarray(scores)
-            out = judge_moving(
-                fitted.rule, state.moving, scores, flags, state.alarm, fitted.alarm, chances
-            )
+            out = judge_moving(fitted.rule, state.moving, scores, flags, *known)
             verdicts.thresholds[rows] = out.thresholds
         elif fitted.alarm.rate:
-            # Distances between logarithms mean the same everywhere.
-            logs = np.log(np.maximum(scores, _LEAST))
-            out = judge(logs, flags, state.alarm, fitted.alarm, fitted.tail_chances)
+            out = judge(log_scores(scores), flags, *known)
             verdicts.thresholds[rows] = np.exp(out.thresholds)
         else:
-            scores = np.ascontiguousarray(scores)
-            out = judge(scores, flags, state.alarm, fitted.alarm, fitted.tail_chances)
+            out = judge(scores, flags, *known)
             verdicts.thresholds[rows] = out.thresholds
         verdicts.anomalous[rows] = out.anomalous
         verdicts.ratios[rows] = out.ratios
@@ -141,11 +146,17 @@ def track(
         number = int(out.alarms[rows.start])
         if log.counts[NUMBER] not in (0, number):
             row = start + rows.start
-            time = _time(verdicts.times, row)
+            time = time_at(verdicts.times, row)
             events += close(log, verdicts.channels, BACK_TO_NORMAL, verdicts.first + row, time)
         if number:
             events += _follow(log, number, rows, out, verdicts, start, drift)
     return events
+
+
+def log_scores(scores: Floats) -> Floats:
+    """Return the logarithms by which a budget judges: distances mean the same everywhere."""
+    logs: Floats = np.log(np.maximum(scores, _LEAST))
+    return logs
 
 
 def open_alarm(log: LogState, channels: tuple[str, ...]) -> Alarm | None:
@@ -248,7 +259,7 @@ def _follow(
         if kind == OPENED or ratio >= max(1.0, _NEWS * float(log.levels[REPORTED])):
             alarm = open_alarm(log, verdicts.channels)
             assert alarm is not None
-            events.append(AlarmEvent(kind, here, _time(verdicts.times, row), alarm))
+            events.append(AlarmEvent(kind, here, time_at(verdicts.times, row), alarm))
             log.levels[REPORTED] = ratio
     _extend(log, rows, out, verdicts, start, drift)
     return events
@@ -310,11 +321,6 @@ def _stretches(numbers: Ints) -> list[slice]:
     return [slice(start, stop) for start, stop in pairwise(edges)]
 
 
-def _time(times: Times | None, row: int) -> np.datetime64 | None:
-    when = None if times is None else times[row]
-    return None if when is None or np.isnat(when) else when
-
-
-def _nanoseconds(times: NDArray[np.datetime64] | None, row: int) -> int:
-    when = _time(times, row)
+def _nanoseconds(times: Times | None, row: int) -> int:
+    when = time_at(times, row)
     return _NO_TIME if when is None else int(when.astype("datetime64[ns]").astype(np.int64))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ from newnormal.kernels.alarm import (
     threshold_at,
 )
 from newnormal.types import Floats
+
+if TYPE_CHECKING:
+    from newnormal.core.state import Fitted
 
 __all__ = ["RECENT_DAYS", "AlarmRate", "AlarmThreshold"]
 
@@ -124,11 +127,29 @@ class AlarmThreshold(NamedTuple):
         )
         return cls.of(params, float(threshold), Tail.of(scores, gap))
 
+    @classmethod
+    def of_stream(cls, fitted: Fitted, state: AlarmState) -> AlarmThreshold:
+        """Return the threshold of a fitted detector in a state, which it shares."""
+        return cls(fitted.alarm, fitted.tail_chances, fitted.tail_knots, state)
+
     @property
     def threshold(self) -> float:
         """What the next score will be compared with."""
         levels = self.state.levels
         return float(threshold_at(levels[LOCATION], self.params.spread, levels[HEIGHT]))
+
+    @property
+    def threshold_score(self) -> float:
+        """The same as a score of the detector."""
+        return self._as_score(self.threshold)
+
+    @property
+    def typical_score(self) -> float:
+        """`typical` as a score of the detector."""
+        return self._as_score(self.typical)
+
+    def _as_score(self, level: float) -> float:
+        return float(np.exp(level)) if self.params.rate else level
 
     @property
     def typical(self) -> float:

@@ -22,9 +22,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from newnormal.core.state import Fitted, StreamState
+from newnormal.core.state import Fitted, StreamState, frozen
 from newnormal.kernels.step import PENDING, SEEN, StepOut, StepParams, blank_out
-from newnormal.types import AlarmEvent, Floats, Times, Verdicts
+from newnormal.types import AlarmEvent, Floats, Times, Verdicts, time_at
 
 __all__ = ["advance"]
 
@@ -88,10 +88,7 @@ def advance(
         done, new = _stretch(fitted, state, part, flush and ended, out, verdicts, done)
         events += new
         if is_due:
-            newest = before
-            if done:
-                when = None if times is None else times[done - 1]
-                newest = None if when is None or np.isnat(when) else when
+            newest = time_at(times, done - 1) if done else before
             events += fitted.acceptance.review(fitted, state, newest)
     return verdicts, events
 
@@ -129,9 +126,7 @@ def _stretch(
 
 
 def _params(fitted: Fitted, state: StreamState) -> StepParams:
-    """Return the model's parameters with the threshold as it stands; held where learning is."""
+    """Return the model's parameters with the present threshold, frozen after a rejection."""
     threshold = float(state.learn_threshold[0])
     params = fitted.step._replace(alarm_threshold=threshold, learn_threshold=threshold)
-    if fitted.acceptance.is_frozen(state):
-        params = params._replace(decay=1.0, lr=np.float32(0))
-    return params
+    return frozen(params) if fitted.acceptance.is_frozen(state) else params

@@ -48,6 +48,7 @@ __all__ = [
     "aligned",
     "arrays",
     "copied",
+    "frozen",
     "nbytes",
 ]
 
@@ -78,13 +79,19 @@ class LogState(NamedTuple):
 
     counts: Ints  # (6,)
     levels: Floats  # (4,)
-    times: Ints  # (3,) start, end and peak in nanoseconds
+    times: Ints  # (3,) start, end and peak in nanoseconds; the least number for none
     channels: Ints  # (5,) the channels of the peak, the largest share first; -1 for none
     shares: Floats  # (5,)
 
+    @classmethod
+    def initial(cls) -> LogState:
+        """Return the log before the first alarm."""
+        times = np.full(3, np.iinfo(np.int64).min)
+        return cls(np.zeros(6, np.int64), np.zeros(4), times, np.full(5, -1), np.zeros(5))
+
 
 class ReviewState(NamedTuple):
-    """What acceptance keeps of a stream; see `newnormal.acceptance.policy` for the positions."""
+    """What acceptance keeps of a stream; see `newnormal.acceptance.review` for the positions."""
 
     counts: Ints  # (4,)
     levels: Floats  # (2,)
@@ -108,7 +115,7 @@ class Shadow(NamedTuple):
     model: ModelState  # learns what the running model does not
     scores: Floats  # (N,) its newest scores, in a ring
     positions: Floats  # (K, 4 C) of the stream, one a review, the newest last
-    counts: Ints  # (4,) see `newnormal.acceptance.policy`
+    counts: Ints  # (4,) see `newnormal.acceptance.review`
 
 
 @dataclass(slots=True, eq=False)
@@ -169,15 +176,9 @@ class Fitted:
             SampleTimes.initial(len(model.step.samples)),
             np.array([self.step.learn_threshold]),
             copied(self.alarm_start),
-            LogState(
-                np.zeros(6, np.int64),
-                np.zeros(4),
-                np.full(3, np.iinfo(np.int64).min),
-                np.full(5, -1),
-                np.zeros(5),
-            ),
+            LogState.initial(),
+            moving=copied(self.moving_start),
         )
-        state.moving = copied(self.moving_start)
         self.acceptance.begin(self, state)
         return state
 
@@ -185,10 +186,14 @@ class Fitted:
         """Return the same with this alarm stage."""
         return replace(self, alarms=alarms)
 
-    def held(self, acceptance: Acceptance) -> Fitted:
-        """Return the same with trend and weights held, and `acceptance` instead of its own."""
-        step = self.step._replace(decay=1.0, lr=np.float32(0))
-        return replace(self, step=step, acceptance=acceptance)
+    def frozen(self, acceptance: Acceptance) -> Fitted:
+        """Return the same with trend and weights frozen, and `acceptance` instead of its own."""
+        return replace(self, step=frozen(self.step), acceptance=acceptance)
+
+
+def frozen(params: StepParams) -> StepParams:
+    """Return parameters with which neither trend nor weights change."""
+    return params._replace(decay=1.0, lr=np.float32(0))
 
 
 def aligned(array: NDArray[_Number]) -> NDArray[_Number]:
@@ -205,13 +210,11 @@ def aligned(array: NDArray[_Number]) -> NDArray[_Number]:
 
 
 def copied(part: _Part) -> _Part:
-    """Return a copy of a part of a state that shares nothing; working memory is left out."""
+    """Return a copy of a part of a state that shares nothing."""
     if part is None:
         return part
     if isinstance(part, np.ndarray):
         return aligned(part)  # type: ignore[return-value]
-    if isinstance(part, ModelState):
-        return ModelState(copied(part.step), copied(part.own))  # type: ignore[return-value]
     if isinstance(part, tuple):
         parts = map(copied, part)
         return part._make(parts) if hasattr(part, "_make") else tuple(parts)  # type: ignore[return-value]
@@ -219,11 +222,9 @@ def copied(part: _Part) -> _Part:
 
 
 def arrays(part: object) -> Iterator[NDArray[Any]]:
-    """Give the arrays of a state or a part of one, working memory left out."""
+    """Give the arrays of a state or a part of one."""
     if isinstance(part, np.ndarray):
         yield part
-    elif isinstance(part, ModelState):
-        yield from arrays(part[:2])
     elif isinstance(part, tuple):
         for each in part:
             yield from arrays(each)

@@ -102,9 +102,7 @@ class AlarmState(NamedTuple):
 
     levels: Floats  # (6,) see the positions above
     counts: Ints  # (6,)
-    tail_levels: (
-        Floats  # (K,) increasing scores, the last known one the start of the tail; then +inf
-    )
+    tail_levels: Floats  # (K,) increasing scores up to the start of the tail; then +inf
     tail_excess: Floats  # (4,) where the tail begins, the chance to reach it, its scale and shape
 
 
@@ -251,7 +249,7 @@ def peaks(heights: Floats, level: float, gap: int, out: Floats) -> int:
             out[count - 1] = max(out[count - 1], heights[t])
             low = low + 1 if heights[t] < LOW_RATIO * level else 0
             is_open = low < gap
-        elif heights[t] >= level:
+        elif decide(heights[t], level, level)[0]:
             out[count] = heights[t]
             count += 1
             is_open = True

@@ -10,12 +10,11 @@ from newnormal.alarms import log
 from newnormal.core.state import LogState
 from newnormal.errors import StateError
 from newnormal.state.schema import Facts, as_json
-from newnormal.types import Alarm, AlarmEvent, Peak
+from newnormal.types import CLOSED, OPENED, UPDATED, Alarm, AlarmEvent, Peak
 
 __all__ = ["event_facts", "event_of", "log_facts", "log_of"]
 
-_NO_TIME = np.iinfo(np.int64).min
-_KINDS = ("opened", "updated", "closed")
+_KINDS = (OPENED, UPDATED, CLOSED)
 _LONGEST_TIME = 40  # characters
 
 
@@ -28,7 +27,7 @@ def log_facts(state: LogState, channels: tuple[str, ...]) -> dict[str, Any] | No
 
 
 def event_facts(event: AlarmEvent) -> dict[str, Any]:
-    """Return an event that nobody has asked for yet."""
+    """Return an event that has not been taken yet."""
     return {**event.as_dict(), "alarm": _alarm_facts(event.alarm)}
 
 
@@ -41,13 +40,7 @@ def _alarm_facts(alarm: Alarm) -> dict[str, Any]:
 
 def log_of(facts: Facts | None, channels: tuple[str, ...]) -> LogState:
     """Return the state of the log, given the open alarm."""
-    state = LogState(
-        np.zeros(6, np.int64),
-        np.zeros(4),
-        np.full(3, _NO_TIME),
-        np.full(log.NAMED, -1),
-        np.zeros(log.NAMED),
-    )
+    state = LogState.initial()
     if facts is None:
         return state
     reported = facts.number("reported")
@@ -64,10 +57,9 @@ def log_of(facts: Facts | None, channels: tuple[str, ...]) -> LogState:
         log.STATES.index(alarm.state),
     )
     state.levels[:] = peak.score, peak.ratio, peak.p_value, reported
-    state.times[:] = [
-        _NO_TIME if each is None else int(each.astype(np.int64))
-        for each in (alarm.start_time, alarm.end_time, peak.time)
-    ]
+    for at, when in enumerate((alarm.start_time, alarm.end_time, peak.time)):
+        if when is not None:
+            state.times[at] = when.astype(np.int64)
     for at, (name, share) in enumerate(peak.channels.items()):
         if name not in channels:
             raise StateError(f"alarm.open.peak.channels: expected known names, found {name!r}")
@@ -76,7 +68,7 @@ def log_of(facts: Facts | None, channels: tuple[str, ...]) -> LogState:
 
 
 def event_of(found: object) -> AlarmEvent:
-    """Return an event that nobody has asked for yet."""
+    """Return an event that has not been taken yet."""
     facts = Facts(found, "events.")
     kind = facts.text("event")
     if kind not in _KINDS:

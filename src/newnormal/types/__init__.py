@@ -16,7 +16,7 @@ from newnormal.types.alarms import (
     AlarmEvent,
     Peak,
 )
-from newnormal.types.arrays import Bools, Floats, Floats32, Ints, Times, time_text
+from newnormal.types.arrays import Bools, Floats, Floats32, Ints, Times, time_at, time_text
 from newnormal.types.verdicts import Verdict, Verdicts
 
 __all__ = [
@@ -41,5 +41,6 @@ __all__ = [
     "Times",
     "Verdict",
     "Verdicts",
+    "time_at",
     "time_text",
 ]

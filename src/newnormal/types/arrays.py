@@ -7,13 +7,19 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bools", "Floats", "Floats32", "Ints", "Times", "time_text"]
+__all__ = ["Bools", "Floats", "Floats32", "Ints", "Times", "time_at", "time_text"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Floats32: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 Times: TypeAlias = NDArray[np.datetime64]
+
+
+def time_at(times: Times | None, row: int) -> np.datetime64 | None:
+    """Return the time in a row, None where it is not known."""
+    when = None if times is None else times[row]
+    return None if when is None or np.isnat(when) else when
 
 
 def time_text(time: np.datetime64) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from newnormal.types.arrays import Bools, Floats, Floats32, Ints, Times, time_text
+from newnormal.types.arrays import Bools, Floats, Floats32, Ints, Times, time_at, time_text
 
 __all__ = ["Verdict", "Verdicts"]
 
@@ -52,9 +52,7 @@ class Verdict:
     @property
     def time(self) -> np.datetime64 | None:
         """The sample's time, or None where the stream has none."""
-        times = self._columns.times
-        when = None if times is None else times[self._row]
-        return None if when is None or np.isnat(when) else when
+        return time_at(self._columns.times, self._row)
 
     @property
     def expected(self) -> Floats | None:
@@ -220,9 +218,8 @@ class Verdicts:
         lines = []
         for row in range(start, stop):
             score = float(self.scores[row])
-            time = "null"
-            if self.times is not None and not np.isnat(self.times[row]):
-                time = f'"{time_text(self.times[row])}"'
+            when = time_at(self.times, row)
+            time = "null" if when is None else f'"{time_text(when)}"'
             values: list[Any] = []
             gap = ""
             if self.expected is not None:
