@@ -190,7 +190,10 @@ class Queue:
                 os.fsync(handle)
             _sync_folder(self._inbox.parent)
         except OSError as error:
-            raise StateError(f"cannot write {self._inbox}: {error.strerror}") from error
+            raise StateError(
+                f"cannot write {self._inbox}: {error.strerror}",
+                hint="the folder of the state file must be writable",
+            ) from error
 
     def load(self) -> list[Feedback]:
         """Read the journal that an earlier process left."""
@@ -245,7 +248,10 @@ class Queue:
         except OSError as error:
             with suppress(OSError):
                 temporary.unlink()
-            raise StateError(f"cannot write {self._taken}: {error.strerror}") from error
+            raise StateError(
+                f"cannot write {self._taken}: {error.strerror}",
+                hint="the folder of the state file must be writable",
+            ) from error
 
     def _parsed(self, path: Path, handle: int | None = None) -> list[Feedback]:
         """Return what a queue file holds; one that is damaged is reported and set aside."""
@@ -274,7 +280,7 @@ class Queue:
         return good
 
     def _set_aside(self, path: Path, why: str) -> None:
-        """Rename a damaged file, so that the next start does not stumble over it."""
+        """Rename a damaged file, so that the next start does not read it again."""
         aside, count = path.with_name(f"{path.name}.damaged"), 1
         while aside.exists():
             count += 1

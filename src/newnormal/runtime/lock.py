@@ -2,7 +2,7 @@
 
 `watch` holds the lock of its state file, and writes into the lock file how many samples it has
 consumed and which alarm is open. `feedback` reads that. After a kill the lock file is still there:
-it says how far output may have been printed, beyond the last checkpoint.
+it holds how far output may have been printed, beyond the last checkpoint.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Progress:
 
     @classmethod
     def parse(cls, content: bytes) -> Progress | None:
-        """Return what a lock file says, None if it says nothing that can be read."""
+        """Return what a lock file holds, None if that cannot be read."""
         try:
             found = json.loads(content[:_SIZE])
             seen, alarm, stream = found["seen"], found["alarm"], found["stream"]
