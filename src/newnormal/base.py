@@ -14,17 +14,13 @@ from newnormal.config import Config, duration, option_as_json
 from newnormal.core.history import check_history, median_period
 from newnormal.core.state import Fitted
 from newnormal.errors import ParameterError, StateError
-from newnormal.fitting import (
-    Goal,
-    HistoryScores,
-    refit_threshold,
-    writable,
-)
+from newnormal.fitting import Goal, HistoryScores, refit_threshold, writable
 from newnormal.models.base import OnEpoch
 from newnormal.models.registry import path_of
 from newnormal.packing import pack, unpack
 from newnormal.sklearn import Parameters
 from newnormal.state import State
+from newnormal.state.schema import AGAIN
 from newnormal.tabular import default_channels, to_table
 from newnormal.thresholds import MovingThreshold, Threshold
 from newnormal.types import Floats
@@ -51,8 +47,7 @@ class BaseDetector(Parameters, Verbs):
 
     threshold: float | str | Threshold | MovingThreshold | None
     kinds: ClassVar[dict[str, type[BaseDetector]]] = {}  # by their `method`
-    history_scores_: Floats | None  # that the threshold was taken from; None after `load`
-    _known: HistoryScores | None
+    _known: HistoryScores | None  # None after `load`
 
     def __init_subclass__(cls) -> None:
         cls.kinds[cls.method] = cls
@@ -84,6 +79,15 @@ class BaseDetector(Parameters, Verbs):
         self._begin(fitted, known)
         return self
 
+    @property
+    def history_scores_(self) -> Floats | None:
+        """History's scores as a quantile takes them; None after `load`.
+
+        Those of M2N2 are sorted: a budget of alarms, which needs their order, cannot use them.
+        """
+        self._live()
+        return None if self._known is None else self._known.for_rule
+
     def _fit(
         self,
         config: Config,
@@ -97,7 +101,6 @@ class BaseDetector(Parameters, Verbs):
 
     def _begin(self, fitted: Fitted, known: HistoryScores | None) -> None:
         self._fitted, self._known = fitted, known
-        self.history_scores_ = None if known is None else known.for_rule
         self._state = fitted.initial()
         self._events = deque(maxlen=EVENTS)
 
@@ -120,7 +123,8 @@ class BaseDetector(Parameters, Verbs):
         config, goal = twin._validate()
         known = self._known if scores is None else HistoryScores(scores, scores)
         before = self._validate()[1]
-        twin._begin(refit_threshold(self._fitted, config, goal, before, known), known)
+        anew = scores is not None
+        twin._begin(refit_threshold(self._fitted, config, goal, before, known, anew=anew), known)
         return twin
 
     # ------------------------------------------------------------------ state
@@ -175,7 +179,7 @@ class BaseDetector(Parameters, Verbs):
         except (ParameterError, StateError, TypeError, KeyError, ValueError) as error:
             raise StateError(
                 f"{origin} is not a state this newnormal understands: {error}",
-                hint="fit again with `newnormal fit`",
+                hint=AGAIN,
             ) from error
         detector._begin(found.fitted, None)
         detector._state = found.state

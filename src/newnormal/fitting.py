@@ -64,7 +64,7 @@ class Goal:
         alarms_per_day, risk = options.pop("alarms_per_day"), options.pop("risk")
         rule = as_threshold(DEFAULT_QUANTILE if threshold is None else threshold)
         if alarms_per_day is not None or risk is not None:
-            check_target(alarms_per_day, risk)  # how many samples a day has, only fit knows
+            check_target(alarms_per_day, risk)  # the samples a day are known after `fit` alone
             if threshold is not None:
                 name = "risk" if alarms_per_day is None else "alarms_per_day"
                 raise ParameterError(
@@ -114,17 +114,7 @@ def fit_m2n2(
     """Fit the paper's method on history (T, C)."""
     decay = config.decay_per_window(period)
     model = find(config.model)(config.window, len(channels), config.latent)
-    if config.adapt and not model.learns:
-        raise ParameterError(
-            f"adapt: {config.model} cannot learn from the stream, found adapt=True",
-            hint="pass adapt=False; detrend=True works with any model",
-        )
-    if config.adapt and model.holds_objects and config.accept_after is not None:
-        raise ParameterError(
-            f"accept_after: {model.name} holds objects of its own, which cannot be put back when a "
-            f"person rejects what they learned, found accept_after={config.accept_after!r}",
-            hint="leave accept_after out, or pass adapt=False",
-        )
+    _check_adapts(config, model)
     scaler = model.scaler(history)
     training = Training(
         config.training_stride(), config.epochs, config.batch, config.seed, on_epoch=on_epoch
@@ -213,28 +203,29 @@ def _assembled(
 
 
 def refit_threshold(
-    fitted: Fitted, config: Config, goal: Goal, before: Goal, known: HistoryScores | None
+    fitted: Fitted,
+    config: Config,
+    goal: Goal,
+    before: Goal,
+    known: HistoryScores | None,
+    *,
+    anew: bool = False,
 ) -> Fitted:
     """Return the same fit with other options: threshold, budget, memory, learning rate.
 
     Without history's scores, only a threshold that does not need them can be set. One that is as
-    `before` stays.
+    `before` stays, unless it is to be taken `anew` from these scores.
     """
     params = fitted.step
     if fitted.choice is None:
         decay = config.decay_per_window(fitted.period) if config.detrend else 1.0
         lr = config.lr if config.adapt else 0
         assert isinstance(fitted.model, Model)
-        if config.adapt and not fitted.model.learns:
-            raise ParameterError(
-                f"adapt: {config.model} cannot learn from the stream, found adapt=True",
-                hint="pass adapt=False; detrend=True works with any model",
-            )
+        _check_adapts(config, fitted.model)
         params = params._replace(decay=decay, lr=np.float32(lr))
-    moving: dict[str, Any] = {"rule": None, "moving_start": None}
-    if goal == before:
+    if goal == before and not anew:
         threshold = _start(fitted)
-        moving = {"rule": fitted.rule, "moving_start": fitted.moving_start}
+        moving: dict[str, Any] = {"rule": fitted.rule, "moving_start": fitted.moving_start}
         if goal.is_budget:
             patience = float(np.ceil(config.patience(fitted.period)))
             threshold = threshold._replace(params=fitted.alarm._replace(accept_after=patience))
@@ -247,13 +238,30 @@ def refit_threshold(
         )
     else:
         known = HistoryScores(np.zeros(1), np.zeros(1)) if known is None else known
+        steps = np.diff(known.ordered)
+        if goal.is_budget and len(steps) > 1 and (steps >= 0).all() and steps.any():
+            raise ParameterError(
+                "scores: expected them in the order of time for a budget of alarms, "
+                "found them sorted",
+                hint="leave scores out, or pass a score for each of history's samples in "
+                "their order",
+            )
         moving = goal.moving_parts(known)
         if goal.is_budget or fitted.alarm.rate:
             threshold = goal.threshold(known, config, fitted.period)
         else:  # the tail of the scores stays
             threshold = _moved(fitted, checked_threshold(goal.rule, known))
-    accepts = isinstance(fitted.acceptance, TimedAcceptance)
-    tracked = fitted.alarms.active and not before.has_alarms  # as `track_alarms` asked
+    accepted = isinstance(fitted.acceptance, TimedAcceptance)
+    accepts = accepted
+    if fitted.choice is None and config.accept_after != fitted.config.accept_after:
+        accepts = config.accept_after is not None
+    if accepts and not accepted:
+        raise ParameterError(
+            "accept_after: expected None for a detector that was fitted without acceptance, "
+            f"found {config.accept_after!r}",
+            hint="fit a new detector with it: the range of normal is taken from history",
+        )
+    tracked = fitted.alarms.active and not (accepted or before.has_alarms)  # by `track_alarms`
     changed = replace(
         fitted,
         config=config,
@@ -262,9 +270,12 @@ def refit_threshold(
         **moving,
         alarms=AlarmLog() if accepts or goal.has_alarms or tracked else NO_ALARMS,
         acceptance=TimedAcceptance(config.patience(fitted.period)) if accepts else NO_ACCEPTANCE,
+        drift=fitted.drift if accepts else None,
+        baseline=None,
     )
-    if fitted.baseline is not None:
+    if accepts:
         kept = fitted.baseline
+        assert kept is not None
         baseline = _baseline(changed, kept.trend, kept.lows, kept.highs)
         changed = replace(changed, baseline=baseline)
     return _with_learn_threshold(changed)
@@ -327,6 +338,21 @@ def checked_threshold(rule: Threshold | MovingThreshold, known: HistoryScores) -
     return tau
 
 
+def _check_adapts(config: Config, model: Model) -> None:
+    """Raise a ParameterError if the model is to learn from the stream and cannot."""
+    if config.adapt and not model.learns:
+        raise ParameterError(
+            f"adapt: {config.model} cannot learn from the stream, found adapt=True",
+            hint="pass adapt=False; detrend=True works with any model",
+        )
+    if config.adapt and model.holds_objects and config.accept_after is not None:
+        raise ParameterError(
+            f"accept_after: {model.name} holds objects of its own, which cannot be put back when a "
+            f"person rejects what they learned, found accept_after={config.accept_after!r}",
+            hint="leave accept_after out, or pass adapt=False",
+        )
+
+
 def _check_weights(weights: Floats32) -> None:
     if not np.isfinite(weights).all():
         raise NewnormalError(
@@ -353,6 +379,7 @@ def writable(fitted: Fitted) -> Fitted:
 
 
 def _own_arrays(model: Any) -> Any:
+    """Return the model with arrays of its own; those of its objects stay shared."""
     twin = copy.copy(model)
     for name, value in vars(model).items():
         if isinstance(value, np.ndarray | tuple):

@@ -188,13 +188,43 @@ def test_a_file_that_names_a_threshold_is_loaded_only_where_the_caller_names_it(
     assert str(caught.value) == (
         f"{tmp_path / 'moving.nn'}: the threshold '{PATH}' is neither built in nor an installed "
         "entry point, and a state file does not choose what is imported\n"
-        f"hint: newnormal.load(path, threshold='{PATH}'), if you trust it"
+        f"hint: newnormal.load(path, threshold='{PATH}'), or --threshold {PATH}, if you trust it"
     )
     for threshold in (PATH, Trailing, Trailing(4.0)):
         other = newnormal.load(tmp_path / "moving.nn", threshold=threshold)
         assert other.alarm_threshold_ == detector.alarm_threshold_
     with pytest.raises(StateError, match=r"which this was fitted with, found .*:Largest"):
         newnormal.load(tmp_path / "moving.nn", threshold=Largest)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "file_has"), [(None, "the default one"), (newnormal.Fixed(4.0), "a fixed one")]
+)
+def test_a_threshold_named_for_a_file_that_has_none_of_its_kind_is_an_error(
+    tmp_path: Path, threshold: object, file_has: str
+) -> None:
+    M2N2(window=6, threshold=threshold).fit(plant(300, 3, 0)).save(tmp_path / "plain.nn")
+    with pytest.raises(StateError) as caught:
+        newnormal.load(tmp_path / "plain.nn", threshold=PATH)
+    assert str(caught.value) == (
+        f"{tmp_path / 'plain.nn'}: threshold: expected none given, since the file has {file_has}, "
+        f"found {PATH}\n"
+        "hint: leave threshold out; with_options(threshold=...) sets another"
+    )
+
+
+def test_what_the_caller_names_wrongly_is_not_an_error_of_the_file(tmp_path: Path) -> None:
+    M2N2(window=6, threshold=Trailing()).fit(plant(300, 3, 0)).save(tmp_path / "moving.nn")
+    with pytest.raises(ParameterError, match="threshold: expected a class by import path"):
+        newnormal.load(tmp_path / "moving.nn", threshold="nowhere:Trailing")
+    with pytest.raises(ParameterError, match="model: expected a class by import path"):
+        newnormal.load(tmp_path / "moving.nn", model="nowhere:Codebook", threshold=Trailing)
+    with pytest.raises(ParameterError) as caught:
+        newnormal.load(tmp_path / "moving.nn", threshold=3)
+    assert str(caught.value) == (
+        "threshold: expected the class of a threshold or its import path, found 3\n"
+        "hint: leave it out where the threshold is built in"
+    )
 
 
 def test_loading_imports_no_threshold_that_a_file_names(

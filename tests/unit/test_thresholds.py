@@ -93,5 +93,7 @@ def test_rules_come_back_from_json(rule: Any) -> None:
 
 
 def test_an_unknown_kind_of_rule_in_a_file_is_an_error() -> None:
-    with pytest.raises(StateError, match="expected a threshold of kind quantile or fixed, found"):
+    with pytest.raises(
+        StateError, match="expected quantile, fixed, or a class and its options, found 'budget'"
+    ):
         from_json({"kind": "budget"})

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import newnormal
-from newnormal import M2N2, Detector, Fixed, ParameterError
+from newnormal import M2N2, Detector, Fixed, NotFittedError, ParameterError
 from newnormal.detector import BaseDetector
 from newnormal.types import Floats, Verdicts
 from tests.strategies import nasty_series
@@ -41,6 +41,8 @@ def same(one: Verdicts, other: Verdicts) -> None:
         (M2N2, {}, {"alarms_per_day": 5.0}),
         (M2N2, {"alarms_per_day": 5.0}, {"alarms_per_day": None, "threshold": 0.9}),
         (M2N2, {"accept_after": 100}, {"accept_after": 50}),
+        (M2N2, {"accept_after": 100}, {"accept_after": None}),
+        (M2N2, {"accept_after": 100, "alarms_per_day": 5.0}, {"accept_after": None}),
         (Detector, {}, {"threshold": 0.9}),
         (Detector, {}, {"alarms_per_day": 5.0}),
         (Detector, {"alarms_per_day": 5.0}, {"alarms_per_day": None, "threshold": Fixed(3.0)}),
@@ -89,3 +91,33 @@ def test_a_fixed_threshold_needs_no_scores(history: Floats, tmp_path: Path) -> N
 def test_training_options_are_refused(history: Floats) -> None:
     with pytest.raises(ParameterError, match="epochs: expected an option that needs no training"):
         M2N2(window=5, epochs=1).fit(history).with_options(epochs=3)
+
+
+def test_acceptance_cannot_be_added_to_a_fit_without_it(history: Floats) -> None:
+    with pytest.raises(ParameterError) as caught:
+        M2N2(window=5, epochs=1).fit(history).with_options(accept_after=100)
+    assert str(caught.value) == (
+        "accept_after: expected None for a detector that was fitted without acceptance, found 100\n"
+        "hint: fit a new detector with it: the range of normal is taken from history"
+    )
+
+
+def test_scores_that_are_given_are_used_also_for_the_threshold_as_it_was(history: Floats) -> None:
+    detector = M2N2(window=5, epochs=1, threshold=0.5).fit(history)
+    assert detector.with_options(scores=np.array([1.0, 2.0, 3.0])).threshold_ == 2.0
+    assert detector.with_options().threshold_ == detector.threshold_
+
+
+def test_a_budget_refuses_scores_that_have_lost_their_order(history: Floats) -> None:
+    detector = M2N2(window=5, epochs=1).fit(history)
+    with pytest.raises(ParameterError) as caught:
+        detector.with_options(alarms_per_day=5.0, scores=detector.history_scores_)
+    assert str(caught.value) == (
+        "scores: expected them in the order of time for a budget of alarms, found them sorted\n"
+        "hint: leave scores out, or pass a score for each of history's samples in their order"
+    )
+
+
+def test_scores_of_history_before_a_fit_are_an_error() -> None:
+    with pytest.raises(NotFittedError):
+        _ = M2N2().history_scores_

@@ -67,6 +67,12 @@ class FittedReader:
         self.rule: Threshold | MovingThreshold | None = None
         if facts.has("threshold"):
             self.rule = thresholds.from_json(facts.part("threshold").rest(), self.given_threshold)
+        elif self.given_threshold is not None:
+            raise StateError(
+                "threshold: expected none given, since the file has the default one, "
+                f"found {path_of(self.given_threshold)}",
+                hint="leave threshold out; with_options(threshold=...) sets another",
+            )
         self.config = _config(self.method, self.options)
         period = None
         if facts.has("period"):
@@ -81,8 +87,8 @@ class FittedReader:
         return self._fitted(period, tuple(map(float, losses)))
 
     def done(self) -> None:
-        """Raise a StateError if anything is left that nothing knows."""
-        self.facts.has("place")  # `newnormal.runtime.checkpoint` reads it
+        """Raise a StateError if anything is left that this version does not have."""
+        # `newnormal.runtime.checkpoint` reads the place.
         self.facts.done(optional=("place", "threshold", "period", "choice", "accept_after"))
         unknown = sorted(set(self.tensors) - self.known)
         if unknown:

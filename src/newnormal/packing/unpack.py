@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from newnormal.config import Config
 from newnormal.core.state import Fitted, StreamState
 from newnormal.errors import ParameterError, StateError
+from newnormal.models.registry import find
 from newnormal.packing.alarms import event_of
 from newnormal.packing.stream import StreamReader
 from newnormal.state import State
-from newnormal.thresholds import MovingThreshold, Threshold
+from newnormal.state.schema import AGAIN
+from newnormal.thresholds import MovingThreshold, Threshold, for_file
 from newnormal.types import AlarmEvent
 
 __all__ = ["Unpacked", "unpack"]
@@ -23,8 +24,7 @@ class Unpacked(NamedTuple):
 
     method: str
     options: dict[str, Any]  # of the detector's constructor
-    config: Config
-    threshold: Threshold | MovingThreshold | None  # None for the default
+    threshold: Threshold | MovingThreshold | None  # None where the file names none
     fitted: Fitted
     state: StreamState
     events: list[AlarmEvent]
@@ -37,7 +37,17 @@ def unpack(
 
     `origin` names the file in errors; `model` is the class, or its import path, of a model that is
     neither built in nor an installed entry point, and `threshold` that of such a threshold.
+
+    Raises
+    ------
+    ParameterError
+        If `model` or `threshold` is not one.
+    StateError
+        If the file does not fit.
     """
+    if model is not None:
+        find(model)
+    threshold = for_file(threshold)
     try:
         reader = StreamReader(state, model, threshold)
         fitted = reader.fitted()
@@ -45,7 +55,7 @@ def unpack(
         events = [event_of(each) for each in reader.facts.list("events", _MOST_EVENTS)]
         reader.done()
     except StateError as error:
-        raise StateError(f"{origin}: {error.message}", hint=error.hint or _AGAIN) from None
+        raise StateError(f"{origin}: {error.message}", hint=error.hint or AGAIN) from None
     except (
         ArithmeticError,
         AttributeError,
@@ -56,11 +66,6 @@ def unpack(
         ValueError,
     ) as error:
         raise StateError(
-            f"{origin} is not a state this newnormal understands: {error}", hint=_AGAIN
+            f"{origin} is not a state this newnormal understands: {error}", hint=AGAIN
         ) from error
-    return Unpacked(
-        reader.method, reader.options, reader.config, reader.rule, fitted, stream, events
-    )
-
-
-_AGAIN = "restore it from a backup, or fit again with `newnormal fit`"
+    return Unpacked(reader.method, reader.options, reader.rule, fitted, stream, events)

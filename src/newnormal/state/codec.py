@@ -25,14 +25,13 @@ from safetensors import SafetensorError
 
 from newnormal.errors import StateError
 from newnormal.state.migrations import migrated
-from newnormal.state.schema import VERSION
+from newnormal.state.schema import AGAIN, VERSION
 
 __all__ = ["State", "check_target", "read", "remove_stale", "write"]
 
 # Of the JSON header. The largest ones seen have 1,000 undelivered events and take half a megabyte;
 # parsing a hostile one of this size takes half a second and 300 MB.
 _LONGEST_HEADER = 6_000_000
-_AGAIN = "restore it from a backup, or fit again with `newnormal fit`"
 _WRITERS = "expected a file written by `newnormal fit` or `save`"
 
 
@@ -139,7 +138,7 @@ def read(path: str | os.PathLike[str]) -> State:
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError, OverflowError):
         intact = False
     if not intact:
-        raise StateError(f"{path} is truncated or corrupted", hint=_AGAIN)
+        raise StateError(f"{path} is truncated or corrupted", hint=AGAIN)
     facts, tensors = migrated(facts, tensors, version, str(path))
     return State(facts, tensors, version)
 
@@ -152,9 +151,9 @@ def _header(start: bytes, text: bytes, size: int, path: Path) -> tuple[dict[str,
     if length > _LONGEST_HEADER:
         raise StateError(
             f"{path}: expected a header of at most {_LONGEST_HEADER:,} bytes, found {length:,}",
-            hint=_AGAIN,
+            hint=AGAIN,
         )
-    corrupted = StateError(f"{path} is truncated or corrupted", hint=_AGAIN)
+    corrupted = StateError(f"{path} is truncated or corrupted", hint=AGAIN)
     try:
         header = json.loads(text[:length])
         metadata = header.pop("__metadata__", {})

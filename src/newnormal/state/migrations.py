@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from newnormal.errors import StateError
 from newnormal.kernels.alarm import threshold_at
-from newnormal.state.schema import VERSION, as_json, taken
+from newnormal.state.schema import AGAIN, VERSION, as_json, taken
 
 __all__ = ["MIGRATIONS", "migrated"]
 
@@ -47,17 +47,14 @@ def migrated(
                 raise StateError(f"{odd}: not as in a file of version {old}")
             facts, found = MIGRATIONS[old](dict(facts), found)
     except StateError as error:
-        raise StateError(f"{origin}: {error.message}", hint=_AGAIN) from None
+        raise StateError(f"{origin}: {error.message}", hint=AGAIN) from None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise StateError(
-            f"{origin} is not a state this newnormal understands: {error!r}", hint=_AGAIN
+            f"{origin} is not a state this newnormal understands: {error!r}", hint=AGAIN
         ) from error
     if not isinstance(facts, dict):
-        raise StateError(f"{origin}: expected a JSON object, found another", hint=_AGAIN)
+        raise StateError(f"{origin}: expected a JSON object, found another", hint=AGAIN)
     return facts, found
-
-
-_AGAIN = "restore it from a backup, or fit again with `newnormal fit`"
 
 
 def _from_1(facts: _Facts, tensors: _Tensors) -> tuple[_Facts, _Tensors]:
@@ -209,11 +206,11 @@ def _open(tracker: _Facts) -> _Facts | None:
 
 def _choice(choice: _Facts) -> _Facts:
     plan = choice["plan"]
-    heard = {(vote[0], vote[1]): vote[2] for vote in plan["votes"]}
-    if not set(heard) <= set(_VOTES) or len(heard) != len(plan["votes"]):
+    weights = {(vote[0], vote[1]): vote[2] for vote in plan["votes"]}
+    if not set(weights) <= set(_VOTES) or len(weights) != len(plan["votes"]):
         raise StateError("choice.plan.votes: expected votes of the committee, found others")
     return {
-        "plan": {**plan, "votes": [[*vote, heard.get(vote, 0.0)] for vote in _VOTES]},
+        "plan": {**plan, "votes": [[*vote, weights.get(vote, 0.0)] for vote in _VOTES]},
         "members": [
             {
                 **{name: each[name] for name in ("memory", "linear", "lr", "weight")},
@@ -255,7 +252,7 @@ def _model(model: _Tensors, C: int, choice: _Facts | None) -> _Tensors:
     if choice is None:
         made = {f"model.own.{name}": each for name, each in model.items() if name != "center"}
         return {"model.center": model.get("center", np.zeros(C)), **made}
-    heard = [(vote[0], vote[1]) for vote in choice["plan"]["votes"]]
+    votes = [(vote[0], vote[1]) for vote in choice["plan"]["votes"]]
     rank = model["bases"].shape[1]
     old = {"learn_below": "taus", "residual_scale": "usual"}
     made = {
@@ -268,7 +265,7 @@ def _model(model: _Tensors, C: int, choice: _Facts | None) -> _Tensors:
         "spreads": np.ones(4),
     }
     for name, array in blank.items():
-        for at, vote in enumerate(heard):
+        for at, vote in enumerate(votes):
             array[_VOTES.index(vote)] = model[old.get(name, name)][at]
     found = {f"model.own.{name}": each for name, each in (made | blank).items()}
     return {"model.center": np.zeros(C), **found}

@@ -19,12 +19,21 @@ from numpy.typing import NDArray
 
 from newnormal.errors import StateError
 
-__all__ = ["LARGEST_COUNT", "VERSION", "Facts", "Field", "check_tensors", "packed", "taken"]
+__all__ = [
+    "AGAIN",
+    "LARGEST_COUNT",
+    "VERSION",
+    "Facts",
+    "Field",
+    "as_json",
+    "check_tensors",
+    "packed",
+    "taken",
+]
 
 VERSION = 4
+AGAIN = "restore it from a backup, or fit again with `newnormal fit`"  # the hint of its errors
 LARGEST_COUNT = 2**62 - 1  # of samples: far from an overflow
-
-
 # Scaled values saturate at 1e15; trends and what is left of them stay within their sum.
 _FARTHEST = 1e17
 
@@ -306,7 +315,7 @@ class Facts:
         return found
 
     def done(self, optional: Sequence[str] = ()) -> None:
-        """Raise a StateError if a fact is left that nothing knows."""
+        """Raise a StateError if a fact is left that this version does not have."""
         left = sorted(set(self._facts) - set(optional))
         if left:
             raise StateError(f"{self._path}{left[0]}: not a fact of this version")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class MovingThreshold(Protocol):
 
 
 def start_of(rule: MovingThreshold, scores: Floats) -> Floats:
-    """Return the state in which a rule starts, if it is one."""
+    """Return the state in which a rule starts, checked."""
     known = scores[~np.isnan(scores)]
     state: Any = rule.start(known)
     fits = isinstance(state, np.ndarray) and state.dtype == np.float64 and state.ndim == 1
@@ -64,6 +64,6 @@ def start_of(rule: MovingThreshold, scores: Floats) -> Floats:
     return checked
 
 
-def is_number(value: object) -> Any:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether a value is a number, and not a truth value."""
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)

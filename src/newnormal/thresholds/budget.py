@@ -14,12 +14,13 @@ from newnormal.alarms.threshold import RECENT_DAYS, AlarmThreshold
 from newnormal.config import SAMPLES_PER_DAY
 from newnormal.errors import ParameterError
 from newnormal.kernels.alarm import AlarmParams
+from newnormal.thresholds.base import is_number
 from newnormal.types import Floats
 
 __all__ = ["Budget", "check_target"]
 
 # An alarm raises the threshold by half a spread. What the budget is overdrawn by when the scores
-# rise for good is how far they rise over this; from a quarter to one, the realised rates of
+# rise for good is how far they rise over this; from a quarter to one, the alarm rates of
 # twenty real streams hardly differed.
 _STEP = 0.5
 # One ordinary alarm in twenty peaks so high as to pass for severe.
@@ -183,8 +184,4 @@ def check_target(alarms_per_day: object, risk: object) -> None:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    return (
-        isinstance(value, int | float | np.number)
-        and not isinstance(value, bool)
-        and not math.isnan(value)
-    )
+    return is_number(value) and not math.isnan(value)

@@ -18,9 +18,10 @@ from newnormal.thresholds.base import MovingThreshold, Threshold, is_number
 from newnormal.thresholds.fixed import Fixed
 from newnormal.thresholds.quantile import Quantile
 
-__all__ = ["GROUP", "as_threshold", "from_json", "to_json"]
+__all__ = ["GROUP", "as_threshold", "for_file", "from_json", "to_json"]
 
 GROUP = "newnormal.thresholds"
+_BUILT_IN = {Quantile.kind: Quantile, Fixed.kind: Fixed}
 
 
 def as_threshold(value: object) -> Threshold | MovingThreshold:
@@ -64,31 +65,49 @@ def to_json(rule: Threshold | MovingThreshold) -> dict[str, Any]:
     return {"kind": path_of(type(rule)), "options": options}
 
 
+def for_file(given: object) -> object:
+    """Return the class or the rule that a caller names for a state file; None if none is named."""
+    if given is None or isinstance(given, type) or _is_rule(given):
+        return given
+    if isinstance(given, str):
+        return _class(given)
+    raise ParameterError(
+        f"threshold: expected the class of a threshold or its import path, found {given!r}",
+        hint="leave it out where the threshold is built in",
+    )
+
+
 def from_json(rule: Mapping[str, Any], given: object = None) -> Threshold | MovingThreshold:
     """Return what `to_json` was made from.
 
-    `given` is the class of another package's rule, its import path, or a rule to use instead.
+    `given` is the class of another package's rule, or a rule to use instead; see `for_file`.
     """
     kind = rule.get("kind")
+    if kind in _BUILT_IN and given not in (None, _BUILT_IN[kind]):
+        raise StateError(
+            f"threshold: expected none given, since the file has a {kind} one, "
+            f"found {path_of(given)}",
+            hint="leave threshold out; with_options(threshold=...) sets another",
+        )
     if kind == Quantile.kind:
         return Quantile(float(rule["q"]))
     if kind == Fixed.kind:
         return Fixed(float(rule["value"]))
     if not isinstance(kind, str) or not isinstance(rule.get("options"), dict):
         raise StateError(
-            f"threshold: expected a threshold of kind quantile or fixed, found {kind!r}"
+            f"threshold: expected quantile, fixed, or a class and its options, found {kind!r}"
         )
-    if given is not None and not isinstance(given, str | type):
-        if not _is_rule(given):
-            raise ParameterError(f"threshold: expected a threshold, found {given!r}")
+    if _is_rule(given):
         return given  # type: ignore[return-value]
     if given is None and registered(GROUP, kind) is None:
         raise StateError(
             f"the threshold {kind!r} is neither built in nor an installed entry point, and a state "
             "file does not choose what is imported",
-            hint=f"newnormal.load(path, threshold={kind!r}), if you trust it",
+            hint=f"newnormal.load(path, threshold={kind!r}), or --threshold {kind}, "
+            "if you trust it",
         )
-    found = _class(kind if given is None else given)
+    found = _class(kind) if given is None else given
+    assert isinstance(found, type)
     if given is not None and found.__qualname__ != kind.partition(":")[2]:
         raise StateError(
             f"threshold: expected {kind}, which this was fitted with, found {path_of(given)}",
@@ -100,9 +119,7 @@ def from_json(rule: Mapping[str, Any], given: object = None) -> Threshold | Movi
     return made  # type: ignore[no-any-return]
 
 
-def _class(name: str | type) -> Any:
-    if isinstance(name, type):
-        return name
+def _class(name: str) -> Any:
     if ":" in name:
         return imported(name, "threshold")
     entry = registered(GROUP, name)
