@@ -27,7 +27,7 @@ _BUILT_IN = {Quantile.kind: Quantile, Fixed.kind: Fixed}
 def as_threshold(value: object) -> Threshold | MovingThreshold:
     """Return the rule meant by the detector's `threshold`: a number is a quantile."""
     if is_number(value):
-        return Quantile(value)  # type: ignore[arg-type]
+        return Quantile(value)
     if isinstance(value, str):
         value = _class(value)()
     if _is_rule(value):
