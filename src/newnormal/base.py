@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections import deque
 from typing import Any, ClassVar, Self
 
@@ -26,7 +25,7 @@ from newnormal.tabular import default_channels, to_table
 from newnormal.thresholds import MovingThreshold, Threshold
 from newnormal.types import Floats
 from newnormal.verbs import EVENTS, Verbs
-from newnormal.views import in_turn
+from newnormal.views import add_lock, in_turn
 
 __all__ = ["BaseDetector"]
 
@@ -193,12 +192,13 @@ class BaseDetector(Parameters, Verbs):
             found = {**vars(self)}
             if "_state" in found:
                 found["_state"] = self._state.copy()
+                found["_events"] = self._events.copy()
         del found["_lock"]
         return found
 
     def __setstate__(self, found: dict[str, Any]) -> None:
         vars(self).update(found)
-        self._lock = threading.RLock()
+        add_lock(self)
         if "_state" in found:  # arrays may be read-only maps of a file, as joblib's are
             self._fitted, self._state = writable(self._fitted), self._state.copy()
 

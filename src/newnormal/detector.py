@@ -7,7 +7,6 @@ verbs in `newnormal.verbs`, attributes in `newnormal.views`.
 from __future__ import annotations
 
 import os
-import threading
 from datetime import timedelta
 from typing import Any, TypeAlias
 
@@ -22,6 +21,7 @@ from newnormal.models.registry import find
 from newnormal.state import State
 from newnormal.thresholds import MovingThreshold, Threshold
 from newnormal.tuning import LATENT, WINDOW, explain
+from newnormal.views import add_lock
 
 __all__ = ["M2N2", "BaseDetector", "Detector", "from_state", "load"]
 
@@ -94,7 +94,7 @@ class Detector(BaseDetector):
         **method: Any,
     ) -> None:
         _refuse(method)
-        self._lock = threading.RLock()
+        add_lock(self)
         self.alarms_per_day = alarms_per_day
         self.risk = risk
         self.threshold = threshold
@@ -215,7 +215,7 @@ class M2N2(BaseDetector):
         period: Duration | None = None,
         seed: int = 0,
     ) -> None:
-        self._lock = threading.RLock()
+        add_lock(self)
         self.window = window
         self.stride = stride
         self.fit_stride = fit_stride

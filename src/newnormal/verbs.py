@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import warnings
 from collections import deque
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ from newnormal.errors import FeedbackError, NewnormalWarning
 from newnormal.kernels.step import HELD, PENDING, RESTORED, SEEN
 from newnormal.tabular import parse_time, to_sample, to_table
 from newnormal.types import Alarm, AlarmEvent, Floats, Ints, Times, Verdict, Verdicts
-from newnormal.views import Views, in_turn
+from newnormal.views import Views, add_lock, in_turn
 
 __all__ = ["EVENTS", "Verbs"]
 
@@ -261,5 +260,5 @@ class Verbs(Views):
         """Return a detector that shares everything but the lock."""
         twin = object.__new__(type(self))
         vars(twin).update(vars(self))
-        twin._lock = threading.RLock()
+        add_lock(twin)
         return twin

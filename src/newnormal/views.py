@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 
@@ -19,9 +21,38 @@ from newnormal.kernels.step import PENDING
 from newnormal.models.base import Model
 from newnormal.types import Alarm, Floats
 
-__all__ = ["Views", "in_turn"]
+__all__ = ["Views", "add_lock", "in_turn"]
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def add_lock(detector: Views) -> None:
+    """Give a detector the lock that makes calls on it take turns."""
+    detector._lock = threading.RLock()
+    _LOCKED.add(detector)
+
+
+# A process that forks waits until no detector is in use: the child has each as it is between two
+# calls, and none that another thread was using for good.
+_LOCKED: WeakSet[Views] = WeakSet()
+_taken: list[threading.RLock] = []
+
+
+def _take_locks() -> None:
+    _taken.extend(detector._lock for detector in list(_LOCKED))
+    for lock in _taken:
+        lock.acquire()
+
+
+def _release_locks() -> None:
+    while _taken:
+        _taken.pop().release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_take_locks, after_in_parent=_release_locks, after_in_child=_release_locks
+    )
 
 
 def in_turn(method: _Method) -> _Method:

@@ -291,6 +291,19 @@ def test_watch_refuses_a_batch_that_does_not_fit(fault: str) -> None:
         Watch(Resumed(detector(), Broken(fault)), MemorySink()).run()
 
 
+def test_watch_refuses_a_batch_larger_than_it_asked_for(
+    live: np.ndarray[Any, Any], tmp_path: Path
+) -> None:
+    class Eager(MemorySource):
+        def next_batch(self, limit: int) -> Batch | None:
+            return super().next_batch(limit + 1)
+
+    resumed = Resumed(detector(), Eager(live, times(400)))
+    watching = Watch(resumed, MemorySink(), state=tmp_path / "plant.state", every=10)
+    with pytest.raises(ValueError, match="Eager.next_batch: expected at most 10 samples, found 11"):
+        watching.run()
+
+
 def test_strict_watch_of_a_source_in_memory_stops_before_a_time_that_goes_back(
     live: np.ndarray[Any, Any],
 ) -> None:

@@ -177,7 +177,7 @@ class AlarmThreshold(NamedTuple):
             int(counts[ALARMS]),
             seen,
             int(counts[ALARMS]) / seen * per_day if seen else math.nan,
-            float(levels[RECENT_ALARMS]) / recent * per_day if seen else math.nan,
+            float(levels[RECENT_ALARMS]) / recent * per_day if recent else math.nan,
             self.params.rate * per_day if self.params.rate else math.nan,
         )
 

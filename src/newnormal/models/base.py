@@ -40,7 +40,7 @@ from newnormal.kernels.step import (
 )
 from newnormal.types import Bools, Floats, Floats32, Ints
 
-__all__ = ["Block", "Model", "OnEpoch", "Training", "scores"]
+__all__ = ["Block", "Model", "OnEpoch", "Training", "checked", "scores"]
 
 _CHUNK = 65_536  # samples scored at once: verdicts in full are much larger than their scores
 
@@ -356,6 +356,27 @@ class Model(ABC):
         What it learns from by the parameters' threshold is for the caller to change.
         """
         return self
+
+
+def checked(tensors: Mapping[str, NDArray[Any]], name: str, like: NDArray[Any]) -> NDArray[Any]:
+    """Return a tensor of a state file, for `_restore`, if it is finite and in form `like` another.
+
+    Raises
+    ------
+    StateError
+        If it is not there, or is not what it must be.
+    """
+    found = tensors.get(name)
+    if found is None:
+        raise StateError(f"expected a tensor model.own.{name}, found none")
+    if found.shape != like.shape or found.dtype != like.dtype:
+        raise StateError(
+            f"model.own.{name}: expected {like.dtype} of shape {like.shape}, "
+            f"found {found.dtype} of shape {found.shape}"
+        )
+    if not np.isfinite(found).all():
+        raise StateError(f"model.own.{name}: expected finite numbers, found others")
+    return np.array(found)
 
 
 def scores(model: Model, params: StepParams, values: Floats) -> Floats:

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from newnormal.errors import StateError
-from newnormal.models.base import Block, Model, Training
+from newnormal.models.base import Block, Model, Training, checked
 from newnormal.types import Floats, Floats32
 
 __all__ = ["PCA", "principal", "residuals"]
@@ -70,12 +69,4 @@ class PCA(Model):
         return {"basis": self.basis}
 
     def _restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        basis = tensors["basis"]
-        if basis.shape != self.basis.shape or basis.dtype != np.float64:
-            raise StateError(
-                f"model.own.basis: expected float64 of shape {self.basis.shape}, "
-                f"found {basis.dtype} of shape {basis.shape}"
-            )
-        if not np.isfinite(basis).all():
-            raise StateError("model.own.basis: expected finite numbers, found others")
-        self.basis = basis.copy()
+        self.basis = checked(tensors, "basis", self.basis)

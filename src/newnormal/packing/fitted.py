@@ -130,7 +130,7 @@ class FittedReader:
             self.dims["R"] = min(model.plan.rank, C // 2)
             self._committee(model)
         else:
-            (center,) = self.take([schema.Field("center", "C", "finite")], "model.").values()
+            (center,) = self.take([schema.Field("center", "C", "bounded")], "model.").values()
             for name, array in own.items():
                 if not np.issubdtype(array.dtype, np.number):
                     raise StateError(f"{name}: expected numbers, found {array.dtype}")
@@ -141,7 +141,7 @@ class FittedReader:
         found = self.take(schema.COMMITTEE_PARAMS, "model.own.")
         if not np.array_equal(found["decays"], model.uncalibrated_params().decays):
             raise StateError("model.own.decays: expected those of the choice, found others")
-        (center,) = self.take([schema.Field("center", "C", "finite")], "model.").values()
+        (center,) = self.take([schema.Field("center", "C", "bounded")], "model.").values()
         if center.any():
             raise StateError("model.center: expected 0, found other numbers")
         own = {f"own.{name}": array for name, array in found.items()}
@@ -296,6 +296,9 @@ def _choice(facts: Facts) -> Choice:
         raise StateError("choice.plan: expected three memories and four votes, found others")
     if not all(memory > 0 for memory in plan.memories) or not 0 <= plan.smoothing < math.inf:
         raise StateError("choice.plan: expected half-lives above 0, found others")
+    for member in choice.members:
+        if not (member.memory > 0 and 0 <= member.lr < math.inf and 0 <= member.weight <= 1):
+            raise StateError("choice.members: expected memory, rate and weight, found others")
     if not 0 <= plan.rank <= 1000 or not all(0 <= rate < math.inf for rate in plan.rates):
         raise StateError("choice.plan: expected a rank and learning rates of at least 0")
     return choice

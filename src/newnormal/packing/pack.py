@@ -39,7 +39,7 @@ def pack(
     state: StreamState,
     events: Sequence[AlarmEvent],
 ) -> State:
-    """Return a detector as data."""
+    """Return a detector as data that shares nothing with it."""
     model = fitted.model
     assert isinstance(model, Model)
     accept_after = None
@@ -90,7 +90,7 @@ def pack(
         facts["expert_counts"] = [_named(COUNTS, each) for each in state.model.own.counts]
     if accept_after is not None:
         _pack_acceptance(facts, tensors, fitted, state)
-    return State(facts, tensors)
+    return State(facts, {name: array.copy() for name, array in tensors.items()})
 
 
 def _pack_acceptance(

@@ -171,13 +171,14 @@ class Watch:
                     return
             before = self._source.snapshot() if self._state is not None else {}
             self._handle_feedback(before)
-            batch = self._source.next_batch(self._limit())
+            limit = self._limit()
+            batch = self._source.next_batch(limit)
             if batch is None:
                 if self._flush and not stopped:
                     self._emit(self.detector.run(self._nothing(), flush=True).late, None)
                 return
             self._place = before
-            self._check(batch)
+            self._check(batch, limit)
             # Feedback given while the source waited comes before the samples that ended the wait.
             self._handle_feedback(before, coming=len(batch))
             self._judge(batch, before)
@@ -195,7 +196,7 @@ class Watch:
 
     # ------------------------------------------------------------------ samples
 
-    def _check(self, batch: Batch) -> None:
+    def _check(self, batch: Batch, limit: int) -> None:
         """Raise an InputError if a source's batch is not what was asked of it."""
         channels = len(self.detector.channels_)
         shape, times = batch.values.shape, batch.times
@@ -204,6 +205,11 @@ class Watch:
         if len(shape) != 2 or shape[1] != channels:
             raise InputError(
                 f"{where}: expected values of shape (T, {channels}), found {shape}", hint=check
+            )
+        if shape[0] > limit:
+            raise InputError(
+                f"{where}: expected at most {limit} samples, found {shape[0]}",
+                hint="a checkpoint or feedback is due after that many",
             )
         if times is not None and times.shape != shape[:1]:
             raise InputError(f"{where}: expected {shape[0]} times, found {times.shape}", hint=check)

@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from newnormal.models.base import Training
+from newnormal.errors import StateError
+from newnormal.models.base import Training, checked
 from newnormal.models.deep.base import Batch, Batches, DeepModel, Judged
 
 __all__ = ["BERT"]
@@ -96,7 +97,10 @@ class BERT(DeepModel):
 
     def _restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `tensors` returned."""
-        self.edges = torch.from_numpy(np.array(tensors["edges"]))
+        edges = checked(tensors, "edges", self.edges.numpy())
+        if (np.diff(edges, axis=1) < 0).any():
+            raise StateError("model.own.edges: expected increasing numbers, found others")
+        self.edges = torch.from_numpy(edges)
 
     def words(self, batch: Batch) -> Tensor:
         """Return the batch's samples as words (B·L, C)."""

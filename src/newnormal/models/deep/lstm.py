@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from newnormal.models.base import Training
+from newnormal.errors import StateError
+from newnormal.models.base import Training, checked
 from newnormal.models.deep.base import Batch, Batches, DeepModel, Judged
 
 __all__ = ["LSTM", "DiagonalLSTM"]
@@ -97,8 +98,14 @@ class LSTM(DeepModel):
 
     def _restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `tensors` returned."""
-        self.error_mean = torch.from_numpy(np.array(tensors["error_mean"]))
-        self.error_covariance = torch.from_numpy(np.array(tensors["error_covariance"]))
+        mean = checked(tensors, "error_mean", self.error_mean.numpy())
+        covariance = checked(tensors, "error_covariance", self.error_covariance.numpy())
+        values = np.linalg.eigvalsh(covariance)
+        slack = 1e-9 * abs(values[-1])  # rounding
+        if not np.allclose(covariance, covariance.T, atol=slack) or values[0] < -slack:
+            raise StateError("model.own.error_covariance: expected a covariance, found another")
+        self.error_mean = torch.from_numpy(mean)
+        self.error_covariance = torch.from_numpy(covariance)
 
     def _of_history(self, batches: Batches) -> Iterator[tuple[Tensor, Tensor]]:
         for at in range(0, len(batches.starts), _AT_ONCE):

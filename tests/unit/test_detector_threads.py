@@ -1,0 +1,89 @@
+"""Saving, copying and forking while another thread uses the detector."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import newnormal
+from newnormal import Detector
+from newnormal.types import Floats
+from tests.waiting import until
+
+HISTORY = np.sin(np.arange(600) / 9)[:, None] + np.random.default_rng(0).normal(0, 0.1, (600, 8))
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Detector:
+    return Detector(epochs=1).fit(HISTORY)
+
+
+@pytest.fixture
+def busy(fitted: Detector) -> Iterator[Detector]:
+    """Give a detector that another thread uses all the time."""
+    detector = copy.deepcopy(fitted)
+    stopped = threading.Event()
+
+    def use() -> None:
+        while not stopped.is_set():
+            detector.run(HISTORY[:40] * 3)
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    yield detector
+    stopped.set()
+    thread.join()
+
+
+def test_a_state_shares_nothing_with_its_detector(fitted: Detector) -> None:
+    state = fitted.to_state()
+    before = {name: array.copy() for name, array in state.tensors.items()}
+    fitted.run(HISTORY[:50])
+    for name, array in state.tensors.items():
+        np.testing.assert_array_equal(array, before[name], err_msg=name)
+    fitted.reset()
+
+
+def test_what_is_saved_while_it_is_used_can_be_loaded(busy: Detector, tmp_path: Path) -> None:
+    for _ in range(30):
+        busy.save(tmp_path / "plant.nn")
+        assert newnormal.load(tmp_path / "plant.nn").counters["seen"] % 40 == 0
+
+
+def test_a_copy_made_while_it_is_used_is_whole(busy: Detector) -> None:
+    for _ in range(10):
+        for twin in (copy.deepcopy(busy), pickle.loads(pickle.dumps(busy))):
+            assert twin.counters["seen"] % 40 == 0
+            twin.run(HISTORY[:10])
+
+
+@pytest.mark.external
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_can_use_it(busy: Detector) -> None:
+    series: Floats = HISTORY[:10]
+    for _ in range(5):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # fork beside threads
+            child = os.fork()
+        if child == 0:
+            whole = busy.counters["seen"] % 40 == 0
+            busy.run(series)
+            os._exit(0 if whole else 1)
+        ended: list[int] = []
+
+        def has_ended(child: int = child, ended: list[int] = ended) -> bool:
+            found, status = os.waitpid(child, os.WNOHANG)
+            if found:
+                ended.append(status)
+            return bool(found)
+
+        until(has_ended, "the child to end", seconds=30)
+        assert ended == [0]
