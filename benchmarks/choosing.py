@@ -16,9 +16,9 @@ __all__ = ["measure"]
 HISTORY = (20_000, 38)
 
 NOTES = (
-    "`Detector()`, which rehearses on history and then runs a committee of three autoencoders and "
-    "a linear subspace, beside one of its autoencoders, adapting: `M2N2(window=5)`. The first "
-    "also turns its verdicts into alarms.",
+    "`Detector()`, which tests its settings on history and then runs a committee of three "
+    "autoencoders and a linear subspace, beside one of its autoencoders, adapting: "
+    "`M2N2(window=5)`. The first also turns its verdicts into alarms.",
     "Processor time of one thread.",
 )
 

@@ -72,14 +72,14 @@ class _Place:
 
     def first_fit(self) -> dict[str, float | str]:
         seconds, said = self._run("fit", str(self.history), "-o", str(self.model))
-        return {"s": seconds, "says it compiles": "yes" if "ompil" in said else "no"}
+        return {"s": seconds, "prints that it compiles": "yes" if "ompil" in said else "no"}
 
     def first_watch(self) -> dict[str, float | str]:
         self._fitted()
         seconds, said = self._run(
             "watch", str(self.model), str(self.live), environment=self.elsewhere
         )
-        return {"s": seconds, "says it compiles": "yes" if "ompil" in said else "no"}
+        return {"s": seconds, "prints that it compiles": "yes" if "ompil" in said else "no"}
 
     def watch(self) -> float:
         """Return the seconds until the first verdict is out."""

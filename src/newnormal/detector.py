@@ -174,7 +174,7 @@ class M2N2(BaseDetector):
     epochs, batch
         How training goes through the history.
     accept_after
-        As for `Detector`. None: everything is followed, as in the paper, and nobody is asked.
+        As for `Detector`. None: no acceptance; the model learns as in the paper.
     alarms_per_day, risk, threshold, period, seed
         As for `Detector`.
 

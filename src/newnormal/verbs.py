@@ -30,7 +30,7 @@ EVENTS = 1000  # kept until they are taken
 
 
 class Verbs(Views):
-    """The verbs of a fitted detector. Calls on one detector take turns."""
+    """The verbs of a fitted detector. Calls on one detector wait for each other."""
 
     method: ClassVar[str]
     _events: deque[AlarmEvent]
@@ -114,7 +114,7 @@ class Verbs(Views):
     def flush(self) -> list[Verdict]:
         """Judge the pending samples in one last window made of the newest `window` samples.
 
-        With fewer than `window` samples seen in all, nothing is judged, and a warning says so.
+        With fewer than `window` samples seen in all, nothing is judged, and there is a warning.
         """
         late = self.run(np.empty((0, len(self.channels_))), flush=True).late
         return [] if late is None else list(late)
@@ -209,7 +209,7 @@ class Verbs(Views):
 
     @in_turn
     def reject(self, alarm: Alarm | int | None = None) -> Self:
-        """Never learn what the open alarm is about; forget what was learned of it.
+        """Reject what the open alarm is about: forget what was learned of it, and learn no more.
 
         The alarm stays open until the stream is back to normal, and nothing is learned meanwhile.
         """
@@ -219,7 +219,7 @@ class Verbs(Views):
 
     @in_turn
     def rollback(self) -> Self:
-        """Undo the newest acceptance: go back to the normal before it. The last three can be.
+        """Undo the newest acceptance: go back to the normal before it; up to three times.
 
         If the stream is still where that was, an alarm opens: reject it, or it is accepted again.
         """
@@ -233,8 +233,8 @@ class Verbs(Views):
         acceptance = self._fitted.acceptance
         if not isinstance(acceptance, TimedAcceptance):
             raise FeedbackError(
-                "this detector has no acceptance: it learns as the paper says, or was fitted by an "
-                "older newnormal",
+                "expected a detector with acceptance, found one that learns as in the paper, or "
+                "that an older newnormal fitted",
                 hint='use Detector, or M2N2(accept_after="1d")',
             )
         number = alarm.number if isinstance(alarm, Alarm) else alarm
@@ -257,7 +257,7 @@ class Verbs(Views):
         return twin
 
     def _shallow(self) -> Self:
-        """Return a detector that shares everything but its turns."""
+        """Return a detector that shares everything but the lock."""
         twin = object.__new__(type(self))
         vars(twin).update(vars(self))
         add_lock(twin)

@@ -56,7 +56,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def in_turn(method: _Method) -> _Method:
-    """Make calls on one detector take turns: a call waits until another thread's is done."""
+    """Make calls on one detector wait for each other: one thread at a time uses it."""
 
     @wraps(method)
     def call(self: Views, /, *args: Any, **kwargs: Any) -> Any:
@@ -137,9 +137,9 @@ class Views:
 
     @property
     def alarm_threshold_(self) -> float:
-        """What the next score is compared with: `threshold_`, or what has become of it.
+        """What the next score is compared with.
 
-        A budget moves it, and so does a rule that moves.
+        It differs from `threshold_` where a budget or a rule of its own moves it.
         """
         state = self._live()
         if state.moving is not None:

@@ -159,7 +159,7 @@ def test_a_state_file_of_a_model_of_others_loads_where_it_is_named(
     path = labelled(plant)
     assert newnormal("evaluate", "mine.nn", path, "--label", "truth", *named).returncode == 0
     done = newnormal("feedback", "mine.state", "rollback", *named)
-    assert "error: this detector has no acceptance" in done.stderr
+    assert "error: expected a detector with acceptance, found one" in done.stderr
 
 
 def test_a_state_file_of_a_threshold_of_others_loads_where_it_is_named(
@@ -184,7 +184,7 @@ def test_a_state_file_of_a_threshold_of_others_loads_where_it_is_named(
     done = newnormal("watch", "mine.nn", plant.live, *state, *named)
     assert "resuming at line 402" in done.stderr
     done = newnormal("feedback", "mine.state", "rollback", *named)
-    assert "error: this detector has no acceptance" in done.stderr
+    assert "error: expected a detector with acceptance, found one" in done.stderr
 
 
 def test_inspect_shows_the_bytes_of_a_stream(plant: Plant, newnormal: Command) -> None:

@@ -16,6 +16,7 @@ NOT_COUNTED = ("types/", "errors.py")  # plain data
 MOST = 10
 
 
+@pytest.mark.external
 @pytest.mark.parametrize("state", ["quiet-quantile", "quiet-budget"])
 def test_a_verdict_crosses_at_most_ten_files(state: str) -> None:
     done = subprocess.run(

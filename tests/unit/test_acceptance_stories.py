@@ -319,8 +319,8 @@ def test_m2n2_follows_the_paper_unless_asked() -> None:
     with pytest.raises(FeedbackError) as error:
         detector.rollback()
     assert str(error.value) == (
-        "this detector has no acceptance: it learns as the paper says, or was fitted by an "
-        "older newnormal\n"
+        "expected a detector with acceptance, found one that learns as in the paper, or that an "
+        "older newnormal fitted\n"
         'hint: use Detector, or M2N2(accept_after="1d")'
     )
 

@@ -39,6 +39,7 @@ def python(code: str, **environment: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.external
 def test_kernels_work_where_no_cache_folder_can_be_written() -> None:
     # Numba gives up caching (RuntimeError: no locator) where none of its places can be written.
     blocked = (
@@ -69,6 +70,7 @@ def test_a_kernel_without_a_cache_is_still_compiled(monkeypatch: pytest.MonkeyPa
     assert kernel.signatures
 
 
+@pytest.mark.external
 def test_two_processes_may_start_at_once_with_an_empty_cache(tmp_path: Path) -> None:
     """Both compile the forward pass and what it calls, both write to one place, both are right."""
     both = [python(_FORWARD, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2)]

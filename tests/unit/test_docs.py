@@ -143,6 +143,7 @@ def test_every_example_of_a_page_runs(
             run_console(page, example)
 
 
+@pytest.mark.external
 def test_the_first_example_of_the_readme_runs_as_pasted_with_nothing_but_the_core(
     tmp_path: Path,
 ) -> None:

@@ -427,6 +427,7 @@ def test_the_channels_of_an_open_alarm_keep_their_order(tmp_path: Path) -> None:
     assert list(after.channels.items()) == list(before.channels.items())
 
 
+@pytest.mark.external
 def test_temporary_files_of_a_process_that_is_gone_are_removed(saved: Path) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()

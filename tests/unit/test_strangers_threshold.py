@@ -201,7 +201,7 @@ def test_a_file_that_names_a_threshold_is_loaded_only_where_the_caller_names_it(
     ("threshold", "file_has"), [(None, "the default one"), (newnormal.Fixed(4.0), "a fixed one")]
 )
 def test_a_threshold_named_for_a_file_that_has_none_of_its_kind_is_an_error(
-    tmp_path: Path, threshold: object, file_has: str
+    tmp_path: Path, threshold: newnormal.Fixed | None, file_has: str
 ) -> None:
     M2N2(window=6, threshold=threshold).fit(plant(300, 3, 0)).save(tmp_path / "plain.nn")
     with pytest.raises(StateError) as caught:

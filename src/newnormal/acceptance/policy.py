@@ -6,12 +6,12 @@ A stream is normal, in alarm, or a candidate for a new normal. The order of thin
    case the next alarm is rejected.
 2. An alarm that lasts for a quarter of `accept_after` gets a shadow: a copy of the running model
    that learns what the running one does not.
-3. Once the shadow finds the stream predictable and stable, the alarm is a candidate; from
+3. Once the shadow's scores are low and stable, the alarm is a candidate; from
    `accept_after` on it is accepted: the shadow takes over, and what was normal before is kept.
-4. What a person rejects is not learned: the model goes back to what it knew before the alarm, and
-   is frozen until the stream has come back.
+4. What a person rejects is not learned: the model goes back to the weights and the trend from
+   before the alarm, and is frozen until the stream is back to normal.
 
-The time runs for one change: it starts again where the stream goes elsewhere meanwhile.
+The time counts for one change: it restarts where the stream moves on meanwhile.
 
 Reviews come at fixed sample numbers: a series in pieces, or sample by sample, gives the same bits.
 """
@@ -132,7 +132,7 @@ class TimedAcceptance:
     def reject(
         self, fitted: Fitted, state: StreamState, time: np.datetime64 | None
     ) -> list[AlarmEvent]:
-        """Never learn what the open alarm is about; go back to what was known before it."""
+        """Reject what the open alarm is about; restore what was learned before it."""
         return Review(self.timing, fitted, state, time).reject()
 
     def rollback(

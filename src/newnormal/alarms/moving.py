@@ -16,7 +16,7 @@ __all__ = ["Moves", "judge_moving", "threshold_of"]
 
 
 class Moves(Protocol):
-    """What is asked of the rule while a stream runs: see `newnormal.thresholds.MovingThreshold`."""
+    """What a rule does while a stream runs: see `newnormal.thresholds.MovingThreshold`."""
 
     def threshold(self, state: Floats) -> float:
         """Return what the next score is compared with."""

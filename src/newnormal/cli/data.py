@@ -37,7 +37,10 @@ def data_list(
 
     for folder in root or ():
         if not folder.is_dir():
-            raise InputError(f"--data: expected a folder, found none at {folder}")
+            raise InputError(
+                f"--data: expected a folder, found none at {folder}",
+                hint="newnormal data list, without --data, shows where to get the data",
+            )
     console = Console(highlight=False, soft_wrap=True)
     for entry in catalogue():
         console.print(Text.assemble((entry.name, "bold cyan"), f"  {entry.title}"))

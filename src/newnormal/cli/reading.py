@@ -32,7 +32,7 @@ def read_table(
     label: str | None = None,
     channels: tuple[str, ...] | None = None,
 ) -> Table:
-    """Read a whole file, or standard input, as the options say."""
+    """Read a whole file, or standard input, with the given options."""
     from newnormal.tabular import read
 
     return read(

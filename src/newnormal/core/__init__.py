@@ -1,1 +1,1 @@
-"""Scaling, windows, and a live stream's state: pure, no I/O, no clock, no printing."""
+"""Scaling, windows, times, a stream's state and the loop: no I/O, no printing."""

@@ -54,7 +54,7 @@ class Scorer(Protocol):
     def advance(
         self, samples: Floats, flush: bool, state: ModelState, params: StepParams, out: StepOut
     ) -> None:
-        """Consume samples (T, C) in the user's units, as `newnormal.kernels.step` says."""
+        """Consume samples (T, C) in the user's units, as `newnormal.kernels.step` describes."""
         ...
 
 

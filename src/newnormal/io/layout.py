@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from newnormal.errors import InputError, StateError
-from newnormal.io.sources.base import SourceOptions
+from newnormal.io.sources.base import FRESH, SourceOptions
 from newnormal.tabular import LineParser, Sample
 
 __all__ = ["Layout", "LayoutError"]
@@ -19,7 +19,7 @@ class LayoutError(InputError):
 
 
 class Layout:
-    """Parses lines, once it knows what each column is.
+    """Parses lines, once it is known what each column is.
 
     The columns are known from a CSV header or the first sample; the column of times only from the
     first sample that fits. Both lines go into the snapshot, so that a resumed source parses lines
@@ -49,7 +49,7 @@ class Layout:
         if not (isinstance(opened_by, str | None) and isinstance(settled_by, str | None)):
             raise StateError(
                 f"place: expected layout with the lines opened_by and settled_by, found {facts!r}",
-                hint="delete the state file to read the input from the start",
+                hint=FRESH,
             )
         self._clear()
         if opened_by is None:

@@ -115,7 +115,7 @@ class Plan:
         return len(self.memories) // 2
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as values JSON knows."""
+        """Return it as values of JSON."""
         return {
             "memories": [None if math.isinf(each) else each for each in self.memories],
             "rates": list(self.rates),
@@ -143,7 +143,7 @@ class Committee(Model):
 
     An expert's autoencoder is trained on history less the trend it will subtract live. Its score
     of a sample is the mean over channels of squared residuals, each in units of what history left
-    of that channel, so that a channel that is always noisy does not drown the others; the
+    of that channel, so that a channel that is always noisy does not outweigh the others; the
     logarithm of that, standardised by history, is its vote. The committee's score is the
     exponential of the mean vote: 1 is usual, and each vote's doubling counts alike.
 
@@ -152,7 +152,7 @@ class Committee(Model):
     With x a sample, μ ← γ·μ + (1 - γ)·x an expert's trend, r the residual of x - μ, and s, m, d
     the mean square of each channel's residual, the mean and the standard deviation of the
     logarithm on history: vote = (log mean_c(r²/s) - m) / d. The votes' weighted mean is smoothed
-    by an exponential moving average where the plan says so.
+    by an exponential moving average where the plan has a `smoothing`.
     """
 
     learns: ClassVar[bool] = True
@@ -199,7 +199,7 @@ class Committee(Model):
         return fitted, losses
 
     def uncalibrated_params(self) -> CommitteeParams:
-        """Return what the plan alone says of the parameters."""
+        """Return the parameters before history is known: those that follow from the plan."""
         J, C, rank = len(self.plan.memories), self.channels, min(self.plan.rank, self.channels // 2)
         bases = {j: np.zeros((rank, C)) for j in range(J)}
         return self._uncalibrated(np.ones((J, C)), bases)
@@ -411,8 +411,8 @@ def _rest(history: Floats, memory: float) -> Floats:
 def _basis(rest: Floats, rank: int) -> Floats:
     """Return the directions of largest variance, (rank, C), but for those that leave nothing.
 
-    A subspace that held all of history would have no measure for what lies outside, and take the
-    slightest trace of an event for another.
+    A subspace that held all of history would have no scale for what lies outside of it, and would
+    score the smallest residual as high as any other.
     """
     filled = np.where(np.isnan(rest), 0, rest)
     values, vectors = np.linalg.eigh(filled.T @ filled / len(filled))

@@ -26,7 +26,7 @@ class MLP(Model):
     """n → n/2 → n/4 → latent → n/4 → n/2 → n with n = window × channels.
 
     ReLU after every layer but the last, the latent one included. Parameters are one packed
-    vector; `newnormal.kernels.mlp` says how it is laid out.
+    vector; `newnormal.kernels.mlp` describes its layout.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Models by name, import path or entry point; each is imported when first asked for.
+"""Models by name, import path or entry point; each is imported when first used.
 
 A model is given as
 
@@ -129,7 +129,7 @@ def _checked(found: Any, name: str) -> type[Model]:
         raise ParameterError(
             f"model: expected a subclass of newnormal.models.base.Model, found {name!r}, "
             f"which is {found!r}",
-            hint="newnormal.testing.check_model tells what a model needs",
+            hint="docs/guides/extending.md has an example of a model",
         )
     missing = sorted(getattr(found, "__abstractmethods__", ()))
     if missing:

@@ -1,7 +1,7 @@
 """A detector as data and back: which part of it has which name in a state file.
 
 `newnormal.state.schema` has the limits of each name. Nothing is allocated or indexed by what a file
-says before it is checked.
+holds before it is checked.
 """
 
 from newnormal.packing.pack import pack

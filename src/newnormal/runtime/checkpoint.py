@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from newnormal import state as state_file
 from newnormal.detector import BaseDetector, from_state
 from newnormal.errors import NewnormalError, ParameterError, StateError
 from newnormal.io.registry import name_of
-from newnormal.io.sources.base import Source
+from newnormal.io.sources.base import FRESH, Source
 from newnormal.state import State
 
 __all__ = ["Resumed", "place_of", "resume", "save", "stream_of"]
@@ -122,10 +123,14 @@ def place_of(state: State, origin: Path) -> dict[str, Any] | None:
     if place is None:
         return None
     if not isinstance(place, dict) or not isinstance(place.get("kind"), str):
-        raise StateError(f"{origin}: expected place with the kind of its input, found {place!r}")
+        raise StateError(
+            f"{origin}: expected place with the kind of its input, found {place!r}", hint=FRESH
+        )
     keys = place.get("feedback", [])
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-        raise StateError(f"{origin}: expected place.feedback as a list of keys, found {keys!r}")
+        raise StateError(
+            f"{origin}: expected place.feedback as a list of keys, found {keys!r}", hint=FRESH
+        )
     return {**place, "feedback": keys}
 
 
@@ -147,7 +152,7 @@ def _resumed(source: Source, snapshot: dict[str, Any], checkpoint: Path) -> bool
         raise StateError(
             f"{checkpoint}: {type(source).__name__} cannot resume from the place {snapshot!r}: "
             f"{type(error).__name__}: {error}",
-            hint="delete the state file to read the input from the start",
+            hint=FRESH,
         ) from error
     except BaseException:
         source.close()
@@ -155,7 +160,7 @@ def _resumed(source: Source, snapshot: dict[str, Any], checkpoint: Path) -> bool
 
 
 def _other_input(checkpoint: Path, place: dict[str, Any], source: Source) -> str:
-    """Say which input a checkpoint was saved for."""
+    """Return a text about the input that a checkpoint was saved for."""
     if place["kind"] == "pipe":
         return f"{checkpoint} was saved for standard input"
     path = place.get("path")
@@ -173,6 +178,6 @@ def _same_fit(state: State, model: Path) -> bool:
         return False
 
 
-def _fitted(state: State) -> Any:
+def _fitted(state: State) -> NDArray[Any]:
     """Return the weights as `fit` left them."""
     return state.tensors["fitted.weights"]

@@ -1,9 +1,9 @@
-"""Watching an input: batches in, verdicts out, and a checkpoint that survives any kind of death.
+"""Watching an input: batches in, verdicts out, and a checkpoint that survives a kill.
 
 The promise: a checkpoint is written only after the verdicts before it were flushed out, and it
 holds the place in the input that belongs to them. So after a clean stop nothing repeats and
 nothing is missing; after a kill, the verdicts since the last checkpoint come again, byte for byte.
-Feedback has a part in this: it is applied at a sample that is written down before (`feedback`).
+The same holds for feedback: the sample at which it is applied is written down first (`feedback`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from newnormal.io.registry import name_of
 from newnormal.io.sinks.base import Sink
 from newnormal.io.sources.base import Batch, Problem, Source
 from newnormal.runtime import checkpoint
-from newnormal.runtime.feedback import Act, Feedback, Queue, apply_all
+from newnormal.runtime.feedback import Act, Feedback, Queue, apply_all, start_of
 from newnormal.runtime.lock import Lock, Progress
 from newnormal.tabular import Table
-from newnormal.types import OPENED, Times, Verdicts, time_text
+from newnormal.types import OPENED, Ints, Times, Verdicts, time_text
 
 __all__ = ["BadRecordError", "Watch"]
 
@@ -201,15 +201,18 @@ class Watch:
         channels = len(self.detector.channels_)
         shape, times = batch.values.shape, batch.times
         where = f"{self._source.name}: {type(self._source).__name__}.next_batch"
+        check = "newnormal.testing.check_source checks a source"
         if len(shape) != 2 or shape[1] != channels:
-            raise InputError(f"{where}: expected values of shape (T, {channels}), found {shape}")
+            raise InputError(
+                f"{where}: expected values of shape (T, {channels}), found {shape}", hint=check
+            )
         if shape[0] > limit:
             raise InputError(
                 f"{where}: expected at most {limit} samples, found {shape[0]}",
                 hint="a checkpoint or feedback is due after that many",
             )
         if times is not None and times.shape != shape[:1]:
-            raise InputError(f"{where}: expected {shape[0]} times, found {times.shape}")
+            raise InputError(f"{where}: expected {shape[0]} times, found {times.shape}", hint=check)
         if np.isinf(batch.values).any():
             raise InputError(
                 f"{where}: expected finite values, found an infinite one",
@@ -233,7 +236,7 @@ class Watch:
             self._report(f"{self._named(each)}; skipped")
         self._consume(batch, rows)
 
-    def _consume(self, batch: Batch, rows: np.ndarray[Any, Any]) -> None:
+    def _consume(self, batch: Batch, rows: Ints) -> None:
         if not len(rows):
             return
         whole = len(rows) == len(batch)  # the usual case is not copied
@@ -278,7 +281,7 @@ class Watch:
             what = self._source.record
             self._report(f"resuming: the samples have no times, so the next {what} is taken as new")
 
-    def _in_order(self, batch: Batch, end: int) -> tuple[np.ndarray[Any, Any], list[Problem]]:
+    def _in_order(self, batch: Batch, end: int) -> tuple[Ints, list[Problem]]:
         """Return the rows before `end` to judge, and those whose time is not after the last one.
 
         In strict mode, nothing behind the first of these is looked at.
@@ -315,7 +318,7 @@ class Watch:
             self._resent = self._elsewhere = False
             newest = when
             rows.append(row)
-        return np.array(rows, dtype=np.intp), disorder
+        return np.array(rows, dtype=np.int64), disorder
 
     def _surely_in_order(self, times: Times) -> bool:
         newest = self.detector.last_time_
@@ -354,8 +357,8 @@ class Watch:
         seen = self.detector.counters["seen"]
         if seen >= self._reached:
             alarm = self.detector.alarm_
-            number = None if alarm is None else alarm.number
-            self._lock.write(Progress(seen, number, self._stream))
+            number, start = (None, None) if alarm is None else (alarm.number, start_of(alarm))
+            self._lock.write(Progress(seen, number, self._stream, start))
 
     def _save(self, snapshot: dict[str, Any]) -> None:
         """Write the checkpoint; the verdicts before it are already out."""
@@ -424,10 +427,15 @@ class Watch:
         sample = max(seen, self._reached, feedback.sample or 0)
         if sample > seen:
             sample = max(sample, seen + coming)
-        alarm, found = feedback.alarm, self.detector.alarm_
-        if alarm is None and feedback.act is not Act.rollback and sample == seen and found:
-            alarm = found.number
-        return replace(feedback, alarm=alarm, sample=sample, stream=self._stream)
+        placed = replace(feedback, sample=sample, stream=self._stream)
+        found = self.detector.alarm_
+        if feedback.act is Act.rollback or sample > seen or found is None:
+            return placed
+        if feedback.alarm is None:
+            placed = replace(placed, alarm=found.number)
+        if placed.start is None and placed.alarm == found.number:
+            placed = replace(placed, start=start_of(found))
+        return placed
 
     def _can_wait(self, feedback: Feedback, seen: int) -> bool:
         """Whether the sample it was given at has been, or comes again in this stream."""

@@ -2,7 +2,7 @@
 
 That entry is a JSON object with `version`, `state` and `sha256`, the digest of version, state and
 every tensor. There is no pickle in the file and nothing that could run. The digest has no key: it
-finds damage, not intent, so `newnormal.state.schema` checks what the file says before it is used.
+finds damage, not intent, so `newnormal.state.schema` checks what the file holds before it is used.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ def write(path: str | os.PathLike[str], state: State) -> None:
         _sync_folder(path.parent)
     except OSError as error:
         _remove(name)
-        raise StateError(f"cannot write {path}: {error.strerror}") from error
+        raise StateError(
+            f"cannot write {path}: {error.strerror}", hint="make room, or choose another folder"
+        ) from error
     except BaseException:
         _remove(name)
         raise
@@ -129,7 +131,9 @@ def read(path: str | os.PathLike[str]) -> State:
             f"{path}: no such file", hint="make one with `newnormal fit history.csv -o plant.nn`"
         ) from None
     except OSError as error:
-        raise StateError(f"cannot read {path}: {error.strerror}") from error
+        raise StateError(
+            f"cannot read {path}: {error.strerror}", hint="give the path of a file you may read"
+        ) from error
     version = envelope["version"]
     try:
         tensors = safetensors.numpy.load(content)

@@ -325,7 +325,7 @@ _NUMBERS = {"inf": np.inf, "-inf": -np.inf}
 
 
 def as_json(value: float) -> float | str:
-    """Return a number as a value JSON knows: infinities as texts."""
+    """Return a number as a value of JSON: infinities as texts."""
     return float(value) if np.isfinite(value) else "inf" if value > 0 else "-inf"
 
 

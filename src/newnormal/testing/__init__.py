@@ -1,7 +1,7 @@
 """Checks for what others write for newnormal, and an input and an output in memory.
 
 A check takes a model or a threshold, or a function that makes a source or a sink, and raises an
-`AssertionError` that says what was expected and what was found. Call it from a test of your own.
+`AssertionError` with what was expected and what was found. Call it from a test of your own.
 """
 
 from __future__ import annotations

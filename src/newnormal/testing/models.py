@@ -43,7 +43,7 @@ def check_model(
     Raises
     ------
     AssertionError
-        Says what the author has to change.
+        With what the author has to change.
 
     Examples
     --------
@@ -184,7 +184,7 @@ class _Check:
         return scores, made
 
     def scoring(self) -> None:
-        """`_score` gives a score a sample, which points up, and a reconstruction if it says so."""
+        """`_score` gives a score a sample, which points up, and a reconstruction if it has one."""
         if not _is_compiled(self.kind):
             self._shapes()
         detector = self._fitted(adapt=False, detrend=False)

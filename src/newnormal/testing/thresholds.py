@@ -33,7 +33,7 @@ def check_threshold(threshold: object, *, seed: int = 0) -> None:
     Raises
     ------
     AssertionError
-        Says what the author has to change.
+        With what the author has to change.
 
     Examples
     --------

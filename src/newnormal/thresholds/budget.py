@@ -142,7 +142,7 @@ class Budget:
         return AlarmThreshold.of(params, height, Tail.beyond(known, fit))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the budget as values JSON knows."""
+        """Return the budget as values of JSON."""
         return {
             "alarms_per_day": self.alarms_per_day,
             "risk": self.risk,

@@ -39,7 +39,7 @@ def as_threshold(value: object) -> Threshold | MovingThreshold:
 
 
 def to_json(rule: Threshold | MovingThreshold) -> dict[str, Any]:
-    """Return a rule as values JSON knows; another package's rule has a `to_json` of its own."""
+    """Return a rule as values of JSON; another package's rule has a `to_json` of its own."""
     if isinstance(rule, Quantile):
         return {"kind": rule.kind, "q": float(rule.q)}
     if isinstance(rule, Fixed):

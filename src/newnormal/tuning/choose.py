@@ -24,7 +24,7 @@ __all__ = [
     "HELD_OUT",
     "LATENT",
     "LEAST",
-    "RELATED",
+    "SMOOTHED",
     "WINDOW",
     "Choice",
     "Chosen",
@@ -45,9 +45,9 @@ _LONGEST = 20_000  # samples held out at most, the newest
 _ROUNDS = 4
 _RATES = (0.0, 0.001, 0.003, 0.01)
 _ENOUGH = 1 / 3  # a vote that finds less than this share of what the best finds gets weight 0
-# Where neighbouring scores do not correlate, smoothing blurs; where they are nearly
-# the same, there is nothing left to smooth.
-RELATED = (0.25, 0.85)
+# The autocorrelation of scores that are smoothed. Where neighbouring scores do not correlate,
+# smoothing blurs; where they are nearly the same, there is nothing left to smooth.
+SMOOTHED = (0.25, 0.85)
 _SMOOTHING = 1.0  # samples of half-life
 
 
@@ -104,7 +104,7 @@ class Choice:
     samples: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as values JSON knows."""
+        """Return it as values of JSON."""
         members = [
             {name: _finite(value) for name, value in asdict(member).items()}
             for member in self.members
@@ -218,9 +218,9 @@ def _tested(
     counted = zip(plan.votes, counts.tolist(), strict=True)
     final = replace(
         plan,
-        rates=_silenced(plan, counts.tolist()),
+        rates=_rates_in_use(plan, counts.tolist()),
         votes=tuple(vote if keep else replace(vote, weight=0.0) for vote, keep in counted),
-        smoothing=_SMOOTHING if RELATED[0] <= autocorrelation < RELATED[1] else 0.0,
+        smoothing=_SMOOTHING if SMOOTHED[0] <= autocorrelation < SMOOTHED[1] else 0.0,
     )
     ensemble_ap = np.mean(
         [average_precision(faulty, _scores(final, votes[counts])) for faulty, votes in tested]
@@ -230,7 +230,7 @@ def _tested(
     return choice, normal
 
 
-def _silenced(plan: Plan, counts: list[bool]) -> tuple[float, ...]:
+def _rates_in_use(plan: Plan, counts: list[bool]) -> tuple[float, ...]:
     """Return the rates, 0 where the vote of the autoencoder that would learn does not count."""
     votes = zip(plan.votes, counts, strict=True)
     learning = {vote.expert for vote, keep in votes if keep and not vote.linear}

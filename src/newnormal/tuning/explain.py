@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 
-from newnormal.tuning.choose import HELD_OUT, LEAST, RELATED, Choice, Member
+from newnormal.tuning.choose import HELD_OUT, LEAST, SMOOTHED, Choice, Member
 
 __all__ = ["explain"]
 
@@ -73,6 +73,6 @@ def _smoothing(choice: Choice) -> str:
     fact = f"neighbouring scores correlate by {choice.autocorrelation:.2f}"
     if choice.plan.smoothing:
         return f"The score is smoothed with a half-life of one sample: {fact}."
-    low = choice.autocorrelation < RELATED[0]
+    low = choice.autocorrelation < SMOOTHED[0]
     why = "too little for smoothing to help" if low else "so they are smooth already"
     return f"The score is not smoothed: {fact}, {why}."

@@ -62,5 +62,5 @@ class Sink(ABC):
         return
 
     def close(self) -> None:
-        """Let go of what the sink holds. May be called twice."""
+        """Release what the sink holds, such as a file. May be called twice."""
         return

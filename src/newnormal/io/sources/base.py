@@ -10,7 +10,10 @@ from typing import Any, ClassVar, Literal
 from newnormal.errors import InputError
 from newnormal.types import Floats, Times
 
-__all__ = ["Batch", "Problem", "Source", "SourceOptions"]
+__all__ = ["FRESH", "Batch", "Problem", "Source", "SourceOptions"]
+
+# The hint of an error about a place in the input.
+FRESH = "delete the state file to read the input from the start"
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ class Source(ABC):
     Notes
     -----
     **A batch** has at most `limit` samples. If nothing has arrived, wait for a fraction of a
-    second and return an empty batch: between two batches `watch` applies feedback and obeys
+    second and return an empty batch: between two batches `watch` applies feedback and handles
     signals. None is the end of the input; it is returned again if asked again.
 
     **A snapshot** is the place behind the last batch: a dictionary of JSON values (`kind` and
@@ -181,5 +184,5 @@ class Source(ABC):
             self.options.report(text)
 
     def close(self) -> None:
-        """Let go of what the source holds. May be called twice."""
+        """Release what the source holds, such as a file. May be called twice."""
         return

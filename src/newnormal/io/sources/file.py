@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from newnormal.errors import InputError, StateError
-from newnormal.io.sources.base import SourceOptions
+from newnormal.io.sources.base import FRESH, SourceOptions
 from newnormal.io.sources.lines import POLL_S, READ_BYTES, LineSource
 
 __all__ = ["FileSource"]
@@ -28,7 +28,8 @@ class FileSource(LineSource):
             self._file = self._path.open("rb", buffering=0)
         except OSError as error:
             raise InputError(
-                f"{input}: expected a file that can be read, found: {error.strerror}"
+                f"{input}: expected a file that can be read, found: {error.strerror}",
+                hint="give the path of a file, or - for standard input",
             ) from error
         self._resolved = str(self._path.resolve())
         self._head = b""  # as it was read: by now another file may have this one's name
@@ -57,7 +58,7 @@ class FileSource(LineSource):
         if head > min(offset, _HEAD):
             raise StateError(
                 f"place: expected head at most {min(offset, _HEAD)}, found {head}",
-                hint="delete the state file to read the input from the start",
+                hint=FRESH,
             )
         if snapshot.get("path") != str(self._path.resolve()):
             return False
@@ -105,7 +106,7 @@ class FileSource(LineSource):
         try:
             now = os.stat(self._path)
         except FileNotFoundError:
-            return False  # being rotated; the next look tells
+            return False  # being rotated: looked at again with the next batch
         opened = os.fstat(self._file.fileno())
         return (now.st_dev, now.st_ino) != (opened.st_dev, opened.st_ino) or (
             now.st_size < self._file.tell()
@@ -130,6 +131,6 @@ def _whole(snapshot: Mapping[str, Any], name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
         raise StateError(
             f"place: expected {name} as a whole number from 0, found {value!r}",
-            hint="delete the state file to read the input from the start",
+            hint=FRESH,
         )
     return value

@@ -18,7 +18,7 @@ POLL_S = 0.2  # how long a source waits for more before it returns an empty batc
 
 
 class LineSource(Source):
-    """A source whose records are lines; a file for each kind of input says how bytes are read."""
+    """A source whose records are lines; each kind of input reads its bytes in a file of its own."""
 
     record: ClassVar[str] = "line"
 

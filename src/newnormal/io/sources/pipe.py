@@ -22,7 +22,10 @@ class PipeSource(LineSource):
 
     def __init__(self, input: str, options: SourceOptions) -> None:  # noqa: A002
         if sys.stdin is None:
-            raise InputError("standard input: expected lines, found it closed")
+            raise InputError(
+                "standard input: expected lines, found it closed",
+                hint="pipe lines into the command, or give the path of a file",
+            )
         super().__init__(input, options)
 
     @property
