@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 
-from newnormal import load
+from newnormal import FeedbackError, load
 from newnormal.io import SourceOptions
 from newnormal.io.sources.file import FileSource
 from newnormal.runtime.checkpoint import stream_of
-from newnormal.runtime.feedback import Act, Feedback, Queue
+from newnormal.runtime.feedback import Act, Feedback, Queue, apply, start_of
 from newnormal.runtime.lock import Lock, Progress
 from tests.cli.conftest import CHANGE, Command, Plant, cut, lines
+
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 @pytest.fixture
@@ -411,3 +413,20 @@ def test_link_to_a_state_file_stays_a_link(plant: Plant, newnormal: Command) -> 
     newnormal("feedback", link, "reject")
     assert link.is_symlink()
     assert load(state).status_ == "rejected"
+
+
+def test_feedback_on_an_alarm_that_began_elsewhere_is_refused() -> None:
+    """An input that does not come again after a kill may open another alarm of that number."""
+    detector = load(GOLDEN / "runs" / "alarm-budget.nn")
+    alarm = detector.alarm_
+    assert alarm is not None
+    other = Feedback.of(Act.accept, alarm.number, 1, None, "sample 7")
+    with pytest.raises(FeedbackError) as caught:
+        apply(detector, other)
+    assert str(caught.value) == (
+        f"expected alarm {alarm.number}, which began at sample 7, found one that began at "
+        f"{start_of(alarm)}\n"
+        "hint: the input has changed since: look at the open alarm, and give feedback on it"
+    )
+    same = Feedback.of(Act.accept, alarm.number, 1, None, start_of(alarm))
+    assert apply(detector, same).startswith(f"alarm {alarm.number} accepted")

@@ -17,6 +17,7 @@ from newnormal.io.sinks.base import SinkOptions
 from newnormal.io.sinks.jsonl import JsonLinesSink
 from newnormal.io.sources.file import FileSource
 from newnormal.runtime.checkpoint import Resumed
+from newnormal.runtime.lock import Lock
 from newnormal.runtime.watch import BadRecordError, Watch
 from newnormal.testing import MemorySink, MemorySource, check_sink, check_source
 from tests.cli.conftest import Command
@@ -299,9 +300,11 @@ def test_watch_refuses_a_batch_larger_than_it_asked_for(
             return super().next_batch(limit + 1)
 
     resumed = Resumed(detector(), Eager(live, times(400)))
-    watching = Watch(resumed, MemorySink(), state=tmp_path / "plant.state", every=10)
-    with pytest.raises(ValueError, match="Eager.next_batch: expected at most 10 samples, found 11"):
-        watching.run()
+    path = tmp_path / "plant.state"
+    with Lock(path) as lock:
+        watching = Watch(resumed, MemorySink(), state=(path, lock), every=10)
+        with pytest.raises(ValueError, match="expected at most 10 samples, found 11"):
+            watching.run()
 
 
 def test_strict_watch_of_a_source_in_memory_stops_before_a_time_that_goes_back(

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from newnormal.errors import FeedbackError, StateError
 from newnormal.runtime.lock import beside
+from newnormal.types import Alarm, time_text
 
 if TYPE_CHECKING:
     from newnormal.detector import BaseDetector
@@ -38,7 +39,7 @@ try:
 except ImportError:
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Act", "Feedback", "Queue", "apply", "apply_all"]
+__all__ = ["Act", "Feedback", "Queue", "apply", "apply_all", "start_of"]
 
 _BINARY = getattr(os, "O_BINARY", 0)
 _LARGEST = 1 << 20  # bytes of a queue file: 5,000 pieces of feedback
@@ -69,6 +70,9 @@ class Feedback:
         applied, in the journal.
     stream
         The stream it was given to, as in `Progress`; None if that is not known.
+    start
+        Where the alarm began, as `start_of` has it; None if that is not known. An input that does
+        not come again after a kill may open another alarm of that number.
     """
 
     act: Act
@@ -76,13 +80,19 @@ class Feedback:
     key: str
     sample: int | None = None
     stream: str | None = None
+    start: str | None = None
 
     @classmethod
     def of(
-        cls, act: Act, alarm: int | None, sample: int | None = None, stream: str | None = None
+        cls,
+        act: Act,
+        alarm: int | None,
+        sample: int | None = None,
+        stream: str | None = None,
+        start: str | None = None,
     ) -> Feedback:
         """Return feedback with a key of its own."""
-        return cls(act, alarm, secrets.token_hex(8), sample, stream)
+        return cls(act, alarm, secrets.token_hex(8), sample, stream, start)
 
     @classmethod
     def parse(cls, line: bytes) -> Feedback | None:
@@ -95,12 +105,20 @@ class Feedback:
                 found["key"],
                 found.get("sample"),
                 found.get("stream"),
+                found.get("start"),
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
         whole = all(type(each) in (int, type(None)) for each in (parsed.alarm, parsed.sample))
-        named = type(parsed.key) is str and type(parsed.stream) in (str, type(None))
+        texts = (parsed.stream, parsed.start)
+        named = type(parsed.key) is str and all(type(each) in (str, type(None)) for each in texts)
         return parsed if whole and named else None
+
+
+def start_of(alarm: Alarm) -> str:
+    """Return where an alarm began, as text: its sample, and its time where it has one."""
+    when = "" if alarm.start_time is None else f", {time_text(alarm.start_time)}"
+    return f"sample {alarm.start}{when}"
 
 
 def apply(detector: BaseDetector, feedback: Feedback) -> str:
@@ -118,6 +136,12 @@ def apply(detector: BaseDetector, feedback: Feedback) -> str:
             "if an alarm opens now, reject it, or the change is accepted again"
         )
     found = detector.alarm_
+    if found is not None and feedback.start not in (None, start_of(found)):
+        raise FeedbackError(
+            f"expected alarm {feedback.alarm}, which began at {feedback.start}, found one that "
+            f"began at {start_of(found)}",
+            hint="the input has changed since: look at the open alarm, and give feedback on it",
+        )
     number = feedback.alarm if feedback.alarm is not None or found is None else found.number
     if feedback.act is Act.accept:
         detector.accept(number)

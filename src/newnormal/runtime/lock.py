@@ -22,7 +22,7 @@ try:
 except ImportError:  # Windows has no such locks: stop `watch` before giving it feedback there
     fcntl = None  # type: ignore[assignment]
 
-_SIZE = 160  # bytes of a record: always the same, so that one write replaces the last
+_SIZE = 240  # bytes of a record: always the same, so that one write replaces the last
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,14 @@ class Progress:
         The number of the open alarm, or None.
     stream
         A digest of the input's identity and the fit.
+    start
+        Where the open alarm began, as `newnormal.runtime.feedback.start_of`, or None.
     """
 
     seen: int
     alarm: int | None
     stream: str
+    start: str | None = None
 
     @classmethod
     def parse(cls, content: bytes) -> Progress | None:
@@ -49,10 +52,12 @@ class Progress:
         try:
             found = json.loads(content[:_SIZE])
             seen, alarm, stream = found["seen"], found["alarm"], found["stream"]
-        except (ValueError, KeyError, TypeError, RecursionError):
+            start = found.get("start")
+        except (AttributeError, ValueError, KeyError, TypeError, RecursionError):
             return None
-        if type(seen) is int and type(alarm) in (int, type(None)) and type(stream) is str:
-            return cls(seen, alarm, stream)
+        texts = type(stream) is str and type(start) in (str, type(None))
+        if type(seen) is int and type(alarm) in (int, type(None)) and texts:
+            return cls(seen, alarm, stream, start)
         return None
 
 

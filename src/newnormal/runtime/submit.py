@@ -24,6 +24,7 @@ class _Known:
     alarm: int | None = None
     sample: int | None = None
     stream: str | None = None
+    start: str | None = None
     live: bool = False  # whether it is how things are now, not at the last checkpoint
 
     def refuses(self, number: int | None) -> bool:
@@ -106,7 +107,7 @@ def submit(
 
 def _known(progress: Progress | None, state: Path, load: Callable[[State, str], Any]) -> _Known:
     if progress is not None:
-        return _Known(progress.alarm, progress.seen, progress.stream, live=True)
+        return _Known(progress.alarm, progress.seen, progress.stream, progress.start, live=True)
     if not state.exists():
         return _Known()
     detector = load(state_file.read(state), str(state))
@@ -128,4 +129,5 @@ def _leave(queue: Queue, act: Act, alarm: int | None, known: _Known) -> None:
             else "leave the number out to mean the open one",
         )
     number = known.alarm if alarm is None else alarm
-    queue.enqueue(Feedback.of(act, number, known.sample, known.stream))
+    start = known.start if number == known.alarm else None
+    queue.enqueue(Feedback.of(act, number, known.sample, known.stream, start))

@@ -26,7 +26,7 @@ from newnormal.io.registry import name_of
 from newnormal.io.sinks.base import Sink
 from newnormal.io.sources.base import Batch, Problem, Source
 from newnormal.runtime import checkpoint
-from newnormal.runtime.feedback import Act, Feedback, Queue, apply_all
+from newnormal.runtime.feedback import Act, Feedback, Queue, apply_all, start_of
 from newnormal.runtime.lock import Lock, Progress
 from newnormal.tabular import Table
 from newnormal.types import OPENED, Ints, Times, Verdicts, time_text
@@ -357,8 +357,8 @@ class Watch:
         seen = self.detector.counters["seen"]
         if seen >= self._reached:
             alarm = self.detector.alarm_
-            number = None if alarm is None else alarm.number
-            self._lock.write(Progress(seen, number, self._stream))
+            number, start = (None, None) if alarm is None else (alarm.number, start_of(alarm))
+            self._lock.write(Progress(seen, number, self._stream, start))
 
     def _save(self, snapshot: dict[str, Any]) -> None:
         """Write the checkpoint; the verdicts before it are already out."""
@@ -427,10 +427,15 @@ class Watch:
         sample = max(seen, self._reached, feedback.sample or 0)
         if sample > seen:
             sample = max(sample, seen + coming)
-        alarm, found = feedback.alarm, self.detector.alarm_
-        if alarm is None and feedback.act is not Act.rollback and sample == seen and found:
-            alarm = found.number
-        return replace(feedback, alarm=alarm, sample=sample, stream=self._stream)
+        placed = replace(feedback, sample=sample, stream=self._stream)
+        found = self.detector.alarm_
+        if feedback.act is Act.rollback or sample > seen or found is None:
+            return placed
+        if feedback.alarm is None:
+            placed = replace(placed, alarm=found.number)
+        if placed.start is None and placed.alarm == found.number:
+            placed = replace(placed, start=start_of(found))
+        return placed
 
     def _can_wait(self, feedback: Feedback, seen: int) -> bool:
         """Whether the sample it was given at has been, or comes again in this stream."""
