@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+import time
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ from newnormal.acceptance import TimedAcceptance
 from newnormal.alarms import AlarmRate, AlarmThreshold, open_alarm
 from newnormal.alarms.moving import threshold_of
 from newnormal.core.state import COUNTS, Fitted, StreamState, nbytes
-from newnormal.errors import NotFittedError
+from newnormal.errors import NewnormalError, NotFittedError
 from newnormal.kernels.step import PENDING
 from newnormal.models.base import Model
 from newnormal.types import Alarm, Floats
@@ -32,26 +33,49 @@ def add_lock(detector: Views) -> None:
     _LOCKED.add(detector)
 
 
-# A process that forks waits until no detector is in use: the child has each as it is between two
-# calls, and none that another thread was using for good.
+# A process that forks waits a moment until a detector is not in use, so that the child has it as it
+# is between two calls. One that stays in use cannot be used in the child.
 _LOCKED: WeakSet[Views] = WeakSet()
-_taken: list[threading.RLock] = []
+_MOMENT_S = 0.5
+_taken: list[tuple[Views, bool]] = []
+
+
+class _InUse:
+    """The lock, in a forked child, of a detector that another thread was using."""
+
+    def __enter__(self) -> None:
+        raise NewnormalError(
+            "this detector was in use by another thread when the process was forked",
+            hint="fork between two calls, or load the detector in the child",
+        )
+
+    def __exit__(self, *error: object) -> None: ...
 
 
 def _take_locks() -> None:
-    _taken.extend(detector._lock for detector in list(_LOCKED))
-    for lock in _taken:
-        lock.acquire()
+    deadline = time.monotonic() + _MOMENT_S
+    for detector in list(_LOCKED):
+        left = max(deadline - time.monotonic(), 0.0)
+        _taken.append((detector, detector._lock.acquire(timeout=left)))
 
 
 def _release_locks() -> None:
     while _taken:
-        _taken.pop().release()
+        detector, is_taken = _taken.pop()
+        if is_taken:
+            detector._lock.release()
+
+
+def _after_in_child() -> None:
+    for detector, is_taken in _taken:
+        if not is_taken:
+            detector._lock = _InUse()  # type: ignore[assignment]
+    _release_locks()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_take_locks, after_in_parent=_release_locks, after_in_child=_release_locks
+        before=_take_locks, after_in_parent=_release_locks, after_in_child=_after_in_child
     )
 
 

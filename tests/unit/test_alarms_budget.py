@@ -121,7 +121,8 @@ def test_unit_and_zero_of_the_score_do_not_matter(seed: int, shift: float, scale
     comp = budget.calibrate(history * scale + shift).judge(scores * scale + shift)
     np.testing.assert_array_equal(ref.alarms, comp.alarms)
     np.testing.assert_allclose(ref.ratios, comp.ratios, rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(ref.p_values, comp.p_values, rtol=1e-4, atol=1e-9)
+    # The tail begins at a score of history: with its last bit, one rank more or less lies below.
+    np.testing.assert_allclose(ref.p_values, comp.p_values, rtol=1e-4, atol=1.01 / len(history))
 
 
 def test_anomalous_alarm_and_ratio_of_one_come_together() -> None:

@@ -8,13 +8,14 @@ import pickle
 import threading
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import newnormal
-from newnormal import Detector
+from newnormal import Detector, NewnormalError
 from newnormal.types import Floats
 from tests.waiting import until
 
@@ -74,9 +75,10 @@ def test_a_forked_child_can_use_it(busy: Detector) -> None:
             warnings.simplefilter("ignore", DeprecationWarning)  # fork beside threads
             child = os.fork()
         if child == 0:
-            whole = busy.counters["seen"] % 40 == 0
-            busy.run(series)
-            os._exit(0 if whole else 1)
+            with suppress(NewnormalError):  # it was in use all the while: refused, not hanging
+                busy.run(series)
+                os._exit(0 if busy.counters["seen"] % 40 == 10 else 1)
+            os._exit(0)
         ended: list[int] = []
 
         def has_ended(child: int = child, ended: list[int] = ended) -> bool:
@@ -87,3 +89,37 @@ def test_a_forked_child_can_use_it(busy: Detector) -> None:
 
         until(has_ended, "the child to end", seconds=30)
         assert ended == [0]
+
+
+@pytest.mark.external
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_detector_in_use_for_long_is_refused_in_a_forked_child() -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def fit() -> None:
+        def wait(done: int, loss: float) -> None:
+            del done, loss
+            entered.set()
+            leave.wait()
+
+        Detector.fit(mine, HISTORY, on_epoch=wait)
+
+    mine = Detector(epochs=1)
+    thread = threading.Thread(target=fit)
+    thread.start()
+    entered.wait()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        try:
+            mine.fit(HISTORY)
+        except NewnormalError as error:
+            text = "this detector was in use by another thread when the process was forked"
+            os._exit(0 if error.message == text else 2)
+        os._exit(1)
+    _, status = os.waitpid(child, 0)
+    leave.set()
+    thread.join()
+    assert status == 0
+    assert mine.status_ == "normal"

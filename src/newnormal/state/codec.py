@@ -63,6 +63,15 @@ def write(path: str | os.PathLike[str], state: State) -> None:
     path = Path(path).resolve()
     content = _encode(state)
     name = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    _WRITING.add(name)
+    try:
+        _replace(path, name, content)
+    finally:
+        _WRITING.discard(name)
+
+
+def _replace(path: Path, name: Path, content: bytes) -> None:
+    """Write a new file under a temporary name, and put it in the place of the old one."""
     try:
         # The mode is what the process's umask makes of it, as for any new file.
         handle = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _BINARY, 0o666)
@@ -90,6 +99,7 @@ def write(path: str | os.PathLike[str], state: State) -> None:
         raise
 
 
+_WRITING: set[Path] = set()  # temporary files of this process
 _BINARY = getattr(os, "O_BINARY", 0)
 _TEMPORARY = re.compile(r"\.(\d+)-[0-9a-f]+\.tmp")
 
@@ -101,13 +111,15 @@ def remove_stale(path: str | os.PathLike[str]) -> None:
     with suppress(OSError):
         for file in path.parent.iterdir():
             found = _TEMPORARY.fullmatch(file.name.removeprefix(start))
-            if file.name.startswith(start) and found and not _is_running(int(found[1])):
+            if not file.name.startswith(start) or not found or file in _WRITING:
+                continue
+            # A program in a container often has the number of the one that was killed before it.
+            process = int(found[1])
+            if process == os.getpid() or not _is_running(process):
                 _remove(file)
 
 
 def _is_running(process: int) -> bool:
-    if process == os.getpid():
-        return True
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
