@@ -67,7 +67,7 @@ def duration(value: object, name: str = "duration") -> np.timedelta64:
         nanoseconds = None if np.isnat(value) else int(value.astype("timedelta64[ns]").astype(int))
     elif isinstance(value, timedelta):
         nanoseconds = value / timedelta(microseconds=1) * 1000
-    elif isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
+    elif _is_number(value):
         nanoseconds = float(value) * 1e9
     if nanoseconds is None or not 1 <= nanoseconds < 2**63:
         raise ParameterError(
@@ -266,6 +266,8 @@ def option_as_json(value: object) -> Any:
 def _is_number(value: object) -> TypeGuard[int | float]:
     # NumPy counts a timedelta64 among its whole numbers.
     number = isinstance(value, int | float | np.integer | np.floating)
+    if isinstance(value, int) and value.bit_length() > 1000:  # no float holds it
+        return False
     return number and not isinstance(value, bool | np.timedelta64)
 
 

@@ -37,7 +37,7 @@ def add_lock(detector: Views) -> None:
 # is between two calls. One that stays in use cannot be used in the child.
 _LOCKED: WeakSet[Views] = WeakSet()
 _MOMENT_S = 0.5
-_taken: list[tuple[Views, bool]] = []
+_forking = threading.local()  # what the thread that forks has taken
 
 
 class _InUse:
@@ -54,22 +54,23 @@ class _InUse:
 
 def _take_locks() -> None:
     deadline = time.monotonic() + _MOMENT_S
+    _forking.taken = taken = []
     for detector in list(_LOCKED):
         left = max(deadline - time.monotonic(), 0.0)
-        _taken.append((detector, detector._lock.acquire(timeout=left)))
+        taken.append((detector, detector._lock.acquire(timeout=left)))
 
 
 def _release_locks() -> None:
-    while _taken:
-        detector, is_taken = _taken.pop()
+    for detector, is_taken in _forking.taken:
         if is_taken:
             detector._lock.release()
+    _forking.taken = []
 
 
 def _after_in_child() -> None:
-    for detector, is_taken in _taken:
+    for detector, is_taken in _forking.taken:
         if not is_taken:
-            detector._lock = _InUse()  # type: ignore[assignment]
+            detector._lock = _InUse()
     _release_locks()
 
 

@@ -292,6 +292,11 @@ def test_watch_refuses_a_batch_that_does_not_fit(fault: str) -> None:
         Watch(Resumed(detector(), Broken(fault)), MemorySink()).run()
 
 
+def test_a_batch_of_a_list_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"Batch.values: expected an array .*, found a list"):
+        Batch([[1.0, 2.0]])  # type: ignore[arg-type]
+
+
 def test_watch_refuses_a_batch_larger_than_it_asked_for(
     live: np.ndarray[Any, Any], tmp_path: Path
 ) -> None:

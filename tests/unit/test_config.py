@@ -255,3 +255,22 @@ def test_options_come_back_from_json_meaning_the_same(options: dict[str, Any]) -
     assert {name: option_as_json(getattr(again, name)) for name in options} == written
     # A default is still one, and what was given on purpose still was.
     assert type(again.decay) is type(config.decay)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (Detector, "alarms_per_day"),
+        (Detector, "risk"),
+        (Detector, "period"),
+        (Detector, "accept_after"),
+        (Detector, "threshold"),
+        (M2N2, "decay"),
+        (M2N2, "half_life"),
+        (M2N2, "lr"),
+        (M2N2, "window"),
+    ],
+)
+def test_a_number_that_no_float_holds_is_an_error(kind: type[Any], name: str) -> None:
+    with pytest.raises(ParameterError, match=name):
+        kind(**{name: 10**400})

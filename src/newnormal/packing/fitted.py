@@ -299,6 +299,8 @@ def _choice(facts: Facts) -> Choice:
     for member in choice.members:
         if not (member.memory > 0 and 0 <= member.lr < math.inf and 0 <= member.weight <= 1):
             raise StateError("choice.members: expected memory, rate and weight, found others")
+    if not 0 <= plan.learns_below <= 1:
+        raise StateError("choice.plan.learns_below: expected a quantile, found another number")
     if not 0 <= plan.rank <= 1000 or not all(0 <= rate < math.inf for rate in plan.rates):
         raise StateError("choice.plan: expected a rank and learning rates of at least 0")
     return choice

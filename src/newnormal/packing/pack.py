@@ -148,7 +148,7 @@ def _pack_shadow(facts: dict[str, Any], tensors: dict[str, NDArray[Any]], shadow
 
 
 def _named(positions: Mapping[str, int], counts: NDArray[Any]) -> dict[str, int]:
-    return {name: int(counts[at]) for name, at in positions.items()}
+    return {name: min(int(counts[at]), schema.LARGEST_COUNT) for name, at in positions.items()}
 
 
 def _tail(prefix: str, part: AlarmState | Baseline, knots: int) -> dict[str, NDArray[Any]]:

@@ -64,6 +64,11 @@ def start_of(rule: MovingThreshold, scores: Floats) -> Floats:
     return checked
 
 
+_BITS = 1000  # of a whole number that can still be a float
+
+
 def is_number(value: object) -> TypeGuard[float]:
     """Whether a value is a number, and not a truth value."""
+    if isinstance(value, int) and value.bit_length() > _BITS:
+        return False
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from newnormal.errors import InputError
 from newnormal.types import Floats, Times
 
@@ -59,6 +61,15 @@ class Batch:
     times: Times | None = None
     numbers: Sequence[int] | None = None
     problems: tuple[Problem, ...] = ()
+
+    def __post_init__(self) -> None:
+        values: object = self.values
+        if not isinstance(values, np.ndarray):
+            found = type(values).__name__
+            raise InputError(
+                f"Batch.values: expected an array of shape (T, C), found a {found}",
+                hint="newnormal.testing.check_source checks a source",
+            )
 
     def __len__(self) -> int:
         return len(self.values)
