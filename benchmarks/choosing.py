@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
+from importlib import import_module
+from unittest.mock import patch
 
 from benchmarks.report import Row, Section, Target
 from benchmarks.series import correlated
@@ -19,7 +24,17 @@ NOTES = (
     "`Detector()`, which tests its settings on history and then runs a committee of three "
     "autoencoders and a linear subspace, beside one of its autoencoders, adapting: "
     "`M2N2(window=5)`. The first also turns its verdicts into alarms.",
+    "“Outside kernels” is what `step` takes besides the compiled functions it calls, entering them "
+    "included: checking the sample, making room for the verdicts, and the loop itself.",
     "Processor time of one thread.",
+)
+
+# The compiled functions that a step calls, where they are called from.
+KERNELS = (
+    ("newnormal.models.committee", "advance"),
+    ("newnormal.acceptance.policy", "advance"),
+    ("newnormal.kernels.alarm", "advance"),
+    ("newnormal.kernels.alarm", "p_values"),
 )
 
 
@@ -42,10 +57,38 @@ def measure(quick: bool) -> Section:
                 f"{verb}, one autoencoder's": one.best * 1e6,
                 f"{verb}, times": one.times_faster_than(ours),
             }
+        figures["step outside kernels, µs"] = _outside(chosen, live) * 1e6
         target = Target("run, times", 10) if channels == 38 else None
         rows.append(Row(f"{channels} channels", figures, target))
     rows.append(_fit(quick))
     return Section("Choosing for itself", NOTES, "stream", rows)
+
+
+def _outside(detector: Detector, live: Floats, rounds: int = 10) -> float:
+    """Return the seconds a step takes outside compiled functions."""
+    inside = 0.0
+    clock = time.perf_counter
+
+    def timed(kernel: Callable[..., None]) -> Callable[..., None]:
+        def call(*args: object) -> None:
+            nonlocal inside
+            begin = clock()
+            kernel(*args)
+            inside += clock() - begin
+
+        return call
+
+    found = []
+    with ExitStack() as patches:
+        for module, name in KERNELS:
+            kernel = getattr(import_module(module), name)
+            patches.enter_context(patch(f"{module}.{name}", timed(kernel)))
+        for _ in range(rounds):
+            detector.reset()
+            inside, begin = 0.0, clock()
+            _step(live, detector)
+            found.append((clock() - begin - inside) / len(live))
+    return min(found)
 
 
 def _fit(quick: bool) -> Row:

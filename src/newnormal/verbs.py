@@ -37,27 +37,27 @@ class Verbs(Views):
 
     # ------------------------------------------------------------------ live
 
-    @in_turn
     def step(self, sample: ArrayLike | Mapping[str, float], time: object = None) -> list[Verdict]:
         """Consume one sample and return the verdicts that became final.
 
         None while a window fills, then `stride` of them at a time; the first full window gives a
         verdict for each of its samples. A sample is a row of values, or a mapping by channel.
         """
-        state = self._live()
-        counts = state.model.step.counts
-        pending = int(counts[PENDING])
-        values = to_sample(sample, self._fitted.channels, int(counts[SEEN]))
-        when = NO_TIME
-        if time is not None:
-            when = parse_time(time)
-            state.times.check(when, int(counts[SEEN]))
-        before = state.times.before(pending)
-        state.times.add(when)
-        verdicts = self._advance(values, state.times.newest(pending + 1), False, before)
-        if state.model.step.counts[PENDING]:
-            return []
-        return list(verdicts)
+        with self._lock:  # not `in_turn`, which costs half a microsecond
+            state = self._live()
+            counts = state.model.step.counts
+            pending, seen = int(counts[PENDING]), int(counts[SEEN])
+            values = to_sample(sample, self._fitted.channels, seen)
+            when = NO_TIME
+            if time is not None:
+                when = parse_time(time)
+                state.times.check(when, seen)
+            before = state.times.before(pending)
+            state.times.add(when)
+            verdicts = self._advance(values, state.times.newest(pending + 1), False, before)
+            if state.model.step.counts[PENDING]:
+                return []
+            return list(verdicts)
 
     @in_turn
     def run(self, X: Any, times: Any = None, flush: bool = True) -> Verdicts:
@@ -95,10 +95,11 @@ class Verbs(Views):
         self, values: Floats, times: Times | None, flush: bool, before: np.datetime64 | None
     ) -> Verdicts:
         state = self._state
-        restored = int(state.model.step.counts[RESTORED])
+        restored = state.model.step.counts[RESTORED]
         verdicts, events = loop.advance(self._fitted, state, values, times, flush, before)
-        self._events.extend(events)
-        again = int(state.model.step.counts[RESTORED]) - restored
+        if events:
+            self._events.extend(events)
+        again = state.model.step.counts[RESTORED] - restored
         if again > 0:
             lr = self._fitted.config.lr
             remedy = f"; a smaller lr would avoid it (now {lr:g})" if self.method == "m2n2" else ""

@@ -61,7 +61,8 @@ def advance(
     counts = state.model.step.counts
     pending = int(counts[PENDING])
     out = blank_out(pending + len(samples), samples.shape[1])
-    thresholds = np.empty(len(out.scores))
+    rows = len(out.scores)
+    thresholds = np.empty(rows)
     thresholds.fill(state.learn_threshold[0])
     verdicts = Verdicts(
         out.scores,
@@ -73,7 +74,7 @@ def advance(
         fitted.channels,
         int(counts[SEEN]) - pending,
         None,
-        *fitted.alarms.columns(len(out.scores)),
+        *fitted.alarms.columns(rows),
     )
     events: list[AlarmEvent] = []
     consumed = done = 0  # samples consumed, rows that are final
