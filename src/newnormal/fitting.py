@@ -35,7 +35,15 @@ from newnormal.thresholds import (
 from newnormal.tuning import choose
 from newnormal.types import Floats, Floats32
 
-__all__ = ["Goal", "HistoryScores", "fit_auto", "fit_m2n2", "refit_threshold", "writable"]
+__all__ = [
+    "DEFAULT_QUANTILE",
+    "Goal",
+    "HistoryScores",
+    "fit_auto",
+    "fit_m2n2",
+    "refit_threshold",
+    "writable",
+]
 
 
 DEFAULT_QUANTILE = 0.99  # of history's scores, where neither threshold nor budget is given

@@ -117,12 +117,18 @@ def test_nothing_looks_ahead(seed: int, at: int) -> None:
 def test_unit_and_zero_of_the_score_do_not_matter(seed: int, shift: float, scale: float) -> None:
     history, scores = eventful(seed + 1, 400), eventful(seed, 500)
     budget = Budget(risk=0.01)
-    ref = budget.calibrate(history).judge(scores)
-    comp = budget.calibrate(history * scale + shift).judge(scores * scale + shift)
+    one, other = budget.calibrate(history), budget.calibrate(history * scale + shift)
+    ref, comp = one.judge(scores), other.judge(scores * scale + shift)
     np.testing.assert_array_equal(ref.alarms, comp.alarms)
     np.testing.assert_allclose(ref.ratios, comp.ratios, rtol=1e-6, atol=1e-6)
-    # The tail begins at a score of history: with its last bit, one rank more or less lies below.
-    np.testing.assert_allclose(ref.p_values, comp.p_values, rtol=1e-4, atol=1.01 / len(history))
+    # The tail begins at a score of history: the last bit of that may move its rank by one. Only
+    # then may p-values differ, and by that rank alone.
+    rank = 1 / (np.isfinite(history).sum() + 1)
+    apart = abs(one.state.tail_excess[1] - other.state.tail_excess[1])
+    moved = apart > 1e-12 or one.knots != other.knots
+    assert apart <= 1.001 * rank
+    slack = 1.001 * rank if moved else 1e-9
+    np.testing.assert_allclose(ref.p_values, comp.p_values, rtol=1e-4, atol=slack)
 
 
 def test_anomalous_alarm_and_ratio_of_one_come_together() -> None:

@@ -82,11 +82,13 @@ def _ignore(text: str) -> None:
 
 def _threshold(detector: BaseDetector) -> str:
     """Return the threshold, and where it comes from."""
+    from newnormal.fitting import DEFAULT_QUANTILE
+
     options = detector.get_params()
     if options["alarms_per_day"] is not None or options["risk"] is not None:
         return f"{detector.alarm_threshold_:.6g} now, moved by the budget of alarms"
     if detector.threshold is None or isinstance(detector.threshold, float):
-        quantile = 0.99 if detector.threshold is None else detector.threshold
+        quantile = DEFAULT_QUANTILE if detector.threshold is None else detector.threshold
         return f"{detector.threshold_:.6g} ({quantile!r} of history's scores)"
     return repr(detector.threshold)
 
