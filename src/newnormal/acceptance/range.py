@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 
 from newnormal.core.scaling import Scaler
 from newnormal.kernels.drift import (
-    DISTANCE,
     EVERY,
-    JUMP,
     KEEP,
     LINEAR,
     MARK,
@@ -59,10 +57,11 @@ class NormalRange(NamedTuple):
     --------
     >>> rng = np.random.default_rng(0)
     >>> normal = NormalRange.fit(rng.normal(size=(2000, 3)))
-    >>> normal.measure(rng.normal(size=(500, 3))).flags.max()
-    np.int8(0)
-    >>> normal.measure(rng.normal(size=(500, 3)) + [0, 5, 0]).where[-1], normal.distance > 1
-    (np.int64(1), True)
+    >>> normal.measure(rng.normal(size=(500, 3))).crossings.any()
+    np.False_
+    >>> out = normal.measure(rng.normal(size=(500, 3)) + [0, 5, 0])
+    >>> out.crossings.any(), normal.state.crossing.argmax(), normal.distance > 1
+    (np.True_, np.int64(1), True)
 
     Notes
     -----
@@ -112,16 +111,18 @@ class NormalRange(NamedTuple):
     @property
     def distance(self) -> float:
         """How far the stream is from its accepted normal: 0 within it, 1 at the limit."""
-        return float(self.state.distances[DISTANCE])
+        return float(self.state.distances.max())
 
     @property
-    def outside(self) -> bool:
-        """Whether it is outside of normal, or farther from the mark than normal streams go."""
-        return bool(self.distance > NEAR or self.state.distances[JUMP] > 1)
+    def outside(self) -> NDArray[np.bool_]:
+        """Which channels are outside of normal, or farther from the mark than normal ones go."""
+        state = self.state
+        found: NDArray[np.bool_] = (state.distances > NEAR) | (state.jumps > 1)
+        return found
 
     def measure(self, samples: Floats) -> DriftOut:
         """Consume samples (T, C) in the user's units."""
-        out = DriftOut(np.zeros(len(samples), np.int8), np.zeros(len(samples), np.int64))
+        out = DriftOut(np.zeros(len(samples)), np.zeros(len(samples), np.bool_))
         advance(np.ascontiguousarray(samples, np.float64), self.state, self.params, out)
         return out
 
@@ -149,7 +150,7 @@ class NormalRange(NamedTuple):
         """Keep the present position, to compare later ones with it."""
         if self.state.counts[SEEN] >= WARM:
             self.state.start[:] = self.state.position
-            self.state.distances[JUMP] = 0
+            self.state.jumps[:] = 0
             self.state.counts[MARK] = self.state.counts[SEEN]
 
     def jumped(self, one: Floats, other: Floats, lag: int) -> bool:
@@ -199,10 +200,14 @@ def initial(lows: Floats, highs: Floats) -> DriftState:
         np.zeros(channels),
         np.zeros(4 * channels),
         np.zeros(4 * channels),
-        np.zeros(2),
+        np.zeros(channels),
+        np.zeros(channels),
+        np.zeros(channels),
+        np.zeros(channels),
+        np.zeros(channels),
         lows.copy(),
         highs.copy(),
-        np.array([0, 0, -1]),
+        np.array([0, -1, 0, 0]),
     )
 
 
