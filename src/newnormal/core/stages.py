@@ -52,7 +52,14 @@ class Scorer(Protocol):
         ...
 
     def advance(
-        self, samples: Floats, flush: bool, state: ModelState, params: StepParams, out: StepOut
+        self,
+        samples: Floats,
+        flush: bool,
+        state: ModelState,
+        params: StepParams,
+        out: StepOut,
+        phases: Floats | None = None,
+        votes: Floats32 | None = None,
     ) -> None:
         """Consume samples (T, C) in the user's units, as `newnormal.kernels.step` describes."""
         ...
