@@ -397,7 +397,9 @@ def checked(tensors: Mapping[str, NDArray[Any]], name: str, like: NDArray[Any]) 
     return np.array(found)
 
 
-def scores(model: Model, params: StepParams, values: Floats) -> Floats:
+def scores(
+    model: Model, params: StepParams, values: Floats, phases: Floats | None = None
+) -> Floats:
     """Run over a series (T, C), tail included, from the fitted state; return its scores alone."""
     state = model.initial(params.fitted)
     parts = []
@@ -405,7 +407,8 @@ def scores(model: Model, params: StepParams, values: Floats) -> Floats:
         chunk = values[at : at + _CHUNK]
         pending = int(state.step.counts[PENDING])
         out = blank_out(pending + len(chunk), values.shape[1])
-        model.advance(chunk, at + _CHUNK >= len(values), state, params, out)
+        own = None if phases is None else phases[at : at + _CHUNK]
+        model.advance(chunk, at + _CHUNK >= len(values), state, params, out, own)
         parts.append(out.scores[: len(out.scores) - int(state.step.counts[PENDING])])
     return np.concatenate(parts)
 

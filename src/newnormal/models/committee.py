@@ -21,7 +21,6 @@ from newnormal.kernels.committee import (
     CommitteeState,
     advance,
     advance_squares,
-    detrend,
 )
 from newnormal.kernels.members import KINDS, LEVEL, MembersParams
 from newnormal.kernels.step import (
@@ -35,6 +34,7 @@ from newnormal.kernels.step import (
     blank_out,
 )
 from newnormal.models.base import Block, Model, Training
+from newnormal.models.experts import basis_of, decay_of, neutral_params, rest_of
 from newnormal.models.members import blank_members, blank_state, fit_members, usual_votes
 from newnormal.models.mlp import MLP
 from newnormal.models.plan import Plan, Vote
@@ -46,7 +46,6 @@ _CHUNK = 8192  # samples calibrated at once
 _FLOOR = 1e-3  # of a channel's usual residual, as a share of the mean channel's
 _NARROW = 1e-6  # a spread below this is that of a constant
 _NO_PHASE = np.full(1, np.nan)
-_LEFT = 1e-4  # of history's variance stays outside a linear subspace, at least
 _COUNTS = 7  # see kernels.step
 # Of the parameters, what fitting finds; the others follow from the plan.
 _FITTED = (
@@ -121,7 +120,7 @@ class Committee(Model):
         """
         packed, losses, scales, bases = [], [], [], {}
         for j, memory in enumerate(self.plan.memories):
-            rest = _rest(history, memory)
+            rest = rest_of(history, memory)
             scale = deviations(rest)
             scale[scale == 0] = 1.0
             scales.append(scale)
@@ -130,7 +129,7 @@ class Committee(Model):
             weights, losses_j = self.network.fit(rest, seed)
             packed.append(weights)
             losses += losses_j
-            bases[j] = _basis(rest, min(self.plan.rank, self.channels // 2))
+            bases[j] = basis_of(rest, min(self.plan.rank, self.channels // 2))
         fitted = np.concatenate(packed)
         members = None
         if self.plan.members:
@@ -155,7 +154,7 @@ class Committee(Model):
         total = sum(plan.weights)
         used = bool(plan.members)
         return CommitteeParams(
-            decays=np.array([_decay(memory) for memory in plan.memories]),
+            decays=np.array([decay_of(memory) for memory in plan.memories]),
             scales=scales,
             learn_below=np.full(len(plan.memories), np.inf),
             rates=np.array(plan.rates, dtype=np.float32),
@@ -167,7 +166,7 @@ class Committee(Model):
             spreads=np.ones(V),
             weights=np.array([weight / total for weight in plan.weights]),
             floor=plan.floor,
-            keep=0.0 if plan.smoothing == 0 else _decay(plan.smoothing),
+            keep=0.0 if plan.smoothing == 0 else decay_of(plan.smoothing),
             reported_expert=plan.reported_expert,
             members=members or blank_members(self.channels, V, used=used),
         )
@@ -179,7 +178,7 @@ class Committee(Model):
         E, V, C = len(self.plan.votes), len(self.plan.weights), self.channels
         sums, counts = np.zeros((V, C)), np.zeros((V, C))
         own: list[Floats] = []  # each expert's plain mean square, a sample
-        for squares, observed in self._squares(history, fitted, phases):
+        for squares, observed in self.squares(history, fitted, phases):
             known = ~np.isnan(squares[:, :, 0])
             sums += np.where(known[:, :, None], squares, 0).sum(axis=1)
             counts += known.astype(np.float64) @ observed
@@ -221,7 +220,7 @@ class Committee(Model):
             members=members,
         )
 
-    def _squares(
+    def squares(
         self,
         history: Floats,
         fitted: Floats32,
@@ -230,7 +229,7 @@ class Committee(Model):
         learning: bool = False,
     ) -> Iterator[tuple[Floats, Bools]]:
         """Give each vote's squared residuals (V, T, C) and what was observed, part by part."""
-        params = _neutral(self.channels, fitted, self.plan.stride, learning)
+        params = neutral_params(self.channels, fitted, self.plan.stride, learning)
         state = self.initial(fitted)
         V = len(self.plan.weights)
         for at in range(0, len(history), _CHUNK):
@@ -273,7 +272,7 @@ class Committee(Model):
         params = self.params
         twin = self.with_rates(rates)
         parts = []
-        for squares, observed in twin._squares(series, fitted, phases, learning=True):
+        for squares, observed in twin.squares(series, fitted, phases, learning=True):
             counts = observed.sum(axis=1)
             with np.errstate(invalid="ignore"):  # 0 of 0 channels
                 means = (squares / params.residual_scale[:, None]).sum(axis=2) / counts
@@ -281,23 +280,6 @@ class Committee(Model):
         logs = np.concatenate(parts, axis=1)
         votes: Floats = (logs - params.centers[:, None]) / params.spreads[:, None]
         return votes
-
-    def left(self, series: Floats, fitted: Floats32, rates: Sequence[float]) -> Floats:
-        """Return the share of what it is given that each autoencoder leaves, (J,).
-
-        1 is what an autoencoder leaves that always gives 0, which is the mean.
-        """
-        twin = self.with_rates(rates).experts_alone()
-        sums = np.zeros(len(self.plan.memories))
-        for squares, _ in twin._squares(series, fitted, learning=True):
-            for at, vote in enumerate(self.plan.votes):
-                if not vote.linear:
-                    sums[vote.expert] += squares[at].sum()
-        given = [
-            np.nansum((_rest(series, memory) / scale) ** 2)
-            for memory, scale in zip(self.plan.memories, self.params.scales, strict=True)
-        ]
-        return sums / np.maximum(given, LEAST)
 
     def experts_alone(self) -> Self:
         """Return the committee without the votes of the other members, which takes less time."""
@@ -321,22 +303,9 @@ class Committee(Model):
         twin.params = self.params._replace(
             weights=np.array([weight / total for weight in plan.weights]),
             rates=np.array(plan.rates, dtype=np.float32),
-            keep=0.0 if plan.smoothing == 0 else _decay(plan.smoothing),
+            keep=0.0 if plan.smoothing == 0 else decay_of(plan.smoothing),
         )
         return twin
-
-    def scores(self, series: Floats, fitted: Floats32, phases: Floats | None = None) -> Floats:
-        """Return the scores of a scaled series (T, C) that is learned from as it goes."""
-        params = _neutral(self.channels, fitted, self.plan.stride, True)
-        state = self.initial(fitted)
-        parts = []
-        for at in range(0, len(series), _CHUNK):
-            part = np.ascontiguousarray(series[at : at + _CHUNK])
-            out = blank_out(int(state.step.counts[PENDING]) + len(part), self.channels)
-            own = None if phases is None else phases[at : at + _CHUNK]
-            self.advance(part, at + _CHUNK >= len(series), state, params, out, own)
-            parts.append(out.scores[: len(out.scores) - int(state.step.counts[PENDING])])
-        return np.concatenate(parts)
 
     # ------------------------------------------------------------------ live
 
@@ -471,40 +440,8 @@ class Committee(Model):
         return twin
 
 
-def _decay(half_life: float) -> float:
-    """Return the share kept at each sample; all of it where the half-life is infinite."""
-    return float(0.5 ** (1 / half_life))
-
-
-def _rest(history: Floats, memory: float) -> Floats:
-    rest, trail = np.empty_like(history), np.empty_like(history)
-    scaled = np.ascontiguousarray(history)
-    detrend(scaled, _decay(memory), False, np.zeros(history.shape[1]), trail, rest)
-    return rest
-
-
-def _basis(rest: Floats, rank: int) -> Floats:
-    """Return the directions of largest variance, (rank, C), but for those that leave nothing.
-
-    A subspace that held all of history would have no scale for what lies outside of it, and would
-    score the smallest residual as high as any other.
-    """
-    filled = np.where(np.isnan(rest), 0, rest)
-    values, vectors = np.linalg.eigh(filled.T @ filled / len(filled))
-    held = np.cumsum(np.maximum(values[::-1], 0))
-    basis = np.ascontiguousarray(vectors[:, ::-1][:, :rank].T)
-    basis[held[-1] - held[:rank] <= _LEFT * held[-1]] = 0
-    return basis
-
-
 def _known(phases: Floats | None, samples: int) -> Floats:
     """Return the phases, NaN where there are none."""
     if phases is not None:
         return np.ascontiguousarray(phases)
     return _NO_PHASE if samples == 1 else np.full(samples, np.nan)
-
-
-def _neutral(channels: int, fitted: Floats32, stride: int, learning: bool = False) -> StepParams:
-    """Return parameters for samples that are scaled already, none of them anomalous."""
-    zeros, ones = np.zeros(channels), np.ones(channels)
-    return StepParams(zeros, ones, fitted, stride, np.inf, np.inf, 0.0, np.float32(learning))

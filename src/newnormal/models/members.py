@@ -221,8 +221,9 @@ def _shapes(filled: Floats, most: int, seed: int) -> Floats32:
     Where history is too short for so many, the first one is repeated.
     """
     X = _blocks(filled, LONG, _CLUSTERED)[:, ::-1]
-    X = np.ascontiguousarray((X - X.mean(axis=1, keepdims=True)).reshape(len(X), -1), np.float32)
-    centres = _k_means(X, min(most, max(len(X) // 4, 1)), np.random.default_rng(seed))
+    centred = X - X.mean(axis=1, keepdims=True)
+    points = np.array(centred.reshape(len(X), -1), dtype=np.float32)
+    centres = _k_means(points, min(most, max(len(points) // 4, 1)), np.random.default_rng(seed))
     return np.concatenate([centres, np.repeat(centres[:1], most - len(centres), axis=0)])
 
 

@@ -91,7 +91,7 @@ class StreamReader(FittedReader):
         return ModelState(state, committee)
 
     def _members_state(self, prefix: str) -> MembersState:
-        if not self.choice.plan.members:
+        if self.choice is None or not self.choice.plan.members:
             return blank_state(len(self.channels), used=False)
         found = self.take(schema.MEMBERS, f"{prefix}members.")
         head, held = found["counts"].tolist()

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from newnormal.kernels.members import KINDS, LONG, RHYTHM, SPANS
-from newnormal.models.base import OnEpoch, Training
+from newnormal.models.base import OnEpoch, Training, scores
 from newnormal.models.committee import Committee
+from newnormal.models.experts import neutral_params, rest_of
 from newnormal.models.members import Tables, fittable
 from newnormal.models.plan import Plan
 from newnormal.tuning.choice import (
@@ -113,15 +114,15 @@ def choose(
         choice = _tested(model, fitted, held_out, _after(phases, len(early)), dropped, seed)
         own = _after(phases, len(early) - len(before))
         series = np.concatenate([before, held_out])
-        scores = model.with_plan(choice.plan).scores(series, fitted, own)[len(before) :]
+        known = _scores(model.with_plan(choice.plan), fitted, series, own)[len(before) :]
         model, fitted, losses = train(history, choice.plan, rhythm)
     else:
         model, fitted, losses = train(history, plan, rhythm)
-        scores = model.scores(history, fitted, phases)
+        known = _scores(model, fitted, history, phases)
         nothing = [math.nan] * len(plan.weights)
         choice = Choice(plan, _members(plan, nothing, dropped), 0, math.nan, 0)
     choice = replace(choice, samples=len(history), notes=tuple(notes))
-    return Chosen(choice, model, fitted, losses, scores[~np.isnan(scores)])
+    return Chosen(choice, model, fitted, losses, known[~np.isnan(known)])
 
 
 def early_samples(samples: int) -> int:
@@ -166,7 +167,7 @@ def _tested(
         [[average_precision(faulty, vote) for vote in votes] for _, faulty, votes in tested], axis=0
     )
     precision[[at for at, why in enumerate(dropped) if why]] = np.nan
-    left = model.left(held_out, fitted, plan.rates)
+    left = _left(model, fitted, held_out, plan.rates)
     dropped = list(dropped)
     for at, vote in enumerate(plan.votes):
         if not vote.linear and left[vote.expert] >= _NOTHING:
@@ -181,12 +182,39 @@ def _tested(
     running = model.with_plan(final)
     ensemble_ap = np.mean(
         [
-            average_precision(faulty, running.scores(series, fitted, phases))
+            average_precision(faulty, _scores(running, fitted, series, phases))
             for series, faulty, _ in tested
         ]
     )
     members = _members(replace(final, rates=plan.rates), precision.tolist(), dropped)
     return Choice(final, members, len(held_out), float(ensemble_ap), 0)
+
+
+def _left(model: Committee, fitted: Floats32, series: Floats, rates: Sequence[float]) -> Floats:
+    """Return the share of what it is given that each autoencoder leaves, (J,).
+
+    1 is what an autoencoder leaves that always gives 0, the mean.
+    """
+    plan = model.plan
+    sums = np.zeros(len(plan.memories))
+    running = model.with_rates(rates).experts_alone()
+    for squares, _ in running.squares(series, fitted, learning=True):
+        for at, vote in enumerate(plan.votes):
+            if not vote.linear:
+                sums[vote.expert] += squares[at].sum()
+    given = [
+        np.nansum((rest_of(series, memory) / scale) ** 2)
+        for memory, scale in zip(plan.memories, model.params.scales, strict=True)
+    ]
+    return np.asarray(sums / np.maximum(given, np.finfo(np.float64).tiny))
+
+
+def _scores(
+    model: Committee, fitted: Floats32, series: Floats, phases: Floats | None = None
+) -> Floats:
+    """Return the scores of a scaled series (T, C) that is learned from as it goes."""
+    params = neutral_params(model.channels, fitted, model.plan.stride, True)
+    return scores(model, params, series, phases)
 
 
 def _rates_in_use(plan: Plan, dropped: list[str]) -> tuple[float, ...]:
