@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from newnormal.core.scaling import Scaler
 from newnormal.core.stages import NO_ACCEPTANCE, NO_ALARMS
 from newnormal.core.state import Baseline, Fitted, copied
 from newnormal.core.windows import threshold_scores
-from newnormal.errors import NewnormalError, ParameterError
+from newnormal.errors import NewnormalError, NewnormalWarning, ParameterError
 from newnormal.kernels.alarm import HEIGHT, LOCATION, START_HEIGHT
 from newnormal.kernels.step import StepParams
 from newnormal.models.base import Model, OnEpoch, Training, scores
@@ -46,6 +47,10 @@ __all__ = [
 ]
 
 
+_LEARNED_NOTHING = (
+    "no autoencoder learned anything from history: the score is that of the other members\n"
+    "hint: fit on more history, or look at explain()"
+)
 DEFAULT_QUANTILE = 0.99  # of history's scores, where neither threshold nor budget is given
 
 
@@ -162,12 +167,14 @@ def fit_auto(
         scaler.apply(history), seed=config.seed, epochs=epochs, batch=batch, on_epoch=on_epoch
     )
     _check_weights(chosen.fitted)
+    if chosen.choice.learned_nothing:
+        warnings.warn(_LEARNED_NOTHING, NewnormalWarning, stacklevel=4)
     known = HistoryScores(chosen.scores, chosen.scores)
     params = StepParams(
         scaler.mean,
         scaler.scale,
         chosen.fitted,
-        config.judging_stride(),
+        chosen.choice.plan.stride,
         math.inf,
         math.inf,
         0.0,

@@ -1,13 +1,15 @@
-"""A committee: each expert scores the stream minus its own trend, and their votes are averaged.
+"""A committee: experts score the stream minus their own trends; the votes of all are averaged.
 
 An expert follows the stream with a memory of its own, an exponential moving average moved by every
 sample, and scores what is left: with an autoencoder, by the loop of `newnormal.kernels.step`, and
 some also with a linear subspace. Each score is a vote: the mean over channels of the squared
 residual, in units of what history left of that channel; its logarithm, standardised by history.
+Members without a trend (`newnormal.kernels.members`) vote as well. What a vote usually is at this
+phase of the rhythm is subtracted from it, and a vote below the floor counts as the floor.
 
-Shapes: T samples handed in, J experts, L window length, C channels, P weights of an expert, V
-votes, K rank of a subspace, R rows of the output. V is the same for every committee: a vote of
-weight 0 is skipped.
+Shapes: T samples handed in, J experts, L window length, C channels, P weights of an expert, E votes
+of experts, V votes, those of experts first, K rank of a subspace, R rows of the output. V is the
+same for every committee of one kind: a vote of weight 0 is skipped.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import numpy as np
 
 from newnormal.kernels.compiled import compiled, inlined
 from newnormal.kernels.decision import decide
+from newnormal.kernels.members import MembersParams, MembersState, remember, squares_of
+from newnormal.kernels.members import blank_work as blank_members_work
 from newnormal.kernels.step import (
     LARGEST,
     LEARNED,
@@ -44,12 +48,15 @@ __all__ = [
     "advance_squares",
     "blank_work",
     "detrend",
+    "emphasis",
     "subspace_residual",
+    "usual",
 ]
 
 LEAST = 1e-12  # a residual of exactly nothing still has a logarithm
 # In history's standard deviations: one absurd value must not drag a trend along for days.
 FARTHEST = 1e3
+_FAINT = 1e-3  # what a vote at the floor counts in the shares of channels
 
 
 class CommitteeState(NamedTuple):
@@ -61,6 +68,7 @@ class CommitteeState(NamedTuple):
     reaches: Floats  # (J, 1) as StepState.reach, an expert each
     counts: Ints  # (J, 7) as StepState.counts, an expert each
     smooth: Floats  # (1,) the smoothed vote; NaN before the first
+    members: MembersState  # of the members without a trend
 
 
 class CommitteeParams(NamedTuple):
@@ -70,15 +78,17 @@ class CommitteeParams(NamedTuple):
     scales: Floats  # (J, C) standard deviation of what is left of a channel on history
     learn_below: Floats  # (J,) an expert learns from samples whose own score is below
     rates: Floats32  # (J,) learning rates
-    bases: Floats  # (V, K, C) orthonormal rows; unused ones are 0
-    experts: Ints  # (V,) the expert that a vote belongs to
-    linear: Ints  # (V,) 1 where it is the subspace's vote and not the autoencoder's
+    bases: Floats  # (E, K, C) orthonormal rows; unused ones are 0
+    experts: Ints  # (E,) the expert that a vote belongs to
+    linear: Ints  # (E,) 1 where it is the subspace's vote and not the autoencoder's
     residual_scale: Floats  # (V, C) mean squared residual of each channel on history
     centers: Floats  # (V,) mean of the logarithm on history
     spreads: Floats  # (V,) its standard deviation
     weights: Floats  # (V,) of the votes, 1 in all; 0 is not counted
+    floor: float  # a vote below it counts as it; -infinity: each counts as it is
     keep: float  # share of the smoothed vote that a sample keeps; 0 does not smooth
     reported_expert: int  # the expert whose expected values are reported
+    members: MembersParams  # of the members without a trend
 
 
 class CommitteeWork(NamedTuple):
@@ -154,6 +164,7 @@ def subspace_residual(sample: Floats, basis: Floats, squares: Floats, scratch: F
 @compiled
 def advance(
     samples: Floats,
+    phases: Floats,
     flush: bool,
     widths: Ints,
     step: StepState,
@@ -161,21 +172,27 @@ def advance(
     step_params: StepParams,
     params: CommitteeParams,
     out: StepOut,
+    each: Floats32,
 ) -> None:
-    """Consume samples (T, C) and write the committee's verdicts that became final.
+    """Consume samples (T, C) at `phases` (T,) and write the verdicts that became final.
 
-    `step_params.decay` of 1 holds the trends, `step_params.lr` of 0 the weights.
+    `step_params.decay` of 1 holds the trends, `step_params.lr` of 0 the weights. A phase is NaN
+    where it is unknown. `each` (R, V) gets every vote after what is usual at this phase was
+    subtracted; NaN where there is none.
     """
     J, L, C = state.residuals.shape
     work = blank_work(len(out.scores), J, L, C, widths)
     # An empty array that lies at C numbers of its own: see `advance_in`.
     nothing = np.empty(C)[:0].reshape((0, 0, 0))
-    advance_in(work, samples, flush, widths, step, state, step_params, params, out, nothing)
+    advance_in(
+        work, samples, phases, flush, widths, step, state, step_params, params, out, nothing, each
+    )
 
 
 @compiled
 def advance_squares(
     samples: Floats,
+    phases: Floats,
     flush: bool,
     widths: Ints,
     step: StepState,
@@ -184,17 +201,24 @@ def advance_squares(
     params: CommitteeParams,
     out: StepOut,
     squares: Floats,
+    each: Floats32,
 ) -> None:
-    """Do what `advance` does, and fill `squares` with each vote's squared residuals, (V, R, C)."""
+    """Do what `advance` does, and fill `squares` with each vote's squared residuals, (V, R, C).
+
+    They are NaN where a member has no vote yet.
+    """
     J, L, C = state.residuals.shape
     work = blank_work(len(out.scores), J, L, C, widths)
-    advance_in(work, samples, flush, widths, step, state, step_params, params, out, squares)
+    advance_in(
+        work, samples, phases, flush, widths, step, state, step_params, params, out, squares, each
+    )
 
 
 @compiled
 def advance_in(
     work: CommitteeWork,
     samples: Floats,
+    phases: Floats,
     flush: bool,
     widths: Ints,
     step: StepState,
@@ -203,6 +227,7 @@ def advance_in(
     params: CommitteeParams,
     out: StepOut,
     squares: Floats,
+    each: Floats32,
 ) -> None:
     """Do what `advance` does, in working memory that is handed in; for compiled callers.
 
@@ -212,7 +237,7 @@ def advance_in(
     """
     recent, counts = step.samples, step.counts
     J, L, C = state.residuals.shape
-    V = len(params.experts)
+    E = len(params.experts)
     P = len(step.weights) // J
     pending = counts[PENDING]
     R = len(out.scores)
@@ -234,6 +259,7 @@ def advance_in(
     held[:] = 0
     votes[:] = 0
     out.shares[:] = 0
+    each[:] = np.nan
     # Allocated here: as a part of `work`, LLVM adds up the squares in another order.
     unit, scratch, square = np.empty(C), np.empty(C), np.empty(C)
     for j in range(J):
@@ -277,7 +303,7 @@ def advance_in(
                     value = z * step_params.scale[c] + step_params.mean[c]
                     value = LARGEST if value > LARGEST else value
                     out.expected[r, c] = -LARGEST if value < -LARGEST else value
-        for v in range(V):
+        for v in range(E):
             if params.experts[v] != j or params.weights[v] == 0:
                 continue
             for r in range(R):
@@ -301,15 +327,87 @@ def advance_in(
                     square[c] /= params.residual_scale[v, c]
                     total += square[c]
                 vote = (np.log(total / observed + LEAST) - params.centers[v]) / params.spreads[v]
-                votes[r] += params.weights[v] * vote
+                if r >= pending:
+                    vote -= usual(phases[r - pending], v, params.members.usual_votes)
+                each[r, v] = vote
+                votes[r] += params.weights[v] * max(vote, params.floor)
+                weight = emphasis(vote, params.weights[v], params.floor)
                 for c in range(C):
                     if total > 0:
-                        out.shares[r, c] += params.weights[v] * square[c] / total
+                        out.shares[r, c] += weight * square[c] / total
+    if len(params.weights) > E:
+        _members(scaled, phases, state.members, params, votes, out.shares, squares, each)
     _conclude(votes, params.keep, state.smooth, step_params.alarm_threshold, out)
     counts[:] = state.counts[0]
     counts[LEARNED] = state.counts[:, LEARNED].max()
     counts[RESTORED] = state.counts[:, RESTORED].sum()
     _append(samples, recent)
+
+
+@compiled
+def usual(phase: float, v: int, usual_votes: Floats32) -> float:
+    """Return what a vote usually is at this phase; 0 where the phase is unknown."""
+    if np.isnan(phase):
+        return 0.0
+    return float(usual_votes[int(phase) % len(usual_votes), v])
+
+
+@compiled
+def emphasis(vote: float, weight: float, floor: float) -> float:
+    """Return how much a vote counts in the shares of channels: as it does in the score.
+
+    Where no vote is above the floor they count by their weights; without a floor they always do.
+    """
+    return weight if floor == -np.inf else weight * (max(vote, floor) - floor + _FAINT)
+
+
+@compiled
+def _members(
+    scaled: Floats,
+    phases: Floats,
+    state: MembersState,
+    params: CommitteeParams,
+    votes: Floats,
+    shares: Floats32,
+    squares: Floats,
+    each: Floats32,
+) -> None:
+    """Add the votes of the members without a trend; no sample is pending."""
+    R, C = scaled.shape
+    E, V = len(params.experts), len(params.weights)
+    work = blank_members_work(C)
+    square = np.empty(C)
+    for r in range(R):
+        sample = scaled[r]
+        remember(sample, state, work.filled)
+        observed = 0.0
+        for c in range(C):
+            observed += 0.0 if np.isnan(sample[c]) else 1.0
+        if observed == 0:
+            votes[r] = np.nan
+            continue
+        for v in range(E, V):
+            if params.weights[v] == 0:
+                continue
+            known = squares_of(v - E, sample, phases[r], state, params.members, work, square)
+            if squares.size:
+                for c in range(C):
+                    squares[v, r, c] = square[c] if known else np.nan
+            if not known:
+                votes[r] += params.weights[v] * max(0.0, params.floor)
+                continue
+            total = 0.0
+            for c in range(C):
+                square[c] /= params.residual_scale[v, c]
+                total += square[c]
+            vote = (np.log(total / observed + LEAST) - params.centers[v]) / params.spreads[v]
+            vote -= usual(phases[r], v, params.members.usual_votes)
+            each[r, v] = vote
+            votes[r] += params.weights[v] * max(vote, params.floor)
+            weight = emphasis(vote, params.weights[v], params.floor)
+            for c in range(C):
+                if total > 0:
+                    shares[r, c] += weight * square[c] / total
 
 
 @inlined

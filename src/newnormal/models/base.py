@@ -57,6 +57,8 @@ class Training:
     seed: int  # the only source of chance: the same seed must give the same parameters
     lr: float = 1e-3
     on_epoch: OnEpoch | None = None  # to be called after each epoch
+    phases: Floats | None = None  # (T,) of history in its rhythm; None: it has none
+    rhythm: Any = None  # what a committee expects at each phase: newnormal.models.members.Tables
 
 
 class Block(NamedTuple):
@@ -246,10 +248,26 @@ class Model(ABC):
         own = [copy.deepcopy(self.objects)] if self.holds_objects else None
         return ModelState(step, own)
 
+    @property
+    def vote_kinds(self) -> tuple[str, ...]:
+        """The kind of each vote that `advance` can give; none but for a committee."""
+        return ()
+
     def advance(
-        self, samples: Floats, flush: bool, state: ModelState, params: StepParams, out: StepOut
+        self,
+        samples: Floats,
+        flush: bool,
+        state: ModelState,
+        params: StepParams,
+        out: StepOut,
+        phases: Floats | None = None,  # noqa: ARG002 - a committee uses it
+        votes: Floats32 | None = None,  # noqa: ARG002
     ) -> None:
-        """Consume samples (T, C) and write the verdicts that became final."""
+        """Consume samples (T, C) and write the verdicts that became final.
+
+        `phases` (T,) is where each sample is in the rhythm of the stream, NaN where unknown.
+        `votes`, a column for each of `vote_kinds` and a row for each of `out`, gets the votes.
+        """
         from newnormal.models import python_loop
 
         python_loop.advance(self, samples, flush, state, params, out)
@@ -379,7 +397,9 @@ def checked(tensors: Mapping[str, NDArray[Any]], name: str, like: NDArray[Any]) 
     return np.array(found)
 
 
-def scores(model: Model, params: StepParams, values: Floats) -> Floats:
+def scores(
+    model: Model, params: StepParams, values: Floats, phases: Floats | None = None
+) -> Floats:
     """Run over a series (T, C), tail included, from the fitted state; return its scores alone."""
     state = model.initial(params.fitted)
     parts = []
@@ -387,7 +407,8 @@ def scores(model: Model, params: StepParams, values: Floats) -> Floats:
         chunk = values[at : at + _CHUNK]
         pending = int(state.step.counts[PENDING])
         out = blank_out(pending + len(chunk), values.shape[1])
-        model.advance(chunk, at + _CHUNK >= len(values), state, params, out)
+        own = None if phases is None else phases[at : at + _CHUNK]
+        model.advance(chunk, at + _CHUNK >= len(values), state, params, out, own)
         parts.append(out.scores[: len(out.scores) - int(state.step.counts[PENDING])])
     return np.concatenate(parts)
 

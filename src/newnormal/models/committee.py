@@ -1,4 +1,4 @@
-"""A committee: autoencoders with memories of different length, and a linear subspace.
+"""A committee: autoencoders with memories of different length, and members of other kinds.
 
 It is the model of `Detector`. `newnormal.tuning` decides which votes count.
 """
@@ -6,9 +6,8 @@ It is the model of `Detector`. `newnormal.tuning` decides which votes count.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,8 +21,8 @@ from newnormal.kernels.committee import (
     CommitteeState,
     advance,
     advance_squares,
-    detrend,
 )
+from newnormal.kernels.members import KINDS, LEVEL, MembersParams
 from newnormal.kernels.step import (
     AGE,
     CYCLE,
@@ -35,15 +34,18 @@ from newnormal.kernels.step import (
     blank_out,
 )
 from newnormal.models.base import Block, Model, Training
+from newnormal.models.experts import basis_of, decay_of, neutral_params, rest_of
+from newnormal.models.members import blank_members, blank_state, fit_members, usual_votes
 from newnormal.models.mlp import MLP
+from newnormal.models.plan import Plan, Vote
 from newnormal.types import Bools, Floats, Floats32
 
 __all__ = ["Committee", "Plan", "Vote"]
 
-_CHUNK = 16_384  # samples calibrated at once
+_CHUNK = 8192  # samples calibrated at once
 _FLOOR = 1e-3  # of a channel's usual residual, as a share of the mean channel's
 _NARROW = 1e-6  # a spread below this is that of a constant
-_LEFT = 1e-4  # of history's variance stays outside a linear subspace, at least
+_NO_PHASE = np.full(1, np.nan)
 _COUNTS = 7  # see kernels.step
 # Of the parameters, what fitting finds; the others follow from the plan.
 _FITTED = (
@@ -58,101 +60,24 @@ _FITTED = (
 )
 
 
-@dataclass(frozen=True)
-class Vote:
-    """One score of what an expert's memory leaves of the stream.
-
-    Attributes
-    ----------
-    expert
-        Which memory of the plan.
-    linear
-        Whether it is the linear subspace's score, not the autoencoder's.
-    weight
-        Its weight beside the others'; 0 is not counted.
-    """
-
-    expert: int
-    linear: bool
-    weight: float = 1.0
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a committee is made of.
-
-    Attributes
-    ----------
-    memories
-        Half-life of each expert's trend, in samples; infinity keeps history's mean.
-    rates
-        Learning rate of each expert's autoencoder.
-    votes
-        The scores that are averaged, the same four in every committee, with their weights.
-    smoothing
-        Half-life of the smoothing of the score, in samples; 0 does not smooth.
-    rank
-        Of the linear subspaces.
-    learns_below
-        The quantile of an expert's own scores on history below which it learns from a sample.
-    """
-
-    memories: tuple[float, ...] = (15.0, 60.0, 300.0)
-    rates: tuple[float, ...] = (0.003, 0.003, 0.003)
-    votes: tuple[Vote, ...] = (Vote(0, False), Vote(1, False), Vote(2, False), Vote(1, True))
-    smoothing: float = 0.0
-    rank: int = 10
-    learns_below: float = 0.99
-
-    @property
-    def counted(self) -> list[int]:
-        """Which votes have a weight."""
-        return [at for at, vote in enumerate(self.votes) if vote.weight > 0]
-
-    @property
-    def reported_expert(self) -> int:
-        """The expert whose expected values are reported: that of the middle memory."""
-        return len(self.memories) // 2
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as values of JSON."""
-        return {
-            "memories": [None if math.isinf(each) else each for each in self.memories],
-            "rates": list(self.rates),
-            "votes": [[vote.expert, vote.linear, vote.weight] for vote in self.votes],
-            "smoothing": self.smoothing,
-            "rank": self.rank,
-            "learns_below": self.learns_below,
-        }
-
-    @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Plan:
-        """Return what `to_json` was made from."""
-        return cls(
-            tuple(math.inf if each is None else float(each) for each in facts["memories"]),
-            tuple(map(float, facts["rates"])),
-            tuple(Vote(int(at), bool(linear), float(w)) for at, linear, w in facts["votes"]),
-            float(facts["smoothing"]),
-            int(facts["rank"]),
-            float(facts["learns_below"]),
-        )
-
-
 class Committee(Model):
-    """Experts that each subtract a trend of their own memory, and vote on what is left.
+    """Experts that each subtract a trend of their own memory and vote on what is left, and others.
 
     An expert's autoencoder is trained on history less the trend it will subtract live. Its score
     of a sample is the mean over channels of squared residuals, each in units of what history left
     of that channel, so that a channel that is always noisy does not outweigh the others; the
-    logarithm of that, standardised by history, is its vote. The committee's score is the
-    exponential of the mean vote: 1 is usual, and each vote's doubling counts alike.
+    logarithm of that, standardised by history, is its vote. The members without a trend
+    (`newnormal.kernels.members`) vote in the same way. The committee's score is the exponential of
+    the mean vote, where a vote below the plan's floor counts as the floor: 1 is usual.
 
     Notes
     -----
     With x a sample, μ ← γ·μ + (1 - γ)·x an expert's trend, r the residual of x - μ, and s, m, d
     the mean square of each channel's residual, the mean and the standard deviation of the
-    logarithm on history: vote = (log mean_c(r²/s) - m) / d. The votes' weighted mean is smoothed
-    by an exponential moving average where the plan has a `smoothing`.
+    logarithm on history: vote = (log mean_c(r²/s) - m) / d. What the vote usually is at this phase
+    of the rhythm is subtracted. The weighted mean of max(vote, floor) is smoothed by an exponential
+    moving average where the plan has a `smoothing`. A vote that does not exist, as that of a
+    window that is not full yet, counts as 0.
     """
 
     learns: ClassVar[bool] = True
@@ -160,7 +85,7 @@ class Committee(Model):
     def __init__(self, window: int, channels: int, latent: int, plan: Plan | None = None) -> None:
         super().__init__(window, channels, latent)
         self.plan = plan or Plan()
-        self.network = MLP(window, channels, latent)
+        self.network = MLP(window, channels, latent, bounded=self.plan.bounded)
         self.size = len(self.plan.memories) * self.network.size
         self.params: CommitteeParams  # known once fitted
 
@@ -175,15 +100,27 @@ class Committee(Model):
         """How many parameters there are."""
         linear = sum(vote.linear and vote.weight > 0 for vote in self.plan.votes)
         rank = min(self.plan.rank, self.channels // 2)
-        return len(self.plan.memories) * self.network.parameters + linear * rank * self.channels
+        found = len(self.plan.memories) * self.network.parameters + linear * rank * self.channels
+        if self.plan.members:
+            found += sum(each.size for each in blank_members(self.channels, 0))
+        return found
+
+    @property
+    def vote_kinds(self) -> tuple[str, ...]:
+        """The kind of each vote."""
+        experts = ("linear subspace" if vote.linear else "autoencoder" for vote in self.plan.votes)
+        return (*experts, *(KINDS if self.plan.members else ()))
 
     # ------------------------------------------------------------------ fit
 
     def _fit(self, history: Floats, training: Training) -> tuple[Floats32, list[float]]:
-        """Train each expert on scaled history (T, C) minus its trend, and calibrate the votes."""
+        """Train each expert on scaled history (T, C) minus its trend, and calibrate the votes.
+
+        The members without a trend are fitted on history as it is.
+        """
         packed, losses, scales, bases = [], [], [], {}
         for j, memory in enumerate(self.plan.memories):
-            rest = _rest(history, memory)
+            rest = rest_of(history, memory)
             scale = deviations(rest)
             scale[scale == 0] = 1.0
             scales.append(scale)
@@ -192,10 +129,13 @@ class Committee(Model):
             weights, losses_j = self.network.fit(rest, seed)
             packed.append(weights)
             losses += losses_j
-            bases[j] = _basis(rest, min(self.plan.rank, self.channels // 2))
+            bases[j] = basis_of(rest, min(self.plan.rank, self.channels // 2))
         fitted = np.concatenate(packed)
-        self.params = self._uncalibrated(np.array(scales), bases)
-        self.params = self._calibrated(history, fitted)
+        members = None
+        if self.plan.members:
+            members = fit_members(history, len(self.plan.weights), training.seed, training.rhythm)
+        self.params = self._uncalibrated(np.array(scales), bases, members)
+        self.params = self._calibrated(history, fitted, training.phases)
         return fitted, losses
 
     def uncalibrated_params(self) -> CommitteeParams:
@@ -204,11 +144,17 @@ class Committee(Model):
         bases = {j: np.zeros((rank, C)) for j in range(J)}
         return self._uncalibrated(np.ones((J, C)), bases)
 
-    def _uncalibrated(self, scales: Floats, bases: Mapping[int, Floats]) -> CommitteeParams:
-        plan, V = self.plan, len(self.plan.votes)
-        total = sum(vote.weight for vote in plan.votes)
+    def _uncalibrated(
+        self,
+        scales: Floats,
+        bases: Mapping[int, Floats],
+        members: MembersParams | None = None,
+    ) -> CommitteeParams:
+        plan, V = self.plan, len(self.plan.weights)
+        total = sum(plan.weights)
+        used = bool(plan.members)
         return CommitteeParams(
-            decays=np.array([_decay(memory) for memory in plan.memories]),
+            decays=np.array([decay_of(memory) for memory in plan.memories]),
             scales=scales,
             learn_below=np.full(len(plan.memories), np.inf),
             rates=np.array(plan.rates, dtype=np.float32),
@@ -218,60 +164,85 @@ class Committee(Model):
             residual_scale=np.ones((V, self.channels)),
             centers=np.zeros(V),
             spreads=np.ones(V),
-            weights=np.array([vote.weight / total for vote in plan.votes]),
-            keep=0.0 if plan.smoothing == 0 else _decay(plan.smoothing),
+            weights=np.array([weight / total for weight in plan.weights]),
+            floor=plan.floor,
+            keep=0.0 if plan.smoothing == 0 else decay_of(plan.smoothing),
             reported_expert=plan.reported_expert,
+            members=members or blank_members(self.channels, V, used=used),
         )
 
-    def _calibrated(self, history: Floats, fitted: Floats32) -> CommitteeParams:
+    def _calibrated(
+        self, history: Floats, fitted: Floats32, phases: Floats | None
+    ) -> CommitteeParams:
         """Return the parameters with each vote in units of its own on history."""
-        V, C = len(self.plan.votes), self.channels
-        sums, counts = np.zeros((V, C)), np.zeros(C)
-        own: list[Floats] = []  # each vote's plain mean square, a sample
-        for squares, observed in self._squares(history, fitted):
-            sums += squares.sum(axis=1)
-            counts += observed.sum(axis=0)
+        E, V, C = len(self.plan.votes), len(self.plan.weights), self.channels
+        sums, counts = np.zeros((V, C)), np.zeros((V, C))
+        own: list[Floats] = []  # each expert's plain mean square, a sample
+        for squares, observed in self.squares(history, fitted, phases):
+            known = ~np.isnan(squares[:, :, 0])
+            sums += np.where(known[:, :, None], squares, 0).sum(axis=1)
+            counts += known.astype(np.float64) @ observed
             seen = observed.any(axis=1)
-            own.append(squares[:, seen].sum(axis=2) / observed[seen].sum(axis=1))
-        scale = sums / np.maximum(counts, 1)
-        mean = scale[:, counts > 0].mean(axis=1, keepdims=True)
-        scale[:, counts == 0] = mean  # of a channel never observed, nothing else is known
+            own.append(squares[:E, seen].sum(axis=2) / observed[seen].sum(axis=1))
+        # A vote that never was, or one channel never observed: nothing else is known.
+        scale = np.where(counts > 0, sums / np.maximum(counts, 1), 0)
+        mean = scale.sum(axis=1) / np.maximum((counts > 0).sum(axis=1), 1)
+        mean = mean[:, None]
+        scale = np.where(counts > 0, scale, mean)
+        if self.plan.members:  # T² is one number
+            scale[E + LEVEL] = sums[E + LEVEL].sum() / max(counts[E + LEVEL].sum(), 1)
         scale = np.maximum(scale, np.maximum(_FLOOR * mean, LEAST))
         counted = self.plan.counted
         scale[[at for at in range(V) if at not in counted]] = 1.0
         self.params = self.params._replace(residual_scale=scale)
-        votes = self.votes(history, fitted, [0.0] * len(self.plan.memories))[counted]
-        votes = votes[:, ~np.isnan(votes).any(axis=0)]
+        logs = self.votes(history, fitted, [0.0] * len(self.plan.memories), phases)
         centers, spreads = np.zeros(V), np.ones(V)
-        centers[counted] = votes.mean(axis=1)
-        spread = votes.std(axis=1)
-        spreads[counted] = np.where(spread < _NARROW, 1.0, spread)
+        for at in counted:
+            there = logs[at, ~np.isnan(logs[at])]
+            if len(there):
+                centers[at] = there.mean()
+                spreads[at] = there.std() if there.std() >= _NARROW else 1.0
         scores = np.concatenate(own, axis=1)
         learn_below = self.params.learn_below.copy()
-        for at in counted:
-            if not self.plan.votes[at].linear:
-                expert = self.plan.votes[at].expert
-                learn_below[expert] = np.quantile(scores[at], self.plan.learns_below)
+        for at, vote in enumerate(self.plan.votes):
+            if not vote.linear and vote.weight > 0:
+                learn_below[vote.expert] = np.quantile(scores[at], self.plan.learns_below)
+        members = self.params.members
+        if phases is not None and self.plan.members:
+            votes = (logs - centers[:, None]) / spreads[:, None]
+            usual = usual_votes(votes, phases, len(members.rhythm_levels))
+            members = members._replace(usual_votes=usual)
         return self.params._replace(
-            learn_below=learn_below, residual_scale=scale, centers=centers, spreads=spreads
+            learn_below=learn_below,
+            residual_scale=scale,
+            centers=centers,
+            spreads=spreads,
+            members=members,
         )
 
-    def _squares(
-        self, history: Floats, fitted: Floats32, *, learning: bool = False
+    def squares(
+        self,
+        history: Floats,
+        fitted: Floats32,
+        phases: Floats | None = None,
+        *,
+        learning: bool = False,
     ) -> Iterator[tuple[Floats, Bools]]:
         """Give each vote's squared residuals (V, T, C) and what was observed, part by part."""
-        params = _neutral(self.channels, fitted, self.window, learning)
+        params = neutral_params(self.channels, fitted, self.plan.stride, learning)
         state = self.initial(fitted)
+        V = len(self.plan.weights)
         for at in range(0, len(history), _CHUNK):
             part = history[at : at + _CHUNK]
             pending = int(state.step.counts[PENDING])
             rows = pending + len(part)
             before = state.step.samples[self.window - pending :].copy()
-            squares = np.zeros((len(self.plan.votes), rows, self.channels))
+            squares = np.zeros((V, rows, self.channels))
             out = blank_out(rows, self.channels)
             last = at + _CHUNK >= len(history)
             advance_squares(
                 np.ascontiguousarray(part),
+                _known(None if phases is None else phases[at : at + _CHUNK], len(part)),
                 last,
                 self.network.padded,
                 state.step,
@@ -280,22 +251,28 @@ class Committee(Model):
                 self.params,
                 out,
                 squares,
+                np.empty((rows, V), np.float32),
             )
             final = rows - int(state.step.counts[PENDING])
             samples = np.concatenate([before, part])[:final]
             yield squares[:, :final], ~np.isnan(samples)
 
-    def votes(self, series: Floats, fitted: Floats32, rates: Sequence[float]) -> Floats:
+    def votes(
+        self,
+        series: Floats,
+        fitted: Floats32,
+        rates: Sequence[float],
+        phases: Floats | None = None,
+    ) -> Floats:
         """Return each vote on each sample of a scaled series (T, C), (V, T).
 
         It starts from the given weights and learns at the given rates. NaN where nothing was
-        observed.
+        observed, or a member has no vote; what is usual at a phase is not subtracted.
         """
         params = self.params
-        twin = copy.copy(self)
-        twin.params = params._replace(rates=np.array(rates, dtype=np.float32))
+        twin = self.with_rates(rates)
         parts = []
-        for squares, observed in twin._squares(series, fitted, learning=True):
+        for squares, observed in twin.squares(series, fitted, phases, learning=True):
             counts = observed.sum(axis=1)
             with np.errstate(invalid="ignore"):  # 0 of 0 channels
                 means = (squares / params.residual_scale[:, None]).sum(axis=2) / counts
@@ -303,6 +280,32 @@ class Committee(Model):
         logs = np.concatenate(parts, axis=1)
         votes: Floats = (logs - params.centers[:, None]) / params.spreads[:, None]
         return votes
+
+    def experts_alone(self) -> Self:
+        """Return the committee without the votes of the other members, which takes less time."""
+        twin = copy.copy(self)
+        weights = self.params.weights.copy()
+        weights[len(self.plan.votes) :] = 0
+        twin.params = self.params._replace(weights=weights)
+        return twin
+
+    def with_rates(self, rates: Sequence[float]) -> Self:
+        """Return the committee that learns at these rates."""
+        twin = copy.copy(self)
+        twin.params = self.params._replace(rates=np.array(rates, dtype=np.float32))
+        return twin
+
+    def with_plan(self, plan: Plan) -> Self:
+        """Return the committee with the weights, rates and smoothing of a plan of one shape."""
+        twin = copy.copy(self)
+        twin.plan = plan
+        total = sum(plan.weights)
+        twin.params = self.params._replace(
+            weights=np.array([weight / total for weight in plan.weights]),
+            rates=np.array(plan.rates, dtype=np.float32),
+            keep=0.0 if plan.smoothing == 0 else decay_of(plan.smoothing),
+        )
+        return twin
 
     # ------------------------------------------------------------------ live
 
@@ -318,15 +321,47 @@ class Committee(Model):
             reaches=each[:, None].copy(),
             counts=np.zeros((J, _COUNTS), dtype=np.int64),
             smooth=np.full(1, np.nan),
+            members=blank_state(C, used=bool(self.plan.members)),
         )
-        return state._replace(own=own)
+        state = state._replace(own=own)
+        self._begin(state)
+        return state
+
+    def _begin(self, state: ModelState) -> None:
+        """Begin with a window of missing samples, where each sample gets its verdict at once."""
+        if self.plan.stride == 1:
+            state.step.counts[HELD] = self.window
+            state.own.counts[:, HELD] = self.window
 
     def advance(
-        self, samples: Floats, flush: bool, state: ModelState, params: StepParams, out: StepOut
+        self,
+        samples: Floats,
+        flush: bool,
+        state: ModelState,
+        params: StepParams,
+        out: StepOut,
+        phases: Floats | None = None,
+        votes: Floats32 | None = None,
     ) -> None:
-        """Consume samples (T, C) and write the verdicts that became final."""
-        padded = self.network.padded
-        advance(samples, flush, padded, state.step, state.own, params, self.params, out)
+        """Consume samples (T, C) and write the verdicts that became final.
+
+        `votes` (R, V) gets every vote after what is usual at this phase was subtracted; NaN where
+        there is none.
+        """
+        advance(
+            samples,
+            _known(phases, len(samples)),
+            flush,
+            self.network.padded,
+            state.step,
+            state.own,
+            params,
+            self.params,
+            out,
+            np.empty((len(out.scores), len(self.params.weights)), np.float32)
+            if votes is None
+            else votes,
+        )
         state.step.trend[:] = state.own.levels[self.plan.reported_expert]
 
     def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats | None]:
@@ -353,8 +388,11 @@ class Committee(Model):
         own.residuals[:] = np.nan
         own.trails[:] = own.levels[:, None]
         own.smooth[:] = np.nan
+        own.members.recent[:] = 0
+        own.members.counts[:] = 0
         for at in range(_COUNTS) if anew else (HELD, PENDING, CYCLE):
             own.counts[:, at] = 0
+        self._begin(state)
 
     def snapshot(self, state: ModelState) -> tuple[Floats32, Floats]:
         """Return copies of what was learned: the weights, and each expert's trend."""
@@ -383,10 +421,16 @@ class Committee(Model):
 
     def _tensors(self) -> dict[str, NDArray[Any]]:
         """Return what `_fit` found besides the parameters; the rest follows from the plan."""
-        return {name: getattr(self.params, name) for name in _FITTED}
+        found = {name: getattr(self.params, name) for name in _FITTED}
+        if self.plan.members:
+            found |= self.params.members._asdict()
+        return found
 
     def _restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         found: dict[str, Any] = {name: tensors[name].copy() for name in _FITTED}
+        if self.plan.members:
+            own = {name: tensors[name].copy() for name in MembersParams._fields}
+            found["members"] = MembersParams(**own)
         self.params = self.uncalibrated_params()._replace(**found)
 
     def eager(self, factor: float) -> Self:
@@ -396,33 +440,8 @@ class Committee(Model):
         return twin
 
 
-def _decay(half_life: float) -> float:
-    """Return the share kept at each sample; all of it where the half-life is infinite."""
-    return float(0.5 ** (1 / half_life))
-
-
-def _rest(history: Floats, memory: float) -> Floats:
-    rest, trail = np.empty_like(history), np.empty_like(history)
-    scaled = np.ascontiguousarray(history)
-    detrend(scaled, _decay(memory), False, np.zeros(history.shape[1]), trail, rest)
-    return rest
-
-
-def _basis(rest: Floats, rank: int) -> Floats:
-    """Return the directions of largest variance, (rank, C), but for those that leave nothing.
-
-    A subspace that held all of history would have no scale for what lies outside of it, and would
-    score the smallest residual as high as any other.
-    """
-    filled = np.where(np.isnan(rest), 0, rest)
-    values, vectors = np.linalg.eigh(filled.T @ filled / len(filled))
-    held = np.cumsum(np.maximum(values[::-1], 0))
-    basis = np.ascontiguousarray(vectors[:, ::-1][:, :rank].T)
-    basis[held[-1] - held[:rank] <= _LEFT * held[-1]] = 0
-    return basis
-
-
-def _neutral(channels: int, fitted: Floats32, stride: int, learning: bool = False) -> StepParams:
-    """Return parameters for samples that are scaled already, none of them anomalous."""
-    zeros, ones = np.zeros(channels), np.ones(channels)
-    return StepParams(zeros, ones, fitted, stride, np.inf, np.inf, 0.0, np.float32(learning))
+def _known(phases: Floats | None, samples: int) -> Floats:
+    """Return the phases, NaN where there are none."""
+    if phases is not None:
+        return np.ascontiguousarray(phases)
+    return _NO_PHASE if samples == 1 else np.full(samples, np.nan)

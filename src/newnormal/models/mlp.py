@@ -19,7 +19,28 @@ from newnormal.models.base import Block, Model, Training
 from newnormal.models.blas import one_thread
 from newnormal.types import Floats, Floats32, Ints
 
-__all__ = ["MLP"]
+__all__ = ["MLP", "widths_of"]
+
+_LATENTS = (1, 2, 4, 8, 16)
+_OUTER = (16, 128)
+_INNER = (8, 64)
+
+
+def widths_of(n: int) -> tuple[int, ...]:
+    """Return the bounded widths of an autoencoder of `n` values.
+
+    The bottleneck is at most half of the values, so that it cannot copy them, and the layers
+    around it are wide enough to learn. They are the same for all streams of one shape.
+
+    Examples
+    --------
+    >>> widths_of(5), widths_of(1000)
+    ((5, 16, 8, 2, 8, 16, 5), (1000, 128, 64, 16, 64, 128, 1000))
+    """
+    latent = max(each for each in _LATENTS if each <= max(n // 2, 1))
+    outer = min(max(n // 2, _OUTER[0]), _OUTER[1])
+    inner = min(max(n // 4, _INNER[0]), _INNER[1])
+    return n, outer, inner, latent, inner, outer, n
 
 
 class MLP(Model):
@@ -36,15 +57,18 @@ class MLP(Model):
         Channels in a sample.
     latent
         Width of the bottleneck.
+    bounded
+        Whether the widths are those of `widths_of` instead.
     """
 
     learns: ClassVar[bool] = True  # in the compiled loop
 
-    def __init__(self, window: int, channels: int, latent: int) -> None:
+    def __init__(self, window: int, channels: int, latent: int, *, bounded: bool = False) -> None:
         super().__init__(window, channels, latent)
         n = window * channels
         outer, inner = max(n // 2, 1), max(n // 4, 1)
-        self.widths: Ints = np.array([n, outer, inner, latent, inner, outer, n], dtype=np.int64)
+        widths = widths_of(n) if bounded else (n, outer, inner, latent, inner, outer, n)
+        self.widths: Ints = np.array(widths, dtype=np.int64)
         # As they are laid out: see kernels.mlp.
         self.padded = np.where(self.widths < PAD, self.widths, -(-self.widths // PAD) * PAD)
         inputs, outputs = self.padded[:-1], self.padded[1:]
@@ -113,7 +137,14 @@ class MLP(Model):
         return best, losses
 
     def advance(
-        self, samples: Floats, flush: bool, state: ModelState, params: StepParams, out: StepOut
+        self,
+        samples: Floats,
+        flush: bool,
+        state: ModelState,
+        params: StepParams,
+        out: StepOut,
+        phases: Floats | None = None,  # noqa: ARG002 - a committee uses it
+        votes: Floats32 | None = None,  # noqa: ARG002
     ) -> None:
         """Run the compiled loop, which scores and learns."""
         advance(samples, flush, self.padded, state.step, params, out)

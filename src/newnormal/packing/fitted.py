@@ -19,9 +19,12 @@ from newnormal.errors import StateError
 from newnormal.kernels import alarm
 from newnormal.kernels.alarm import KNOTS, AlarmParams, AlarmState
 from newnormal.kernels.drift import DriftParams
+from newnormal.kernels.members import BLOCKS, KINDS, LONG, PAST, SPAN
 from newnormal.kernels.step import StepParams
 from newnormal.models.base import Model
 from newnormal.models.committee import Committee
+from newnormal.models.members import blank_members
+from newnormal.models.mlp import widths_of
 from newnormal.models.registry import find_for_file, path_of
 from newnormal.packing.names import BASELINE_LEVELS
 from newnormal.state import State, schema
@@ -35,6 +38,9 @@ __all__ = ["FittedReader", "check_range"]
 _MOST_LOSSES = 10_000_000
 _MOST_CHANNELS = 1_000_000
 _MOST_LAGS = 64
+_MOST_BINS = 4096
+# Memories, rates, votes and members of a plan: of files of version 4 and before, and of later ones.
+_SHAPES = ((3, 3, 4, 0), (2, 2, 3, len(KINDS)))
 
 
 class FittedReader:
@@ -51,6 +57,11 @@ class FittedReader:
         """Take tensors out, each checked; their names are known from here on."""
         self.known |= {prefix + field.name for field in fields}
         return check_tensors(fields, prefix, self.tensors, self.dims)
+
+    @property
+    def at_once(self) -> bool:
+        """Whether each sample has its verdict at once, from the first one on."""
+        return self.choice is not None and self.stride == 1
 
     def fitted(self) -> Fitted:
         """Read the fitted detector."""
@@ -80,6 +91,9 @@ class FittedReader:
         self.choice = _choice(facts.part("choice")) if facts.has("choice") else None
         if (self.choice is None) != (self.method == "m2n2"):
             raise StateError(f"choice: expected one for a detector alone, found a {self.method}")
+        self.stride = self.config.judging_stride()
+        if self.choice is not None:
+            self.stride = self.choice.plan.stride
         losses = facts.list("losses", _MOST_LOSSES)
         if not all(isinstance(each, int | float) for each in losses):
             raise facts.wrong("losses", "numbers", losses)
@@ -100,7 +114,10 @@ class FittedReader:
         size = 0 if weights is None else weights.size
         # Before a network of that size is made: its innermost matrix alone has so many weights.
         if self.choice is not None or self.config.model == "mlp":
-            least = window * C * max(window * C // 2, 1) + latent
+            n = window * C
+            least = n * max(n // 2, 1) + latent
+            if self.choice is not None and self.choice.plan.bounded:
+                least = n * widths_of(n)[1]
             if least > max(size, 1):
                 raise StateError(
                     f"fitted.weights: expected at least {least} for a window of {window}, "
@@ -126,7 +143,7 @@ class FittedReader:
         own = {n: each for n, each in self.tensors.items() if n.startswith("model.")}
         self.known |= set(own)
         if isinstance(model, Committee):
-            self.dims |= {"T": (J, C), "V": len(model.plan.votes)}
+            self.dims |= {"T": (J, C), "E": len(model.plan.votes), "V": len(model.plan.weights)}
             self.dims["R"] = min(model.plan.rank, C // 2)
             self._committee(model)
         else:
@@ -144,8 +161,24 @@ class FittedReader:
         (center,) = self.take([schema.Field("center", "C", "bounded")], "model.").values()
         if center.any():
             raise StateError("model.center: expected 0, found other numbers")
+        if model.plan.members:
+            found |= self._members()
         own = {f"own.{name}": array for name, array in found.items()}
         model.restore({**own, "center": center}, model.size)
+
+    def _members(self) -> dict[str, NDArray[Any]]:
+        """Take out what the members without a trend were fitted to."""
+        C = len(self.channels)
+        blank = blank_members(C, 1)
+        levels = self.tensors.get("model.own.rhythm_levels")
+        bins = len(levels) if levels is not None and levels.ndim else 0
+        if not 1 <= bins <= _MOST_BINS:
+            raise StateError(
+                f"model.own.rhythm_levels: expected 1 to {_MOST_BINS} rows, found {bins}"
+            )
+        self.dims |= {"F": PAST * C, "W": BLOCKS * C, "X": SPAN, "Y": LONG, "B": bins}
+        self.dims |= {"D": len(blank.windows_basis), "H": len(blank.shapes)}
+        return self.take(schema.MEMBERS_PARAMS, "model.own.")
 
     def _fitted(self, period: np.timedelta64 | None, losses: tuple[float, ...]) -> Fitted:
         facts, config = self.facts, self.config
@@ -174,7 +207,7 @@ class FittedReader:
             found["mean"].copy(),
             found["scale"].copy(),
             found["weights"].copy(),
-            config.judging_stride(),
+            self.stride,
             threshold,
             threshold,
             decay,
@@ -289,11 +322,17 @@ def _config(method: str, options: dict[str, Any]) -> Config:
 def _choice(facts: Facts) -> Choice:
     choice = Choice.from_json(facts.rest())
     plan = choice.plan
-    whole = len(plan.memories) == len(plan.rates) == 3 and len(plan.votes) == 4
-    votes = all(0 <= vote.expert < 3 and vote.weight >= 0 for vote in plan.votes)
-    weights = sum(vote.weight for vote in plan.votes)
-    if not whole or not votes or not 0 < weights < math.inf:
-        raise StateError("choice.plan: expected three memories and four votes, found others")
+    memories = len(plan.memories)
+    shape = (memories, len(plan.rates), len(plan.votes), len(plan.members))
+    votes = all(0 <= vote.expert < memories for vote in plan.votes)
+    weights = all(weight >= 0 for weight in plan.weights) and 0 < sum(plan.weights) < math.inf
+    if shape not in _SHAPES or not votes or not weights:
+        raise StateError(
+            "choice.plan: expected three memories and four votes, or two memories, three votes "
+            "and five members, found others"
+        )
+    if plan.stride != (1 if plan.members else WINDOW) or math.isnan(plan.floor):
+        raise StateError("choice.plan: expected a stride and a floor that fit, found others")
     if not all(memory > 0 for memory in plan.memories) or not 0 <= plan.smoothing < math.inf:
         raise StateError("choice.plan: expected half-lives above 0, found others")
     for member in choice.members:

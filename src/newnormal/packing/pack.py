@@ -162,4 +162,6 @@ def _model(prefix: str, state: ModelState) -> dict[str, NDArray[Any]]:
     found = packed(schema.STEP, prefix, state.step)
     if isinstance(state.own, CommitteeState):
         found |= packed(schema.COMMITTEE, f"{prefix}expert.", state.own)
+        if len(state.own.members.recent):
+            found |= packed(schema.MEMBERS, f"{prefix}members.", state.own.members)
     return found

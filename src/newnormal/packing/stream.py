@@ -24,7 +24,9 @@ from newnormal.kernels import alarm, drift, step
 from newnormal.kernels.alarm import AlarmState
 from newnormal.kernels.committee import CommitteeState
 from newnormal.kernels.drift import DriftState
+from newnormal.kernels.members import LONG, MembersState
 from newnormal.kernels.step import StepState
+from newnormal.models.members import blank_state
 from newnormal.packing.alarms import log_of
 from newnormal.packing.fitted import FittedReader, check_range
 from newnormal.packing.names import ALARM_COUNTS, ALARM_LEVELS
@@ -82,21 +84,33 @@ class StreamReader(FittedReader):
                 raise StateError(f"{prefix}expert_counts: expected those of the stream")
         parts = self.take(schema.COMMITTEE, f"{prefix}expert.")
         committee = CommitteeState(
-            **{name: aligned(array) for name, array in parts.items()}, counts=experts
+            **{name: aligned(array) for name, array in parts.items()},
+            counts=experts,
+            members=self._members_state(prefix),
         )
         return ModelState(state, committee)
+
+    def _members_state(self, prefix: str) -> MembersState:
+        if self.choice is None or not self.choice.plan.members:
+            return blank_state(len(self.channels), used=False)
+        found = self.take(schema.MEMBERS, f"{prefix}members.")
+        head, held = found["counts"].tolist()
+        if head >= LONG or held > LONG:
+            raise StateError(f"{prefix}members.counts: expected at most {LONG}, found others")
+        return MembersState(**{name: aligned(array) for name, array in found.items()})
 
     def _counts(self, facts: Facts) -> NDArray[np.int64]:
         """Take the counters of a stream out; they index its window."""
         L = self.config.window
         found = np.zeros(len(COUNTS), np.int64)
         found[step.SEEN] = seen = facts.count("seen")
-        found[step.HELD] = held = facts.count("held", 0, min(L, seen))
+        # Where each sample has its verdict at once, the window begins with missing samples.
+        found[step.HELD] = held = facts.count("held", 0, L if self.at_once else min(L, seen))
         found[step.PENDING] = facts.count("pending", 0, held)
         found[step.CYCLE] = facts.count("cycle", 0, L)
         for name in ("age", "learned", "restored"):
             found[COUNTS[name]] = facts.count(name)
-        if held == L and found[step.PENDING] >= self.config.judging_stride():
+        if held == L and found[step.PENDING] >= self.stride:
             raise StateError("counts.pending: expected less than the stride, found others")
         facts.done()
         return found
@@ -109,7 +123,7 @@ class StreamReader(FittedReader):
         )
         counts = np.array([facts.count("held", 0, self.config.window), facts.flag("known")])
         facts.done()
-        if held > counts[HELD]:
+        if held > counts[HELD] and not self.at_once:
             raise StateError(f"times.held: expected at least {held}, found {counts[HELD]}")
         return SampleTimes(
             found["times"].astype("datetime64[ns]"),

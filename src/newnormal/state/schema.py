@@ -4,8 +4,9 @@ Nothing here depends on the names of fields in the code: a field can be renamed,
 their names. `newnormal.packing` checks a file before anything is allocated or indexed by it; what
 does not fit is a StateError that names it.
 
-Shapes: L window length, C channels, Q = 4 C, P weights, J experts, V votes, R rank, K knots of the
-tail; N and M are as many as there are.
+Shapes: L window length, C channels, Q = 4 C, P weights, J experts, E votes of experts, V votes, R
+rank, K knots of the tail, F = 5 C, W = 10 C, H shapes, D rank of the windows' subspace, X and Y the
+samples that the members keep; N, M and B (bins of a rhythm) are as many as there are.
 """
 
 from __future__ import annotations
@@ -137,12 +138,29 @@ COMMITTEE = (
     Field("reaches", "J1", "any"),
     Field("smooth", "1", "observed"),
 )
+MEMBERS = (
+    Field("recent", "XC", "bounded", "f4"),
+    Field("means", "YC", "bounded", "f4"),
+    Field("counts", "2", "not negative", "i8"),
+)
+MEMBERS_PARAMS = (
+    Field("forecast", "CF", "bounded", "f4"),
+    Field("intercept", "C", "bounded", "f4"),
+    Field("level_mean", "C", "bounded", "f4"),
+    Field("level_inverse", "CC", "bounded", "f4"),
+    Field("windows_mean", "W", "bounded", "f4"),
+    Field("windows_basis", "DW", "unit", "f4"),
+    Field("shapes", "HW", "bounded", "f4"),
+    Field("rhythm_levels", "BC", "bounded", "f4"),
+    Field("rhythm_spreads", "BC", "spread", "f4"),
+    Field("usual_votes", "BV", "not negative", "f4"),
+)
 COMMITTEE_PARAMS = (
     Field("decays", "J", "not negative"),
     Field("scales", "JC", "moderate"),
     Field("learn_below", "J", "known"),
     Field("rates", "J", "finite", "f4"),
-    Field("bases", "VRC", "unit"),
+    Field("bases", "ERC", "unit"),
     Field("residual_scale", "VC", "moderate"),
     Field("centers", "V", "bounded"),
     Field("spreads", "V", "spread"),

@@ -1,36 +1,35 @@
 """How `Detector` chooses its settings, from its history alone.
 
 `choose` is the whole of it: train on early history, test on held-out history with planted faults
-(`scenarios`), decide which votes count and how fast each expert learns, and train on all of
-history.
+(`scenarios`), decide which experts count and how fast each learns, and train on all of history.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from newnormal.models.base import OnEpoch, Training
-from newnormal.models.committee import Committee, Plan
+from newnormal.kernels.members import KINDS, LONG, RHYTHM, SPANS
+from newnormal.models.base import OnEpoch, Training, scores
+from newnormal.models.committee import Committee
+from newnormal.models.experts import neutral_params, rest_of
+from newnormal.models.members import Tables, fittable
+from newnormal.models.plan import Plan
+from newnormal.tuning.choice import (
+    COPIES,
+    LEARNED_NOTHING,
+    NO_RHYTHM,
+    TOO_SHORT,
+    Choice,
+    Member,
+)
 from newnormal.tuning.scenarios import average_precision, scenarios
 from newnormal.types import Floats, Floats32
 
-__all__ = [
-    "HELD_OUT",
-    "LATENT",
-    "LEAST",
-    "SMOOTHED",
-    "WINDOW",
-    "Choice",
-    "Chosen",
-    "Member",
-    "choose",
-]
+__all__ = ["HELD_OUT", "LATENT", "LEAST", "WINDOW", "Chosen", "choose", "early_samples"]
 
 WINDOW = 5
 LATENT = 16
@@ -44,101 +43,10 @@ LEAST = 40 * WINDOW  # samples with anything observed, below which there is no t
 _LONGEST = 20_000  # samples held out at most, the newest
 _ROUNDS = 4
 _RATES = (0.0, 0.001, 0.003, 0.01)
-_ENOUGH = 1 / 3  # a vote that finds less than this share of what the best finds gets weight 0
-# The autocorrelation of scores that are smoothed. Where neighbouring scores do not correlate,
-# smoothing blurs; where they are nearly the same, there is nothing left to smooth.
-SMOOTHED = (0.25, 0.85)
-_SMOOTHING = 1.0  # samples of half-life
-
-
-@dataclass(frozen=True)
-class Member:
-    """One vote that was tested.
-
-    Attributes
-    ----------
-    memory
-        Half-life of the trend it subtracts, in samples.
-    linear
-        Whether it is a linear subspace, not an autoencoder.
-    lr
-        The learning rate it was given; 0 for a linear subspace.
-    average_precision
-        On the planted faults; NaN where nothing was tested.
-    weight
-        Its part of the score; 0 if it does not count.
-    """
-
-    memory: float
-    linear: bool
-    lr: float
-    average_precision: float
-    weight: float
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What was chosen, and what the choice rests on.
-
-    Attributes
-    ----------
-    plan
-        What the committee is made of.
-    members
-        Every vote that was tested, whether it counts or not.
-    held_out
-        Samples of history that the test used; 0 where history was too short.
-    ensemble_ap
-        Average precision of the committee on the planted faults; NaN without a test.
-    autocorrelation
-        Correlation of neighbouring scores on held-out history; NaN without a test.
-    samples
-        Samples of history.
-    """
-
-    plan: Plan
-    members: tuple[Member, ...]
-    held_out: int
-    ensemble_ap: float
-    autocorrelation: float
-    samples: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as values of JSON."""
-        members = [
-            {name: _finite(value) for name, value in asdict(member).items()}
-            for member in self.members
-        ]
-        return {
-            "plan": self.plan.to_json(),
-            "members": members,
-            "held_out": self.held_out,
-            "ensemble_ap": _finite(self.ensemble_ap),
-            "autocorrelation": _finite(self.autocorrelation),
-            "samples": self.samples,
-        }
-
-    @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Choice:
-        """Return what `to_json` was made from."""
-        members = tuple(
-            Member(
-                math.inf if each["memory"] is None else float(each["memory"]),
-                bool(each["linear"]),
-                float(each["lr"]),
-                _number(each["average_precision"]),
-                float(each["weight"]),
-            )
-            for each in facts["members"]
-        )
-        return cls(
-            Plan.from_json(facts["plan"]),
-            members,
-            int(facts["held_out"]),
-            _number(facts["ensemble_ap"]),
-            _number(facts["autocorrelation"]),
-            int(facts["samples"]),
-        )
+_ENOUGH = (
+    1 / 3
+)  # an expert's vote that finds less than this share of what the best finds is dropped
+_NOTHING = 0.9  # of the variance left by an autoencoder: it learned nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +67,10 @@ def choose(
     epochs: int | None = None,
     batch: int | None = None,
     on_epoch: OnEpoch | None = None,
+    phases: Floats | None = None,
+    rhythm: Tables | None = None,
+    early_rhythm: Tables | None = None,
+    notes: Sequence[str] = (),
 ) -> Chosen:
     """Decide from scaled history (T, C) alone, and train what was decided.
 
@@ -172,26 +84,54 @@ def choose(
         How training goes through the history; None: as many epochs as make it settle.
     on_epoch
         Called after each epoch of each expert.
+    phases
+        Of each sample of history in its rhythm, (T,), NaN where unknown; None: it has no rhythm.
+    rhythm
+        What is expected at each phase.
+    early_rhythm
+        The same from early history alone (`early_samples`), for the test; None: `rhythm`.
+    notes
+        Sentences for `Choice.notes`.
     """
+    if phases is None or rhythm is None:
+        phases = rhythm = early_rhythm = None
+    early_rhythm = rhythm if early_rhythm is None else early_rhythm
+    early, held_out = np.split(history, [early_samples(len(history))])
 
-    def train(part: Floats, plan: Plan) -> tuple[Committee, Floats32, list[float]]:
+    def train(
+        part: Floats, plan: Plan, tables: Tables | None
+    ) -> tuple[Committee, Floats32, list[float]]:
         model = Committee(WINDOW, history.shape[1], LATENT, plan)
         training = _training(len(part), seed, epochs, batch, on_epoch)
-        return model, *model.fit(part, training)
+        own = None if phases is None else phases[: len(part)]
+        return model, *model.fit(part, replace(training, phases=own, rhythm=tables))
 
-    held_out = history[-min(max(int(len(history) * HELD_OUT), 1), _LONGEST) :]
-    early = history[: len(history) - len(held_out)]
-    if _enough(early, 1 - HELD_OUT) and _enough(held_out, HELD_OUT):
-        model, fitted, _ = train(early, Plan())
-        choice, votes = _tested(model, fitted, held_out, seed, len(history))
-        model, fitted, losses = train(history, choice.plan)
+    tested = _enough(early, 1 - HELD_OUT) and _enough(held_out, HELD_OUT)
+    plan, dropped = _planned(len(early) if tested else len(history), rhythm is not None)
+    if tested:
+        model, fitted, _ = train(early, plan, early_rhythm)
+        before = early[-LONG:]
+        choice = _tested(model, fitted, held_out, _after(phases, len(early)), dropped, seed)
+        own = _after(phases, len(early) - len(before))
+        series = np.concatenate([before, held_out])
+        known = _scores(model.with_plan(choice.plan), fitted, series, own)[len(before) :]
+        model, fitted, losses = train(history, choice.plan, rhythm)
     else:
-        plan = Plan()
-        model, fitted, losses = train(history, plan)
-        votes = _clean(model.votes(history, fitted, plan.rates))
-        members = _members(plan, [math.nan] * len(plan.votes), [True] * len(plan.votes))
-        choice = Choice(plan, members, 0, math.nan, math.nan, len(history))
-    return Chosen(choice, model, fitted, losses, _scores(choice.plan, votes))
+        model, fitted, losses = train(history, plan, rhythm)
+        known = _scores(model, fitted, history, phases)
+        nothing = [math.nan] * len(plan.weights)
+        choice = Choice(plan, _members(plan, nothing, dropped), 0, math.nan, 0)
+    choice = replace(choice, samples=len(history), notes=tuple(notes))
+    return Chosen(choice, model, fitted, losses, known[~np.isnan(known)])
+
+
+def early_samples(samples: int) -> int:
+    """Return how many samples of history are early: those that the test is not made on."""
+    return samples - min(max(int(samples * HELD_OUT), 1), _LONGEST)
+
+
+def _after(phases: Floats | None, at: int) -> Floats | None:
+    return None if phases is None else phases[at:]
 
 
 def _enough(part: Floats, share: float) -> bool:
@@ -199,41 +139,88 @@ def _enough(part: Floats, share: float) -> bool:
     return int((~np.isnan(part)).any(axis=1).sum()) >= share * LEAST
 
 
+def _planned(samples: int, rhythm: bool) -> tuple[Plan, list[str]]:
+    """Return the plan for so many samples, and why votes have weight 0, empty for the others."""
+    plan = Plan()
+    enough = fittable(samples, rhythm)
+    short = ["" if each else TOO_SHORT for each in enough]
+    short[RHYTHM] = "" if rhythm else NO_RHYTHM
+    members = tuple(1.0 if each else 0.0 for each in enough)
+    return replace(plan, members=members), [""] * len(plan.votes) + short
+
+
 def _tested(
-    model: Committee, fitted: Floats32, held_out: Floats, seed: int, samples: int
-) -> tuple[Choice, Floats]:
-    """Return what held-out history suggests, and the votes that count on it as it was."""
+    model: Committee,
+    fitted: Floats32,
+    held_out: Floats,
+    phases: Floats | None,
+    dropped: list[str],
+    seed: int,
+) -> Choice:
+    """Return what held-out history suggests."""
     plan = replace(model.plan, rates=_rates(model, fitted, held_out))
     tested = [
-        (faulty, model.votes(series, fitted, plan.rates))
+        (series, faulty, model.votes(series, fitted, plan.rates, phases))
         for series, faulty in scenarios(held_out, _ROUNDS, seed)
     ]
     precision = np.mean(
-        [[average_precision(faulty, vote) for vote in votes] for faulty, votes in tested], axis=0
+        [[average_precision(faulty, vote) for vote in votes] for _, faulty, votes in tested], axis=0
     )
-    counts = precision >= _ENOUGH * precision.max()
-
-    normal = _clean(model.votes(held_out, fitted, plan.rates)[counts])
-    autocorrelation = _autocorrelation(normal.mean(axis=0))
-    counted = zip(plan.votes, counts.tolist(), strict=True)
-    final = replace(
-        plan,
-        rates=_rates_in_use(plan, counts.tolist()),
-        votes=tuple(vote if keep else replace(vote, weight=0.0) for vote, keep in counted),
-        smoothing=_SMOOTHING if SMOOTHED[0] <= autocorrelation < SMOOTHED[1] else 0.0,
+    precision[[at for at, why in enumerate(dropped) if why]] = np.nan
+    left = _left(model, fitted, held_out, plan.rates)
+    dropped = list(dropped)
+    for at, vote in enumerate(plan.votes):
+        if not vote.linear and left[vote.expert] >= _NOTHING:
+            dropped[at] = LEARNED_NOTHING
+        elif precision[at] < _ENOUGH * np.nanmax(precision):
+            dropped[at] = COPIES
+    votes = tuple(
+        replace(vote, weight=0.0) if why else vote
+        for vote, why in zip(plan.votes, dropped, strict=False)
     )
+    final = replace(plan, votes=votes, rates=_rates_in_use(plan, dropped))
+    running = model.with_plan(final)
     ensemble_ap = np.mean(
-        [average_precision(faulty, _scores(final, votes[counts])) for faulty, votes in tested]
+        [
+            average_precision(faulty, _scores(running, fitted, series, phases))
+            for series, faulty, _ in tested
+        ]
     )
-    members = _members(plan, precision.tolist(), counts.tolist())
-    choice = Choice(final, members, len(held_out), float(ensemble_ap), autocorrelation, samples)
-    return choice, normal
+    members = _members(replace(final, rates=plan.rates), precision.tolist(), dropped)
+    return Choice(final, members, len(held_out), float(ensemble_ap), 0)
 
 
-def _rates_in_use(plan: Plan, counts: list[bool]) -> tuple[float, ...]:
+def _left(model: Committee, fitted: Floats32, series: Floats, rates: Sequence[float]) -> Floats:
+    """Return the share of what it is given that each autoencoder leaves, (J,).
+
+    1 is what an autoencoder leaves that always gives 0, the mean.
+    """
+    plan = model.plan
+    sums = np.zeros(len(plan.memories))
+    running = model.with_rates(rates).experts_alone()
+    for squares, _ in running.squares(series, fitted, learning=True):
+        for at, vote in enumerate(plan.votes):
+            if not vote.linear:
+                sums[vote.expert] += squares[at].sum()
+    given = [
+        np.nansum((rest_of(series, memory) / scale) ** 2)
+        for memory, scale in zip(plan.memories, model.params.scales, strict=True)
+    ]
+    return np.asarray(sums / np.maximum(given, np.finfo(np.float64).tiny))
+
+
+def _scores(
+    model: Committee, fitted: Floats32, series: Floats, phases: Floats | None = None
+) -> Floats:
+    """Return the scores of a scaled series (T, C) that is learned from as it goes."""
+    params = neutral_params(model.channels, fitted, model.plan.stride, True)
+    return scores(model, params, series, phases)
+
+
+def _rates_in_use(plan: Plan, dropped: list[str]) -> tuple[float, ...]:
     """Return the rates, 0 where the vote of the autoencoder that would learn does not count."""
-    votes = zip(plan.votes, counts, strict=True)
-    learning = {vote.expert for vote, keep in votes if keep and not vote.linear}
+    votes = zip(plan.votes, dropped, strict=False)
+    learning = {vote.expert for vote, why in votes if not why and not vote.linear}
     return tuple(rate if j in learning else 0.0 for j, rate in enumerate(plan.rates))
 
 
@@ -252,57 +239,31 @@ def _training(
     return Training(stride, epochs, batch, seed, on_epoch=on_epoch)
 
 
-def _clean(votes: Floats) -> Floats:
-    return votes[:, ~np.isnan(votes).any(axis=0)]
-
-
-def _scores(plan: Plan, votes: Floats) -> Floats:
-    """Return the committee's scores from the votes that count; NaN where there are none."""
-    weights = np.array([plan.votes[at].weight for at in plan.counted])
-    smooth: Floats = weights @ votes / weights.sum()
-    keep = 0.0 if plan.smoothing == 0 else 0.5 ** (1 / plan.smoothing)
-    judged = np.flatnonzero(~np.isnan(smooth))
-    for before, t in pairwise(judged):
-        smooth[t] = keep * smooth[before] + (1 - keep) * smooth[t]
-    scores: Floats = np.exp(np.minimum(smooth, 700.0))
-    return scores
-
-
 def _rates(model: Committee, fitted: Floats32, held_out: Floats) -> tuple[float, ...]:
     """Return the rate at which each expert, learning as it goes, expects held-out history best."""
     J = len(model.plan.memories)
     losses = np.full((len(_RATES), J), np.inf)
+    experts = model.experts_alone()
     for at, rate in enumerate(_RATES):
-        votes = _clean(model.votes(held_out, fitted, (rate,) * J))
+        votes = experts.votes(held_out, fitted, (rate,) * J)
         for v, vote in enumerate(model.plan.votes):
             if not vote.linear:
-                losses[at, vote.expert] = votes[v].mean()
+                losses[at, vote.expert] = np.nanmean(votes[v])
     return tuple(_RATES[at] for at in np.argmin(losses, axis=0))
 
 
-def _autocorrelation(scores: Floats) -> float:
-    if len(scores) < 3 or scores[1:].std() == 0 or scores[:-1].std() == 0:
-        return 0.0
-    return float(np.corrcoef(scores[:-1], scores[1:])[0, 1])
-
-
-def _members(plan: Plan, precision: list[float], counts: list[bool]) -> tuple[Member, ...]:
-    total = sum(vote.weight for vote, keep in zip(plan.votes, counts, strict=True) if keep)
-    return tuple(
-        Member(
-            plan.memories[vote.expert],
-            vote.linear,
-            0.0 if vote.linear else plan.rates[vote.expert],
-            each,
-            vote.weight / total if keep else 0.0,
-        )
-        for vote, each, keep in zip(plan.votes, precision, counts, strict=True)
-    )
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
+def _members(plan: Plan, precision: Sequence[float], dropped: Sequence[str]) -> tuple[Member, ...]:
+    """Return every vote with its part of the score."""
+    total = sum(plan.weights)
+    E = len(plan.votes)
+    found = []
+    for at, (weight, each, why) in enumerate(zip(plan.weights, precision, dropped, strict=True)):
+        if at < E:
+            vote = plan.votes[at]
+            kind = "linear subspace" if vote.linear else "autoencoder"
+            memory, lr = plan.memories[vote.expert], plan.rates[vote.expert]
+            lr = 0.0 if vote.linear else lr
+        else:
+            kind, memory, lr = KINDS[at - E], float(SPANS[at - E]), 0.0
+        found.append(Member(kind, memory, lr, each, weight / total, why))
+    return tuple(found)

@@ -5,18 +5,26 @@ from __future__ import annotations
 import math
 import textwrap
 
-from newnormal.tuning.choose import HELD_OUT, LEAST, SMOOTHED, Choice, Member
+from newnormal.tuning.choice import COPIES, LEARNED_NOTHING, NO_RHYTHM, TOO_SHORT, Choice, Member
+from newnormal.tuning.choose import HELD_OUT, LEAST
 
 __all__ = ["explain"]
 
 _WIDTH = 80  # of a terminal
 _COLUMNS = """\
-memory     half-life of the trend that a member subtracts before it scores
+looks at   half-life of the trend that a member subtracts, or length of its window
 learns at  its learning rate: the one of smallest error on the held-out samples
-found      average precision on the planted faults; 1 ranks them above all else
-weight     its part of the score; a member that finds less than a third of what
-           the best one finds gets weight 0
+planted    average precision on planted faults; 1 ranks them above all else
+weight     its part of the score
 """
+_WHY = {
+    LEARNED_NOTHING: "it learned nothing: on held-out history it leaves 90% or more of the "
+    "variance",
+    COPIES: "it reproduces faults: its average precision on planted faults is less than a third "
+    "of the best member's",
+    TOO_SHORT: "history is too short for it",
+    NO_RHYTHM: "history has no rhythm that could be found",
+}
 
 
 def explain(choice: Choice) -> str:
@@ -32,7 +40,7 @@ def explain(choice: Choice) -> str:
             f"Nothing was tested: that takes {LEAST} samples that are not missing, the newest "
             f"{HELD_OUT:.0%} among them."
         )
-    rows = [("member", "memory", "learns at", "found", "weight"), *map(_row, choice.members)]
+    rows = [("member", "looks at", "learns at", "planted", "weight"), *map(_row, choice.members)]
     if choice.held_out:
         rows.append(("all members", "", "", f"{choice.ensemble_ap:.2f}", ""))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -40,16 +48,14 @@ def explain(choice: Choice) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
-    return "\n".join(
-        [
-            *_wrapped(about),
-            "",
-            *(f"  {line}" for line in table),
-            "",
-            *([_COLUMNS] if choice.held_out else []),
-            *_wrapped(_smoothing(choice)),
-        ]
-    )
+    lines = [*_wrapped(about), "", *(f"  {line}" for line in table), ""]
+    lines += [_COLUMNS] if choice.held_out else []
+    for member in choice.members:
+        if member.dropped:
+            lines += _wrapped(f"The {_name(member)} has weight 0: {_WHY[member.dropped]}.")
+    for note in choice.notes:
+        lines += _wrapped(note)
+    return "\n".join([*lines, *_wrapped(_smoothing(choice))])
 
 
 def _wrapped(text: str) -> list[str]:
@@ -58,21 +64,33 @@ def _wrapped(text: str) -> list[str]:
 
 def _row(member: Member) -> tuple[str, ...]:
     precision = member.average_precision
+    learns = member.kind == "autoencoder"
     return (
-        "linear subspace" if member.linear else "autoencoder",
-        "endless" if math.isinf(member.memory) else f"{member.memory:g} samples",
-        "-" if member.linear else f"{member.lr:g}" if member.lr else "does not",
+        member.kind,
+        _memory(member),
+        (f"{member.lr:g}" if member.lr else "does not") if learns else "-",
         "-" if math.isnan(precision) else f"{precision:.2f}",
         f"{member.weight:.0%}",
     )
 
 
+def _memory(member: Member) -> str:
+    if member.kind == "rhythm":
+        return "the phase"
+    if math.isinf(member.memory):
+        return "endless"
+    return f"{member.memory:g} sample{'' if member.memory == 1 else 's'}"
+
+
+def _name(member: Member) -> str:
+    """Return the member's name; there are several autoencoders."""
+    if member.kind in ("autoencoder", "linear subspace"):
+        return f"{member.kind} of memory {_memory(member)}"
+    return f"member {member.kind!r}"
+
+
 def _smoothing(choice: Choice) -> str:
-    if not choice.held_out:
+    if choice.plan.smoothing == 0:
         return "The score is not smoothed."
-    fact = f"neighbouring scores correlate by {choice.autocorrelation:.2f}"
-    if choice.plan.smoothing:
-        return f"The score is smoothed with a half-life of one sample: {fact}."
-    low = choice.autocorrelation < SMOOTHED[0]
-    why = "too little for smoothing to help" if low else "so they are smooth already"
-    return f"The score is not smoothed: {fact}, {why}."
+    unit = "sample" if choice.plan.smoothing == 1 else "samples"
+    return f"The score is smoothed with a half-life of {choice.plan.smoothing:g} {unit}."

@@ -153,12 +153,19 @@ class DeepModel(Model):
         return best, losses
 
     def advance(
-        self, samples: Floats, flush: bool, state: ModelState, params: StepParams, out: StepOut
+        self,
+        samples: Floats,
+        flush: bool,
+        state: ModelState,
+        params: StepParams,
+        out: StepOut,
+        phases: Floats | None = None,
+        votes: Floats32 | None = None,
     ) -> None:
         """Consume samples (T, C) and write the verdicts that became final."""
         with _BOUND:
             self._bind(state.step.weights)
-            super().advance(samples, flush, state, params, out)
+            super().advance(samples, flush, state, params, out, phases, votes)
 
     def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats | None]:
         """Score a block with the network, whose parameters are views of `weights`."""

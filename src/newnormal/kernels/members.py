@@ -1,0 +1,291 @@
+"""The members of a committee that have no trend: forecast, level, windows, shapes and rhythm.
+
+Each gives a squared residual for each channel of a sample; `newnormal.kernels.committee` turns
+squares into votes. They are fitted on history (`newnormal.models.members`) and do not learn.
+
+forecast  the sample minus a linear forecast from the last P samples of all channels
+level     Hotelling's T² of the sample
+windows   the last SPAN samples, as means of pairs, outside a linear subspace
+shapes    the last LONG samples, as means of BLOCK and centred, from the nearest of M shapes
+rhythm    the sample minus the level that is usual at this phase, in units of its usual spread
+
+A missing value is replaced by the channel's last observed one, and its residual does not count.
+
+Shapes: T samples, C channels, K rank of the subspace, M shapes, B bins of the rhythm, V votes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from newnormal.kernels.compiled import compiled, inlined
+from newnormal.types import Floats, Floats32, Ints
+
+__all__ = [
+    "BLOCKS",
+    "FAR",
+    "FORECAST",
+    "HEAD",
+    "HELD",
+    "KINDS",
+    "LEVEL",
+    "LONG",
+    "PAST",
+    "RHYTHM",
+    "SHAPES",
+    "SPAN",
+    "SPANS",
+    "WINDOWS",
+    "MembersParams",
+    "MembersState",
+    "MembersWork",
+    "blank_work",
+    "remember",
+    "squares_of",
+]
+
+KINDS = ("forecast", "level", "windows", "shapes", "rhythm")
+FORECAST, LEVEL, WINDOWS, SHAPES, RHYTHM = range(5)
+
+PAST = 5  # samples that the forecast takes
+BLOCKS = 10  # means that a window is made of
+SPAN = 20  # samples of a window
+_PAIR = 2  # samples of a window's mean
+_BLOCK = 10  # samples of a shape's mean
+LONG = 100  # samples of a shape
+SPANS = (PAST + 1, 1, SPAN, LONG, 1)  # samples that each member takes before its first vote
+FAR = 1e3  # in history's standard deviations: the farthest that a value is taken for
+
+# Positions in MembersState.counts.
+HEAD = 0  # the row of `means` that comes next
+HELD = 1  # samples since the start, LONG at most
+
+
+class MembersState(NamedTuple):
+    """The newest samples, in history's standard deviations, within ±FAR."""
+
+    recent: Floats32  # (SPAN, C) the newest last
+    means: Floats32  # (LONG, C) means of the newest _BLOCK at each sample, in a ring
+    counts: Ints  # (2,) see the positions above
+
+
+class MembersParams(NamedTuple):
+    """What fitting found."""
+
+    forecast: Floats32  # (C, PAST C) the oldest sample first
+    intercept: Floats32  # (C,)
+    level_mean: Floats32  # (C,)
+    level_inverse: Floats32  # (C, C)
+    windows_mean: Floats32  # (BLOCKS C,)
+    windows_basis: Floats32  # (K, BLOCKS C) orthonormal rows; unused ones are 0
+    shapes: Floats32  # (M, BLOCKS C) the newest block first
+    rhythm_levels: Floats32  # (B, C)
+    rhythm_spreads: Floats32  # (B, C)
+    usual_votes: Floats32  # (B, V) subtracted from each vote at this phase
+
+
+class MembersWork(NamedTuple):
+    """Working memory; what it holds before is not read."""
+
+    filled: Floats32  # (C,) the sample, its missing values filled
+    window: Floats32  # (BLOCKS C,)
+    rest: Floats32  # (BLOCKS C,)
+
+
+@compiled
+def blank_work(channels: int) -> MembersWork:
+    """Return working memory."""
+    return MembersWork(
+        np.empty(channels, np.float32),
+        np.empty(BLOCKS * channels, np.float32),
+        np.empty(BLOCKS * channels, np.float32),
+    )
+
+
+@compiled
+def remember(sample: Floats, state: MembersState, filled: Floats32) -> None:
+    """Append a scaled sample (C,) to the newest ones; `filled` is it without missing values."""
+    recent, means, counts = state
+    C = len(sample)
+    for c in range(C):
+        z = sample[c]
+        z = FAR if z > FAR else z
+        z = -FAR if z < -FAR else z
+        filled[c] = recent[SPAN - 1, c] if np.isnan(z) else np.float32(z)
+    for k in range(SPAN - 1):
+        for c in range(C):
+            recent[k, c] = recent[k + 1, c]
+    head = counts[HEAD]
+    for c in range(C):
+        recent[SPAN - 1, c] = filled[c]
+        total = np.float32(0)
+        for k in range(SPAN - _BLOCK, SPAN):
+            total += recent[k, c]
+        means[head, c] = total / np.float32(_BLOCK)
+    counts[HEAD] = (head + 1) % LONG
+    counts[HELD] = min(counts[HELD] + 1, LONG)
+
+
+@compiled
+def squares_of(
+    kind: int,
+    sample: Floats,
+    phase: float,
+    state: MembersState,
+    params: MembersParams,
+    work: MembersWork,
+    squares: Floats,
+) -> bool:
+    """Fill a member's squared residuals (C,) of the newest sample, 0 where missing.
+
+    `remember` has appended the sample. Returns whether the member has a vote yet.
+    """
+    C = len(sample)
+    held = state.counts[HELD]
+    if kind == FORECAST:
+        if held <= PAST:
+            return False
+        _forecast(state.recent, params.forecast, params.intercept, work.filled, squares)
+    elif kind == LEVEL:
+        _level(sample, work.filled, params.level_mean, params.level_inverse, work.window, squares)
+    elif kind == WINDOWS:
+        if held < SPAN:
+            return False
+        _windows(state.recent, params.windows_mean, params.windows_basis, work, squares)
+    elif kind == SHAPES:
+        if held < LONG:
+            return False
+        _shapes(state.means, state.counts[HEAD], params.shapes, work.window, squares)
+    else:
+        if np.isnan(phase):
+            return False
+        _rhythm(phase, params.rhythm_levels, params.rhythm_spreads, work.filled, squares)
+    for c in range(C):
+        squares[c] = 0.0 if np.isnan(sample[c]) else squares[c]
+    return True
+
+
+@inlined
+def _forecast(
+    recent: Floats32, matrix: Floats32, intercept: Floats32, filled: Floats32, squares: Floats
+) -> None:
+    C, n = matrix.shape
+    past = recent[SPAN - 1 - PAST : SPAN - 1].reshape(n)
+    for c in range(C):
+        total = np.float32(0)
+        for i in range(n):
+            total += matrix[c, i] * past[i]
+        residual = np.float64(filled[c] - total - intercept[c])
+        squares[c] = residual * residual
+
+
+@inlined
+def _level(
+    sample: Floats,
+    filled: Floats32,
+    mean: Floats32,
+    inverse: Floats32,
+    away: Floats32,
+    squares: Floats,
+) -> None:
+    """T² over the observed channels, divided among those that add to it."""
+    C = len(filled)
+    for c in range(C):
+        away[c] = filled[c] - mean[c]
+    total = 0.0
+    above = 0.0
+    for c in range(C):
+        product = np.float32(0)
+        for i in range(C):
+            product += inverse[c, i] * away[i]
+        part = 0.0 if np.isnan(sample[c]) else np.float64(product) * np.float64(away[c])
+        total += part
+        squares[c] = max(part, 0.0)
+        above += squares[c]
+    share = max(total, 0.0) / above if above > 0 else 0.0
+    for c in range(C):
+        squares[c] *= share
+
+
+@inlined
+def _windows(
+    recent: Floats32, mean: Floats32, basis: Floats32, work: MembersWork, squares: Floats
+) -> None:
+    K, n = basis.shape
+    C = n // BLOCKS
+    window, rest = work.window, work.rest
+    for b in range(BLOCKS):
+        for c in range(C):
+            i = b * C + c
+            both = recent[_PAIR * b, c] + recent[_PAIR * b + 1, c]
+            window[i] = both * np.float32(1 / _PAIR) - mean[i]
+    for i in range(n):
+        rest[i] = window[i]
+    for k in range(K):
+        length = np.float32(0)
+        for i in range(n):
+            length += basis[k, i] * window[i]
+        for i in range(n):
+            rest[i] -= length * basis[k, i]
+    _mean_squares(rest, squares)
+
+
+@inlined
+def _shapes(
+    means: Floats32, head: int, shapes: Floats32, window: Floats32, squares: Floats
+) -> None:
+    M, n = shapes.shape
+    C = n // BLOCKS
+    for c in range(C):
+        squares[c] = 0.0
+    for b in range(BLOCKS):
+        row = (head + LONG - 1 - _BLOCK * b) % LONG
+        for c in range(C):
+            window[b * C + c] = means[row, c]
+            squares[c] += means[row, c]
+    for b in range(BLOCKS):
+        for c in range(C):
+            window[b * C + c] -= np.float32(squares[c] * (1 / BLOCKS))
+    nearest, least = 0, np.float32(np.inf)
+    for m in range(M):
+        distance = np.float32(0)
+        for i in range(n):
+            away = window[i] - shapes[m, i]
+            distance += away * away
+        if distance < least:
+            nearest, least = m, distance
+    for i in range(n):
+        window[i] -= shapes[nearest, i]
+    _mean_squares(window, squares)
+
+
+@inlined
+def _mean_squares(rest: Floats32, squares: Floats) -> None:
+    """Fill the mean over blocks of each channel's squares."""
+    C = len(squares)
+    for c in range(C):
+        squares[c] = 0.0
+    for b in range(BLOCKS):
+        for c in range(C):
+            each = np.float64(rest[b * C + c])
+            squares[c] += each * each
+    for c in range(C):
+        squares[c] *= 1 / BLOCKS
+
+
+@inlined
+def _rhythm(
+    phase: float, levels: Floats32, spreads: Floats32, filled: Floats32, squares: Floats
+) -> None:
+    """Level and spread are interpolated between bins; the last one is beside the first."""
+    B = len(levels)
+    low = int(phase) % B
+    high = (low + 1) % B
+    part = phase - np.floor(phase)
+    for c in range(len(filled)):
+        level = (1 - part) * levels[low, c] + part * levels[high, c]
+        spread = (1 - part) * spreads[low, c] + part * spreads[high, c]
+        residual = (filled[c] - level) / spread
+        squares[c] = residual * residual

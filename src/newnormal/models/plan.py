@@ -1,0 +1,123 @@
+"""What a committee is made of, as a value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Plan", "Vote"]
+
+_THIRD = 1 / 3
+
+
+@dataclass(frozen=True)
+class Vote:
+    """One score of what an expert's memory leaves of the stream.
+
+    Attributes
+    ----------
+    expert
+        Which memory of the plan.
+    linear
+        Whether it is the linear subspace's score, not the autoencoder's.
+    weight
+        Its weight beside the others'; 0 is not counted.
+    """
+
+    expert: int
+    linear: bool
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a committee is made of.
+
+    Attributes
+    ----------
+    memories
+        Half-life of each expert's trend, in samples; infinity keeps history's mean.
+    rates
+        Learning rate of each expert's autoencoder.
+    votes
+        The scores of the experts, the same ones in every committee, with their weights.
+    members
+        Weights of the members without a trend, in the order of `newnormal.kernels.members.KINDS`;
+        empty for a committee without any.
+    smoothing
+        Half-life of the smoothing of the score, in samples; 0 does not smooth.
+    rank
+        Of the linear subspaces.
+    learns_below
+        The quantile of an expert's own scores on history below which it learns from a sample.
+    floor
+        A vote below it counts as it; -infinity: each counts as it is.
+    stride
+        Samples between judgements. 1 gives each sample its verdict at once, from the first one on.
+    bounded
+        Whether the widths of the autoencoders are bounded: see `newnormal.models.mlp.widths_of`.
+    """
+
+    memories: tuple[float, ...] = (60.0, 300.0)
+    rates: tuple[float, ...] = (0.003, 0.003)
+    votes: tuple[Vote, ...] = (
+        Vote(0, False, _THIRD),
+        Vote(1, False, _THIRD),
+        Vote(0, True, _THIRD),
+    )
+    members: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0, 0.0)
+    smoothing: float = 1.0
+    rank: int = 10
+    learns_below: float = 0.99
+    floor: float = 0.0
+    stride: int = 1
+    bounded: bool = True
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The weights of all votes: those of the experts, then those of the other members."""
+        return (*(vote.weight for vote in self.votes), *self.members)
+
+    @property
+    def counted(self) -> list[int]:
+        """Which votes have a weight."""
+        return [at for at, weight in enumerate(self.weights) if weight > 0]
+
+    @property
+    def reported_expert(self) -> int:
+        """The expert whose expected values are reported: that of the middle memory."""
+        return (len(self.memories) - 1) // 2
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as values of JSON."""
+        return {
+            "memories": [None if math.isinf(each) else each for each in self.memories],
+            "rates": list(self.rates),
+            "votes": [[vote.expert, vote.linear, vote.weight] for vote in self.votes],
+            "members": list(self.members),
+            "smoothing": self.smoothing,
+            "rank": self.rank,
+            "learns_below": self.learns_below,
+            "floor": self.floor if math.isfinite(self.floor) else None,
+            "stride": self.stride,
+            "bounded": self.bounded,
+        }
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Plan:
+        """Return what `to_json` was made from; files of version 4 and before have fewer facts."""
+        floor = facts.get("floor")
+        return cls(
+            tuple(math.inf if each is None else float(each) for each in facts["memories"]),
+            tuple(map(float, facts["rates"])),
+            tuple(Vote(int(at), bool(linear), float(w)) for at, linear, w in facts["votes"]),
+            tuple(map(float, facts.get("members", ()))),
+            float(facts["smoothing"]),
+            int(facts["rank"]),
+            float(facts["learns_below"]),
+            -math.inf if floor is None else float(floor),
+            int(facts.get("stride", 5)),
+            bool(facts.get("bounded", False)),
+        )

@@ -1,0 +1,139 @@
+"""What was chosen, and what the choice rests on, as values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from newnormal.models.plan import Plan
+
+__all__ = ["COPIES", "LEARNED_NOTHING", "NO_RHYTHM", "TOO_SHORT", "Choice", "Member"]
+
+# Why a member has weight 0.
+LEARNED_NOTHING = "learned nothing"
+COPIES = "reproduces faults"
+TOO_SHORT = "history is too short"
+NO_RHYTHM = "no rhythm"
+
+
+@dataclass(frozen=True)
+class Member:
+    """One vote.
+
+    Attributes
+    ----------
+    kind
+        ``"autoencoder"``, ``"linear subspace"``, or one of `newnormal.kernels.members.KINDS`.
+    memory
+        Half-life of the trend it subtracts, or the length of its window, in samples; of a rhythm,
+        its bins.
+    lr
+        The learning rate it was given; 0 for a member that does not learn.
+    average_precision
+        On the planted faults; NaN where nothing was tested.
+    weight
+        Its part of the score; 0 if it does not count.
+    dropped
+        Why it does not count; empty if it does.
+    """
+
+    kind: str
+    memory: float
+    lr: float
+    average_precision: float
+    weight: float
+    dropped: str = ""
+
+    @property
+    def linear(self) -> bool:
+        """Whether it is the linear subspace."""
+        return self.kind == "linear subspace"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen, and what the choice rests on.
+
+    Attributes
+    ----------
+    plan
+        What the committee is made of.
+    members
+        Every vote, whether it counts or not.
+    held_out
+        Samples of history that the test used; 0 where history was too short.
+    ensemble_ap
+        Average precision of the committee on the planted faults; NaN without a test.
+    samples
+        Samples of history.
+    notes
+        Sentences about history, such as which of its values were not believed.
+    """
+
+    plan: Plan
+    members: tuple[Member, ...]
+    held_out: int
+    ensemble_ap: float
+    samples: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def learned_nothing(self) -> bool:
+        """Whether no autoencoder learned anything."""
+        networks = [member for member in self.members if member.kind == "autoencoder"]
+        return all(member.dropped == LEARNED_NOTHING for member in networks)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as values of JSON."""
+        members = [
+            {
+                name: value if isinstance(value, str) else _finite(value)
+                for name, value in asdict(member).items()
+            }
+            for member in self.members
+        ]
+        return {
+            "plan": self.plan.to_json(),
+            "members": members,
+            "held_out": self.held_out,
+            "ensemble_ap": _finite(self.ensemble_ap),
+            "samples": self.samples,
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Choice:
+        """Return what `to_json` was made from; files of version 4 and before have other facts."""
+        return cls(
+            Plan.from_json(facts["plan"]),
+            tuple(map(_member, facts["members"])),
+            int(facts["held_out"]),
+            _number(facts["ensemble_ap"]),
+            int(facts["samples"]),
+            tuple(map(str, facts.get("notes", ()))),
+        )
+
+
+def _member(facts: Mapping[str, Any]) -> Member:
+    kind = facts.get("kind")
+    if kind is None:
+        kind = "linear subspace" if facts["linear"] else "autoencoder"
+    weight = float(facts["weight"])
+    return Member(
+        str(kind),
+        math.inf if facts["memory"] is None else float(facts["memory"]),
+        float(facts["lr"]),
+        _number(facts["average_precision"]),
+        weight,
+        str(facts.get("dropped", "" if weight else COPIES)),
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
