@@ -24,7 +24,7 @@ from newnormal.state.schema import AGAIN
 from newnormal.tabular import default_channels, to_table
 from newnormal.thresholds import MovingThreshold, Threshold
 from newnormal.types import Floats
-from newnormal.verbs import EVENTS, Verbs
+from newnormal.verbs import EVENTS, PAST, Verbs
 from newnormal.views import add_lock, in_turn
 
 __all__ = ["BaseDetector"]
@@ -103,6 +103,7 @@ class BaseDetector(Parameters, Verbs):
         self._fitted, self._known = fitted, known
         self._state = fitted.initial()
         self._events = deque(maxlen=EVENTS)
+        self._past = deque(maxlen=PAST)
 
     @in_turn
     def with_options(self, *, scores: Floats | None = None, **options: Any) -> Self:
@@ -193,6 +194,7 @@ class BaseDetector(Parameters, Verbs):
             if "_state" in found:
                 found["_state"] = self._state.copy()
                 found["_events"] = self._events.copy()
+                found["_past"] = self._past.copy()
         del found["_lock"]
         return found
 

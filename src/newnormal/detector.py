@@ -25,6 +25,8 @@ from newnormal.views import add_lock
 
 __all__ = ["M2N2", "BaseDetector", "Detector", "from_state", "load"]
 
+DEFAULT_ALARMS_PER_DAY = 1.0  # of a Detector without alarms_per_day, risk and threshold
+
 Duration: TypeAlias = float | str | timedelta | np.timedelta64
 
 
@@ -107,6 +109,8 @@ class Detector(BaseDetector):
 
     def _validate(self) -> tuple[Config, Goal]:
         options = self.get_params()
+        if all(options[name] is None for name in ("alarms_per_day", "risk", "threshold")):
+            options["alarms_per_day"] = DEFAULT_ALARMS_PER_DAY
         goal = Goal.of(options)
         return Config.of(**options, window=WINDOW, latent=LATENT), goal
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from newnormal.acceptance import NormalRange, TimedAcceptance
+from newnormal.acceptance.review import KEPT_LEVELS
 from newnormal.alarms import AlarmLog, AlarmThreshold
 from newnormal.alarms.log import log_scores
 from newnormal.alarms.moving import threshold_of
@@ -20,7 +21,7 @@ from newnormal.core.stages import NO_ACCEPTANCE, NO_ALARMS
 from newnormal.core.state import Baseline, Fitted, copied
 from newnormal.core.windows import threshold_scores
 from newnormal.errors import NewnormalError, NewnormalWarning, ParameterError
-from newnormal.kernels.alarm import HEIGHT, LOCATION, START_HEIGHT
+from newnormal.kernels.alarm import HEIGHT, START_HEIGHT
 from newnormal.kernels.step import StepParams
 from newnormal.models.base import Model, OnEpoch, Training, scores
 from newnormal.models.registry import find
@@ -109,8 +110,7 @@ class Goal:
         """Return the alarm threshold that history's scores give."""
         per_day = samples_per_day(period)
         if self.is_budget:
-            patience = config.patience(period)
-            budget = Budget(self.alarms_per_day, self.risk, per_day, accept_after=patience)
+            budget = Budget(self.alarms_per_day, self.risk, per_day)
             return budget.calibrate(log_scores(known.ordered))
         tau = checked_threshold(self.rule, known)
         return AlarmThreshold.at(tau, known.ordered, samples_per_day=per_day)
@@ -209,6 +209,8 @@ def _assembled(
         alarms=AlarmLog() if accepts or goal.has_alarms else NO_ALARMS,
         acceptance=TimedAcceptance(config.patience(period)) if accepts else NO_ACCEPTANCE,
         drift=None if normal is None else normal.params,
+        spread=model.expected_spread(params),
+        never_missing=~np.isnan(history).any(axis=0),
     )
     if normal is not None:
         trend = model.snapshot(model.initial(params.fitted))[1]
@@ -241,9 +243,6 @@ def refit_threshold(
     if goal == before and not anew:
         threshold = _start(fitted)
         moving: dict[str, Any] = {"rule": fitted.rule, "moving_start": fitted.moving_start}
-        if goal.is_budget:
-            patience = float(np.ceil(config.patience(fitted.period)))
-            threshold = threshold._replace(params=fitted.alarm._replace(accept_after=patience))
     elif known is None and (
         goal.is_budget or fitted.alarm.rate or not isinstance(goal.rule, Fixed)
     ):
@@ -328,7 +327,6 @@ def _with_learn_threshold(fitted: Fitted) -> Fitted:
 def _baseline(fitted: Fitted, trend: Floats, lows: Floats, highs: Floats) -> Baseline:
     """Return what is normal as fitted."""
     start = fitted.alarm_start
-    levels = (*start.levels[[LOCATION, HEIGHT, START_HEIGHT]], 0.0)
     return Baseline(
         fitted.step.fitted,
         trend,
@@ -336,7 +334,8 @@ def _baseline(fitted: Fitted, trend: Floats, lows: Floats, highs: Floats) -> Bas
         highs,
         start.tail_levels,
         start.tail_excess,
-        np.array(levels),
+        np.array([*start.levels[KEPT_LEVELS], 0.0]),
+        copied(fitted.model.accepted(fitted.model.initial(fitted.step.fitted))),
     )
 
 

@@ -108,9 +108,7 @@ class TimedAcceptance:
         out = blank_out(rows, samples.shape[1])
         threshold = _EAGER * float(state.learn_threshold[0])
         params = fitted.step._replace(alarm_threshold=threshold, learn_threshold=threshold)
-        fitted.model.eager(_EAGER).advance(
-            samples, flush, shadow.model, params, out, phases
-        )
+        fitted.model.eager(_EAGER).advance(samples, flush, shadow.model, params, out, phases)
         scores = out.scores[: rows - int(counts[PENDING])]
         for score in scores[~np.isnan(scores)].tolist():
             shadow.scores[shadow.counts[NEXT]] = score
@@ -126,9 +124,7 @@ class TimedAcceptance:
 
     # ------------------------------------------------------------------ reviews
 
-    def review(
-        self, fitted: Fitted, state: StreamState, time: np.datetime64 | None
-    ) -> list[Event]:
+    def review(self, fitted: Fitted, state: StreamState, time: np.datetime64 | None) -> list[Event]:
         """Find what changed or reverted, and accept what has been stable long enough."""
         return Review(self.timing, fitted, state, time).review()
 

@@ -9,7 +9,14 @@ import numpy as np
 
 from newnormal.types import Change, Evidence, time_text
 
-__all__ = ["alarm_sentence", "change_sentence", "duration_text", "number_text", "seconds_between", "silence_sentence"]
+__all__ = [
+    "alarm_sentence",
+    "change_sentence",
+    "duration_text",
+    "number_text",
+    "seconds_between",
+    "silence_sentence",
+]
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 

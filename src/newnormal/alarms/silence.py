@@ -138,9 +138,7 @@ def open_silence(
     return [Event(OPENED, sample, time, silence_alarm(fitted, silence, sample, time))]
 
 
-def close_silence(
-    fitted: Fitted, state: StreamState, verdicts: Verdicts, at: int
-) -> list[Event]:
+def close_silence(fitted: Fitted, state: StreamState, verdicts: Verdicts, at: int) -> list[Event]:
     """Close the alarm by missing values at a row of the verdicts."""
     sample, time = verdicts.first + at, time_at(verdicts.times, at)
     alarm = silence_alarm(fitted, state.silence, sample, time)

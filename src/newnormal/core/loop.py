@@ -118,10 +118,14 @@ def _stretch(
     if stop - done < len(out.scores):
         rows = StepOut._make([column[done:stop] for column in out])
 
-    phases = None if fitted.rhythm is None else fitted.rhythm.phases(
-        None if verdicts.times is None else verdicts.times[done + pending : stop],
-        int(step.counts[SEEN]),
-        len(part),
+    phases = (
+        None
+        if fitted.rhythm is None
+        else fitted.rhythm.phases(
+            None if verdicts.times is None else verdicts.times[done + pending : stop],
+            int(step.counts[SEEN]),
+            len(part),
+        )
     )
     count = fitted.model.vote_count
     votes = np.empty((stop - done, count), np.float32) if count else None
@@ -133,7 +137,9 @@ def _stretch(
     judged = np.concatenate([waiting, part])[: final - done] if pending else part[: final - done]
     drift = fitted.acceptance.measure(fitted, state, judged)
     if drift is None:
-        return final, fitted.alarms.judge(fitted, state, verdicts, slice(done, final), judged, votes)
+        return final, fitted.alarms.judge(
+            fitted, state, verdicts, slice(done, final), judged, votes
+        )
     assert verdicts.distances is not None and verdicts.changes is not None
     verdicts.distances[done:final] = drift.distances
     events: list[Event] = []

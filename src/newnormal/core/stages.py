@@ -175,9 +175,7 @@ class Acceptance(Protocol):
         """Open the change of channels that went beyond the limit at a sample."""
         ...
 
-    def review(
-        self, fitted: Fitted, state: StreamState, time: np.datetime64 | None
-    ) -> list[Event]:
+    def review(self, fitted: Fitted, state: StreamState, time: np.datetime64 | None) -> list[Event]:
         """Find what changed or reverted, and accept what has been stable long enough."""
         ...
 

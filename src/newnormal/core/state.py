@@ -37,8 +37,8 @@ from newnormal.kernels.step import (
 from newnormal.types import Bools, Floats, Floats32, Ints
 
 __all__ = [
-    "COUNTS",
     "CHANGES",
+    "COUNTS",
     "Baseline",
     "ChangeState",
     "Fitted",

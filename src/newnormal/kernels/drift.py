@@ -201,9 +201,7 @@ def measure(state: DriftState, params: DriftParams) -> None:
         if known and (state.owned[c] != 0 or not held):
             level = params.blend[c, c] * state.shift[c]
             for k in range(C):
-                level += params.blend[c, k] * (
-                    state.levels[k] - params.centre[k] - state.shift[k]
-                )
+                level += params.blend[c, k] * (state.levels[k] - params.centre[k] - state.shift[k])
             state.position[c] = level
         state.position[C + c] = state.levels[c] - params.centre[c]
         state.position[2 * C + c] = np.log(state.steps[c] + _LEAST)
@@ -216,9 +214,7 @@ def measure(state: DriftState, params: DriftParams) -> None:
         for part in range(4):
             j = part * C + c
             p = state.position[j]
-            distance = max(
-                distance, max(state.lows[j] - p, p - state.highs[j]) / params.margins[j]
-            )
+            distance = max(distance, max(state.lows[j] - p, p - state.highs[j]) / params.margins[j])
             if marked:
                 jump = max(jump, abs(p - state.start[j]) / params.wanders[k, j])
         state.distances[c] = distance

@@ -10,7 +10,7 @@ from newnormal.alarms import log
 from newnormal.core.state import LogState
 from newnormal.errors import StateError
 from newnormal.state.schema import Facts, as_json
-from newnormal.types import CLOSED, OPENED, UPDATED, Alarm, AlarmEvent, Peak
+from newnormal.types import CLOSED, OPENED, UPDATED, Alarm, Event, Peak
 
 __all__ = ["event_facts", "event_of", "log_facts", "log_of"]
 
@@ -26,7 +26,7 @@ def log_facts(state: LogState, channels: tuple[str, ...]) -> dict[str, Any] | No
     return {**_alarm_facts(alarm), "reported": as_json(float(state.levels[log.REPORTED]))}
 
 
-def event_facts(event: AlarmEvent) -> dict[str, Any]:
+def event_facts(event: Event) -> dict[str, Any]:
     """Return an event that has not been taken yet."""
     return {**event.as_dict(), "alarm": _alarm_facts(event.alarm)}
 
@@ -67,14 +67,14 @@ def log_of(facts: Facts | None, channels: tuple[str, ...]) -> LogState:
     return state
 
 
-def event_of(found: object) -> AlarmEvent:
+def event_of(found: object) -> Event:
     """Return an event that has not been taken yet."""
     facts = Facts(found, "events.")
     kind = facts.text("event")
     if kind not in _KINDS:
         raise facts.wrong("event", "opened, updated or closed", kind)
     alarm = _alarm_of(facts.part("alarm"))
-    event = AlarmEvent(kind, facts.count("sample", -1), _time(facts, "time"), alarm)
+    event = Event(kind, facts.count("sample", -1), _time(facts, "time"), alarm)
     facts.done()
     return event
 

@@ -26,7 +26,7 @@ from newnormal.packing.names import (
 )
 from newnormal.state import State, schema
 from newnormal.state.schema import as_json, packed
-from newnormal.types import AlarmEvent
+from newnormal.types import Event
 
 __all__ = ["pack"]
 
@@ -37,7 +37,7 @@ def pack(
     threshold: Mapping[str, Any] | None,
     fitted: Fitted,
     state: StreamState,
-    events: Sequence[AlarmEvent],
+    events: Sequence[Event],
 ) -> State:
     """Return a detector as data that shares nothing with it."""
     model = fitted.model

@@ -12,7 +12,7 @@ from newnormal.packing.stream import StreamReader
 from newnormal.state import State
 from newnormal.state.schema import AGAIN
 from newnormal.thresholds import MovingThreshold, Threshold, for_file
-from newnormal.types import AlarmEvent
+from newnormal.types import Event
 
 __all__ = ["Unpacked", "unpack"]
 
@@ -27,7 +27,7 @@ class Unpacked(NamedTuple):
     threshold: Threshold | MovingThreshold | None  # None where the file names none
     fitted: Fitted
     state: StreamState
-    events: list[AlarmEvent]
+    events: list[Event]
 
 
 def unpack(

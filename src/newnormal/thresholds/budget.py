@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-import numpy as np
-
 from newnormal.alarms.tail import Peaks, Tail, known_scores
 from newnormal.alarms.threshold import RECENT_DAYS, AlarmThreshold
 from newnormal.config import SAMPLES_PER_DAY

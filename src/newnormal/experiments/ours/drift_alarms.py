@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal import AlarmEvent
+from newnormal import Event
 from newnormal.config import SAMPLES_PER_DAY
 from newnormal.detector import BaseDetector
 from newnormal.experiments.engine.drifting import ONSET, Kind, faulty, kind_of, normal_part
@@ -140,9 +140,9 @@ class Pooled(NamedTuple):
 # ---------------------------------------------------------------------- counting
 
 
-def watch(detector: BaseDetector, samples: Floats, *, flush: bool = True) -> list[AlarmEvent]:
+def watch(detector: BaseDetector, samples: Floats, *, flush: bool = True) -> list[Event]:
     """Run a detector over samples and return all alarm events."""
-    events: list[AlarmEvent] = []
+    events: list[Event] = []
     for start in range(0, len(samples), _STRETCH):
         end = start + _STRETCH
         detector.run(samples[start:end], flush=flush and end >= len(samples))
@@ -150,9 +150,7 @@ def watch(detector: BaseDetector, samples: Floats, *, flush: bool = True) -> lis
     return events
 
 
-def spent(
-    events: Iterable[AlarmEvent], budget: int, samples: int, shifts: Sequence[int]
-) -> list[Spent]:
+def spent(events: Iterable[Event], budget: int, samples: int, shifts: Sequence[int]) -> list[Spent]:
     """Count the opened alarms: in all, or before the first shift and from it on."""
     opened = [event.sample for event in events if event.kind == OPENED]
     edges = [0, *shifts[:1], samples]
@@ -166,7 +164,7 @@ def spent(
 
 
 def acceptances(
-    events: Sequence[AlarmEvent], changes: Sequence[str], shifts: Sequence[int], samples: int
+    events: Sequence[Event], changes: Sequence[str], shifts: Sequence[int], samples: int
 ) -> list[Acceptance]:
     """Return the first acceptance after each change and before the next, if there is one."""
     found = []
@@ -181,7 +179,7 @@ def acceptances(
     return found
 
 
-def in_alarm(events: Iterable[AlarmEvent], samples: int) -> Bools:
+def in_alarm(events: Iterable[Event], samples: int) -> Bools:
     """Return for each sample whether an alarm is open."""
     found = np.zeros(samples, dtype=bool)
     for start, stop in _spans(events, samples):
@@ -189,7 +187,7 @@ def in_alarm(events: Iterable[AlarmEvent], samples: int) -> Bools:
     return found
 
 
-def _spans(events: Iterable[AlarmEvent], samples: int) -> list[tuple[int, int]]:
+def _spans(events: Iterable[Event], samples: int) -> list[tuple[int, int]]:
     """Return the samples at which each alarm opened and closed; the last may be open at the end."""
     spans: dict[int, tuple[int, int]] = {}
     for event in events:
@@ -208,7 +206,7 @@ def absorbed(alarm: Bools, onset: int) -> bool:
     return bool(alarm[onset + ACCEPT_AFTER // 2 : onset + ACCEPT_AFTER].mean() < 0.5)
 
 
-def _accepted(events: Iterable[AlarmEvent]) -> list[AlarmEvent]:
+def _accepted(events: Iterable[Event]) -> list[Event]:
     """Return the closing events of alarms that were accepted as the new normal."""
     return [each for each in events if each.kind == CLOSED and each.alarm.reason == ACCEPTED]
 
