@@ -131,7 +131,7 @@ class ReviewState(NamedTuple):
 class ChangeState(NamedTuple):
     """The open changes, a row each; see `newnormal.acceptance.changes` for the positions."""
 
-    counts: Ints  # (M, 6)
+    counts: Ints  # (M, 7)
     times: Ints  # (M,) of its start in nanoseconds; the least number for none
     distances: Floats  # (M,) when last reviewed
     channels: Ints  # (M, C) 1 for the channels it is about
@@ -142,7 +142,7 @@ class ChangeState(NamedTuple):
     def initial(cls, channels: int) -> ChangeState:
         """Return the state without a change."""
         return cls(
-            np.zeros((CHANGES, 6), np.int64),
+            np.zeros((CHANGES, 7), np.int64),
             np.full(CHANGES, np.iinfo(np.int64).min),
             np.zeros(CHANGES),
             np.zeros((CHANGES, channels), np.int64),
