@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,11 +15,12 @@ from newnormal.alarms import AlarmLog, AlarmThreshold
 from newnormal.alarms.log import log_scores
 from newnormal.alarms.moving import threshold_of
 from newnormal.config import Config, samples_per_day
+from newnormal.core.outliers import find_outliers, without
 from newnormal.core.scaling import Scaler
 from newnormal.core.stages import NO_ACCEPTANCE, NO_ALARMS
 from newnormal.core.state import Baseline, Fitted, copied
 from newnormal.core.windows import threshold_scores
-from newnormal.errors import NewnormalError, ParameterError
+from newnormal.errors import NewnormalError, NewnormalWarning, ParameterError
 from newnormal.kernels.alarm import HEIGHT, LOCATION, START_HEIGHT
 from newnormal.kernels.step import StepParams
 from newnormal.models.base import Model, OnEpoch, Training, scores
@@ -33,7 +35,7 @@ from newnormal.thresholds import (
     start_of,
 )
 from newnormal.tuning import choose
-from newnormal.types import Floats, Floats32
+from newnormal.types import Floats, Floats32, Times
 
 __all__ = [
     "DEFAULT_QUANTILE",
@@ -47,6 +49,10 @@ __all__ = [
 
 
 DEFAULT_QUANTILE = 0.99  # of history's scores, where neither threshold nor budget is given
+_LEFT_OUT = (
+    "hint: each is ten times as far from the median as any other; write NaN where nothing was "
+    "measured, or give more history with such values if they are normal"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,10 +159,16 @@ def fit_auto(
     period: np.timedelta64 | None,
     on_epoch: OnEpoch | None = None,
     *,
+    times: Times | None = None,
     epochs: int | None = None,
     batch: int | None = None,
 ) -> tuple[Fitted, HistoryScores]:
-    """Choose a committee from history (T, C) alone, and fit it."""
+    """Choose a committee from history (T, C) alone, and fit it; warn of values left out."""
+    outliers = find_outliers(history)
+    history = without(history, outliers)
+    left_out = tuple(each.sentence(channels, times) for each in outliers)
+    for sentence in left_out:
+        warnings.warn(f"{sentence}\n{_LEFT_OUT}", NewnormalWarning, stacklevel=5)
     scaler = Scaler.fit(history)
     chosen = choose(
         scaler.apply(history), seed=config.seed, epochs=epochs, batch=batch, on_epoch=on_epoch
@@ -174,7 +186,8 @@ def fit_auto(
         np.float32(1),
     )
     fitted = _assembled(config, goal, known, chosen.model, params, history, channels, period, True)
-    return replace(fitted, choice=chosen.choice, losses=tuple(chosen.losses)), known
+    choice = replace(chosen.choice, left_out=left_out)
+    return replace(fitted, choice=choice, losses=tuple(chosen.losses)), known
 
 
 def _assembled(

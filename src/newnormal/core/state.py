@@ -167,6 +167,7 @@ class Fitted:
     moving_start: Floats | None = None  # the rule's state before the first sample
     choice: Any = None  # what a Detector chose; None for M2N2
     losses: tuple[float, ...] = field(default=())
+    zone: str | None = None  # of history's times; None: they had none, or there were no times
 
     def initial(self) -> StreamState:
         """Return the state before the first sample."""

@@ -94,6 +94,8 @@ class Choice:
         Correlation of neighbouring scores on held-out history; NaN without a test.
     samples
         Samples of history.
+    left_out
+        Values of history that were left out, a sentence a channel.
     """
 
     plan: Plan
@@ -102,6 +104,7 @@ class Choice:
     ensemble_ap: float
     autocorrelation: float
     samples: int
+    left_out: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return it as values of JSON."""
@@ -116,6 +119,7 @@ class Choice:
             "ensemble_ap": _finite(self.ensemble_ap),
             "autocorrelation": _finite(self.autocorrelation),
             "samples": self.samples,
+            "left_out": list(self.left_out),
         }
 
     @classmethod
@@ -138,6 +142,7 @@ class Choice:
             _number(facts["ensemble_ap"]),
             _number(facts["autocorrelation"]),
             int(facts["samples"]),
+            tuple(map(str, facts.get("left_out", ()))),
         )
 
 

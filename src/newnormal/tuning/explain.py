@@ -48,6 +48,7 @@ def explain(choice: Choice) -> str:
             "",
             *([_COLUMNS] if choice.held_out else []),
             *_wrapped(_smoothing(choice)),
+            *_left_out(choice),
         ]
     )
 
@@ -65,6 +66,10 @@ def _row(member: Member) -> tuple[str, ...]:
         "-" if math.isnan(precision) else f"{precision:.2f}",
         f"{member.weight:.0%}",
     )
+
+
+def _left_out(choice: Choice) -> list[str]:
+    return [line for each in choice.left_out for line in _wrapped(f"{each[:1].upper()}{each[1:]}.")]
 
 
 def _smoothing(choice: Choice) -> str:
