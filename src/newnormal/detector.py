@@ -114,8 +114,15 @@ class Detector(BaseDetector):
     def _fit(
         self, config: Config, goal: Goal, history: Table, *args: Any
     ) -> tuple[Fitted, HistoryScores]:
-        training = {"epochs": self.epochs, "batch": self.batch}
-        return fit_auto(config, goal, history.values, *args, times=history.times, **training)
+        return fit_auto(
+            config,
+            goal,
+            history.values,
+            *args,
+            times=history.times,
+            epochs=self.epochs,
+            batch=self.batch,
+        )
 
     def explain(self) -> str:
         """Return what was chosen from history, and why, in sentences and one table."""
