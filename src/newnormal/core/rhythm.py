@@ -22,8 +22,8 @@ _DAYS = 3  # that a kind of day must have in history; two in the part before the
 _HELD_OUT = 0.3  # of the days; two at least
 _EXPLAINED = 0.25  # of a channel's held-out variance, for it to have a rhythm
 _BETTER = 0.98  # error of more kinds of day, relative to fewer, for these to be used
-_TRIMMED = 0.01  # of held-out samples, those that no level explains, do not count
-_STEADY = 2.0  # standard errors from its neighbours' mean, for a bin to keep its own level
+_TRIMMED = 0.05  # of held-out samples, those that no level explains, do not count
+_STEADY = 3.0  # standard errors from its neighbours' mean, for a bin to keep its own level
 _MAD = 1.4826  # from the median distance to the standard deviation of a normal distribution
 _MEDIAN_ERROR = 1.2533  # standard error of a median, of that of a mean
 _FLOOR = 0.25  # of a channel's typical spread, the least at any phase
@@ -55,7 +55,7 @@ class Rhythm(NamedTuple):
     Notes
     -----
     Levels are medians over days, spreads 1.4826 times the median distance from them. Both are
-    joined with those of neighbouring bins, levels only where the bin's own is within two standard
+    joined with those of neighbouring bins, levels only where the bin's own is within three standard
     errors of its neighbours' mean, so that the edges of a nightly job stay sharp.
     """
 
@@ -202,7 +202,7 @@ def _levels(history: _Days, clock: Phases) -> Floats:
     """Return the level by phase, (K B, C)."""
     means, bins = history.means, clock.bins
     level = _median(means, axis=0)  # (B, C)
-    spread = _MAD * _median(np.abs(means - level), axis=0)
+    spread = _pooled(_MAD * _median(np.abs(means - level), axis=0))
     level = _steady(level, _smooth(_filled(level), bins), spread, _count(means))
     kinds = _kinds(clock, history.days)
     tables = []
@@ -243,10 +243,14 @@ def _spreads(distances: Floats) -> Floats:
     """Return the spread by bin (B, C) from mean distances by day and bin (D, B, C)."""
     own = _MAD * _median(distances, axis=0)
     typical = np.nan_to_num(_median(own, axis=0))
-    own = np.where(np.isnan(own), typical, own)
-    pooled = np.sqrt(_smooth(own**2, len(own)))
-    spreads: Floats = np.maximum(pooled, np.maximum(_FLOOR * typical, _LEAST))
+    spreads: Floats = np.maximum(_pooled(own), np.maximum(_FLOOR * typical, _LEAST))
     return spreads
+
+
+def _pooled(spread: Floats) -> Floats:
+    """Return spreads (B, C) joined with those of neighbouring bins."""
+    filled = np.where(np.isnan(spread), np.nan_to_num(_median(spread, axis=0)), spread)
+    return np.sqrt(_smooth(filled**2, len(filled)))
 
 
 def _filled(level: Floats) -> Floats:
