@@ -13,10 +13,10 @@ SHORTEST = 48
 TURNS = 3  # periods that the series must have
 # A phase by number runs away from the stream unless the period is exact. Days and weeks are, at the
 # usual times between samples: 30, 15, 10, 5 min and 1 min; 1 h to 5 min for weeks. Of 14 other
-# periods found in benchmark streams (SMAP, SKAB, UCR), 9 explained nothing of the live part.
+# periods found in benchmark streams (SMAP, SKAB, UCR), 8 explained nothing of the live part.
 CALENDAR = (48, 96, 144, 288, 1440, 168, 336, 672, 1008, 2016)
 # Relative distance at which a period is one of these: the error of a daily sine with noise, found
-# over few periods, is up to 0.012 divided by their number.
+# over few periods, is up to 0.014 divided by their number.
 _NEAR, _NEAR_ONCE = 0.002, 0.015
 _MEASURED = 7  # periods over which any other must be a whole number, to one sample
 _OTHER = 96  # samples that any other must have
