@@ -228,6 +228,7 @@ class Fitted:
     zone: str | None = None  # of history's times
     choice: Any = None  # what a Detector chose; None for M2N2
     losses: tuple[float, ...] = field(default=())
+    zone: str | None = None  # of history's times; None: they had none, or there were no times
 
     @property
     def has_rhythm(self) -> bool:
