@@ -47,7 +47,9 @@ Variants = Annotated[
 ]
 Seeds = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option(metavar="NUMBERS", help="These seeds.", show_default="2021 to 2025"),
+    typer.Option(
+        metavar="NUMBERS", help="These seeds.", show_default="2021 to 2025; drift: 2021 to 2023"
+    ),
 ]
 Generated = Annotated[
     Optional[list[str]],  # noqa: UP045
