@@ -162,9 +162,12 @@ class Figures:
         """Return streams by collection; a halved one as two, such as "NAB, reporting"."""
         groups: dict[str, list[str]] = {}
         for name in dict.fromkeys(streams):
-            parts = [part for part in (collection(name), self.half(name)) if part]
-            groups.setdefault(", ".join(parts), []).append(name)
-        return groups
+            owner, half = collection(name), self.half(name)
+            if half:
+                for each in (CHOOSING, REPORTING):  # one below the other, in this order
+                    groups.setdefault(f"{owner}, {each}", [])
+            groups.setdefault(f"{owner}, {half}" if half else owner, []).append(name)
+        return {name: group for name, group in groups.items() if group}
 
     def collections(self, values: dict[str, Values]) -> dict[str, list[str]]:
         """Return the streams of each collection that all rows have, on which they are compared."""

@@ -74,7 +74,7 @@ The mean over a collection's streams; the best of a line is **bold**. Constants 
 detector were chosen on the half of SKAB, NAB and UCR that is named choosing, and on streams that
 are in no table; the half named reporting was not used for that.{more}
 """
-_MARKS = """ \
+_MARKS = """
 Of UCR it is the share of series that are found: the highest score is from 150 samples before the
 marked sample to 350 after it."""
 _FIVE = """\
@@ -276,7 +276,8 @@ def _over_all(drift: Figures) -> list[str]:
 
 def _by_collection(drift: Figures, measure: str) -> list[str]:
     found = drift.means(measure)
-    if not found:
+    marks = drift.means(drift.found) if measure == "auprc" else {}
+    if not found and not marks:
         return []
     lines = [
         [name, str(count), *_cells(figures, drift.rows)] for name, (count, figures) in found.items()
@@ -286,7 +287,6 @@ def _by_collection(drift: Figures, measure: str) -> list[str]:
         count = str(sum(found[name][0] for name in mine))
         macros = _cells(drift.macros(measure), drift.rows)
         lines.insert(len(mine), [f"macro, mean of the {len(mine)} above", count, *macros])
-    marks = drift.means(drift.found) if measure == "auprc" else {}
     lines += [
         [f"{name}: found", str(count), *_cells(figures, drift.rows)]
         for name, (count, figures) in marks.items()
