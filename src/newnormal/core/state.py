@@ -225,7 +225,6 @@ class Fitted:
     spread: Floats | None = None  # (C,) usual distance from what is expected, in the user's units
     never_missing: Bools | None = None  # (C,) the channels that history never misses
     rhythm: Any = None  # what to expect at a time of day; None where history shows none
-    zone: str | None = None  # of history's times
     choice: Any = None  # what a Detector chose; None for M2N2
     losses: tuple[float, ...] = field(default=())
     zone: str | None = None  # of history's times; None: they had none, or there were no times
