@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.naive_members import NaiveMembers
+
 Array = NDArray[np.float64]
 Layer = tuple[Array, Array]
 
@@ -142,6 +144,7 @@ class NaiveStream:
     threshold: float
     decay: float  # 1 for no detrending
     lr: float  # 0 for no adaptation
+    at_once: bool = False  # missing samples come before the first, so that none is pending
 
     samples: list[Array] = field(default_factory=list)
     judged: int = 0  # samples that have a verdict
@@ -158,7 +161,8 @@ class NaiveStream:
     def step(self, sample: Array) -> list[NaiveVerdict]:
         self.samples.append(np.array(sample, dtype=np.float64))
         in_cycle = len(self.samples) - self.cycle_began
-        if len(self.samples) < self.window or in_cycle % self.stride != 0:
+        full = self.at_once or len(self.samples) >= self.window
+        if not full or in_cycle % self.stride != 0:
             return []
         return self.judge(ends_cycle=in_cycle == self.window)
 
@@ -169,7 +173,9 @@ class NaiveStream:
 
     @np.errstate(over="ignore", invalid="ignore")  # the guard's business
     def judge(self, *, ends_cycle: bool) -> list[NaiveVerdict]:
-        window = standardise(np.array(self.samples[-self.window :]), self.mean, self.scale)
+        newest = self.samples[-self.window :]
+        missing = [np.full(len(self.mean), np.nan)] * (self.window - len(newest))
+        window = standardise(np.array([*missing, *newest]), self.mean, self.scale)
         seen = ~np.isnan(window)
 
         # 1. The trend moves with the window's observed samples, anomalous or not.
@@ -303,8 +309,19 @@ class NaiveVote:
 
 
 @dataclass
+class NaiveMemberVote:
+    """The vote of a member without a trend."""
+
+    kind: str
+    usual: Array  # (C,) mean square of each channel
+    center: float
+    spread: float
+    weight: float
+
+
+@dataclass
 class NaiveCommittee:
-    """Experts, each with a memory of its own, whose votes are averaged and smoothed."""
+    """Experts, each with a memory of its own, and others, whose votes are averaged and smoothed."""
 
     mean: Array
     scale: Array
@@ -314,15 +331,39 @@ class NaiveCommittee:
     spokesman: int
     threshold: float
     hold: bool  # the trends
+    floor: float = -np.inf  # of a vote
+    members: NaiveMembers | None = None
+    member_votes: list[NaiveMemberVote] = field(default_factory=list)
 
     smooth: float | None = None
 
-    def step(self, sample: Array) -> list[NaiveVerdict]:
-        scaled = standardise(np.array(sample, dtype=np.float64), self.mean, self.scale)
-        return self.conclude([expert.follow(scaled, self.hold) for expert in self.experts])
+    def step(self, sample: Array, phase: float = np.nan) -> list[NaiveVerdict]:
+        self.phase = phase
+        self.scaled = standardise(np.array(sample, dtype=np.float64), self.mean, self.scale)
+        if self.members is not None:
+            self.members.see(self.scaled)
+        return self.conclude([expert.follow(self.scaled, self.hold) for expert in self.experts])
 
     def flush(self) -> list[NaiveVerdict]:
         return self.conclude([expert.stream.flush() for expert in self.experts])
+
+    def usual(self, v: int) -> float:
+        """Return what vote `v` usually is at this phase."""
+        if self.members is None or np.isnan(self.phase):
+            return 0.0
+        table = self.members.params.usual_votes
+        return float(table[int(self.phase) % len(table), v])
+
+    def ballot(self, looks: list[list[NaiveVerdict]], row: int) -> list[tuple[Any, Array | None]]:
+        """Return every vote with its squares; None where there is no vote yet."""
+        found: list[tuple[Any, Array | None]] = [
+            (vote, vote.squares(self.experts[vote.expert], looks[vote.expert][row]))
+            for vote in self.votes
+        ]
+        for vote in self.member_votes:
+            assert self.members is not None
+            found.append((vote, self.members.squares(vote.kind, self.scaled, self.phase)))
+        return found
 
     def conclude(self, looks: list[list[NaiveVerdict]]) -> list[NaiveVerdict]:
         """Return the committee's verdicts on the samples that every expert has judged now."""
@@ -342,13 +383,21 @@ class NaiveCommittee:
             if observed == 0:
                 continue
             together, shares = 0.0, np.zeros(len(self.mean))
-            for vote in self.votes:
-                squares = vote.squares(self.experts[vote.expert], looks[vote.expert][row])
+            self.newest = np.full(len(self.votes) + len(self.member_votes), np.nan)
+            for v, (vote, squares) in enumerate(self.ballot(looks, row)):
+                if vote.weight == 0 or squares is None:
+                    continue  # which counts as a vote of 0
                 relative = squares / vote.usual
                 log = np.log(relative.sum() / observed + 1e-12)
-                together += vote.weight * (log - vote.center) / vote.spread
+                own = (log - vote.center) / vote.spread - self.usual(v)
+                self.newest[v] = own
+                counted = max(own, self.floor)
+                together += vote.weight * counted
+                part = vote.weight
+                if np.isfinite(self.floor):
+                    part *= counted - self.floor + 1e-3
                 if relative.sum() > 0:
-                    shares += vote.weight * relative / relative.sum()
+                    shares += part * relative / relative.sum()
             before = together if self.smooth is None else self.smooth
             self.smooth = self.keep * before + (1 - self.keep) * together
             verdict.score = float(np.exp(min(self.smooth, 700.0)))

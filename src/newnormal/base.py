@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,7 +22,7 @@ from newnormal.packing import pack, unpack
 from newnormal.sklearn import Parameters
 from newnormal.state import State
 from newnormal.state.schema import AGAIN
-from newnormal.tabular import default_channels, to_table
+from newnormal.tabular import Table, default_channels, to_table
 from newnormal.thresholds import MovingThreshold, Threshold
 from newnormal.types import Floats
 from newnormal.verbs import EVENTS, PAST, Verbs
@@ -75,8 +76,8 @@ class BaseDetector(Parameters, Verbs):
         period = median_period(table.times)
         if config.period is not None:
             period = duration(config.period, "period")
-        fitted, known = self._fit(config, goal, table.values, channels, period, on_epoch)
-        self._begin(fitted, known)
+        fitted, known = self._fit(config, goal, table, channels, period, on_epoch)
+        self._begin(replace(fitted, zone=table.zone), known)
         return self
 
     @property
@@ -92,7 +93,7 @@ class BaseDetector(Parameters, Verbs):
         self,
         config: Config,
         goal: Goal,
-        history: Floats,
+        history: Table,
         channels: tuple[str, ...],
         period: np.timedelta64 | None,
         on_epoch: OnEpoch | None,

@@ -19,6 +19,7 @@ from newnormal.errors import ParameterError
 from newnormal.fitting import Goal, HistoryScores, fit_auto, fit_m2n2
 from newnormal.models.registry import find
 from newnormal.state import State
+from newnormal.tabular import Table
 from newnormal.thresholds import MovingThreshold, Threshold
 from newnormal.tuning import LATENT, WINDOW, explain
 from newnormal.views import add_lock
@@ -114,8 +115,19 @@ class Detector(BaseDetector):
         goal = Goal.of(options)
         return Config.of(**options, window=WINDOW, latent=LATENT), goal
 
-    def _fit(self, *args: Any) -> tuple[Fitted, HistoryScores]:
-        return fit_auto(*args, epochs=self.epochs, batch=self.batch)
+    def _fit(
+        self, config: Config, goal: Goal, history: Table, *args: Any
+    ) -> tuple[Fitted, HistoryScores]:
+        return fit_auto(
+            config,
+            goal,
+            history.values,
+            *args,
+            times=history.times,
+            zone=history.zone,
+            epochs=self.epochs,
+            batch=self.batch,
+        )
 
     def explain(self) -> str:
         """Return what was chosen from history, and why, in sentences and one table."""
@@ -246,8 +258,10 @@ class M2N2(BaseDetector):
         find(self.model)
         return Config.of(**options), goal
 
-    def _fit(self, *args: Any) -> tuple[Fitted, HistoryScores]:
-        return fit_m2n2(*args)
+    def _fit(
+        self, config: Config, goal: Goal, history: Table, *args: Any
+    ) -> tuple[Fitted, HistoryScores]:
+        return fit_m2n2(config, goal, history.values, *args)
 
     def explain(self) -> str:
         """Return that nothing was chosen."""

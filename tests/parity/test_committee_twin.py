@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from newnormal.core.state import arrays
 from newnormal.kernels.committee import LEAST, CommitteeState
+from newnormal.kernels.members import HELD as HELD_MEMBERS
+from newnormal.kernels.members import KINDS, MembersParams
 from newnormal.kernels.step import (
     AGE,
     CYCLE,
@@ -23,25 +28,50 @@ from newnormal.kernels.step import (
     StepState,
     blank_out,
 )
-from newnormal.models.committee import Committee, Plan, Vote
-from newnormal.types import Floats
+from newnormal.models.committee import Committee
+from newnormal.models.members import blank_members
+from newnormal.models.plan import Plan, Vote
+from newnormal.types import Floats, Floats32
 from tests import naive
 from tests.naive import assert_near
+from tests.naive_members import NaiveMembers
 from tests.strategies import HUGE, NASTY, Setting, nasty_series, settings_of_the_method
 
 ORDINARY = tuple(kind for kind in NASTY if kind not in HUGE)
 MEAN = np.array([0.5, -1.0, 0.0, 3.0])
 SCALE = np.array([1.0, 2.0, 0.5, 1.5])
+FOUR = (Vote(0, False), Vote(1, False), Vote(2, False), Vote(1, True))
+
+
+def plan_of(*, at_once: bool = False, **changes: Any) -> Plan:
+    """Return a plan without members and without a floor: those of older files."""
+    values: dict[str, Any] = {
+        "votes": FOUR,
+        "members": (),
+        "smoothing": 0.0,
+        "floor": -math.inf,
+        "stride": 1 if at_once else 5,
+        "bounded": False,
+    }
+    return Plan(**(values | changes))
+
+
 PLANS = (
-    Plan(memories=(3.0, 20.0, math.inf), rates=(0.1, 0.02, 0.0)),
-    Plan(
+    plan_of(memories=(3.0, 20.0, math.inf), rates=(0.1, 0.02, 0.0)),
+    plan_of(
         memories=(1.0, 8.0),
         rates=(0.0, 0.05),
         votes=(Vote(1, True, 2.0), Vote(0, True), Vote(1, False, 0.5)),
         smoothing=2.0,
         rank=1,
     ),
-    Plan(memories=(5.0,), rates=(0.05,), votes=(Vote(0, False),), smoothing=0.5),
+    plan_of(memories=(5.0,), rates=(0.05,), votes=(Vote(0, False),), smoothing=0.5),
+)
+FULL = Plan(memories=(3.0, 20.0), rates=(0.1, 0.02), members=(1.0, 1.0, 1.0, 1.0, 1.0))
+NEW_PLANS = (
+    FULL,
+    replace(FULL, members=(2.0, 0.0, 0.5, 0.0, 1.0), floor=-0.5, smoothing=0.0),
+    replace(FULL, votes=tuple(replace(vote, weight=0.0) for vote in FULL.votes)),
 )
 
 
@@ -50,14 +80,16 @@ class Pair:
 
     def __init__(self, setting: Setting, plan: Plan) -> None:
         self.setting = setting
-        C, J, V = setting.channels, len(plan.memories), len(plan.votes)
+        C, J, V = setting.channels, len(plan.memories), len(plan.weights)
+        self.at_once = plan.stride == 1
         rng = np.random.default_rng(setting.seed)
         self.model = Committee(setting.window, C, setting.latent, plan)
         network = self.model.network
         weights = np.concatenate([network.initial_weights(rng) for _ in range(J)])
         rank = min(plan.rank, C // 2)
         bases = {j: np.linalg.qr(rng.normal(size=(C, C)))[0][:rank].copy() for j in range(J)}
-        params = self.model._uncalibrated(rng.uniform(0.3, 2.0, (J, C)), bases)
+        members = random_members(C, V, rng) if plan.members else None
+        params = self.model._uncalibrated(rng.uniform(0.3, 2.0, (J, C)), bases, members)
         self.model.params = params = params._replace(
             learn_below=rng.uniform(0.3, 3.0, J),
             residual_scale=rng.uniform(0.1, 2.0, (V, C)),
@@ -89,13 +121,14 @@ class Pair:
                     float(params.learn_below[j]),
                     1.0,
                     float(np.float32(plan.rates[j])) if setting.lr else 0.0,
+                    self.at_once,
                 ),
             )
             for j, (memory, part) in enumerate(
                 zip(plan.memories, np.split(weights, J), strict=True)
             )
         ]
-        total = sum(vote.weight for vote in plan.votes)
+        total = sum(plan.weights)
         votes = [
             naive.NaiveVote(
                 vote.expert,
@@ -109,25 +142,59 @@ class Pair:
         ]
         keep = 0.5 ** (1 / plan.smoothing) if plan.smoothing else 0.0
         self.ref = naive.NaiveCommittee(
-            mean, scale, experts, votes, keep, J // 2, setting.threshold, setting.decay == 1
+            mean,
+            scale,
+            experts,
+            votes,
+            keep,
+            (J - 1) // 2,
+            setting.threshold,
+            setting.decay == 1,
+            plan.floor,
+            NaiveMembers(params.members) if plan.members else None,
+            [
+                naive.NaiveMemberVote(
+                    kind,
+                    params.residual_scale[len(votes) + v],
+                    float(params.centers[len(votes) + v]),
+                    float(params.spreads[len(votes) + v]),
+                    weight / total,
+                )
+                for v, (kind, weight) in enumerate(zip(KINDS, plan.members, strict=False))
+            ],
         )
+        self.phases: Floats | None = None  # of the series that is walked
 
     def walk(self, series: Floats, cuts: tuple[int, ...] | None = None) -> None:
         """Hand both the series: a sample at a time, or to the committee in stretches."""
         if cuts is None:
             cuts = tuple(range(len(series) + 1))
+        phases = np.full(len(series), np.nan) if self.phases is None else self.phases
         for begin, end in pairwise(cuts):
-            ref = [verdict for sample in series[begin:end] for verdict in self.ref.step(sample)]
-            self.compare(ref, self.advance(series[begin:end], False))
+            ref, votes = [], []
+            for sample, phase in zip(series[begin:end], phases[begin:end], strict=True):
+                found = self.ref.step(sample, float(phase))
+                ref += found
+                if self.at_once:
+                    silent = np.isnan(found[0].score)
+                    votes.append(np.full(self.votes, np.nan) if silent else self.ref.newest)
+            self.compare(ref, self.advance(series[begin:end], False, phases[begin:end]))
+            if votes:
+                assert_near_votes(self.each, np.array(votes))
 
     def flush(self) -> None:
         ref = self.ref.flush()
         self.compare(ref, self.advance(np.empty((0, self.setting.channels)), True))
 
-    def advance(self, samples: Floats, flush: bool) -> StepOut:
+    @property
+    def votes(self) -> int:
+        return len(self.model.plan.weights)
+
+    def advance(self, samples: Floats, flush: bool, phases: Floats | None = None) -> StepOut:
         rows = int(self.comp.counts[PENDING]) + len(samples)
         out = blank_out(rows, self.setting.channels)
-        self.model.advance(samples, flush, self.state, self.params, out)
+        self.each = np.empty((rows, self.votes), np.float32)
+        self.model.advance(samples, flush, self.state, self.params, out, phases, self.each)
         return out
 
     @property
@@ -146,7 +213,7 @@ class Pair:
             stream, tally = expert.stream, own.counts[j]
             held = min(len(stream.samples), stream.window)
             assert tally[SEEN] == len(stream.samples)
-            assert tally[HELD] == held
+            assert tally[HELD] == (stream.window if self.at_once else held)
             assert tally[PENDING] == len(stream.samples) - stream.judged
             assert tally[CYCLE] % stream.window == len(stream.samples) - stream.cycle_began
             assert (tally[LEARNED], tally[RESTORED]) == (stream.learned, stream.restored)
@@ -187,6 +254,31 @@ class Pair:
             for comp, ref in zip(self.model.network.layers(packed[part]), layers, strict=True):
                 assert_near(comp[0], ref[0], rtol=1e-4, atol=1e-5)
                 assert_near(comp[1], ref[1], rtol=1e-4, atol=1e-5)
+
+
+def random_members(C: int, V: int, rng: np.random.Generator) -> MembersParams:
+    """Return parameters as no history gives them, with a rhythm of seven bins."""
+    blank = blank_members(C, V, 7)
+    found = {
+        name: rng.normal(scale=0.3, size=array.shape).astype(np.float32)
+        for name, array in blank._asdict().items()
+    }
+    rank, n = blank.windows_basis.shape
+    basis = np.linalg.qr(rng.normal(size=(n, rank)))[0].T
+    basis[-1] = 0  # not used
+    root = rng.normal(size=(C, C))
+    return MembersParams(**found)._replace(
+        windows_basis=np.ascontiguousarray(basis, np.float32),
+        level_inverse=(root @ root.T).astype(np.float32),
+        rhythm_spreads=rng.uniform(0.3, 2.0, blank.rhythm_spreads.shape).astype(np.float32),
+        usual_votes=rng.uniform(0.0, 0.5, blank.usual_votes.shape).astype(np.float32),
+    )
+
+
+def assert_near_votes(comp: Floats32, ref: Floats) -> None:
+    np.testing.assert_array_equal(np.isnan(comp), np.isnan(ref))
+    # A residual of next to nothing has a logarithm that float32 does not know well.
+    assert_near(comp[ref > -3], ref[ref > -3], rtol=2e-3, atol=5e-3)
 
 
 def setting_with(**changes: object) -> Setting:
@@ -271,7 +363,7 @@ def test_weights_that_overflow_are_restored_in_the_expert_that_has_them(expert: 
 
 
 def test_learning_that_diverges_is_undone_in_the_committee_as_alone() -> None:
-    plan = Plan(memories=(3.0, 20.0), rates=(1e35, 0.05), votes=(Vote(0, False), Vote(1, False)))
+    plan = plan_of(memories=(3.0, 20.0), rates=(1e35, 0.05), votes=(Vote(0, False), Vote(1, False)))
     pair = Pair(setting_with(threshold=math.inf), plan)
     pair.model.params = pair.model.params._replace(learn_below=np.full(2, np.inf))
     for expert in pair.ref.experts:
@@ -281,6 +373,83 @@ def test_learning_that_diverges_is_undone_in_the_committee_as_alone() -> None:
     assert pair.ref.experts[1].stream.restored == 0
     first = slice(pair.model.network.size)
     assert np.array_equal(pair.comp.weights[first], pair.params.fitted[first])
+
+
+# ------------------------------------------------------------------ members without a trend
+
+
+def new_pair(plan: int, **changes: object) -> Pair:
+    values: dict[str, object] = {"stride": 1, "window": 5, "length": 140}
+    pair = Pair(setting_with(**(values | changes)), NEW_PLANS[plan])
+    rng = np.random.default_rng(pair.setting.seed)
+    pair.phases = np.where(
+        rng.random(pair.setting.length) < 0.2, np.nan, rng.uniform(0, 7, pair.setting.length)
+    )
+    return pair
+
+
+@pytest.mark.parametrize("kind", ORDINARY)
+@pytest.mark.parametrize("plan", range(len(NEW_PLANS)))
+def test_every_member_equals_its_twin_after_every_sample(kind: str, plan: int) -> None:
+    pair = new_pair(plan, kind=kind)
+    pair.walk(pair.setting.series())
+    assert pair.own.members.counts[HELD_MEMBERS] == 100
+    pair.flush()  # nothing is pending
+
+
+@pytest.mark.parametrize("channels", [1, 2, 4])
+def test_members_of_other_widths_are_the_twins_too(channels: int) -> None:
+    pair = new_pair(0, channels=channels, kind="some missing", seed=channels)
+    pair.walk(pair.setting.series())
+
+
+@pytest.mark.parametrize(
+    "cuts", [(0, 140), (0, 1, 2, 30, 99, 100, 101, 140), (0, 17, 17, 120, 140)]
+)
+def test_members_give_the_same_bits_however_the_samples_arrive(cuts: tuple[int, ...]) -> None:
+    pair, alone = new_pair(0, kind="some missing"), new_pair(0, kind="some missing")
+    series, phases = pair.setting.series(), pair.phases
+    assert phases is not None
+    comp = [
+        (pair.advance(series[begin:end], False, phases[begin:end]), pair.each)
+        for begin, end in pairwise(cuts)
+    ]
+    ref = [
+        (alone.advance(series[t : t + 1], False, phases[t : t + 1]), alone.each)
+        for t in range(len(series))
+    ]
+    for column in range(4):
+        np.testing.assert_array_equal(
+            np.concatenate([out[column] for out, _ in comp]),
+            np.concatenate([out[column] for out, _ in ref]),
+        )
+    np.testing.assert_array_equal(
+        np.concatenate([each for _, each in comp]), np.concatenate([each for _, each in ref])
+    )
+    for one, other in zip(arrays(pair.state), arrays(alone.state), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_first_sample_has_its_verdict_at_once_and_absent_votes_count_as_0() -> None:
+    pair = new_pair(0)
+    pair.phases = None
+    out = pair.advance(pair.setting.series()[:1], False)
+    assert np.isfinite(out.scores).all()
+    there = ~np.isnan(pair.each[0])
+    assert there.tolist() == [True] * 3 + [False, True, False, False, False]
+    weights = pair.model.params.weights[there]
+    assert out.scores[0] == pytest.approx(
+        math.exp(weights @ np.maximum(pair.each[0, there], 0)), rel=1e-5
+    )
+
+
+@pytest.mark.parametrize("kind", HUGE)
+def test_huge_values_leave_the_members_finite(kind: str) -> None:
+    pair = new_pair(0, kind=kind, channels=2)
+    out = pair.advance(pair.setting.series(), True, pair.phases)
+    assert np.isfinite(out.scores).all()
+    assert np.isfinite(out.shares).all()
+    assert all(np.isfinite(array).all() for array in pair.own.members)
 
 
 @pytest.mark.parametrize("kind", HUGE)
@@ -294,7 +463,7 @@ def test_huge_values_leave_everything_finite(kind: str) -> None:
 
 
 def test_a_residual_of_nothing_has_a_score_and_no_shares() -> None:
-    plan = Plan(memories=(math.inf,), rates=(0.0,), votes=(Vote(0, True),))
+    plan = plan_of(memories=(math.inf,), rates=(0.0,), votes=(Vote(0, True),))
     pair = Pair(setting_with(channels=1), plan)
     pair.walk(np.full((8, 1), MEAN[0]))  # exactly history's mean
     out = pair.advance(np.full((4, 1), MEAN[0]), False)

@@ -70,6 +70,7 @@ def use_memory(monkeypatch: pytest.MonkeyPatch, kind: str | None, spare: int = 0
 
     def committee_advance(
         samples: Floats,
+        phases: Floats,
         flush: bool,
         widths: Ints,
         live: Any,
@@ -77,14 +78,15 @@ def use_memory(monkeypatch: pytest.MonkeyPatch, kind: str | None, spare: int = 0
         step_params: Any,
         params: Any,
         out: StepOut,
+        each: Any,
     ) -> None:
         J, L, C = state.residuals.shape
         work = committee.blank_work(len(out.scores) + spare, J, L, C, widths)
         nothing = np.empty(C)
-        filled(work, out, nothing)
+        filled(work, out, nothing, each)
         empty = nothing[:0].reshape((0, 0, 0))
         committee.advance_in(
-            work, samples, flush, widths, live, state, step_params, params, out, empty
+            work, samples, phases, flush, widths, live, state, step_params, params, out, empty, each
         )
 
     monkeypatch.setattr(mlp_model, "advance", mlp_advance)

@@ -18,6 +18,7 @@ __all__ = [
     "KNOWN",
     "NEWEST",
     "NUMBER",
+    "PLACED",
     "REVIEWS",
     "SINCE",
     "START",
@@ -45,6 +46,7 @@ KNOWN = 2  # the sample at which it was known
 SINCE = 3  # the sample at which its acceptance timer started
 STATE = 4  # IS_PENDING or IS_REJECTED
 ALARM = 5  # the number of the alarm it began with; 0 for none
+PLACED = 6  # the sample at which `after` was taken
 
 IS_PENDING = 1
 IS_REJECTED = 2

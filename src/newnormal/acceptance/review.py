@@ -20,6 +20,7 @@ from newnormal.acceptance.changes import (
     MOVES,
     NEWEST,
     NUMBER,
+    PLACED,
     REJECTED_ALARM,
     REVIEWS,
     SINCE,
@@ -44,7 +45,16 @@ from newnormal.core.scaling import saturate
 from newnormal.core.state import Baseline, Fitted, ModelState, Shadow, StreamState, copied
 from newnormal.errors import FeedbackError
 from newnormal.kernels.alarm import HEIGHT, LOCATION, START_HEIGHT, START_LOCATION
-from newnormal.kernels.drift import CROSSED, NEAR, WARM, measure, weights_moved
+from newnormal.kernels.drift import (
+    CROSSED,
+    KEEP,
+    NEAR,
+    SETTLING,
+    WARM,
+    lag_index,
+    measure,
+    weights_moved,
+)
 from newnormal.kernels.drift import SEEN as DRIFT_SEEN
 from newnormal.types import (
     ACCEPTED,
@@ -75,7 +85,8 @@ _LIMIT = 0.5
 _FARTHEST = 1e9  # reported of weights that have left all bounds: JSON has no infinity
 _MAIN = 0.5  # of the farthest channel's distance: a channel that far is part of the change
 _MOVED_LEVEL = 0.5  # of history's standard deviations: a level that moved less did not move
-_RECENT = 2  # reviews since an alarm, in which a change may have begun with it
+_RECENT = 3  # reviews since an alarm, in which a change may have begun with it
+_SURELY = 10  # samples, before which a jump's end is not extrapolated
 _NO_TIME = np.iinfo(np.int64).min
 
 
@@ -138,10 +149,15 @@ class Review:
         """Open the change of the channels that went beyond the limit at the newest sample."""
         crossing = np.where(self.drift.owned == 0, self.drift.crossing, 0.0)
         main = crossing >= max(NEAR, _MAIN * float(crossing.max()))
-        alarm = open_alarm(self.state.log, self.fitted.channels, self.fitted.has_rhythm)
-        if alarm is not None and alarm.number <= self.counts[LAST_ALARM]:
+        alarm = newest_alarm(self.state.log, self.fitted.channels, self.fitted.has_rhythm)
+        if alarm is not None and not self._is_recent(alarm):
             alarm = None
         return self._open(main, alarm)
+
+    def _is_recent(self, alarm: Alarm) -> bool:
+        """Whether a change that is found now may have begun with an alarm."""
+        reviews = (self.judged - alarm.start) / self.timing.review_length
+        return bool(alarm.number > self.counts[LAST_ALARM] and (alarm.open or reviews <= _RECENT))
 
     def _stands_outside(self) -> list[Event]:
         """Open the change of a stream that an alarm left outside its normal, or of the weights."""
@@ -150,11 +166,11 @@ class Review:
         weights = [s for s in open_slots(self.changes) if not self.changes.channels[s].any()]
         if self.levels[MOVES] > 1 and not weights:
             events += self._open(np.zeros(len(self.drift.owned), np.bool_), None)
-        if alarm is None or alarm.number <= self.counts[LAST_ALARM]:
+        if alarm is None or not self._is_recent(alarm):
             return events
-        recent = self.judged - alarm.start <= _RECENT * self.timing.review_length
         outside = self.range.outside & (self.drift.owned == 0)
-        if (alarm.open or recent) and outside.any() and self.drift.counts[DRIFT_SEEN] >= WARM:
+        lasts = self.judged - alarm.start >= self.timing.review_length
+        if lasts and outside.any() and self.drift.counts[DRIFT_SEEN] >= WARM:
             far = np.where(outside, np.maximum(self.drift.distances, self.drift.jumps), 0.0)
             events += self._open(outside & (far >= _MAIN * far.max()), alarm)
         return events
@@ -174,6 +190,7 @@ class Review:
             newest,
             IS_PENDING,
             0 if alarm is None else alarm.number,
+            newest,
         )
         changes.times[slot] = (
             _NO_TIME if time is None else time.astype("datetime64[ns]").astype(np.int64)
@@ -181,12 +198,10 @@ class Review:
         C = len(channels)
         changes.channels[slot] |= channels  # those of a change that had no row of its own too
         changes.before[slot] = self.drift.start[C : 2 * C] + self.range.params.centre
-        changes.after[slot] = self.range.extrapolated(self.judged - start)[C : 2 * C]
-        changes.after[slot] += self.range.params.centre
+        changes.after[slot] = self._level(slot)
         moved = self.levels[MOVES] if not channels.any() else self.drift.distances[channels].max()
         changes.distances[slot] = moved
         self.drift.owned[channels] = 1
-        self._restart_timers()
         events = [self._event(CHANGED, slot, alarm)]
         if alarm is not None and alarm.number == self.counts[REJECTED_ALARM]:
             events += self.reject(slot)
@@ -223,28 +238,49 @@ class Review:
         near = (moved < _MOVED_LEVEL) | (away < moved / 2)
         return bool((self.drift.distances[channels] <= NEAR).all() and near.all())
 
+    def _level(self, slot: int) -> Floats:
+        """Return the level that each channel moves to: at once where the change began so."""
+        before, levels = self.changes.before[slot], self.drift.levels
+        age = max(self.judged - int(self.changes.counts[slot, START]), _SURELY)
+        if not self.changes.counts[slot, ALARM]:  # it came slowly
+            return levels.copy()
+        moved: Floats = before + (levels - before) / (1 - KEEP**age)
+        return moved
+
     def _follow_levels(self) -> None:
-        """Follow where the channels of open changes are, and judge the stream from there."""
+        """Judge the stream from where the channels of open changes are."""
+        changes, model = self.changes, self.fitted.model
         self.drift.shift[:] = 0
-        for slot in open_slots(self.changes):
-            channels = self.changes.channels[slot] != 0
+        for slot in open_slots(changes):
+            channels = changes.channels[slot] != 0
             if not channels.any():
                 continue
-            changes = self.changes
-            age = self.judged - int(changes.counts[slot, START])
-            levels = self.drift.levels
-            before = changes.before[slot]
-            back = channels & (np.abs(levels - before) < np.abs(changes.after[slot] - before) / 2)
-            if not back.any():
-                changes.after[slot] = np.where(channels, levels, changes.after[slot])
-                changes.distances[slot] = self.drift.distances[channels].max()
-            self.drift.shift[channels] = (levels - before)[channels]
-            shift = np.where(channels, changes.after[slot] - before, 0.0)
-            self.fitted.model.translate(self.state.model, slot, shift, age)
+            before, after = changes.before[slot], changes.after[slot]
+            start = int(changes.counts[slot, START])
+            if self._moves_on(slot, channels):
+                changes.after[slot] = after = self._level(slot)
+                changes.counts[slot, PLACED] = self.judged
+            changes.distances[slot] = self.drift.distances[channels].max()
+            shift = np.where(channels, after - before, 0.0)
+            self.drift.shift[channels] = shift[channels]
+            model.translate(self.state.model, slot, shift, self.judged - start)
             if self.state.shadow is not None:
-                self.fitted.model.translate(self.state.shadow.model, slot, shift, age)
+                model.translate(self.state.shadow.model, slot, shift, self.judged - start)
         if self.drift.counts[DRIFT_SEEN] >= WARM:
             measure(self.drift, self.range.params)
+
+    def _moves_on(self, slot: int, channels: NDArray[np.bool_]) -> bool:
+        """Whether a change is not where it was: still settling, or farther off than normal goes."""
+        changes = self.changes
+        start, placed = changes.counts[slot, [START, PLACED]].tolist()
+        if placed < start + SETTLING:
+            return True
+        C = len(channels)
+        lag = lag_index(self.judged - placed, len(self.range.params.wanders))
+        wander = self.range.params.wanders[lag, C : 2 * C]
+        away = np.abs(self.drift.levels - changes.after[slot])
+        back = np.abs(self.drift.levels - changes.before[slot]) < away
+        return bool((channels & ~back & (away > wander)).any())
 
     # ------------------------------------------------------------------ acceptance by time
 
@@ -438,7 +474,6 @@ class Review:
                 self.fitted.model.drop_translation(self.state.shadow.model, slot)
         if self.drift.counts[DRIFT_SEEN] >= WARM:
             measure(self.drift, self.range.params)
-        self._restart_timers()
 
     def _keep_undo(self) -> None:
         assert self.state.last_quiet is not None

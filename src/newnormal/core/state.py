@@ -131,7 +131,7 @@ class ReviewState(NamedTuple):
 class ChangeState(NamedTuple):
     """The open changes, a row each; see `newnormal.acceptance.changes` for the positions."""
 
-    counts: Ints  # (M, 6)
+    counts: Ints  # (M, 7)
     times: Ints  # (M,) of its start in nanoseconds; the least number for none
     distances: Floats  # (M,) when last reviewed
     channels: Ints  # (M, C) 1 for the channels it is about
@@ -142,7 +142,7 @@ class ChangeState(NamedTuple):
     def initial(cls, channels: int) -> ChangeState:
         """Return the state without a change."""
         return cls(
-            np.zeros((CHANGES, 6), np.int64),
+            np.zeros((CHANGES, 7), np.int64),
             np.full(CHANGES, np.iinfo(np.int64).min),
             np.zeros(CHANGES),
             np.zeros((CHANGES, channels), np.int64),
@@ -225,9 +225,9 @@ class Fitted:
     spread: Floats | None = None  # (C,) usual distance from what is expected, in the user's units
     never_missing: Bools | None = None  # (C,) the channels that history never misses
     rhythm: Any = None  # what to expect at a time of day; None where history shows none
-    zone: str | None = None  # of history's times
     choice: Any = None  # what a Detector chose; None for M2N2
     losses: tuple[float, ...] = field(default=())
+    zone: str | None = None  # of history's times; None: they had none, or there were no times
 
     @property
     def has_rhythm(self) -> bool:

@@ -82,11 +82,13 @@ def move_back(
             k = kind % K
             if kind < 2 * K and used[k] == 0:
                 continue
-            option[:] = at if kind < K else 0
             if kind < K:
+                option[:] = at
                 option[k] = 1 - at[k]
-            elif kind < 2 * K:
-                option[k] = 1
+            else:
+                option[:] = 0
+                if kind < 2 * K:
+                    option[k] = 1
             _sum_of(shifts, used, option, trial)
             distance = _distance(sample, trial, mean, inverse)
             if distance < least:

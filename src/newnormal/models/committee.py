@@ -379,7 +379,7 @@ class Committee(Model):
             if votes is None
             else votes,
         )
-        state.step.trend[:] = state.own.levels[self.plan.reported_expert]
+        state.step.trend[:] = state.own.levels[self.params.reported_expert]
 
     def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats | None]:
         raise NotImplementedError  # the compiled loop does it
@@ -396,7 +396,7 @@ class Committee(Model):
             kept[:, count:] = kept[:, :-count].copy()
             kept[:, :count] = blank
         own.levels[:] = own.trails[:, -1]
-        state.step.trend[:] = own.levels[self.plan.reported_expert]
+        state.step.trend[:] = own.levels[self.params.reported_expert]
 
     def forget_samples(self, state: ModelState, *, anew: bool = False) -> None:
         """Forget the newest samples; the trends stay."""
@@ -477,7 +477,7 @@ class Committee(Model):
         own.levels[:] = trends
         own.trails[:] = own.levels[:, None]
         own.residuals[:] = scaled - own.trails
-        state.step.trend[:] = own.levels[self.plan.reported_expert]
+        state.step.trend[:] = own.levels[self.params.reported_expert]
 
     def _tensors(self) -> dict[str, NDArray[Any]]:
         """Return what `_fit` found besides the parameters; the rest follows from the plan."""

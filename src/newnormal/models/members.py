@@ -130,8 +130,7 @@ def usual_votes(votes: Floats, phases: Floats, bins: int) -> Floats32:
     if len(known) == 0:
         return usual
     bin_of = phases[known].astype(np.int64) % bins
-    # A phase that falls begins a cycle; one that falls a little is a clock set back.
-    begins = np.diff(phases[known]) < -bins / 2
+    begins = np.diff(phases[known]) < 0  # a phase that falls begins a cycle
     cycle = np.concatenate([[0], np.cumsum(begins)])
     cycles = int(cycle[-1]) + 1
     if cycles < 2:

@@ -69,7 +69,7 @@ class Choice:
     samples
         Samples of history.
     notes
-        Sentences about history, such as which of its values were not believed.
+        Sentences about history, such as which of its values were left out.
     """
 
     plan: Plan

@@ -202,11 +202,13 @@ def _left(model: Committee, fitted: Floats32, series: Floats, rates: Sequence[fl
         for at, vote in enumerate(plan.votes):
             if not vote.linear:
                 sums[vote.expert] += squares[at].sum()
-    given = [
-        np.nansum((rest_of(series, memory) / scale) ** 2)
-        for memory, scale in zip(plan.memories, model.params.scales, strict=True)
-    ]
-    return np.asarray(sums / np.maximum(given, np.finfo(np.float64).tiny))
+    given = np.array(
+        [
+            np.nansum((rest_of(series, memory) / scale) ** 2)
+            for memory, scale in zip(plan.memories, model.params.scales, strict=True)
+        ]
+    )
+    return np.where(given > 0, sums / np.where(given > 0, given, 1), 1.0)
 
 
 def _scores(
