@@ -153,7 +153,7 @@ class BaseDetector(Parameters, Verbs):
             if name != "threshold"
         }
         rule = None if self.threshold is None else thresholds.to_json(self._validate()[1].rule)
-        return pack(self.method, options, rule, self._fitted, state, self._events)
+        return pack(self.method, options, rule, self._fitted, state, self._events, self._past)
 
     @classmethod
     def from_state(
@@ -186,6 +186,7 @@ class BaseDetector(Parameters, Verbs):
         detector._begin(found.fitted, None)
         detector._state = found.state
         detector._events.extend(found.events)
+        detector._past.extend(found.past)
         found_detector: Self = detector
         return found_detector
 

@@ -199,7 +199,7 @@ def track(
 
 def log_scores(scores: Floats) -> Floats:
     """Return the logarithms by which a limit on alarms judges: distances mean the same anywhere."""
-    logs: Floats = np.log(np.maximum(scores, _LEAST))
+    logs: Floats = np.log(np.clip(scores, _LEAST, _LARGEST))
     return logs
 
 
@@ -303,7 +303,7 @@ def _follow(
             _extend(log, slice(since, at + 1), out, verdicts, start, votes)
             counts[PEAK], log.times[PEAK_TIME] = here, time
         if votes is not None:
-            np.maximum(log.votes, votes[at], out=log.votes)
+            np.fmax(log.votes, votes[at], out=log.votes)
         since = at + 1
         _name(log, _largest(verdicts.shares, row))
         _observe(log, verdicts, row, samples[at], spread)
