@@ -11,12 +11,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from newnormal import Detector, NewnormalWarning
 from newnormal.core.state import arrays, copied
 from newnormal.kernels.step import StepParams
 from newnormal.models.base import Training, scores
-from newnormal.models.committee import Committee, Plan, Vote
-from newnormal.tuning import WINDOW, Choice, choose, explain
-from newnormal.tuning.choose import Chosen, Member
+from newnormal.models.committee import Committee
+from newnormal.models.plan import Plan, Vote
+from newnormal.tuning import WINDOW, Choice, Member, choose, early_samples, explain
+from newnormal.tuning.choice import COPIES, LEARNED_NOTHING, NO_RHYTHM, TOO_SHORT
+from newnormal.tuning.choose import Chosen
 from newnormal.types import Floats, Floats32
 from tests.strategies import nasty_series
 
@@ -69,14 +72,35 @@ def test_history_is_left_as_it_was(history: Floats) -> None:
 def test_below_200_samples_nothing_is_tested(history: Floats, samples: int) -> None:
     found = chosen(nasty_series("none missing", samples, 2)).choice
     assert found.samples == samples
+    assert sum(member.weight for member in found.members) == pytest.approx(1)
     if samples < LEAST:
-        assert (found.held_out, found.plan) == (0, Plan())
-        assert [member.weight for member in found.members] == [0.25] * 4
-        assert all(math.isnan(each) for each in (found.ensemble_ap, found.autocorrelation))
+        assert (found.held_out, found.plan.votes) == (0, Plan().votes)
+        assert all(math.isnan(member.average_precision) for member in found.members)
+        assert math.isnan(found.ensemble_ap)
     else:
-        assert found.held_out == int(0.3 * samples)
-        assert all(0 < member.average_precision <= 1 for member in found.members)
+        assert found.held_out == int(0.3 * samples) == samples - early_samples(samples)
+        for member in found.members:
+            tested = member.dropped not in (TOO_SHORT, NO_RHYTHM)
+            assert math.isnan(member.average_precision) != tested
         assert 0 < found.ensemble_ap <= 1
+
+
+@pytest.mark.parametrize(
+    ("samples", "short"),
+    [
+        (10, {"forecast", "windows", "shapes"}),
+        (18, {"windows", "shapes"}),
+        (60, {"shapes"}),
+        (199, {"shapes"}),
+        (427, {"shapes"}),  # 299 of these are early
+        (430, set()),
+    ],
+)
+def test_a_member_needs_three_times_its_samples(samples: int, short: set[str]) -> None:
+    found = chosen(nasty_series("none missing", samples, 2)).choice
+    assert {member.kind for member in found.members if member.dropped == TOO_SHORT} == short
+    for member in found.members:
+        assert (member.weight == 0) == bool(member.dropped)
 
 
 @pytest.mark.parametrize("missing", [slice(0, 300), slice(300, 400), slice(0, 400, 2)])
@@ -128,11 +152,21 @@ def test_the_scores_a_threshold_is_taken_from_are_those_of_the_running_committee
     model = Committee(WINDOW, 3, 2, plan)
     fitted, _ = model.fit(history, Training(1, 2, 64, 0))
     series = nasty_series("every third sample missing", 123, 3, seed=8)
-    comp = CHOOSE._scores(plan, model.votes(series, fitted, plan.rates))
-    params = StepParams(np.zeros(3), np.ones(3), fitted, WINDOW, np.inf, np.inf, 0.0, np.float32(1))
+    params = StepParams(np.zeros(3), np.ones(3), fitted, 1, np.inf, np.inf, 0.0, np.float32(1))
     ref = scores(model, params, series)
-    np.testing.assert_allclose(comp, ref, rtol=1e-9)
-    assert np.isnan(comp).sum() == 41
+    np.testing.assert_array_equal(CHOOSE._scores(model, fitted, series), ref)
+
+    votes = model.votes(series, fitted, plan.rates)
+    silent = np.isnan(series).all(axis=1)
+    votes = np.maximum(np.where(np.isnan(votes), 0, votes), 0)
+    mean = np.array(plan.weights) @ votes / sum(plan.weights)
+    keep = 0.5 ** (1 / smoothing) if smoothing else 0.0
+    smooth = math.nan
+    for t in np.flatnonzero(~silent):
+        before = mean[t] if math.isnan(smooth) else smooth
+        smooth = keep * before + (1 - keep) * mean[t]
+        assert ref[t] == pytest.approx(math.exp(smooth), rel=1e-9)
+    assert np.isnan(ref).sum() == 41
 
 
 def test_the_threshold_comes_from_samples_the_committee_was_not_trained_on(
@@ -145,7 +179,14 @@ def test_the_threshold_comes_from_samples_the_committee_was_not_trained_on(
 
 # ------------------------------------------------------------------ learning rates
 
-PLAN = Plan(memories=(5.0, 50.0), rates=(0.0, 0.0), votes=(Vote(0, False), Vote(1, False)))
+PLAN = Plan(
+    memories=(5.0, 50.0),
+    rates=(0.0, 0.0),
+    votes=(Vote(0, False), Vote(1, False)),
+    stride=WINDOW,
+    bounded=False,
+    members=(),
+)
 MIXING = np.array([[1.0, 1.0, 0.5, -1.0], [0.0, 1.0, -1.0, 0.5]])
 
 
@@ -194,92 +235,124 @@ def test_an_expert_that_may_learn_from_nothing_gets_rate_0(
 class Stub:
     """Gives fixed votes: each one's first value is what it finds in the test."""
 
-    plan = Plan()
+    plan = Plan(members=(1.0, 1.0, 1.0, 1.0, 0.0))
 
     def __init__(self, found: Sequence[float]) -> None:
         self.found = found
 
-    def votes(self, series: Floats, fitted: Floats32, rates: Sequence[float]) -> Floats:
+    def votes(self, series: Floats, *_: object) -> Floats:
         return np.tile(np.array(self.found)[:, None], len(series))
+
+    def with_plan(self, plan: Plan) -> Plan:
+        return plan
 
 
 def decided(
     monkeypatch: pytest.MonkeyPatch,
-    found: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
-    correlation: float = 0.0,
-    rates: tuple[float, ...] = (0.003, 0.003, 0.003),
+    found: Sequence[float] = (1.0,) * 7,
+    left: Sequence[float] = (0.0, 0.0),
+    rates: tuple[float, ...] = (0.003, 0.003),
 ) -> Choice:
-    """Return what is chosen where votes find that much and neighbours correlate so."""
+    """Return what is chosen where votes find, and autoencoders leave, that much."""
     monkeypatch.setattr(CHOOSE, "average_precision", lambda _, vote: float(vote[0]))
-    monkeypatch.setattr(CHOOSE, "_autocorrelation", lambda _: correlation)
+    monkeypatch.setattr(CHOOSE, "_left", lambda *_: np.array(left))
+    monkeypatch.setattr(CHOOSE, "_scores", lambda *_: np.ones(1))
     monkeypatch.setattr(CHOOSE, "_rates", lambda *_: rates)
     held_out = nasty_series("none missing", 60, 2)
-    stub = Stub(found)
-    decided_on: Choice = CHOOSE._tested(stub, np.zeros(0, np.float32), held_out, 0, 200)[0]
+    stub, dropped = Stub((*found, 0.0)), [""] * 7 + [NO_RHYTHM]
+    fitted = np.zeros(0, np.float32)
+    decided_on: Choice = CHOOSE._tested(stub, fitted, held_out, None, dropped, 0)
     return decided_on
 
 
 @pytest.mark.parametrize(
     ("found", "counted"),
     [
-        ((0.75, 0.75, 0.75, 0.75), (0, 1, 2, 3)),
+        ((0.75, 0.75, 0.75, 0.75), (0, 1, 2)),
         ((0.75, 0.25, 0.2499, 0.0), (0, 1)),
-        ((0.0, 0.1, 0.9, 0.0), (2,)),
-        ((0.0, 0.0, 0.0, 0.9), (3,)),
-        ((0.0, 0.0, 0.0, 0.0), (0, 1, 2, 3)),  # none is better than another
+        ((0.0, 0.1, 0.1, 0.9), ()),  # the best may be another member
+        ((0.0, 0.0, 0.0, 0.0), (0, 1, 2)),  # none is better than another
     ],
 )
-def test_a_vote_that_finds_less_than_a_third_of_the_best_gets_weight_0(
+def test_an_experts_vote_that_finds_less_than_a_third_of_the_best_gets_weight_0(
     monkeypatch: pytest.MonkeyPatch, found: tuple[float, ...], counted: tuple[int, ...]
 ) -> None:
-    comp = decided(monkeypatch, found)
-    weights = [1.0 if at in counted else 0.0 for at in range(4)]
+    comp = decided(monkeypatch, (*found, 0.0, 0.0, 0.0))
+    weights = [1 / 3 if at in counted else 0.0 for at in range(3)]
     assert [vote.weight for vote in comp.plan.votes] == weights
     assert [(vote.expert, vote.linear) for vote in comp.plan.votes] == [
         (vote.expert, vote.linear) for vote in Plan().votes
     ]
-    assert tuple(comp.plan.counted) == counted
-    shares = [each / len(counted) for each in weights]
+    assert comp.plan.members == (1.0, 1.0, 1.0, 1.0, 0.0)  # whatever they find
+    total = 4 + sum(weights)
+    shares = [each / total for each in (*weights, 1, 1, 1, 1, 0)]
     assert [member.weight for member in comp.members] == pytest.approx(shares)
-    assert [member.average_precision for member in comp.members] == pytest.approx(found)
-
-
-def test_an_autoencoder_of_weight_0_does_not_learn(monkeypatch: pytest.MonkeyPatch) -> None:
-    comp = decided(monkeypatch, (0.9, 0.1, 0.1, 0.9), rates=(0.001, 0.003, 0.01))
-    assert comp.plan.rates == (0.001, 0.0, 0.0)  # the second's trend is the linear subspace's too
-    assert [member.lr for member in comp.members] == [0.001, 0.003, 0.01, 0.0]
+    precision = [member.average_precision for member in comp.members]
+    assert precision[:4] == pytest.approx(found)
+    assert math.isnan(precision[-1])
+    why = [member.dropped for member in comp.members[:3]]
+    assert why == ["" if at in counted else COPIES for at in range(3)]
 
 
 @pytest.mark.parametrize(
-    ("correlation", "smoothing"),
-    [(-0.5, 0), (0.2499, 0), (0.25, 1), (0.5, 1), (0.8499, 1), (0.85, 0), (1.0, 0)],
+    ("left", "why"),
+    [
+        ((0.5, 0.8999), ("", "")),
+        ((0.9, 0.1), (LEARNED_NOTHING, "")),
+        ((1.0, 1.3), (LEARNED_NOTHING, LEARNED_NOTHING)),
+    ],
 )
-def test_the_score_is_smoothed_where_neighbours_correlate_but_are_not_the_same(
-    monkeypatch: pytest.MonkeyPatch, correlation: float, smoothing: float
+def test_an_autoencoder_that_leaves_nine_tenths_learned_nothing(
+    monkeypatch: pytest.MonkeyPatch, left: tuple[float, ...], why: tuple[str, ...]
 ) -> None:
-    assert decided(monkeypatch, correlation=correlation).plan.smoothing == smoothing
+    comp = decided(monkeypatch, left=left)
+    assert tuple(member.dropped for member in comp.members[:3]) == (*why, "")
+    assert [vote.weight for vote in comp.plan.votes[:2]] == [0.0 if each else 1 / 3 for each in why]
+    assert comp.learned_nothing == all(why)
 
 
-def test_neighbours_correlate_as_numpy_computes_it() -> None:
-    assert CHOOSE._autocorrelation(np.tile([1.0, -1.0], 50)) == pytest.approx(-1)
-    assert CHOOSE._autocorrelation(np.arange(50.0)) == pytest.approx(1)
-    assert abs(CHOOSE._autocorrelation(np.random.default_rng(0).normal(size=10_000))) < 0.05
-    for nothing in ([], [1.0], [1.0, 2.0], [3.0] * 9):
-        assert CHOOSE._autocorrelation(np.array(nothing)) == 0
+def test_what_an_autoencoder_leaves_is_relative_to_what_it_is_given(
+    learned: tuple[Committee, Floats32],
+) -> None:
+    left = CHOOSE._left(*learned, mixed(500, 2), (0.0, 0.0))
+    assert (left < 0.8).all()
+    model, fitted = learned
+    nothing = CHOOSE._left(model, np.zeros_like(fitted), mixed(500, 2), (0.0, 0.0))
+    np.testing.assert_allclose(nothing, 1.0, rtol=1e-6)
+    np.testing.assert_array_equal(CHOOSE._left(*learned, np.zeros((50, 4)), (0.0, 0.0)), 1.0)
+
+
+def test_fit_warns_where_no_autoencoder_learned_anything() -> None:
+    white = np.random.default_rng(0).normal(size=(300, 20))
+    with pytest.warns(NewnormalWarning, match="no autoencoder learned anything from history"):
+        detector = Detector(epochs=1).fit(white)
+    assert detector.rates_ == (0.0, 0.0)
+    assert "it learned nothing" in " ".join(detector.explain().split())
+
+
+def test_an_autoencoder_of_weight_0_does_not_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    comp = decided(monkeypatch, (0.1, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9), rates=(0.001, 0.01))
+    assert comp.plan.rates == (0.0, 0.01)  # the first's trend is the linear subspace's too
+    assert [member.lr for member in comp.members[:4]] == [0.001, 0.01, 0.0, 0.0]
 
 
 # ------------------------------------------------------------------ sentences and JSON
 
 
 def example() -> Choice:
-    plan = Plan(rates=(0.0, 0.003, 0.0), votes=Plan().votes[1:2] + Plan().votes[3:], smoothing=1.0)
+    votes = (replace(Plan().votes[0], weight=0.0), *Plan().votes[1:])
+    plan = Plan(rates=(0.0, 0.003), votes=votes)
     members = (
-        Member(15.0, False, 0.001, 0.1234, 0.0),
-        Member(60.0, False, 0.003, 0.625, 0.5),
-        Member(math.inf, False, 0.0, 0.2, 0.0),
-        Member(60.0, True, 0.0, 0.5, 0.5),
+        Member("autoencoder", 60.0, 0.001, 0.1234, 0.0, LEARNED_NOTHING),
+        Member("autoencoder", math.inf, 0.003, 0.625, 0.1),
+        Member("linear subspace", 60.0, 0.0, 0.1, 0.0, COPIES),
+        Member("forecast", 6.0, 0.0, 0.5, 0.3),
+        Member("level", 1.0, 0.0, 0.5, 0.3),
+        Member("windows", 20.0, 0.0, 0.5, 0.3),
+        Member("shapes", 100.0, 0.0, math.nan, 0.0, TOO_SHORT),
+        Member("rhythm", 1.0, 0.0, math.nan, 0.0, NO_RHYTHM),
     )
-    return Choice(plan, members, 1296, 0.6666, 0.4567, 4320)
+    return Choice(plan, members, 1296, 0.6666, 4320, ("Two values were left out.",))
 
 
 def test_the_choice_is_explained_in_sentences_and_one_table() -> None:
@@ -288,35 +361,31 @@ def test_the_choice_is_explained_in_sentences_and_one_table() -> None:
         "all but the newest 1,296, tested on those with planted faults and with changes\n"
         "that are no faults, and then trained on all.\n"
         "\n"
-        "  member           memory      learns at  found  weight\n"
-        "  autoencoder      15 samples  0.001      0.12   0%\n"
-        "  autoencoder      60 samples  0.003      0.62   50%\n"
-        "  autoencoder      endless     does not   0.20   0%\n"
-        "  linear subspace  60 samples  -          0.50   50%\n"
-        "  all members                             0.67\n"
+        "  member           takes        learns at  planted  weight\n"
+        "  autoencoder      60 samples   0.001      0.12     0%\n"
+        "  autoencoder      endless      0.003      0.62     10%\n"
+        "  linear subspace  60 samples   -          0.10     0%\n"
+        "  forecast         6 samples    -          0.50     30%\n"
+        "  level            1 sample     -          0.50     30%\n"
+        "  windows          20 samples   -          0.50     30%\n"
+        "  shapes           100 samples  -          -        0%\n"
+        "  rhythm           the phase    -          -        0%\n"
+        "  all members                              0.67\n"
         "\n"
-        "memory     half-life of the trend that a member subtracts before it scores\n"
+        "takes      half-life of the trend that it subtracts, or length of its window\n"
         "learns at  its learning rate: the one of smallest error on the held-out samples\n"
-        "found      average precision on the planted faults; 1 ranks them above all else\n"
-        "weight     its part of the score; a member that finds less than a third of what\n"
-        "           the best one finds gets weight 0\n"
+        "planted    average precision on planted faults; 1 ranks them above all else\n"
+        "weight     its part of the score\n"
         "\n"
-        "The score is smoothed with a half-life of one sample: neighbouring scores\n"
-        "correlate by 0.46."
+        "The autoencoder of 60 samples has weight 0: it learned nothing. On held-out\n"
+        "history it leaves 90% or more of the variance.\n"
+        "The linear subspace has weight 0: it reproduces faults. Its average precision on\n"
+        "planted faults is less than a third of the best member's.\n"
+        "The member 'shapes' has weight 0: history is too short for it.\n"
+        "The member 'rhythm' has weight 0: history has no rhythm.\n"
+        "Two values were left out.\n"
+        "The score is smoothed with a half-life of 1 sample."
     )
-
-
-@pytest.mark.parametrize(
-    ("correlation", "why"),
-    [
-        (0.1, "neighbouring scores correlate by 0.10, too little for smoothing to help."),
-        (0.9, "neighbouring scores correlate by 0.90, so they are smooth already."),
-    ],
-)
-def test_the_reason_is_given_why_the_score_is_not_smoothed(correlation: float, why: str) -> None:
-    plain = replace(example().plan, smoothing=0.0)
-    text = explain(replace(example(), plan=plain, autocorrelation=correlation))
-    assert " ".join(text.split()).endswith(f"The score is not smoothed: {why}")
 
 
 def test_the_reason_is_given_when_nothing_was_tested() -> None:
@@ -324,14 +393,46 @@ def test_the_reason_is_given_when_nothing_was_tested() -> None:
         "A committee, chosen from 50 samples of history. Nothing was tested: that takes\n"
         "200 samples that are not missing, the newest 30% among them.\n"
         "\n"
-        "  member           memory       learns at  found  weight\n"
-        "  autoencoder      15 samples   0.003      -      25%\n"
-        "  autoencoder      60 samples   0.003      -      25%\n"
-        "  autoencoder      300 samples  0.003      -      25%\n"
-        "  linear subspace  60 samples   -          -      25%\n"
+        "  member           takes        learns at  planted  weight\n"
+        "  autoencoder      60 samples   0.003      -        11%\n"
+        "  autoencoder      300 samples  0.003      -        11%\n"
+        "  linear subspace  60 samples   -          -        11%\n"
+        "  forecast         6 samples    -          -        33%\n"
+        "  level            1 sample     -          -        33%\n"
+        "  windows          20 samples   -          -        0%\n"
+        "  shapes           100 samples  -          -        0%\n"
+        "  rhythm           the phase    -          -        0%\n"
         "\n"
-        "The score is not smoothed."
+        "The member 'windows' has weight 0: history is too short for it.\n"
+        "The member 'shapes' has weight 0: history is too short for it.\n"
+        "The member 'rhythm' has weight 0: history has no rhythm.\n"
+        "The score is smoothed with a half-life of 1 sample."
     )
+
+
+def test_a_choice_of_an_older_file_is_explained_too() -> None:
+    facts = {
+        "plan": {
+            "memories": [15.0, 60.0, None],
+            "rates": [0.0, 0.003, 0.0],
+            "votes": [[1, False, 1.0], [1, True, 1.0]],
+            "smoothing": 0.0,
+            "rank": 10,
+            "learns_below": 0.99,
+        },
+        "members": [
+            {"memory": None, "linear": False, "lr": 0.0, "average_precision": 0.1, "weight": 0.0},
+            {"memory": 60.0, "linear": True, "lr": 0.0, "average_precision": 0.5, "weight": 1.0},
+        ],
+        "held_out": 1296,
+        "ensemble_ap": 0.5,
+        "autocorrelation": 0.1,
+        "samples": 4320,
+    }
+    text = explain(Choice.from_json(facts))
+    assert "  autoencoder      endless     does not   0.10     0%\n" in text
+    assert "The autoencoder of endless memory has weight 0: it reproduces faults." in text
+    assert text.endswith("The score is not smoothed.")
 
 
 @pytest.mark.parametrize("samples", [50, 400, 123_456_789])
@@ -342,11 +443,11 @@ def test_no_line_of_it_is_wider_than_80_columns(history: Floats, samples: int) -
 
 
 def test_a_choice_goes_into_json_and_back(history: Floats) -> None:
-    for found in (example(), chosen(history).choice):
-        assert Choice.from_json(json.loads(as_json(found))) == found
-    short = chosen(history[:50]).choice  # NaN, which is not equal to itself
-    assert as_json(Choice.from_json(json.loads(as_json(short)))) == as_json(short)
-    assert explain(Choice.from_json(short.to_json())) == explain(short)
+    for found in (example(), chosen(history).choice, chosen(history[:50]).choice):
+        comp = Choice.from_json(json.loads(as_json(found)))
+        assert as_json(comp) == as_json(found)  # NaN is not equal to itself
+        assert explain(comp) == explain(found)
+        assert comp.plan == found.plan
 
 
 def test_a_fresh_stream_of_what_was_chosen_is_ready(history: Floats) -> None:

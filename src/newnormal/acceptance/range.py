@@ -12,6 +12,7 @@ from newnormal.core.scaling import Scaler
 from newnormal.kernels.drift import (
     EVERY,
     KEEP,
+    LEAST_STEP,
     LINEAR,
     MARK,
     NEAR,
@@ -42,6 +43,7 @@ _STEADY = 1.0
 _SURPRISED = 5.0
 _WIDE = 2.0
 _LEAST = (1.0, 1.0, 2.0, 2.0)
+_NO_STEPS = np.log(2 * LEAST_STEP)
 _LAGS = 24  # rows of `wanders`: lags up to 67 million samples
 # From where it was, a position may go a quarter farther than history's ever went in as long a time.
 _WANDER = 1.25
@@ -98,10 +100,14 @@ class NormalRange(NamedTuple):
         ranges = [np.concatenate(crossed), levels - centre, others]
         lows = np.concatenate([each.min(axis=0) for each in ranges])
         highs = np.concatenate([each.max(axis=0) for each in ranges])
+        # What never moved in history has no roughness: when it moves, its level shows it.
+        rough = slice(2 * C, 3 * C)
+        highs[rough] = np.where(highs[rough] <= _NO_STEPS, np.inf, highs[rough])
         least = np.repeat(_LEAST, C)
         positions = np.concatenate([unexplained, levels - centre, others], axis=1)
         wide = np.minimum(_STEADY + _SURPRISED * _surprise(positions), _WIDE)
-        margins = np.maximum(wide * (highs - lows), least)
+        extent = np.where(np.isinf(highs), 0.0, highs - lows)
+        margins = np.maximum(wide * extent, least)
         wanders = _WANDER * np.maximum(_farthest(positions), least / 2)
         wanders[:, 3 * C :] = np.inf  # what moves at all stops standing still at once
         wanders = pad_lags(wanders)
@@ -117,7 +123,7 @@ class NormalRange(NamedTuple):
     def outside(self) -> NDArray[np.bool_]:
         """Which channels are outside of normal, or farther from the mark than normal ones go."""
         state = self.state
-        found: NDArray[np.bool_] = (state.distances > NEAR) | (state.jumps > 1)
+        found: NDArray[np.bool_] = (state.distances > NEAR) | ((state.jumps > 1) & (state.distances > 0))
         return found
 
     def measure(self, samples: Floats) -> DriftOut:

@@ -85,7 +85,7 @@ _LIMIT = 0.5
 _FARTHEST = 1e9  # reported of weights that have left all bounds: JSON has no infinity
 _MAIN = 0.5  # of the farthest channel's distance: a channel that far is part of the change
 _MOVED_LEVEL = 0.5  # of history's standard deviations: a level that moved less did not move
-_RECENT = 3  # reviews since an alarm, in which a change may have begun with it
+_RECENT = 2  # reviews since an alarm, in which a change may have begun with it
 _SURELY = 10  # samples, before which a jump's end is not extrapolated
 _NO_TIME = np.iinfo(np.int64).min
 

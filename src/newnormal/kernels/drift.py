@@ -29,6 +29,7 @@ __all__ = [
     "EVERY",
     "HOLD",
     "KEEP",
+    "LEAST_STEP",
     "LINEAR",
     "MARK",
     "NEAR",
@@ -64,7 +65,7 @@ LINEAR = 20.0
 _TENFOLD = 4.0
 _MOST = 40.0
 _LONGEST_STEP = 5.0  # for the same reason
-_LEAST = 0.001  # of them a step: a smaller one counts as standing still
+LEAST_STEP = 0.001  # of them a step: a smaller one counts as standing still
 
 
 class DriftState(NamedTuple):
@@ -204,7 +205,7 @@ def measure(state: DriftState, params: DriftParams) -> None:
                 level += params.blend[c, k] * (state.levels[k] - params.centre[k] - state.shift[k])
             state.position[c] = level
         state.position[C + c] = state.levels[c] - params.centre[c]
-        state.position[2 * C + c] = np.log(state.steps[c] + _LEAST)
+        state.position[2 * C + c] = np.log(state.steps[c] + LEAST_STEP)
         state.position[3 * C + c] = np.log(state.still[c] + 1)
 
     k = lag_index(state.counts[SEEN] - state.counts[MARK], len(params.wanders))

@@ -12,18 +12,18 @@ __all__ = ["explain"]
 
 _WIDTH = 80  # of a terminal
 _COLUMNS = """\
-looks at   half-life of the trend that a member subtracts, or length of its window
+takes      half-life of the trend that it subtracts, or length of its window
 learns at  its learning rate: the one of smallest error on the held-out samples
 planted    average precision on planted faults; 1 ranks them above all else
 weight     its part of the score
 """
 _WHY = {
-    LEARNED_NOTHING: "it learned nothing: on held-out history it leaves 90% or more of the "
-    "variance",
-    COPIES: "it reproduces faults: its average precision on planted faults is less than a third "
-    "of the best member's",
-    TOO_SHORT: "history is too short for it",
-    NO_RHYTHM: "history has no rhythm that could be found",
+    LEARNED_NOTHING: "it learned nothing. On held-out history it leaves 90% or more of the "
+    "variance.",
+    COPIES: "it reproduces faults. Its average precision on planted faults is less than a third "
+    "of the best member's.",
+    TOO_SHORT: "history is too short for it.",
+    NO_RHYTHM: "history has no rhythm.",
 }
 
 
@@ -40,7 +40,7 @@ def explain(choice: Choice) -> str:
             f"Nothing was tested: that takes {LEAST} samples that are not missing, the newest "
             f"{HELD_OUT:.0%} among them."
         )
-    rows = [("member", "looks at", "learns at", "planted", "weight"), *map(_row, choice.members)]
+    rows = [("member", "takes", "learns at", "planted", "weight"), *map(_row, choice.members)]
     if choice.held_out:
         rows.append(("all members", "", "", f"{choice.ensemble_ap:.2f}", ""))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -52,7 +52,7 @@ def explain(choice: Choice) -> str:
     lines += [_COLUMNS] if choice.held_out else []
     for member in choice.members:
         if member.dropped:
-            lines += _wrapped(f"The {_name(member)} has weight 0: {_WHY[member.dropped]}.")
+            lines += _wrapped(f"The {_name(member)} has weight 0: {_WHY[member.dropped]}")
     for note in choice.notes:
         lines += _wrapped(note)
     return "\n".join([*lines, *_wrapped(_smoothing(choice))])
@@ -84,9 +84,10 @@ def _memory(member: Member) -> str:
 
 def _name(member: Member) -> str:
     """Return the member's name; there are several autoencoders."""
-    if member.kind in ("autoencoder", "linear subspace"):
-        return f"{member.kind} of memory {_memory(member)}"
-    return f"member {member.kind!r}"
+    if member.kind == "autoencoder":
+        endless = math.isinf(member.memory)
+        return f"autoencoder of {'endless memory' if endless else _memory(member)}"
+    return member.kind if member.kind == "linear subspace" else f"member {member.kind!r}"
 
 
 def _smoothing(choice: Choice) -> str:

@@ -1,0 +1,194 @@
+"""What the members without a trend are fitted to, against obvious ways to compute it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from newnormal import Detector
+from newnormal.kernels.members import KINDS, LONG, SPANS
+from newnormal.kernels.step import blank_out
+from newnormal.models.base import Training
+from newnormal.models.committee import Committee
+from newnormal.models.experts import neutral_params
+from newnormal.models.members import (
+    _blocks,
+    _filled,
+    _k_means,
+    blank_members,
+    fit_members,
+    fittable,
+    usual_votes,
+)
+from newnormal.models.plan import Plan
+from newnormal.types import Floats, Floats32
+from tests.strategies import nasty_series
+
+
+class Tables(NamedTuple):
+    levels: Floats32
+    spreads: Floats32
+
+
+@pytest.fixture(scope="module")
+def history() -> Floats:
+    return nasty_series("some missing", 700, 3, seed=5)
+
+
+def test_a_missing_value_is_the_last_observed_one_and_0_before_any() -> None:
+    series = np.array([[np.nan, 1.0], [2.0, np.nan], [np.nan, np.nan], [5e3, -5e3]])
+    ref = [[0.0, 1.0], [2.0, 1.0], [2.0, 1.0], [1e3, -1e3]]
+    np.testing.assert_array_equal(_filled(series), ref)
+
+
+def test_the_forecast_is_a_ridge_regression_on_the_five_samples_before(history: Floats) -> None:
+    found = fit_members(history, 8, 0)
+    z = _filled(history)
+    rows = [np.concatenate([*z[t - 5 : t], [1.0]]) for t in range(5, len(z))]
+    X = np.array(rows)
+    ridge = 1e-3 * np.trace(X.T @ X) / X.shape[1]
+    stacked = np.concatenate([X, np.sqrt(ridge) * np.eye(X.shape[1])])
+    target = np.concatenate([z[5:], np.zeros((X.shape[1], 3))])
+    ref = np.linalg.lstsq(stacked, target, rcond=None)[0]
+    np.testing.assert_allclose(found.forecast, ref[:-1].T, atol=1e-5)
+    np.testing.assert_allclose(found.intercept, ref[-1], atol=1e-5)
+
+
+def test_the_level_is_measured_by_the_inverse_covariance() -> None:
+    rng = np.random.default_rng(0)
+    series = rng.normal(size=(500, 3)) @ rng.normal(size=(3, 3)) + 2.0
+    found = fit_members(series, 8, 0)
+    np.testing.assert_allclose(found.level_mean, series.mean(axis=0), rtol=1e-5)
+    values, vectors = np.linalg.eigh(np.cov(series.T, bias=True))
+    ref = np.zeros((3, 3))
+    for value, vector in zip(values, vectors.T, strict=True):
+        ref += np.outer(vector, vector) / max(value, 0.05 * values.mean())
+    np.testing.assert_allclose(found.level_inverse, ref, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["none missing", "zero", "a constant channel"])
+def test_windows_are_outside_of_what_holds_nine_tenths_of_their_variance(kind: str) -> None:
+    series = nasty_series(kind, 400, 2).cumsum(axis=0)
+    series = (series - series.mean(axis=0)) / max(series.std(), 1e-9)
+    found = fit_members(series, 8, 0)
+    basis = found.windows_basis.astype(np.float64)
+    used = basis.any(axis=1)
+    np.testing.assert_allclose(basis @ basis.T, np.diag(used.astype(float)), atol=1e-5)
+    assert used.sum() <= min(16, basis.shape[1] // 2)
+    X = np.array([series[t : t + 20].reshape(10, 2, 2).mean(axis=1).ravel() for t in range(381)])
+    np.testing.assert_allclose(found.windows_mean, X.mean(axis=0), atol=1e-4)
+    X = X - X.mean(axis=0)
+    inside = ((X @ basis.T) ** 2).sum()
+    if kind != "zero":
+        assert 0.9 <= inside / (X**2).sum() <= 1
+        fewer = basis[: used.sum() - 1]
+        assert ((X @ fewer.T) ** 2).sum() / (X**2).sum() < 0.9
+
+
+def test_blocks_are_the_means_of_a_windows_tenths() -> None:
+    series = np.random.default_rng(0).normal(size=(130, 2))
+    blocks = _blocks(series, LONG, 1000)
+    assert blocks.shape == (31, 10, 2)
+    np.testing.assert_allclose(blocks[7, 3], series[37:47].mean(axis=0))
+    assert len(_blocks(series, LONG, 10)) <= 11
+
+
+def test_clusters_are_as_tight_as_scikit_learns() -> None:
+    cluster = pytest.importorskip("sklearn.cluster")
+    rng = np.random.default_rng(0)
+    points = (rng.normal(size=(20, 6))[rng.integers(20, size=1500)] * 3).astype(np.float32)
+    points += rng.normal(size=points.shape).astype(np.float32)
+    centres = _k_means(points, 20, np.random.default_rng(1))
+    np.testing.assert_array_equal(_k_means(points, 20, np.random.default_rng(1)), centres)
+    inertia = ((points[:, None] - centres) ** 2).sum(axis=2).min(axis=1).sum()
+    ref = cluster.KMeans(20, n_init=5, random_state=0).fit(points).inertia_
+    assert inertia < 1.25 * ref
+
+
+def test_fewer_different_points_than_clusters_are_no_trouble() -> None:
+    points = np.repeat(np.eye(3, dtype=np.float32), 10, axis=0)
+    centres = _k_means(points, 5, np.random.default_rng(0))
+    assert len(np.unique(centres, axis=0)) == 3
+
+
+def test_a_short_history_repeats_its_shapes_so_that_all_have_one_form() -> None:
+    series = nasty_series("none missing", 320, 2)
+    shapes = fit_members(series, 8, 0).shapes
+    assert shapes.shape == (64, 20)
+    assert len(np.unique(shapes, axis=0)) <= 221 // 4
+    assert fit_members(nasty_series("none missing", 320, 20), 8, 0).shapes.shape == (32, 200)
+
+
+def test_members_take_three_times_their_samples_of_history() -> None:
+    for member, span in enumerate(SPANS[:-1]):
+        assert not fittable(3 * span - 1, False)[member]
+        assert fittable(3 * span, False)[member]
+    assert [fittable(1000, rhythm)[KINDS.index("rhythm")] for rhythm in (False, True)] == [0, 1]
+
+
+# ------------------------------------------------------------------ rhythm
+
+
+def test_the_usual_vote_is_the_median_over_cycles_of_the_highest_nearby() -> None:
+    rng = np.random.default_rng(0)
+    votes = rng.normal(size=(2, 7 * 24))
+    votes[0, 5::24] += 9.0  # each night
+    votes[1, 10] = np.nan
+    phases = np.tile(np.arange(24.0), 7) + 0.5
+    comp = usual_votes(votes, phases, 24)
+    assert comp.shape == (24, 2)
+    for v in range(2):
+        for b in range(1, 23):
+            highest = [np.nanmax(votes[v, 24 * day + b - 1 : 24 * day + b + 2]) for day in range(7)]
+            assert comp[b, v] == pytest.approx(max(np.median(highest), 0), rel=1e-6)
+    assert (comp[4:7, 0] > 7).all()
+    assert (comp[8:22, 0] < 3).all()
+
+
+@pytest.mark.parametrize("phases", [np.full(48, np.nan), np.arange(48.0)])
+def test_nothing_is_usual_without_two_cycles(phases: Floats) -> None:
+    assert not usual_votes(np.ones((3, 48)), phases, 48).any()
+
+
+def test_a_job_of_each_night_is_quiet_at_its_hour_and_found_at_noon() -> None:
+    rng = np.random.default_rng(3)
+    days, bins = 12, 96
+    t = np.arange(days * bins)
+    phases = (t % bins).astype(np.float64)
+    usual = np.sin(2 * np.pi * phases / bins)
+    series = usual[:, None] * [1.0, 0.5] + 0.1 * rng.normal(size=(len(t), 2))
+    series[(phases >= 14) & (phases < 16)] += 4.0
+    table = np.stack([np.median(series[b::bins], axis=0) for b in range(bins)]).astype(np.float32)
+    tables = Tables(table, np.full_like(table, 0.1))
+    model = Committee(5, 2, 4, Plan(members=(1.0, 1.0, 1.0, 1.0, 1.0)))
+    training = Training(1, 3, 64, 0, phases=phases, rhythm=tables)
+    fitted, _ = model.fit(series, training)
+    live = series[: 2 * bins].copy()
+    live[150:152] += 4.0  # the same at another hour
+    out = blank_out(len(live), 2)
+    params = neutral_params(2, fitted, 1)
+    votes = np.empty((len(live), 8), np.float32)
+    model.advance(live, False, model.initial(fitted), params, out, phases[: len(live)], votes)
+    nights = np.concatenate([out.scores[13:18], out.scores[109:114]])
+    assert out.scores[150:152].max() > 3 * nights.max()
+    assert np.nanmax(votes[110:112, 7]) < 3 < np.nanmin(votes[150:152, 7])
+    unknown = blank_out(len(live), 2)
+    model.advance(live, False, model.initial(fitted), params, unknown, None, votes)
+    assert np.isnan(votes[:, 7]).all()
+    assert unknown.scores[13:18].max() > nights.max()
+
+
+# ------------------------------------------------------------------ memory
+
+
+@pytest.mark.parametrize(("channels", "most"), [(5, 150_000), (38, 3_200_000)])
+def test_all_arrays_of_a_quiet_stream_are_within_their_limit(channels: int, most: int) -> None:
+    detector = Detector(epochs=1, accept_after=500).fit(nasty_series("none missing", 450, channels))
+    detector.run(nasty_series("none missing", 200, channels))
+    bins: Any = {5: 288, 38: 288}[channels]
+    votes = len(detector.members_)
+    rhythm = blank_members(channels, votes, bins)
+    room = sum(each.nbytes for each in rhythm[-3:])
+    assert sum(detector.nbytes_.values()) + room <= most
