@@ -35,6 +35,7 @@ from newnormal.state.schema import Facts, check_tensors
 from newnormal.thresholds import MovingThreshold, Threshold
 from newnormal.thresholds.base import MOST_STATE
 from newnormal.tuning import LATENT, WINDOW, Choice
+from newnormal.tuning.choice import COPIES, LEARNED_NOTHING, NO_RHYTHM, TOO_SHORT
 
 __all__ = ["FittedReader", "check_range"]
 
@@ -42,6 +43,8 @@ _MOST_LOSSES = 10_000_000
 _MOST_CHANNELS = 1_000_000
 _MOST_LAGS = 64
 # Memories, rates, votes and members of a plan: of files of version 4 and before, and of later ones.
+_VOTERS = ("autoencoder", "linear subspace", *KINDS)
+_REASONS = ("", COPIES, LEARNED_NOTHING, NO_RHYTHM, TOO_SHORT)  # to drop a member
 _SHAPES = ((3, 3, 4, 0), (2, 2, 3, len(KINDS)))
 
 
@@ -387,6 +390,8 @@ def _choice(facts: Facts) -> Choice:
     for member in choice.members:
         if not (member.memory > 0 and 0 <= member.lr < math.inf and 0 <= member.weight <= 1):
             raise StateError("choice.members: expected memory, rate and weight, found others")
+        if member.kind not in _VOTERS or member.dropped not in _REASONS:
+            raise StateError("choice.members: expected a kind of member and a reason, found others")
     if not 0 <= plan.learns_below <= 1:
         raise StateError("choice.plan.learns_below: expected a quantile, found another number")
     if not 0 <= plan.rank <= 1000 or not all(0 <= rate < math.inf for rate in plan.rates):
