@@ -63,8 +63,8 @@ def _saved(detector: BaseDetector) -> bytes:
 def sources() -> dict[str, bytes]:
     """Return whole state files by name: golden ones, and those of this version.
 
-    Quiet, in alarm, with a pending change and its shadow, after an acceptance and after a rejection,
-    with a limit on alarms and without; silent; just fitted; with times and without.
+    Quiet, in alarm, with a pending change and its shadow, after an acceptance and after a
+    rejection, with a limit on alarms and without; silent; just fitted; with times and without.
     """
     found = {}
     for path in sorted([*GOLDEN.glob("*.nn"), *(GOLDEN / "runs").glob("*.nn")]):

@@ -42,9 +42,9 @@ __all__ = ["FittedReader", "check_range"]
 _MOST_LOSSES = 10_000_000
 _MOST_CHANNELS = 1_000_000
 _MOST_LAGS = 64
-# Memories, rates, votes and members of a plan: of files of version 4 and before, and of later ones.
 _VOTERS = ("autoencoder", "linear subspace", *KINDS)
 _REASONS = ("", COPIES, LEARNED_NOTHING, NO_RHYTHM, TOO_SHORT)  # to drop a member
+# Memories, rates, votes and members of a plan: of files of version 4 and before, and of later ones.
 _SHAPES = ((3, 3, 4, 0), (2, 2, 3, len(KINDS)))
 
 
