@@ -212,7 +212,7 @@ def acted(case: Case, events: str) -> int:
         or (event["event"] == "closed" and event["alarm"]["reason"] == "new normal accepted")
     ]
     found += [at - case.at for at, _ in case.after if at >= case.at]
-    return max(0, min([rows, *found]))
+    return int(max(0, min([rows, *found])))
 
 
 def kept_scores(case: Case, path: Path) -> dict[str, Any]:

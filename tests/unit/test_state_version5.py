@@ -125,6 +125,11 @@ CHANGE = ("acceptance", "changes", 0)
             put("alarm", "counts", "next", 60),
             "alarm.counts.next: expected less than 60",
         ),
+        (
+            "v5-alarm",
+            put("alarm", "counts", "lead", 3),
+            "alarm.counts.lead: expected a channel, less",
+        ),
         ("v5-alarm", put("alarm", "log", "counts", "open", 0), "alarm.log.counts.open: expected 1"),
         ("v5-alarm", put("alarm", "log", "counts", "newest", 9), "expected 0 or the newest"),
         ("v5-alarm", put("alarm", "log", "counts", "end", 0), "alarm.log.counts: expected samples"),

@@ -77,7 +77,7 @@ def from_4(facts: dict[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Any:
     _check_alarm(found)
     has_change = facts["accept_after"] is not None and _has_change(facts["acceptance"], found)
     closes = has_change and found["cause"] == _DISTANCE
-    new["alarm"] = _alarm(facts["alarm"], is_limited, closes)
+    new["alarm"] = _alarm(facts["alarm"], facts["channels"], is_limited, closes)
     made |= _log(found, facts["channels"], _VOTES if facts["choice"] is not None else 0)
     if facts["accept_after"] is not None:
         new["acceptance"] = _acceptance(facts, found if has_change else None)
@@ -100,7 +100,9 @@ def _number(found: Any) -> float:
 # ---------------------------------------------------------------------- alarms
 
 
-def _alarm(alarm: dict[str, Any], is_limited: bool, closes: bool) -> dict[str, Any]:
+def _alarm(
+    alarm: dict[str, Any], channels: list[str], is_limited: bool, closes: bool
+) -> dict[str, Any]:
     """Return the facts of the threshold and of the open alarm."""
     params = _exactly(alarm["params"], _PARAMS, "alarm.params")
     counts = _exactly(alarm["counts"], _COUNTS, "alarm.counts")
@@ -110,8 +112,10 @@ def _alarm(alarm: dict[str, Any], is_limited: bool, closes: bool) -> dict[str, A
     found = alarm["open"]
     own = {"open": 0, "start": 0, "end": 0, "peak": 0, "newest": 0}
     heights: dict[str, Any] = {"score": 0.0, "ratio": 0.0, "p_value": 0.0, "reported": 0.0}
+    lead = 0
     if found is not None:
         peak = found["peak"]
+        lead = channels.index(peak["channels"][0][0]) if peak["channels"] else -1
         own = {
             "open": 0 if closes else found["number"],
             "start": found["start"],
@@ -132,6 +136,7 @@ def _alarm(alarm: dict[str, Any], is_limited: bool, closes: bool) -> dict[str, A
             **{name: counts[name] for name in ("samples", "alarms", "age", "low")},
             "open": counts["alarms"] if is_open else 0,
             "next": 0,
+            "lead": lead,
         },
         "levels": {**levels, "start_location": levels["location"]},
         "log": {"counts": own, "levels": heights},
