@@ -107,10 +107,10 @@ class DriftOut(NamedTuple):
 
 
 @compiled
-def advance(samples: Floats, state: DriftState, params: DriftParams, out: DriftOut) -> None:
-    """Consume samples (T, C) and write where each leaves the stream.
+def advance(samples: Floats, state: DriftState, params: DriftParams, out: DriftOut) -> int:
+    """Consume samples (T, C) up to one that crosses the limit; return how many.
 
-    At most one sample crosses the limit between two reviews.
+    Write where each leaves the stream. At most one sample crosses the limit between two reviews.
     """
     C = len(state.levels)
     farthest = state.distances.max()
@@ -129,6 +129,9 @@ def advance(samples: Floats, state: DriftState, params: DriftParams, out: DriftO
                     state.counts[HOLD] = state.counts[SEEN] + SETTLING
                     out.crossings[t] = True
         out.distances[t] = farthest
+        if out.crossings[t]:
+            return t + 1
+    return len(samples)
 
 
 @compiled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -61,11 +61,13 @@ def levels_of(positions: Mapping[str, int], levels: NDArray[Any]) -> dict[str, f
     return {name: as_json(float(levels[at])) for name, at in positions.items()}
 
 
-def placed(positions: Mapping[str, int], facts: Facts, least: int = 0) -> NDArray[np.int64]:
-    """Take counters out, each to its position; no others may be left."""
+def placed(
+    positions: Mapping[str, int], facts: Facts, unknown: Collection[str] = ()
+) -> NDArray[np.int64]:
+    """Take counters out, each to its position; those in `unknown` may be -1. None may be left."""
     found = np.zeros(len(positions), np.int64)
     for name, at in positions.items():
-        found[at] = facts.count(name, least)
+        found[at] = facts.count(name, -1 if name in unknown else 0)
     facts.done()
     return found
 
@@ -76,7 +78,7 @@ class AlarmReader(FittedReader):
     seen: int  # samples of the stream
 
     def _alarm_state(self, fitted: Fitted) -> AlarmState:
-        counts = placed(ALARM_COUNTS, self.alarm_facts.part("counts"))
+        counts = placed(ALARM_COUNTS, self.alarm_facts.part("counts"), ("lead",))
         if counts[alarm.OPEN] > counts[alarm.ALARMS]:
             raise StateError(
                 f"alarm.counts.open: expected the number of an alarm, up to "
@@ -85,6 +87,11 @@ class AlarmReader(FittedReader):
         if counts[alarm.NEXT] >= RECENT:
             raise StateError(
                 f"alarm.counts.next: expected less than {RECENT}, found {counts[alarm.NEXT]}"
+            )
+        if counts[alarm.LEAD] >= len(self.channels):
+            raise StateError(
+                f"alarm.counts.lead: expected a channel, less than {len(self.channels)}, or -1, "
+                f"found {counts[alarm.LEAD]}"
             )
         levels = self._levels(self.alarm_facts.part("levels"), ALARM_LEVELS)
         is_limited = fitted.alarm.rate > 0

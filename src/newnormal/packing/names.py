@@ -69,6 +69,7 @@ CHANGE_COUNTS = {
     "known": changes.KNOWN,
     "since": changes.SINCE,
     "alarm": changes.ALARM,
+    "placed": changes.PLACED,
 }
 CHANGE_STATES = {"pending": changes.IS_PENDING, "rejected": changes.IS_REJECTED}
 DRIFT_COUNTS = {
