@@ -196,12 +196,13 @@ def measure(state: DriftState, params: DriftParams) -> None:
     known = True
     for c in range(C):
         known = known and state.missing[c] <= _MISSED
-    held = state.counts[SEEN] < state.counts[HOLD]
+    # A changed channel explains nothing of the others: what it leaves of them is held.
+    held = state.owned.max() > 0
     for c in range(C):
         if known and (state.owned[c] != 0 or not held):
-            level = params.blend[c, c] * state.shift[c]
+            level = 0.0
             for k in range(C):
-                level += params.blend[c, k] * (state.levels[k] - params.centre[k] - state.shift[k])
+                level += params.blend[c, k] * (state.levels[k] - params.centre[k])
             state.position[c] = level
         state.position[C + c] = state.levels[c] - params.centre[c]
         state.position[2 * C + c] = np.log(state.steps[c] + LEAST_STEP)
