@@ -100,3 +100,28 @@ def affiliation(labels: Bools, predictions: Bools, cells: int = 8) -> tuple[floa
         worth = [np.mean(abs(zone - y) >= abs(predicted - y).min()) for y in inside]
         recalls.append(np.mean(worth))
     return float(np.mean(precisions)) if precisions else 0.0, float(np.mean(recalls))
+
+
+def alarm_counts(
+    labels: Bools, openings: list[int], in_alarm: Bools, pending: Bools
+) -> dict[str, object]:
+    """The operator's table, event by event and opening by opening."""
+    events = spans(labels)
+    delays = []
+    for first, last in events:
+        finding = [at for at in openings if first - 5 <= at <= last + 10]
+        if finding:
+            delays.append(max(min(finding) - first, 0))
+    true = 0
+    for at in openings:
+        true += any(first - 5 <= at <= last + 10 for first, last in events)
+    normal = [t for t, label in enumerate(labels) if not label]
+    return {
+        "events": len(events),
+        "openings": len(openings),
+        "true": true,
+        "normal": len(normal),
+        "in_alarm": sum(bool(in_alarm[t]) for t in normal),
+        "pending": sum(bool(pending[t]) for t in normal),
+        "delays": tuple(delays),
+    }

@@ -23,16 +23,18 @@ if TYPE_CHECKING:
         StateError,
     )
     from newnormal.thresholds import Fixed, MovingThreshold, Quantile, Threshold
-    from newnormal.types import Alarm, AlarmEvent, Verdict, Verdicts
+    from newnormal.types import Alarm, Change, Event, Evidence, Verdict, Verdicts
 
 __version__ = "0.1.0"
 
 __all__ = [
     "M2N2",
     "Alarm",
-    "AlarmEvent",
+    "Change",
     "DatasetError",
     "Detector",
+    "Event",
+    "Evidence",
     "FeedbackError",
     "Fixed",
     "InputError",
@@ -53,7 +55,9 @@ __all__ = [
 
 _MODULES = {
     "Alarm": "newnormal.types",
-    "AlarmEvent": "newnormal.types",
+    "Change": "newnormal.types",
+    "Event": "newnormal.types",
+    "Evidence": "newnormal.types",
     "Detector": "newnormal.detector",
     "M2N2": "newnormal.detector",
     "load": "newnormal.detector",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,10 +22,10 @@ from newnormal.packing import pack, unpack
 from newnormal.sklearn import Parameters
 from newnormal.state import State
 from newnormal.state.schema import AGAIN
-from newnormal.tabular import default_channels, to_table
+from newnormal.tabular import Table, default_channels, to_table
 from newnormal.thresholds import MovingThreshold, Threshold
 from newnormal.types import Floats
-from newnormal.verbs import EVENTS, Verbs
+from newnormal.verbs import EVENTS, PAST, Verbs
 from newnormal.views import add_lock, in_turn
 
 __all__ = ["BaseDetector"]
@@ -75,8 +76,8 @@ class BaseDetector(Parameters, Verbs):
         period = median_period(table.times)
         if config.period is not None:
             period = duration(config.period, "period")
-        fitted, known = self._fit(config, goal, table.values, channels, period, on_epoch)
-        self._begin(fitted, known)
+        fitted, known = self._fit(config, goal, table, channels, period, on_epoch)
+        self._begin(replace(fitted, zone=table.zone), known)
         return self
 
     @property
@@ -92,7 +93,7 @@ class BaseDetector(Parameters, Verbs):
         self,
         config: Config,
         goal: Goal,
-        history: Floats,
+        history: Table,
         channels: tuple[str, ...],
         period: np.timedelta64 | None,
         on_epoch: OnEpoch | None,
@@ -103,6 +104,7 @@ class BaseDetector(Parameters, Verbs):
         self._fitted, self._known = fitted, known
         self._state = fitted.initial()
         self._events = deque(maxlen=EVENTS)
+        self._past = deque(maxlen=PAST)
 
     @in_turn
     def with_options(self, *, scores: Floats | None = None, **options: Any) -> Self:
@@ -151,7 +153,7 @@ class BaseDetector(Parameters, Verbs):
             if name != "threshold"
         }
         rule = None if self.threshold is None else thresholds.to_json(self._validate()[1].rule)
-        return pack(self.method, options, rule, self._fitted, state, self._events)
+        return pack(self.method, options, rule, self._fitted, state, self._events, self._past)
 
     @classmethod
     def from_state(
@@ -184,6 +186,7 @@ class BaseDetector(Parameters, Verbs):
         detector._begin(found.fitted, None)
         detector._state = found.state
         detector._events.extend(found.events)
+        detector._past.extend(found.past)
         found_detector: Self = detector
         return found_detector
 
@@ -193,6 +196,7 @@ class BaseDetector(Parameters, Verbs):
             if "_state" in found:
                 found["_state"] = self._state.copy()
                 found["_events"] = self._events.copy()
+                found["_past"] = self._past.copy()
         del found["_lock"]
         return found
 

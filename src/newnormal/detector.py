@@ -19,11 +19,14 @@ from newnormal.errors import ParameterError
 from newnormal.fitting import Goal, HistoryScores, fit_auto, fit_m2n2
 from newnormal.models.registry import find
 from newnormal.state import State
+from newnormal.tabular import Table
 from newnormal.thresholds import MovingThreshold, Threshold
 from newnormal.tuning import LATENT, WINDOW, explain
 from newnormal.views import add_lock
 
 __all__ = ["M2N2", "BaseDetector", "Detector", "from_state", "load"]
+
+DEFAULT_ALARMS_PER_DAY = 1.0  # of a Detector without alarms_per_day, risk and threshold
 
 Duration: TypeAlias = float | str | timedelta | np.timedelta64
 
@@ -107,11 +110,24 @@ class Detector(BaseDetector):
 
     def _validate(self) -> tuple[Config, Goal]:
         options = self.get_params()
+        if all(options[name] is None for name in ("alarms_per_day", "risk", "threshold")):
+            options["alarms_per_day"] = DEFAULT_ALARMS_PER_DAY
         goal = Goal.of(options)
         return Config.of(**options, window=WINDOW, latent=LATENT), goal
 
-    def _fit(self, *args: Any) -> tuple[Fitted, HistoryScores]:
-        return fit_auto(*args, epochs=self.epochs, batch=self.batch)
+    def _fit(
+        self, config: Config, goal: Goal, history: Table, *args: Any
+    ) -> tuple[Fitted, HistoryScores]:
+        return fit_auto(
+            config,
+            goal,
+            history.values,
+            *args,
+            times=history.times,
+            zone=history.zone,
+            epochs=self.epochs,
+            batch=self.batch,
+        )
 
     def explain(self) -> str:
         """Return what was chosen from history, and why, in sentences and one table."""
@@ -242,8 +258,10 @@ class M2N2(BaseDetector):
         find(self.model)
         return Config.of(**options), goal
 
-    def _fit(self, *args: Any) -> tuple[Fitted, HistoryScores]:
-        return fit_m2n2(*args)
+    def _fit(
+        self, config: Config, goal: Goal, history: Table, *args: Any
+    ) -> tuple[Fitted, HistoryScores]:
+        return fit_m2n2(config, goal, history.values, *args)
 
     def explain(self) -> str:
         """Return that nothing was chosen."""

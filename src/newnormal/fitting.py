@@ -11,16 +11,19 @@ from typing import Any
 import numpy as np
 
 from newnormal.acceptance import NormalRange, TimedAcceptance
+from newnormal.acceptance.review import KEPT_LEVELS
 from newnormal.alarms import AlarmLog, AlarmThreshold
 from newnormal.alarms.log import log_scores
 from newnormal.alarms.moving import threshold_of
 from newnormal.config import Config, samples_per_day
+from newnormal.core.outliers import find_outliers, without
+from newnormal.core.rhythm import Rhythm
 from newnormal.core.scaling import Scaler
 from newnormal.core.stages import NO_ACCEPTANCE, NO_ALARMS
 from newnormal.core.state import Baseline, Fitted, copied
 from newnormal.core.windows import threshold_scores
 from newnormal.errors import NewnormalError, NewnormalWarning, ParameterError
-from newnormal.kernels.alarm import HEIGHT, LOCATION, START_HEIGHT
+from newnormal.kernels.alarm import HEIGHT, START_HEIGHT
 from newnormal.kernels.step import StepParams
 from newnormal.models.base import Model, OnEpoch, Training, scores
 from newnormal.models.registry import find
@@ -34,7 +37,8 @@ from newnormal.thresholds import (
     start_of,
 )
 from newnormal.tuning import choose
-from newnormal.types import Floats, Floats32
+from newnormal.tuning.choose import early_samples
+from newnormal.types import Floats, Floats32, Times
 
 __all__ = [
     "DEFAULT_QUANTILE",
@@ -52,6 +56,10 @@ _LEARNED_NOTHING = (
     "hint: fit on more history, or look at explain()"
 )
 DEFAULT_QUANTILE = 0.99  # of history's scores, where neither threshold nor budget is given
+_LEFT_OUT = (
+    "hint: each is ten times as far from the median as any other; write NaN where nothing was "
+    "measured, or give more history with such values if they are normal"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +117,7 @@ class Goal:
         """Return the alarm threshold that history's scores give."""
         per_day = samples_per_day(period)
         if self.is_budget:
-            patience = config.patience(period)
-            budget = Budget(self.alarms_per_day, self.risk, per_day, accept_after=patience)
+            budget = Budget(self.alarms_per_day, self.risk, per_day)
             return budget.calibrate(log_scores(known.ordered))
         tau = checked_threshold(self.rule, known)
         return AlarmThreshold.at(tau, known.ordered, samples_per_day=per_day)
@@ -158,13 +165,30 @@ def fit_auto(
     period: np.timedelta64 | None,
     on_epoch: OnEpoch | None = None,
     *,
+    times: Times | None = None,
+    zone: str | None = None,
     epochs: int | None = None,
     batch: int | None = None,
 ) -> tuple[Fitted, HistoryScores]:
-    """Choose a committee from history (T, C) alone, and fit it."""
+    """Choose a committee from history (T, C) alone, and fit it; warn of values left out."""
+    outliers = find_outliers(history)
+    history = without(history, outliers)
+    left_out = tuple(each.sentence(channels, times) for each in outliers)
+    for sentence in left_out:
+        warnings.warn(f"{sentence}\n{_LEFT_OUT}", NewnormalWarning, stacklevel=5)
     scaler = Scaler.fit(history)
+    scaled = scaler.apply(history)
+    rhythm = Rhythm.fit(scaled, times, period, zone)
     chosen = choose(
-        scaler.apply(history), seed=config.seed, epochs=epochs, batch=batch, on_epoch=on_epoch
+        scaled,
+        seed=config.seed,
+        epochs=epochs,
+        batch=batch,
+        on_epoch=on_epoch,
+        phases=None if rhythm is None else rhythm.phases(times, -len(scaled), len(scaled)),
+        rhythm=rhythm,
+        early_rhythm=_early_rhythm(rhythm, scaled, times, period, zone),
+        notes=(*(f"{each[:1].upper()}{each[1:]}." for each in left_out), *_notes(rhythm, channels)),
     )
     _check_weights(chosen.fitted)
     if chosen.choice.learned_nothing:
@@ -181,7 +205,30 @@ def fit_auto(
         np.float32(1),
     )
     fitted = _assembled(config, goal, known, chosen.model, params, history, channels, period, True)
-    return replace(fitted, choice=chosen.choice, losses=tuple(chosen.losses)), known
+    return (
+        replace(fitted, choice=chosen.choice, losses=tuple(chosen.losses), rhythm=rhythm),
+        known,
+    )
+
+
+def _early_rhythm(
+    rhythm: Rhythm | None,
+    scaled: Floats,
+    times: Times | None,
+    period: np.timedelta64 | None,
+    zone: str | None,
+) -> Rhythm | None:
+    """Return the rhythm of the part of history that the test is not made on, if it is the same."""
+    if rhythm is None:
+        return None
+    early = early_samples(len(scaled))
+    found = Rhythm.fit(scaled[:early], None if times is None else times[:early], period, zone)
+    same = found is not None and found.levels.shape == rhythm.levels.shape and times is not None
+    return found if same else None
+
+
+def _notes(rhythm: Rhythm | None, channels: tuple[str, ...]) -> tuple[str, ...]:
+    return () if rhythm is None else (rhythm.sentence(channels),)
 
 
 def _assembled(
@@ -209,6 +256,8 @@ def _assembled(
         alarms=AlarmLog() if accepts or goal.has_alarms else NO_ALARMS,
         acceptance=TimedAcceptance(config.patience(period)) if accepts else NO_ACCEPTANCE,
         drift=None if normal is None else normal.params,
+        spread=model.expected_spread(params),
+        never_missing=~np.isnan(history).any(axis=0),
     )
     if normal is not None:
         trend = model.snapshot(model.initial(params.fitted))[1]
@@ -241,9 +290,6 @@ def refit_threshold(
     if goal == before and not anew:
         threshold = _start(fitted)
         moving: dict[str, Any] = {"rule": fitted.rule, "moving_start": fitted.moving_start}
-        if goal.is_budget:
-            patience = float(np.ceil(config.patience(fitted.period)))
-            threshold = threshold._replace(params=fitted.alarm._replace(accept_after=patience))
     elif known is None and (
         goal.is_budget or fitted.alarm.rate or not isinstance(goal.rule, Fixed)
     ):
@@ -328,7 +374,6 @@ def _with_learn_threshold(fitted: Fitted) -> Fitted:
 def _baseline(fitted: Fitted, trend: Floats, lows: Floats, highs: Floats) -> Baseline:
     """Return what is normal as fitted."""
     start = fitted.alarm_start
-    levels = (*start.levels[[LOCATION, HEIGHT, START_HEIGHT]], 0.0)
     return Baseline(
         fitted.step.fitted,
         trend,
@@ -336,7 +381,8 @@ def _baseline(fitted: Fitted, trend: Floats, lows: Floats, highs: Floats) -> Bas
         highs,
         start.tail_levels,
         start.tail_excess,
-        np.array(levels),
+        np.array([*start.levels[KEPT_LEVELS], 0.0]),
+        copied(fitted.model.accepted(fitted.model.initial(fitted.step.fitted))),
     )
 
 

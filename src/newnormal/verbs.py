@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import warnings
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from newnormal.acceptance import TimedAcceptance
+from newnormal.acceptance.changes import NUMBER, open_slots
 from newnormal.alarms import AlarmLog
 from newnormal.alarms.log import forget
 from newnormal.core import loop
@@ -20,20 +21,35 @@ from newnormal.core.times import NO_TIME
 from newnormal.errors import FeedbackError, NewnormalWarning
 from newnormal.kernels.step import HELD, PENDING, RESTORED, SEEN
 from newnormal.tabular import parse_time, to_sample, to_table
-from newnormal.types import Alarm, AlarmEvent, Floats, Ints, Times, Verdict, Verdicts
+from newnormal.types import (
+    PENDING as PENDING_CHANGE,
+)
+from newnormal.types import (
+    SCORE,
+    Alarm,
+    Change,
+    Event,
+    Floats,
+    Ints,
+    Times,
+    Verdict,
+    Verdicts,
+)
 from newnormal.views import Views, add_lock, in_turn
 
 __all__ = ["EVENTS", "Verbs"]
 
 _LOG = logging.getLogger("newnormal")
 EVENTS = 1000  # kept until they are taken
+PAST = 100  # alarms and changes kept
 
 
 class Verbs(Views):
     """The verbs of a fitted detector. Calls on one detector wait for each other."""
 
     method: ClassVar[str]
-    _events: deque[AlarmEvent]
+    _events: deque[Event]
+    _past: deque[Alarm | Change]
 
     # ------------------------------------------------------------------ live
 
@@ -98,7 +114,7 @@ class Verbs(Views):
         restored = state.model.step.counts[RESTORED]
         verdicts, events = loop.advance(self._fitted, state, values, times, flush, before)
         if events:
-            self._events.extend(events)
+            self._keep(events)
         again = state.model.step.counts[RESTORED] - restored
         if again > 0:
             lr = self._fitted.config.lr
@@ -111,6 +127,20 @@ class Verbs(Views):
                 remedy,
             )
         return verdicts
+
+    def _keep(self, events: list[Event]) -> None:
+        """Keep events until they are taken, and the newest alarms and changes as they stand."""
+        self._events.extend(events)
+        for event in events:
+            found: Alarm | Change | None = event.change or event.alarm
+            if found is None:
+                continue
+            for at, kept in enumerate(self._past):
+                if type(kept) is type(found) and kept.number == found.number:
+                    self._past[at] = found
+                    break
+            else:
+                self._past.append(found)
 
     def flush(self) -> list[Verdict]:
         """Judge the pending samples in one last window made of the newest `window` samples.
@@ -147,6 +177,7 @@ class Verbs(Views):
         self._live()
         self._state = self._fitted.initial()
         self._events.clear()
+        self._past.clear()
         return self
 
     @in_turn
@@ -188,8 +219,8 @@ class Verbs(Views):
         return self
 
     @in_turn
-    def take_events(self) -> list[AlarmEvent]:
-        """Return what happened to alarms since the last call: opened, updated, closed.
+    def take_events(self) -> list[Event]:
+        """Return what happened to alarms and changes since the last call.
 
         The newest thousand are kept.
         """
@@ -199,37 +230,58 @@ class Verbs(Views):
         return events
 
     @in_turn
-    def accept(self, alarm: Alarm | int | None = None) -> Self:
-        """Accept what the open alarm is about as normal from now on, and close it.
+    def accept(
+        self, alarm: Alarm | Change | int | None = None, *, change: Change | int | None = None
+    ) -> Self:
+        """Accept a change, or what an alarm is about, as normal from now on.
 
-        `alarm`, or its number, makes sure that it is the one you mean.
+        Name an alarm, or its number, or a change by ``change=`` its number. None: the newest open
+        change, or else the newest open alarm. An alarm that no change began with may be closed
+        already, if it is one of the last hundred: then samples like those are normal.
         """
-        acceptance = self._acceptance(alarm)
-        self._events.extend(acceptance.accept(self._fitted, self._state, self.last_judged_time_))
+        acceptance = self._acceptance()
+        found = self._meant("accept", alarm, change)
+        state, time = self._state, self.last_judged_time_
+        if isinstance(found, Alarm):
+            events = acceptance.accept_pattern(self._fitted, state, time, found)
+        else:
+            slot = self._slot("accept", found)
+            events = acceptance.accept(self._fitted, state, time, slot)
+        self._keep(events)
         return self
 
     @in_turn
-    def reject(self, alarm: Alarm | int | None = None) -> Self:
-        """Reject what the open alarm is about: forget what was learned of it, and learn no more.
+    def reject(
+        self, alarm: Alarm | Change | int | None = None, *, change: Change | int | None = None
+    ) -> Self:
+        """Reject a change: forget what was learned of it, and learn nothing until it is over.
 
-        The alarm stays open until the stream is back to normal, and nothing is learned meanwhile.
+        Named as for `accept`. An alarm that no change began with yet is rejected as soon as one
+        does.
         """
-        acceptance = self._acceptance(alarm)
-        self._events.extend(acceptance.reject(self._fitted, self._state, self.last_judged_time_))
+        acceptance = self._acceptance()
+        found = self._meant("reject", alarm, change)
+        state, time = self._state, self.last_judged_time_
+        if isinstance(found, Alarm):
+            events = acceptance.reject_alarm(self._fitted, state, time, found)
+        else:
+            slot = self._slot("reject", found)
+            events = acceptance.reject(self._fitted, state, time, slot)
+        self._keep(events)
         return self
 
     @in_turn
     def rollback(self) -> Self:
         """Undo the newest acceptance: go back to the normal before it; up to three times.
 
-        If the stream is still where that was, an alarm opens: reject it, or it is accepted again.
+        If the stream is still where that was, a change opens: reject it, or it is accepted again.
         """
         acceptance = self._acceptance()
-        self._events.extend(acceptance.rollback(self._fitted, self._state, self.last_judged_time_))
+        self._keep(acceptance.rollback(self._fitted, self._state, self.last_judged_time_))
         return self
 
-    def _acceptance(self, alarm: Alarm | int | None = None) -> TimedAcceptance:
-        """Return the acceptance, if the alarm meant is the open one."""
+    def _acceptance(self) -> TimedAcceptance:
+        """Return the acceptance, if there is one."""
         self._live()
         acceptance = self._fitted.acceptance
         if not isinstance(acceptance, TimedAcceptance):
@@ -238,23 +290,67 @@ class Verbs(Views):
                 "that an older newnormal fitted",
                 hint='use Detector, or M2N2(accept_after="1d")',
             )
-        number = alarm.number if isinstance(alarm, Alarm) else alarm
-        found = self.alarm_
-        if number is not None and (found is None or found.number != number):
-            raise FeedbackError(
-                f"expected the open alarm, which is {found.number if found else 'none'}, "
-                f"found alarm {number}",
-                hint="`rollback` undoes the newest acceptance"
-                if found is None
-                else "leave the number out to mean the open one",
-            )
         return acceptance
+
+    def _meant(
+        self, act: str, alarm: Alarm | Change | int | None, change: Change | int | None
+    ) -> Alarm | Change:
+        """Return the alarm or the change that is meant; that of an alarm if it has an open one."""
+        if isinstance(alarm, Change):
+            alarm, change = None, alarm
+        opened, alarms = self.changes_, [each for each in self.alarms_ if each.cause == SCORE]
+        if change is not None:
+            number = change.number if isinstance(change, Change) else change
+            for each in opened:
+                if each.number == number:
+                    return each
+            raise FeedbackError(
+                f"expected an open change to {act}, which is {_numbers(opened)}, "
+                f"found change {number}",
+                hint="`changes_` has the open ones; `rollback` undoes the newest acceptance",
+            )
+        if alarm is None:
+            pending = [each for each in opened if each.state == PENDING_CHANGE]
+            newest = (pending or opened or alarms)[-1:]
+            if newest:
+                return newest[0]
+            raise FeedbackError(
+                f"expected an open change or alarm to {act}, found none",
+                hint="name an alarm that is over by its number; `rollback` undoes the newest "
+                "acceptance",
+            )
+        number = alarm.number if isinstance(alarm, Alarm) else alarm
+        for each in opened:
+            if each.alarm == number:
+                return each
+        known = [*alarms, *(past for past in self.past_ if isinstance(past, Alarm))]
+        for found in known:
+            if found.number == number and found.cause == SCORE:
+                return found
+        raise FeedbackError(
+            f"expected the number of one of the last {PAST} alarms, found {number}",
+            hint=f"the open alarms are {_numbers(alarms)}; `past_` has the others",
+        )
+
+    def _slot(self, act: str, change: Change) -> int:
+        changes = self._state.changes
+        assert changes is not None
+        if act == "reject" and change.state != PENDING_CHANGE:
+            raise FeedbackError(
+                f"expected a pending change to reject, found change {change.number}, "
+                f"which is {change.state}",
+                hint="it stays rejected until the stream is back",
+            )
+        return next(
+            slot for slot in open_slots(changes) if changes.counts[slot, NUMBER] == change.number
+        )
 
     def _twin(self) -> Self:
         """Return a detector with a live state of its own, which leaves this one alone."""
         state = self._live().copy()
         twin = self._shallow()
         twin._state, twin._events = state, deque(maxlen=EVENTS)
+        twin._past = self._past.copy()
         return twin
 
     def _shallow(self) -> Self:
@@ -263,3 +359,7 @@ class Verbs(Views):
         vars(twin).update(vars(self))
         add_lock(twin)
         return twin
+
+
+def _numbers(found: Sequence[Alarm | Change]) -> str:
+    return " or ".join(str(each.number) for each in found) or "none"

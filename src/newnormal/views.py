@@ -6,6 +6,7 @@ import math
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
@@ -14,13 +15,16 @@ from weakref import WeakSet
 import numpy as np
 
 from newnormal.acceptance import TimedAcceptance
+from newnormal.acceptance.changes import open_changes
 from newnormal.alarms import AlarmRate, AlarmThreshold, open_alarm
 from newnormal.alarms.moving import threshold_of
+from newnormal.alarms.silence import silence_alarm
 from newnormal.core.state import COUNTS, Fitted, StreamState, nbytes
 from newnormal.errors import NewnormalError, NotFittedError
 from newnormal.kernels.step import PENDING
 from newnormal.models.base import Model
-from newnormal.types import Alarm, Floats
+from newnormal.types import PENDING as PENDING_CHANGE
+from newnormal.types import Alarm, Change, Floats
 
 __all__ = ["Views", "add_lock", "in_turn"]
 
@@ -97,6 +101,7 @@ class Views:
     _lock: threading.RLock
     _fitted: Fitted
     _state: StreamState
+    _past: deque[Alarm | Change]
 
     def _live(self) -> StreamState:
         try:
@@ -172,26 +177,59 @@ class Views:
         return self._threshold().threshold_score
 
     @property
+    def alarms_(self) -> list[Alarm]:
+        """The open alarms, the oldest first: one by the score and one by silence at most."""
+        state, fitted = self._live(), self._fitted
+        with self._lock:
+            newest = state.judged - 1
+            found = [
+                open_alarm(state.log, fitted.channels, fitted.has_rhythm),
+                silence_alarm(fitted, state.silence, newest, self.last_judged_time_),
+            ]
+            return sorted((each for each in found if each), key=lambda alarm: alarm.number)
+
+    @property
     def alarm_(self) -> Alarm | None:
-        """The open alarm, or None."""
+        """The newest open alarm, or None."""
+        return (self.alarms_ or [None])[-1]
+
+    @property
+    def changes_(self) -> list[Change]:
+        """The open changes, pending or rejected, the oldest first."""
         state = self._live()
         with self._lock:
-            return open_alarm(state.log, self._fitted.channels)
+            return open_changes(self._fitted, state)
+
+    @property
+    def change_(self) -> Change | None:
+        """The newest open change, or None."""
+        return (self.changes_ or [None])[-1]
+
+    @property
+    def past_(self) -> list[Alarm | Change]:
+        """The last hundred alarms and changes as they were last reported, the oldest first."""
+        self._live()
+        with self._lock:
+            return list(self._past)
 
     @property
     def alarm_rate_(self) -> AlarmRate:
-        """How many alarms there were, and how many a day, beside the budget."""
+        """How many alarms there were, and how many a day, beside the limit."""
         return self._threshold().alarm_rate
 
     @property
     def status_(self) -> str:
-        """``"normal"``, ``"in alarm"``, ``"candidate new normal"`` or ``"rejected"``."""
-        alarm = self.alarm_
-        return "normal" if alarm is None else alarm.state
+        """``"in alarm"``, ``"change pending"``, ``"change rejected"`` or ``"normal"``."""
+        if self.alarms_:
+            return "in alarm"
+        states = {change.state for change in self.changes_}
+        if PENDING_CHANGE in states:
+            return "change pending"
+        return "change rejected" if states else "normal"
 
     @property
     def distance_(self) -> float:
-        """How far the stream is from its accepted normal: past 1 is an alarm, however slow.
+        """How far the stream is from its accepted normal: past 1 is a change, however slow.
 
         NaN where there is no acceptance.
         """

@@ -27,6 +27,10 @@ def load_or_skip(name: str, root: Path):  # type: ignore[no-untyped-def]
         ("JumpStarter/Dataset2/service0", 5760, 7200, 19, 343),
         ("ASD/omi-1", 8640, 4320, 19, 441),
         ("NAB/realKnownCause/nyc_taxi", 750, 9570, 1, 1035),
+        ("NAB/realTweets/Twitter_volume_FB", 750, 15083, 1, 1582),
+        ("SKAB/valve1/0", 400, 747, 8, 401),
+        ("SKAB/other/1", 400, 345, 8, 188),
+        ("UCR/011_ECG1", 9439, 20561, 1, 1),
     ],
 )
 def test_counts_are_the_published_ones(
@@ -49,6 +53,24 @@ def test_every_stream_found_loads_with_finite_values_and_both_labels(data_root: 
         assert np.isfinite(data.train).all()
         assert np.isfinite(data.test).all()
         assert set(np.unique(data.labels)) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("owner", "groups", "count"),
+    [
+        ("NAB", {"AWSCloudwatch", "AdExchange", "KnownCause", "Traffic", "Tweets"}, 26),
+        ("SKAB", {"valve1", "other"}, 15),
+        ("UCR", set(), 17),
+    ],
+)
+def test_every_folder_of_a_collection_is_listed(
+    owner: str, groups: set[str], count: int, data_root: Path
+) -> None:
+    names = [name for name in available(data_root) if name.startswith(f"{owner}/")]
+    if not names:
+        pytest.skip(f"{owner} is not under NEWNORMAL_DATA")
+    assert len(names) >= count
+    assert groups <= {name.split("/")[1].removeprefix("real") for name in names}
 
 
 def test_a_data_sets_own_folder_will_do_as_root(data_root: Path) -> None:

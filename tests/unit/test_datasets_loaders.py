@@ -82,6 +82,22 @@ def write_jumpstarter(root: Path) -> None:
     write(folder / "test_label/service10.csv", "0\r\n0\r\n1\r\n")
 
 
+def write_skab(root: Path) -> None:
+    start = np.datetime64("2020-03-09T10:14:33")
+    head = "datetime;Current;Volume Flow RateRMS;anomaly;changepoint\n"
+    table = [
+        (str(start + n).replace("T", " "), n / 4, 32.0, float(n >= 401), float(n == 401))
+        for n in range(403)
+    ]
+    text = "".join(";".join(map(str, row)) + "\n" for row in table)
+    write(root / "SKAB/valve1/0.csv", head + text)
+
+
+def write_ucr(root: Path) -> None:
+    table = [(n / 2, int(n == 60)) for n in range(100)]
+    write(root / "UCR/011_ECG1.csv", "value,anomaly\n" + rows(table))
+
+
 def write_swat(root: Path) -> None:
     # Exported from the workbooks: group names above the header, padded names, one cell of text.
     head = ",P1,P1,\n Timestamp,FIT101, LIT101,Normal/Attack\n"
@@ -138,6 +154,8 @@ WRITERS: dict[str, Callable[[Path], None]] = {
     "NAB/realKnownCause/clock": write_nab,
     "ASD/omi-1": write_asd,
     "JumpStarter/Dataset2/service10": write_jumpstarter,
+    "SKAB/valve1/0": write_skab,
+    "UCR/011_ECG1": write_ucr,
     "SWaT": write_swat,
     "WADI": write_wadi,
     "Yahoo/A1-R20": write_yahoo,
@@ -284,6 +302,49 @@ def test_asd_and_jumpstarter_have_five_minutes_between_samples(tmp_path: Path) -
     np.testing.assert_array_equal(data.labels, [0, 0, 1])
 
 
+def test_skab_trains_on_400_samples_and_keeps_times_and_channels(tmp_path: Path) -> None:
+    data = made("SKAB/valve1/0", tmp_path)
+    assert data.channels == ("Current", "Volume Flow RateRMS")
+    assert data.train.shape == (400, 2)
+    np.testing.assert_array_equal(data.test, [[100, 32], [100.25, 32], [100.5, 32]])
+    np.testing.assert_array_equal(data.labels, [0, 1, 1])
+    assert data.period == np.timedelta64(1, "s")
+    assert data.test_times is not None
+    assert data.test_times[0] == np.datetime64("2020-03-09T10:21:13")
+
+
+def test_skab_without_labels_is_not_listed_and_times_that_repeat_are_left_out(
+    tmp_path: Path,
+) -> None:
+    write_skab(tmp_path)
+    write(tmp_path / "SKAB/anomaly-free/anomaly-free.csv", "datetime;Current\n")
+    assert available(tmp_path) == ["SKAB/valve1/0"]
+    path = tmp_path / "SKAB/valve1/0.csv"
+    path.write_text(path.read_text().replace("10:14:34", "10:14:33"))
+    data = load("SKAB/valve1/0", tmp_path)
+    assert data.train_times is None
+    assert data.test_times is None
+
+
+def test_ucr_trains_on_35_percent_or_80_percent_of_what_is_before_the_mark(tmp_path: Path) -> None:
+    data = made("UCR/011_ECG1", tmp_path)
+    assert data.train.shape == (35, 1)
+    np.testing.assert_array_equal(np.flatnonzero(data.labels), [25])
+    assert data.period is None
+    path = tmp_path / "UCR/011_ECG1.csv"
+    early = [(n / 2, int(n == 21)) for n in range(100)]
+    path.write_text("value,anomaly\n" + rows(early))
+    data = load("UCR/011_ECG1", tmp_path)
+    assert data.train.shape == (16, 1)
+    np.testing.assert_array_equal(np.flatnonzero(data.labels), [5])
+
+
+def test_ucr_lists_no_other_tables_of_a_folder(tmp_path: Path) -> None:
+    write_ucr(tmp_path)
+    write(tmp_path / "UCR/readings.csv", "value,anomaly\n1,0\n")
+    assert available(tmp_path / "UCR") == ["UCR/011_ECG1"]
+
+
 def test_asd_never_unpickles(tmp_path: Path) -> None:
     write_asd(tmp_path)
     pickled = np.array([{"a": 1}], dtype=object)
@@ -388,6 +449,26 @@ def test_anoshift_without_polars_says_which_extra_to_install(
             "expected a time and a number",
         ),
         ("ASD/omi-1", "ASD/omi-1_test.npy", "junk", "expected a NumPy array"),
+        ("SKAB/valve1/0", "SKAB/valve1/0.csv", "datetime,anomaly\n", "the columns datetime, ano"),
+        (
+            "SKAB/valve1/0",
+            "SKAB/valve1/0.csv",
+            "datetime;Current;anomaly\nnoon;1;0\n",
+            "expected a time and numbers separated by semicolons",
+        ),
+        (
+            "SKAB/valve1/0",
+            "SKAB/valve1/0.csv",
+            "datetime;Current;anomaly\n2020-03-09 10:14:33;1;0\n",
+            "more than 400 rows, found 1",
+        ),
+        ("UCR/011_ECG1", "UCR/011_ECG1.csv", "value,anomaly\n1,0\n", "one marked sample, found 0"),
+        (
+            "UCR/011_ECG1",
+            "UCR/011_ECG1.csv",
+            "value,anomaly\n1,1\n2,0\n",
+            "samples before the marked one, found it at sample 0",
+        ),
         ("SWaT", "SWaT/SWaT_Dataset_Normal_v0.csv", "a,b\n1,2\n", "a header with .* Timestamp"),
         (
             "SWaT",
@@ -465,7 +546,7 @@ def test_the_hint_of_a_missing_stream_lists_those_found(tmp_path: Path) -> None:
 
 def test_the_catalogue_says_all_of_each_data_set() -> None:
     entries = catalogue()
-    assert len({entry.name for entry in entries}) == len(entries) == 11
+    assert len({entry.name for entry in entries}) == len(entries) == 13
     for entry in entries:
         assert entry.title
         assert entry.licence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,22 +33,19 @@ from newnormal.experiments.ours import drift_alarms
 from newnormal.experiments.ours.drift import Drift, drift
 from newnormal.experiments.ours.drift_alarms import (
     ACCEPT_AFTER,
-    BUDGETS,
+    LIMIT,
     NOTHING,
     Alarms,
     Fault,
-    Run,
-    Spent,
     absorbed,
     acceptances,
-    in_alarm,
+    accepted,
     noticed,
-    spent,
-    watch,
+    reject_pending,
 )
-from newnormal.experiments.ours.drift_alarms_page import PARTS
 from newnormal.experiments.ours.drift_figures import OURS, PLAIN
-from newnormal.experiments.report.figures import colour_of
+from newnormal.experiments.ours.watching import watch
+from newnormal.metrics import trace_alarms
 from newnormal.types import Alarm, AlarmEvent, Floats, Peak
 
 FAST = {"mlp": {"epochs": 1}, "default": {"epochs": 1}}
@@ -127,14 +124,14 @@ def test_the_default_row_is_the_default_detector_alarms_included(
     same(ref, comp, live)
 
 
-@pytest.mark.parametrize("budget", [1, 10])
-def test_a_fit_with_a_budget_is_the_detector_fitted_with_it(
-    runner: Runner, budget: int, tmp_path: Path
+@pytest.mark.parametrize("limit", [1, 10])
+def test_a_fit_with_a_limit_is_the_detector_fitted_with_it(
+    runner: Runner, limit: int, tmp_path: Path
 ) -> None:
     history, live = small()
     fitted = fit(runner, history)
-    comp = stored(fitted, tmp_path).with_budget(budget)
-    ref = Detector(seed=7, epochs=1, alarms_per_day=budget).fit(history)
+    comp = stored(fitted, tmp_path).with_limit(limit)
+    ref = Detector(seed=7, epochs=1, alarms_per_day=limit).fit(history)
     theirs, mine = ref.to_state(), comp.to_state()
     assert theirs.facts == mine.facts
     assert theirs.tensors.keys() == mine.tensors.keys()
@@ -158,10 +155,10 @@ def same(ref: BaseDetector, comp: BaseDetector, live: Floats) -> None:
         comp.reset()
 
 
-def test_only_a_detector_that_chooses_for_itself_has_a_budget(runner: Runner) -> None:
+def test_only_a_detector_that_chooses_for_itself_has_a_limit(runner: Runner) -> None:
     fitted = fit(runner, small()[0], "mlp")
     with pytest.raises(ParameterError, match="alarms_per_day: expected a fitted Detector"):
-        fitted.with_budget(1)
+        fitted.with_limit(1)
 
 
 def test_a_fixed_row_raises_its_alarms_at_its_own_threshold(runner: Runner) -> None:
@@ -186,17 +183,6 @@ def test_watching_in_stretches_sees_what_one_run_does() -> None:
 
 
 # ---------------------------------------------------------------------- counting
-
-
-def test_alarms_are_counted_where_they_open() -> None:
-    events = story((10, 40, BACK), (2879, 2990, BACK), (2880, 2900, BACK), (4000, None, ""))
-    assert spent(events, 3, 4320, ()) == [Spent(3, "all", 4, 3.0)]
-    assert spent(events, 3, 4320, (2880,)) == [
-        Spent(3, "before", 2, 2.0),
-        Spent(3, "after", 2, 1.0),
-    ]
-    assert spent(events, 3, 4320, (2880, 3500)) == spent(events, 3, 4320, (2880,))
-    assert spent([], 1, 1440, ()) == [Spent(1, "all", 0, 1.0)]
 
 
 def test_shifts_are_where_they_are_without_what_is_labelled() -> None:
@@ -238,10 +224,57 @@ def test_an_acceptance_belongs_to_the_change_before_it() -> None:
     assert (second.after, second.age, second.alarms) == (0, 400, 0)
 
 
-def test_a_sample_is_in_alarm_from_the_opening_to_the_close() -> None:
-    events = story((2, 4, BACK), (5, 6, ACCEPTED), (8, None, ""))
-    assert np.flatnonzero(in_alarm(events, 10)).tolist() == [2, 3, 5, 8, 9]
-    assert not in_alarm([], 10).any()
+@dataclass(frozen=True)
+class Thing:
+    """A stand-in for an alarm or a change."""
+
+    number: int
+    start: int
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Event:
+    kind: str
+    sample: int
+    alarm: Thing | None
+    change: Thing | None = None
+
+
+def test_a_change_that_is_accepted_is_one_opening_with_its_alarm() -> None:
+    alarm, change, other = Thing(1, 110), Thing(1, 105), Thing(2, 300)
+    events: list[Any] = [
+        Event("opened", 110, alarm),
+        Event("changed", 140, alarm, change),
+        Event("closed", 150, alarm),
+        Event("changed", 310, None, other),
+        Event("reverted", 330, None, other),
+        Event("accepted", 400, None, change),
+        Event("rolled_back", 600, None, change),
+    ]
+    (found,) = acceptances(events, ("level",), (100,), 1000)
+    assert (found.after, found.age) == (300, 295)
+    assert (found.alarms, found.longest) == (2, 295)
+    assert accepted(events) == [events[-2]]
+
+
+class Watched:
+    """A stand-in for a detector with pending changes."""
+
+    def __init__(self, *changes: int) -> None:
+        self.changes_ = [Thing(number, 0) for number in changes]
+        self.rejected: list[Thing] = []
+
+    def reject(self, change: Thing) -> None:
+        self.rejected.append(change)
+
+
+def test_every_pending_change_is_rejected() -> None:
+    none: Any = Watched()
+    assert not reject_pending(none)
+    some: Any = Watched(3, 4)
+    assert reject_pending(some)
+    assert [each.number for each in some.rejected] == [3, 4]
 
 
 def test_a_fault_is_noticed_in_the_first_quarter_and_absorbed_in_the_second_half() -> None:
@@ -317,11 +350,11 @@ def test_faults_are_the_same_each_time_and_other_streams_have_none() -> None:
 
 
 def test_every_run_is_measured_once(alarms: Alarms) -> None:
-    assert {(of.stream, of.seed) for of in alarms.spent} == {
-        (s, n) for s in STREAMS for n in (1, 2)
-    }
-    assert {of.row for of in alarms.spent} == {OURS}
-    assert alarms.acceptances.keys() == alarms.spent.keys()
+    runs = {(stream, seed) for stream in STREAMS for seed in (1, 2)}
+    assert {(of.stream, of.seed) for of in alarms.counts} == runs
+    assert {PLAIN, FIXED, OURS} < {of.row for of in alarms.counts}
+    assert len(alarms.counts) == 5 * len(runs)
+    assert alarms.acceptances.keys() == {of for of in alarms.counts if of.row == OURS}
     assert {of.stream for of in alarms.faults} == {STREAMS[0]}
     assert {PLAIN, FIXED, OURS} < {of.row for of in alarms.faults}
     for of, every in alarms.faults.items():
@@ -330,60 +363,25 @@ def test_every_run_is_measured_once(alarms: Alarms) -> None:
             assert (each.early is not None) == (of.row == OURS)
 
 
-def test_alarms_are_those_of_a_detector_with_that_budget(result: Drift, alarms: Alarms) -> None:
-    stream = result.experiment.runner.streams.about(STREAMS[1])
+def test_counts_are_those_of_a_detector_with_the_limit_and_of_a_rows_own_threshold(
+    result: Drift, alarms: Alarms
+) -> None:
+    experiment = result.experiment
+    stream = experiment.runner.streams.about(STREAMS[1])
     data = load_stream(stream.name, stream.root)
-    samples, (shift,) = normal_part(data)
-    (of,) = [each for each in alarms.spent if (each.stream, each.seed) == (stream.name, 2)]
-    found = {(each.budget, each.part): each for each in alarms.spent[of]}
-    assert len(found) == 2 * len(BUDGETS)
-    for budget in BUDGETS:
-        detector = Detector(seed=2, epochs=1, alarms_per_day=budget).fit(data.train)
-        numbers = detector.run(samples).alarms
-        assert numbers is not None
-        before = int(numbers[:shift].max())
-        assert found[budget, "before"][2:] == (before, shift / 1440)
-        assert found[budget, "after"].alarms == int(numbers.max()) - before
-        assert found[budget, "after"].days == (len(samples) - shift) / 1440
-
-
-def test_rates_pool_alarms_and_days_and_spread_over_seeds(alarms: Alarms) -> None:
-    for owner in ("drift/wave-level", None):
-        pooled = alarms.rate(3, "after", owner)
-        assert pooled is not None
-        rates = []
-        for seed in (1, 2):
-            mine = [
-                each
-                for of, parts in alarms.spent.items()
-                for each in parts
-                if of.seed == seed
-                and (each.budget, each.part) == (3, "after")
-                and (owner is None or of.stream == STREAMS[0])
-            ]
-            assert len(mine) == pooled.streams
-            rates.append(sum(each.alarms for each in mine) / sum(each.days for each in mine))
-        assert pooled.rate == Figure.of(rates)
-    assert alarms.rate(3, "all") is None
-    assert alarms.rate(3, "after", "SMD") is None
-
-
-def test_rates_are_over_the_seeds_that_all_streams_have() -> None:
-    def three(alarms: int, days: float) -> list[Spent]:
-        return [Spent(3, "all", alarms, days), Spent(1, "all", 99, days)]
-
-    alarms = Alarms(
-        {
-            Run("SMD/1-4", OURS, 1): three(2, 1.0),
-            Run("SMD/2-1", OURS, 1): three(10, 3.0),
-            Run("ASD/omi-1", OURS, 1): three(50, 1.0),
-            Run("SMD/1-4", OURS, 2): three(8, 1.0),
-            Run("SMD/2-1", OURS, 2): three(12, 3.0),
-            Run("SMD/2-1", OURS, 3): three(0, 3.0),  # half of it
-        }
-    )
-    assert alarms.rate(3, "all", "SMD") == (2, 4.0, Figure(4.0, 1.0))
-    assert alarms.rate(3, "all") == (3, 5.0, Figure(62 / 5, None))
+    default = Detector(seed=2, epochs=1, alarms_per_day=LIMIT).fit(data.train)
+    (trial,) = [
+        trial
+        for line, trials in experiment.lines
+        for trial in trials
+        if (line.stream.name, line.competitor.name, trial.seed) == (STREAMS[1], PLAIN, 2)
+    ]
+    frozen = experiment.runner.detector(experiment.outcomes[trial]).track_alarms()
+    for row, detector in ((OURS, default), (PLAIN, frozen)):
+        (of,) = [each for each in alarms.counts if each == (STREAMS[1], row, 2)]
+        trace = trace_alarms(watch(detector, data.test), len(data.test))
+        assert alarms.counts[of] == trace.count(data.labels, samples_per_day=1440)
+        assert alarms.counts[of].openings > 0
 
 
 def test_no_fault_is_accepted_early_or_once_rejected(alarms: Alarms) -> None:
@@ -408,25 +406,20 @@ def test_a_level_that_moves_is_accepted_once_after_a_day_and_before_two(alarms: 
 
 def test_the_page_and_the_csv_say_so(result: Drift, alarms: Alarms) -> None:
     page = result.markdown()
-    pooled = [alarms.rate(budget, "after") for budget in BUDGETS]
-    after = [
-        f"{each.rate.mean / budget:.2f}"
-        for each, budget in zip(pooled, BUDGETS, strict=True)
-        if each
-    ]
-    assert f"{after[0]}, {after[1]} and {after[2]} on the same after it." in page
     said = "It accepted 0 of 8 such faults without feedback before `accept_after`, and 0 of the 8 "
     assert said in page
-    assert "| 10 a day | wave-scale | 1 |" in page
     assert "| absorbed | offset, wave |" in page
     assert "| wave-level: level | 2 | 100% |" in page
 
     lines = list(csv.DictReader(alarms.csv().splitlines()))
     kinds = {
         name: [line for line in lines if line["measure"] == name]
-        for name in ("budget", "acceptance", "fault")
+        for name in ("alarms", "acceptance", "fault")
     }
-    assert len(kinds["budget"]) == 4 * 2 * len(BUDGETS)
+    assert len(kinds["alarms"]) == 4 * 5
+    for line in kinds["alarms"]:
+        assert int(line["found"]) <= int(line["events"])
+        assert int(line["true"]) <= int(line["openings"])
     assert len(kinds["acceptance"]) == 4 * 2
     assert len(kinds["fault"]) == len(FAULTS) * 2 * 5
     assert sum(map(len, kinds.values())) == len(lines)
@@ -436,7 +429,7 @@ def test_the_page_and_the_csv_say_so(result: Drift, alarms: Alarms) -> None:
         if (line["row"], line["seed"], line["fault"]) == (FIXED, "1", "offset")
     ]
     assert (one["noticed"], one["absorbed"], one["early"]) == ("1", "1", "")
-    assert (one["dataset"], one["collection"], one["budget"]) == (STREAMS[0], STREAMS[0][:-2], "")
+    assert (one["dataset"], one["collection"], one["events"]) == (STREAMS[0], STREAMS[0][:-2], "")
 
 
 def test_nothing_is_fitted_where_only_what_is_kept_is_wanted(
@@ -455,7 +448,7 @@ def test_nothing_is_fitted_where_only_what_is_kept_is_wanted(
         path.rename(path.with_suffix(".gone"))
     try:
         less = drift(kept, seeds=[1, 2], **asked).alarms
-        assert {of.seed for of in less.spent} == {1}
+        assert {of.seed for of in less.counts if of.row == OURS} == {1}
         assert {of.seed for of in less.faults if of.row == OURS} == {1}
         assert {of.seed for of in less.faults if of.row == PLAIN} == {1, 2}
     finally:
@@ -469,12 +462,9 @@ def test_without_the_default_detector_nothing_is_said_of_alarms_that_it_alone_ha
     alone = drift(runner, datasets=[STREAMS[0]], models=["mlp"], seeds=[1])
     page = alone.markdown()
     assert "## Faults that stay" in page
-    for absent in ("Alarms against a budget", "Until a new normal is accepted", "rejected"):
+    assert "## What an operator gets" in page
+    for absent in ("With a limit of", "Until a new normal is accepted", "rejected"):
         assert absent not in page
-
-
-def test_bars_have_colours_of_their_own() -> None:
-    assert len({colour_of(name) for name in PARTS.values()}) == len(PARTS)
 
 
 def test_what_was_not_asked_of_a_row_is_empty() -> None:

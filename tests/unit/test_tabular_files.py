@@ -267,3 +267,10 @@ def test_line_numbers_hold_over_chunks(write: Any, monkeypatch: pytest.MonkeyPat
         read(write(content + "\nx\n"))
     with pytest.raises(InputError, match=r"^plant\.csv: line 21: expected a time later than the"):
         read(write(content + "3,4\n"), time="t")
+
+
+@pytest.mark.parametrize(("end", "zone"), [("+02:00", "+02:00"), ("Z", "UTC"), ("", None)])
+def test_the_zone_of_a_files_times_is_kept(tmp_path: Path, end: str, zone: str | None) -> None:
+    path = tmp_path / "plant.csv"
+    path.write_text(f"time,load\n2026-01-01T00:00:00{end},1\n2026-01-01T00:01:00{end},2\n")
+    assert read(path).zone == zone

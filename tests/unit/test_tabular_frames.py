@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -335,3 +335,42 @@ def test_a_frame_without_rows_is_a_table_without_rows() -> None:
 def test_an_array_is_not_copied_when_it_is_right_already() -> None:
     data = np.zeros((3, 2))
     assert to_table(data).values is data
+
+
+# ------------------------------------------------------------------ the zone of the times
+
+BERLIN = pd.date_range("2026-03-28", periods=4, freq="12h", tz="Europe/Berlin")
+FIXED = pd.date_range("2026-03-28", periods=4, freq="12h", tz=timezone(timedelta(hours=5.5)))
+POLARS = pl.Series([each.to_pydatetime() for each in BERLIN.tz_convert("UTC")])
+POLARS = POLARS.dt.convert_time_zone("Europe/Berlin")
+VALUES = np.arange(4.0)
+
+
+@pytest.mark.parametrize(
+    ("data", "times", "zone"),
+    [
+        (pd.DataFrame({"a": VALUES}, index=BERLIN), None, "Europe/Berlin"),
+        (pd.DataFrame({"a": VALUES, "t": BERLIN}), None, "Europe/Berlin"),
+        (pd.DataFrame({"a": VALUES, "t": BERLIN}), "t", "Europe/Berlin"),
+        (pd.Series(VALUES, index=BERLIN), None, "Europe/Berlin"),
+        (pl.DataFrame({"a": VALUES, "t": POLARS}), None, "Europe/Berlin"),
+        (VALUES, BERLIN, "Europe/Berlin"),
+        (VALUES, POLARS, "Europe/Berlin"),
+        (VALUES, list(BERLIN), "Europe/Berlin"),
+        (VALUES, [each.to_pydatetime() for each in BERLIN], "Europe/Berlin"),
+        (VALUES, [str(each) for each in BERLIN], "+02:00"),  # that of the last one
+        (VALUES, FIXED, "+05:30"),
+        (pd.DataFrame({"a": VALUES}, index=FIXED), None, "+05:30"),
+        (VALUES, BERLIN.tz_convert("UTC"), "UTC"),
+        (VALUES, [f"2026-01-0{day}T00:00:00Z" for day in range(1, 5)], "UTC"),
+        (VALUES, BERLIN.tz_localize(None), None),
+        (VALUES, [f"2026-01-0{day}" for day in range(1, 5)], None),
+        (VALUES, [1767225600 + n for n in range(4)], None),
+        (VALUES, np.arange(4).astype("datetime64[D]"), None),
+        (VALUES, None, None),
+    ],
+)
+def test_the_zone_of_the_times_is_kept(data: Any, times: Any, zone: str | None) -> None:
+    table = to_table(data, times=times)
+    assert table.zone == zone
+    assert to_table(table).zone == zone

@@ -1,15 +1,19 @@
 """What may become normal, when, and the way back.
 
-A stream is normal, in alarm, or a candidate for a new normal. The order of things:
+A change is that the stream stands away from its accepted normal. The order of things:
 
-1. At every review, a fixed number of samples apart, without an alarm: what was learned is kept, in
-   case the next alarm is rejected.
-2. An alarm that lasts for a quarter of `accept_after` gets a shadow: a copy of the running model
-   that learns what the running one does not.
-3. Once the shadow's scores are low and stable, the alarm is a candidate; from
-   `accept_after` on it is accepted: the shadow takes over, and what was normal before is kept.
-4. What a person rejects is not learned: the model goes back to the weights and the trend from
-   before the alarm, and is frozen until the stream is back to normal.
+1. At every review, a fixed number of samples apart, without alarm or change: what was learned is
+   kept, in case the next change is rejected.
+2. A channel that goes beyond the limit opens a change at once; one that an alarm left outside its
+   normal opens one at the next review. From the next review on the stream is judged from where it
+   is, so that what happens next is seen.
+3. A change that lasts for a quarter of `accept_after` gets a shadow: a copy of the running model
+   that learns what the running one does not. Once the shadow's scores are low and stable, and
+   `accept_after` is over, it is accepted: the shadow takes over, and what was normal before is
+   kept.
+4. What a person rejects is not learned: the model goes back to its weights from before the change,
+   and learns nothing until the stream is back.
+5. Channels that are back where they were end their change: it has reverted.
 
 The time counts for one change: it restarts where the stream moves on meanwhile.
 
@@ -20,31 +24,25 @@ from __future__ import annotations
 
 import numpy as np
 
+from newnormal.acceptance.changes import IS_REJECTED, NUMBER, REVIEWS, open_slots
 from newnormal.acceptance.range import initial
-from newnormal.acceptance.review import (
-    FROZEN,
-    MOVES,
-    NEXT,
-    REVIEWS,
-    SCORES,
-    TRAINS,
-    Review,
-    Timing,
-)
-from newnormal.core.state import Fitted, ReviewState, StreamState, copied
-from newnormal.kernels.drift import BEYOND, DriftOut, advance
+from newnormal.acceptance.review import Review
+from newnormal.acceptance.shadow import NEXT, SCORES, TRAINS, Timing
+from newnormal.core.state import ChangeState, Fitted, ReviewState, StreamState, copied
+from newnormal.kernels.drift import DriftOut, advance
 from newnormal.kernels.step import PENDING, SEEN, blank_out
-from newnormal.types import AlarmEvent, Floats
+from newnormal.types import Alarm, Event, Floats, Ints
 
 __all__ = ["TimedAcceptance"]
 
 _REVIEWS = 6  # in `accept_after`
-_LONGEST = 512  # samples between reviews, at most
+_LONGEST = 60  # samples between reviews, at most
 _SCORED = 0.5  # of `accept_after`: how long a shadow's scores are kept
 # A shadow learns from scores this many times the threshold; from any, one wild sample could throw
 # its weights out of all bounds.
 _EAGER = 100.0
 _MOST_SCORES = 1 << 20
+_MOST_POSITIONS = 2048
 
 
 class TimedAcceptance:
@@ -59,7 +57,8 @@ class TimedAcceptance:
     def __init__(self, accept_after: float) -> None:
         length = int(max(1, min(accept_after / _REVIEWS, _LONGEST)))
         scores = int(max(2, min(_SCORED * accept_after, _MOST_SCORES)))
-        self.timing = Timing(accept_after, length, scores, max(2, scores // length))
+        positions = max(2, min(scores // length, _MOST_POSITIONS))
+        self.timing = Timing(accept_after, length, scores, positions)
 
     # ------------------------------------------------------------------ with every stretch
 
@@ -68,8 +67,18 @@ class TimedAcceptance:
         baseline = fitted.baseline
         assert baseline is not None
         state.drift = initial(baseline.lows, baseline.highs)
-        state.review = ReviewState(np.array([0, 0, -1, 0]), np.zeros(2))
+        state.review = ReviewState(np.zeros(4, np.int64), np.zeros(2))
+        state.changes = ChangeState.initial(len(fitted.channels))
         state.last_quiet = copied(baseline)
+
+    def columns(self, rows: int) -> tuple[Floats, Ints]:
+        """Return room for the columns of changes: distances, and numbers of changes."""
+        return np.full(rows, np.nan), np.zeros(rows, np.int64)
+
+    def newest_open(self, state: StreamState) -> int:
+        """Return the number of the newest open change; 0 for none."""
+        assert state.changes is not None
+        return int(state.changes.counts[:, NUMBER].max())
 
     def samples_until_review(self, state: StreamState) -> int:
         """Return how many samples to consume before the next review, at least 1."""
@@ -78,12 +87,17 @@ class TimedAcceptance:
         return int((reviews + 1) * self.timing.review_length - state.model.step.counts[SEEN])
 
     def is_frozen(self, state: StreamState) -> bool:
-        """Whether trend and weights are held, after a rejection."""
-        assert state.review is not None
-        return bool(state.review.counts[FROZEN])
+        """Whether the weights are held, while a rejected change lasts."""
+        assert state.changes is not None
+        return bool(open_slots(state.changes, IS_REJECTED))
 
     def train_shadow(
-        self, fitted: Fitted, state: StreamState, samples: Floats, flush: bool
+        self,
+        fitted: Fitted,
+        state: StreamState,
+        samples: Floats,
+        flush: bool,
+        phases: Floats | None = None,
     ) -> None:
         """Hand the shadow, if there is one, what the running model is about to consume."""
         shadow = state.shadow
@@ -94,50 +108,61 @@ class TimedAcceptance:
         out = blank_out(rows, samples.shape[1])
         threshold = _EAGER * float(state.learn_threshold[0])
         params = fitted.step._replace(alarm_threshold=threshold, learn_threshold=threshold)
-        fitted.model.eager(_EAGER).advance(samples, flush, shadow.model, params, out)
+        fitted.model.eager(_EAGER).advance(samples, flush, shadow.model, params, out, phases)
         scores = out.scores[: rows - int(counts[PENDING])]
         for score in scores[~np.isnan(scores)].tolist():
             shadow.scores[shadow.counts[NEXT]] = score
             shadow.counts[NEXT] = (shadow.counts[NEXT] + 1) % len(shadow.scores)
             shadow.counts[SCORES] = min(shadow.counts[SCORES] + 1, len(shadow.scores))
 
-    def measure(
-        self, fitted: Fitted, state: StreamState, pending: Floats, samples: Floats, final: int
-    ) -> DriftOut | None:
-        """Measure how far the first `final` of these samples are from the accepted normal."""
-        assert fitted.drift is not None and state.drift is not None and state.review is not None
-        judged = np.concatenate([pending, samples]) if len(pending) else samples
-        judged = judged[:final]
-        out = DriftOut(np.zeros(final, np.int8), np.zeros(final, np.int64))
-        advance(judged, state.drift, fitted.drift, out)
-        if state.review.levels[MOVES] > 1:
-            out.flags[:] = BEYOND
-            out.where[:] = -1
+    def measure(self, fitted: Fitted, state: StreamState, samples: Floats) -> DriftOut | None:
+        """Measure how far these samples are from the accepted normal."""
+        assert fitted.drift is not None and state.drift is not None
+        out = DriftOut(np.empty(len(samples)), np.empty(len(samples), np.bool_))
+        advance(samples, state.drift, fitted.drift, out)
         return out
 
     # ------------------------------------------------------------------ reviews
 
-    def review(
-        self, fitted: Fitted, state: StreamState, time: np.datetime64 | None
-    ) -> list[AlarmEvent]:
-        """Review the open alarm and accept it if it has been stable long enough."""
+    def review(self, fitted: Fitted, state: StreamState, time: np.datetime64 | None) -> list[Event]:
+        """Find what changed or reverted, and accept what has been stable long enough."""
         return Review(self.timing, fitted, state, time).review()
 
+    def crossed(
+        self, fitted: Fitted, state: StreamState, sample: int, time: np.datetime64 | None
+    ) -> list[Event]:
+        """Open the change of channels that went beyond the limit at a sample."""
+        review = Review(self.timing, fitted, state, time)
+        review.judged = sample + 1
+        return review.crossed()
+
     def accept(
-        self, fitted: Fitted, state: StreamState, time: np.datetime64 | None
-    ) -> list[AlarmEvent]:
-        """Accept what the open alarm is about as normal from here on."""
-        return Review(self.timing, fitted, state, time).accept()
+        self, fitted: Fitted, state: StreamState, time: np.datetime64 | None, slot: int
+    ) -> list[Event]:
+        """Accept an open change as normal from here on."""
+        return Review(self.timing, fitted, state, time).accept(slot)
+
+    def accept_pattern(
+        self, fitted: Fitted, state: StreamState, time: np.datetime64 | None, alarm: Alarm
+    ) -> list[Event]:
+        """Accept samples like those of an alarm as normal from here on."""
+        return Review(self.timing, fitted, state, time).accept_pattern(alarm)
 
     def reject(
-        self, fitted: Fitted, state: StreamState, time: np.datetime64 | None
-    ) -> list[AlarmEvent]:
-        """Reject what the open alarm is about; restore what was learned before it."""
-        return Review(self.timing, fitted, state, time).reject()
+        self, fitted: Fitted, state: StreamState, time: np.datetime64 | None, slot: int
+    ) -> list[Event]:
+        """Reject an open change; restore what was learned before it."""
+        return Review(self.timing, fitted, state, time).reject(slot)
+
+    def reject_alarm(
+        self, fitted: Fitted, state: StreamState, time: np.datetime64 | None, alarm: Alarm
+    ) -> list[Event]:
+        """Reject an alarm whose change is not known yet."""
+        return Review(self.timing, fitted, state, time).reject_alarm(alarm)
 
     def rollback(
         self, fitted: Fitted, state: StreamState, time: np.datetime64 | None
-    ) -> list[AlarmEvent]:
+    ) -> list[Event]:
         """Undo the newest acceptance."""
         return Review(self.timing, fitted, state, time).rollback()
 

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from newnormal.core.scaling import Scaler
 from newnormal.kernels.drift import (
-    DISTANCE,
     EVERY,
-    JUMP,
     KEEP,
+    LEAST_STEP,
     LINEAR,
     MARK,
     NEAR,
@@ -44,6 +43,7 @@ _STEADY = 1.0
 _SURPRISED = 5.0
 _WIDE = 2.0
 _LEAST = (1.0, 1.0, 2.0, 2.0)
+_NO_STEPS = np.log(2 * LEAST_STEP)
 _LAGS = 24  # rows of `wanders`: lags up to 67 million samples
 # From where it was, a position may go a quarter farther than history's ever went in as long a time.
 _WANDER = 1.25
@@ -59,10 +59,11 @@ class NormalRange(NamedTuple):
     --------
     >>> rng = np.random.default_rng(0)
     >>> normal = NormalRange.fit(rng.normal(size=(2000, 3)))
-    >>> normal.measure(rng.normal(size=(500, 3))).flags.max()
-    np.int8(0)
-    >>> normal.measure(rng.normal(size=(500, 3)) + [0, 5, 0]).where[-1], normal.distance > 1
-    (np.int64(1), True)
+    >>> normal.measure(rng.normal(size=(500, 3))).crossings.any()
+    np.False_
+    >>> out = normal.measure(rng.normal(size=(500, 3)) + [0, 5, 0])
+    >>> out.crossings.any(), normal.state.crossing.argmax(), normal.distance > 1
+    (np.True_, np.int64(1), True)
 
     Notes
     -----
@@ -99,10 +100,14 @@ class NormalRange(NamedTuple):
         ranges = [np.concatenate(crossed), levels - centre, others]
         lows = np.concatenate([each.min(axis=0) for each in ranges])
         highs = np.concatenate([each.max(axis=0) for each in ranges])
+        # What never moved in history has no roughness: when it moves, its level shows it.
+        rough = slice(2 * C, 3 * C)
+        highs[rough] = np.where(highs[rough] <= _NO_STEPS, np.inf, highs[rough])
         least = np.repeat(_LEAST, C)
         positions = np.concatenate([unexplained, levels - centre, others], axis=1)
         wide = np.minimum(_STEADY + _SURPRISED * _surprise(positions), _WIDE)
-        margins = np.maximum(wide * (highs - lows), least)
+        extent = np.where(np.isinf(highs), 0.0, highs - lows)
+        margins = np.maximum(wide * extent, least)
         wanders = _WANDER * np.maximum(_farthest(positions), least / 2)
         wanders[:, 3 * C :] = np.inf  # what moves at all stops standing still at once
         wanders = pad_lags(wanders)
@@ -112,16 +117,18 @@ class NormalRange(NamedTuple):
     @property
     def distance(self) -> float:
         """How far the stream is from its accepted normal: 0 within it, 1 at the limit."""
-        return float(self.state.distances[DISTANCE])
+        return float(self.state.distances.max())
 
     @property
-    def outside(self) -> bool:
-        """Whether it is outside of normal, or farther from the mark than normal streams go."""
-        return bool(self.distance > NEAR or self.state.distances[JUMP] > 1)
+    def outside(self) -> NDArray[np.bool_]:
+        """Which channels are outside of normal, or farther from the mark than normal ones go."""
+        state = self.state
+        found: NDArray[np.bool_] = (state.distances > NEAR) | ((state.jumps > 1) & (state.distances > 0))
+        return found
 
     def measure(self, samples: Floats) -> DriftOut:
         """Consume samples (T, C) in the user's units."""
-        out = DriftOut(np.zeros(len(samples), np.int8), np.zeros(len(samples), np.int64))
+        out = DriftOut(np.zeros(len(samples)), np.zeros(len(samples), np.bool_))
         advance(np.ascontiguousarray(samples, np.float64), self.state, self.params, out)
         return out
 
@@ -149,7 +156,7 @@ class NormalRange(NamedTuple):
         """Keep the present position, to compare later ones with it."""
         if self.state.counts[SEEN] >= WARM:
             self.state.start[:] = self.state.position
-            self.state.distances[JUMP] = 0
+            self.state.jumps[:] = 0
             self.state.counts[MARK] = self.state.counts[SEEN]
 
     def jumped(self, one: Floats, other: Floats, lag: int) -> bool:
@@ -199,10 +206,14 @@ def initial(lows: Floats, highs: Floats) -> DriftState:
         np.zeros(channels),
         np.zeros(4 * channels),
         np.zeros(4 * channels),
-        np.zeros(2),
+        np.zeros(channels),
+        np.zeros(channels),
+        np.zeros(channels),
+        np.zeros(channels),
+        np.zeros(channels),
         lows.copy(),
         highs.copy(),
-        np.array([0, 0, -1]),
+        np.array([0, -1, 0, 0]),
     )
 
 

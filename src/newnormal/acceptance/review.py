@@ -1,56 +1,79 @@
-"""One review of a stream: accept what is stable, go back where a person rejects it.
+"""One review of a stream: find changes, accept what is stable, see what has reverted.
 
 `newnormal.acceptance.policy` has the order of things and the times of reviews.
 """
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from newnormal.acceptance.changes import (
+    ALARM,
+    IS_PENDING,
+    IS_REJECTED,
+    KNOWN,
+    LAST_ALARM,
+    MOVED,
+    MOVES,
+    NEWEST,
+    NUMBER,
+    PLACED,
+    REJECTED_ALARM,
+    REVIEWS,
+    SINCE,
+    START,
+    STATE,
+    open_change,
+    open_slots,
+    reserve,
+)
 from newnormal.acceptance.range import NormalRange
-from newnormal.alarms.log import close, log_scores, mark, open_alarm
+from newnormal.acceptance.shadow import (
+    POSITIONS,
+    SCORES,
+    TRAINS,
+    Timing,
+    blank_shadow,
+    ordered,
+)
+from newnormal.alarms.log import close, log_scores, newest_alarm, open_alarm
 from newnormal.alarms.threshold import AlarmThreshold
 from newnormal.core.scaling import saturate
 from newnormal.core.state import Baseline, Fitted, ModelState, Shadow, StreamState, copied
 from newnormal.errors import FeedbackError
-from newnormal.kernels.alarm import HEIGHT, LOCATION, START_HEIGHT
-from newnormal.kernels.drift import NEAR, weights_moved
+from newnormal.kernels.alarm import HEIGHT, LOCATION, START_HEIGHT, START_LOCATION
+from newnormal.kernels.drift import (
+    CROSSED,
+    KEEP,
+    NEAR,
+    SETTLING,
+    WARM,
+    lag_index,
+    measure,
+    weights_moved,
+)
+from newnormal.kernels.drift import SEEN as DRIFT_SEEN
 from newnormal.types import (
     ACCEPTED,
-    CANDIDATE,
-    DISTANCE,
-    IN_ALARM,
+    CHANGED,
     REJECTED,
+    REVERTED,
+    ROLLED_BACK,
     Alarm,
-    AlarmEvent,
+    Event,
     Floats,
 )
 
-__all__ = ["KEPT", "Review", "Timing", "blank_shadow", "ordered"]
-
-# Positions in ReviewState.counts.
-REVIEWS = 0  # since fit
-NUMBER = 1  # of the alarm that all this is about; 0 for none
-SINCE = 2  # the sample at which its acceptance timer started; -1: at the alarm's start
-FROZEN = 3  # 1 while trend and weights are held, after a rejection
-
-# Positions in ReviewState.levels.
-MOVED = 0  # how far the weights had moved when normal was last accepted, in their own length
-MOVES = 1  # how far they have moved since; 1 is the limit
-
-# Positions in Shadow.counts.
-TRAINS = 0  # 1 once the shadow's model learns
-SCORES = 1  # scores kept, of all that the ring holds
-NEXT = 2  # where the next one goes
-POSITIONS = 3  # positions kept
+__all__ = ["KEPT", "Review"]
 
 # Positions in Baseline.levels.
-_LOCATION, _HEIGHT, _START_HEIGHT, _MOVED = range(4)
+KEPT_LEVELS = [LOCATION, HEIGHT, START_HEIGHT, START_LOCATION]
+_MOVED = len(KEPT_LEVELS)
 
-_SHADOWED = 0.25  # of `accept_after`, after which an alarm gets a shadow
+_SHADOWED = 0.25  # of `accept_after`, after which a change gets a shadow
 # What is predictable scores below the threshold most of the time; or, where that is low, below this
 # many times what was typical: for eight days one real stream has a normal that scores ten times so.
 _PREDICTABLE = 20.0
@@ -60,15 +83,11 @@ KEPT = 3  # baselines that one can go back to
 # history moved them by less than a fifth of it on each of twenty real streams.
 _LIMIT = 0.5
 _FARTHEST = 1e9  # reported of weights that have left all bounds: JSON has no infinity
-
-
-class Timing(NamedTuple):
-    """How long things take, in samples."""
-
-    accept_after: float  # before which nothing is accepted without a person; infinity: never
-    review_length: int  # samples between reviews
-    scores: int  # that a shadow keeps
-    positions: int  # that a shadow keeps, one a review
+_MAIN = 0.5  # of the farthest channel's distance: a channel that far is part of the change
+_MOVED_LEVEL = 0.5  # of history's standard deviations: a level that moved less did not move
+_RECENT = 2  # reviews since an alarm, in which a change may have begun with it
+_SURELY = 10  # samples, before which a jump's end is not extrapolated
+_NO_TIME = np.iinfo(np.int64).min
 
 
 class Review:
@@ -81,20 +100,18 @@ class Review:
         state: StreamState,
         time: np.datetime64 | None,
     ) -> None:
-        assert fitted.drift is not None and state.drift is not None and state.review is not None
+        assert fitted.drift is not None and state.drift is not None
+        assert state.review is not None and state.changes is not None
         self.timing = timing
         self.fitted = fitted
         self.state = state
         self.time = time  # of the newest sample that has a verdict
         self.counts = state.review.counts
         self.levels = state.review.levels
+        self.changes = state.changes
+        self.drift = state.drift
         self.range = NormalRange(fitted.drift, state.drift)
         self.judged = state.judged
-
-    @property
-    def alarm(self) -> Alarm | None:
-        """The open alarm, or None."""
-        return open_alarm(self.state.log, self.fitted.channels)
 
     @property
     def threshold(self) -> AlarmThreshold:
@@ -106,56 +123,194 @@ class Review:
         """How far stream or weights are from the accepted normal; 1 is the limit."""
         return max(self.range.distance, float(self.levels[MOVES]))
 
-    @property
-    def outside(self) -> bool:
-        """Whether stream or weights are outside the accepted normal."""
-        return self.range.outside or bool(self.levels[MOVES] > NEAR)
-
     # ------------------------------------------------------------------ the review
 
-    def review(self) -> list[AlarmEvent]:
-        """Review the open alarm and accept it if it has been stable long enough."""
+    def review(self) -> list[Event]:
+        """Find what changed or reverted, and accept what has been stable long enough."""
         self.counts[REVIEWS] += 1
+        self.drift.counts[CROSSED] = 0
         self._measure_weights()
-        alarm = self.alarm
-        if alarm is None:
-            self.counts[FROZEN] = 0
-            self._forget()
-            self.state.last_quiet = self._present()
-            self.range.mark()
-            return []
-        if alarm.number != self.counts[NUMBER]:  # the one before was closed since the last review
-            self.counts[FROZEN] = 0
-            self._forget()
-            self.counts[NUMBER] = alarm.number
-        if alarm.state == REJECTED:
-            self._keep_frozen(alarm)
-            return []
-        shadow = self._track(alarm)
-        since = int(self.counts[SINCE])
-        age = self.judged - (alarm.start if since < 0 else since)
-        if not shadow.counts[TRAINS]:
-            if age >= _SHADOWED * self.timing.accept_after:
-                self._start_shadow(shadow, alarm)
-            return []
-        settled = self._is_settled(shadow)
-        events = self._mark(CANDIDATE if settled else IN_ALARM)
-        if settled and age >= self.timing.accept_after:
-            events += self.accept()
+        events = self._reverted()
+        events += self._stands_outside()
+        self._follow_levels()
+        if not open_slots(self.changes):
+            self.state.shadow = None
+            if open_alarm(self.state.log, self.fitted.channels) is None:
+                self.state.last_quiet = self._present()
+                self.range.mark()
+            return events
+        if open_slots(self.changes, IS_PENDING):
+            events += self._wait()
+        else:
+            self.state.shadow = None
         return events
 
-    def _track(self, alarm: Alarm) -> Shadow:
-        """Keep the position; restart the timer where the stream has gone elsewhere."""
-        position = self.range.extrapolated(self.judged - alarm.start)
-        restarts = self.outside and self.counts[SINCE] < 0
+    def crossed(self) -> list[Event]:
+        """Open the change of the channels that went beyond the limit at the newest sample."""
+        crossing = np.where(self.drift.owned == 0, self.drift.crossing, 0.0)
+        main = crossing >= max(NEAR, _MAIN * float(crossing.max()))
+        alarm = newest_alarm(self.state.log, self.fitted.channels, self.fitted.has_rhythm)
+        if alarm is not None and not self._is_recent(alarm):
+            alarm = None
+        return self._open(main, alarm)
+
+    def _is_recent(self, alarm: Alarm) -> bool:
+        """Whether a change that is found now may have begun with an alarm."""
+        reviews = (self.judged - alarm.start) / self.timing.review_length
+        return bool(alarm.number > self.counts[LAST_ALARM] and (alarm.open or reviews <= _RECENT))
+
+    def _stands_outside(self) -> list[Event]:
+        """Open the change of a stream that an alarm left outside its normal, or of the weights."""
+        alarm = newest_alarm(self.state.log, self.fitted.channels, self.fitted.has_rhythm)
+        events: list[Event] = []
+        weights = [s for s in open_slots(self.changes) if not self.changes.channels[s].any()]
+        if self.levels[MOVES] > 1 and not weights:
+            events += self._open(np.zeros(len(self.drift.owned), np.bool_), None)
+        if alarm is None or not self._is_recent(alarm):
+            return events
+        outside = self.range.outside & (self.drift.owned == 0)
+        lasts = self.judged - alarm.start >= self.timing.review_length
+        if lasts and outside.any() and self.drift.counts[DRIFT_SEEN] >= WARM:
+            far = np.where(outside, np.maximum(self.drift.distances, self.drift.jumps), 0.0)
+            events += self._open(outside & (far >= _MAIN * far.max()), alarm)
+        return events
+
+    def _open(self, channels: NDArray[np.bool_], alarm: Alarm | None) -> list[Event]:
+        """Open a change of these channels, which began with this alarm or now."""
+        changes, slot, newest = self.changes, reserve(self.changes), self.judged - 1
+        self.counts[NEWEST] += 1
+        start, time = newest, self.time
+        if alarm is not None:
+            start, time = alarm.start, alarm.start_time
+            self.counts[LAST_ALARM] = alarm.number
+        changes.counts[slot] = (
+            self.counts[NEWEST],
+            start,
+            newest,
+            newest,
+            IS_PENDING,
+            0 if alarm is None else alarm.number,
+            newest,
+        )
+        changes.times[slot] = (
+            _NO_TIME if time is None else time.astype("datetime64[ns]").astype(np.int64)
+        )
+        C = len(channels)
+        changes.channels[slot] |= channels  # those of a change that had no row of its own too
+        changes.before[slot] = self.drift.start[C : 2 * C] + self.range.params.centre
+        changes.after[slot] = self._level(slot)
+        moved = self.levels[MOVES] if not channels.any() else self.drift.distances[channels].max()
+        changes.distances[slot] = moved
+        self.drift.owned[channels] = 1
+        events = [self._event(CHANGED, slot, alarm)]
+        if alarm is not None and alarm.number == self.counts[REJECTED_ALARM]:
+            events += self.reject(slot)
+        return events
+
+    def _reverted(self) -> list[Event]:
+        """Close the changes whose channels are back where they were."""
+        events = []
+        for slot in open_slots(self.changes):
+            if not self._is_back(slot):
+                continue
+            event = self._event(REVERTED, slot)
+            assert event.change is not None
+            events.append(replace(event, change=replace(event.change, state=REVERTED)))
+            self._free(slot)
+        if events and not open_slots(self.changes):
+            back = self.state.last_quiet
+            assert back is not None
+            if not self.fitted.model.translates:
+                weights, _ = self.fitted.model.snapshot(self.state.model)
+                self.fitted.model.restore_learned(self.state.model, weights, back.trend)
+        return events
+
+    def _is_back(self, slot: int) -> bool:
+        """Whether the channels of a change are inside normal, and nearer to where they were."""
+        changes, channels = self.changes, self.changes.channels[slot] != 0
+        if not channels.any():
+            return bool(self.levels[MOVES] <= NEAR)
+        if self.judged - changes.counts[slot, KNOWN] < self.timing.review_length:
+            return False
+        before, after = changes.before[slot, channels], changes.after[slot, channels]
+        moved = np.abs(after - before)
+        away = np.abs(self.drift.levels[channels] - before)
+        near = (moved < _MOVED_LEVEL) | (away < moved / 2)
+        return bool((self.drift.distances[channels] <= NEAR).all() and near.all())
+
+    def _level(self, slot: int) -> Floats:
+        """Return the level that each channel moves to: at once where the change began so."""
+        before, levels = self.changes.before[slot], self.drift.levels
+        age = max(self.judged - int(self.changes.counts[slot, START]), _SURELY)
+        if not self.changes.counts[slot, ALARM]:  # it came slowly
+            return levels.copy()
+        moved: Floats = before + (levels - before) / (1 - KEEP**age)
+        return moved
+
+    def _follow_levels(self) -> None:
+        """Judge the stream from where the channels of open changes are."""
+        changes, model = self.changes, self.fitted.model
+        self.drift.shift[:] = 0
+        for slot in open_slots(changes):
+            channels = changes.channels[slot] != 0
+            if not channels.any():
+                continue
+            before, after = changes.before[slot], changes.after[slot]
+            start = int(changes.counts[slot, START])
+            if self._moves_on(slot, channels):
+                changes.after[slot] = after = self._level(slot)
+                changes.counts[slot, PLACED] = self.judged
+            changes.distances[slot] = self.drift.distances[channels].max()
+            shift = np.where(channels, after - before, 0.0)
+            self.drift.shift[channels] = shift[channels]
+            model.translate(self.state.model, slot, shift, self.judged - start)
+            if self.state.shadow is not None:
+                model.translate(self.state.shadow.model, slot, shift, self.judged - start)
+        if self.drift.counts[DRIFT_SEEN] >= WARM:
+            measure(self.drift, self.range.params)
+
+    def _moves_on(self, slot: int, channels: NDArray[np.bool_]) -> bool:
+        """Whether a change is not where it was: still settling, or farther off than normal goes."""
+        changes = self.changes
+        start, placed = changes.counts[slot, [START, PLACED]].tolist()
+        if placed < start + SETTLING:
+            return True
+        C = len(channels)
+        lag = lag_index(self.judged - placed, len(self.range.params.wanders))
+        wander = self.range.params.wanders[lag, C : 2 * C]
+        away = np.abs(self.drift.levels - changes.after[slot])
+        back = np.abs(self.drift.levels - changes.before[slot]) < away
+        return bool((channels & ~back & (away > wander)).any())
+
+    # ------------------------------------------------------------------ acceptance by time
+
+    def _wait(self) -> list[Event]:
+        """Train a shadow on pending changes; accept those that have been stable long enough."""
+        shadow = self._track()
+        pending = open_slots(self.changes, IS_PENDING)
+        ages = {slot: self.judged - int(self.changes.counts[slot, SINCE]) for slot in pending}
+        if not shadow.counts[TRAINS]:
+            if max(ages.values()) >= _SHADOWED * self.timing.accept_after:
+                self._start_shadow(shadow)
+            return []
+        events: list[Event] = []
+        if self._is_settled(shadow):
+            for slot, age in ages.items():
+                if age >= self.timing.accept_after:
+                    events += self.accept(slot)
+        return events
+
+    def _track(self) -> Shadow:
+        """Keep the position; restart the timers where the stream has gone elsewhere."""
+        start = int(self.changes.counts[open_slots(self.changes, IS_PENDING)[-1], START])
+        position = self.range.extrapolated(self.judged - start)
         shadow = self.state.shadow
         if shadow is not None and shadow.counts[POSITIONS]:
             last = shadow.positions[-1]
-            restarts = restarts or self.range.jumped(last, position, self.timing.review_length)
-        if restarts:
-            self._restart_timer(self.judged)
+            if self.range.jumped(last, position, self.timing.review_length):
+                self._restart_timers()
         if self.state.shadow is None:
-            width = len(self.range.state.lows)
+            width = len(self.drift.lows)
             self.state.shadow = blank_shadow(copied(self.state.model), self.timing, width)
         shadow = self.state.shadow
         shadow.positions[:-1] = shadow.positions[1:]
@@ -163,12 +318,13 @@ class Review:
         shadow.counts[POSITIONS] = min(shadow.counts[POSITIONS] + 1, len(shadow.positions))
         return shadow
 
-    def _start_shadow(self, shadow: Shadow, alarm: Alarm) -> None:
+    def _start_shadow(self, shadow: Shadow) -> None:
         """Copy the running model into the shadow, which learns from here on."""
         shadow = shadow._replace(model=copied(self.state.model))
         shadow.counts[TRAINS] = 1
         self.state.shadow = shadow
-        self._shift_trend(shadow.model, alarm)
+        slot = open_slots(self.changes, IS_PENDING)[-1]
+        self._shift_trend(shadow.model, int(self.changes.counts[slot, START]))
 
     def _is_settled(self, shadow: Shadow) -> bool:
         """Whether the stream is predictable and stable, by a shadow that stayed within bounds."""
@@ -187,50 +343,100 @@ class Review:
 
     # ------------------------------------------------------------------ feedback
 
-    def accept(self) -> list[AlarmEvent]:
-        """Accept what the open alarm is about as normal, and close it."""
+    def accept(self, slot: int) -> list[Event]:
+        """Accept a change as normal."""
         state, fitted = self.state, self.fitted
-        alarm = self._open("accept")
-        if alarm.number != self.counts[NUMBER]:
-            self._forget()
-        ahead = self.range.extrapolated(self.judged - alarm.start)
+        start = int(self.changes.counts[slot, START])
+        event = self._event(ACCEPTED, slot)
+        assert event.change is not None
+        events = [replace(event, change=replace(event.change, state=ACCEPTED))]
+        ahead = self.range.extrapolated(self.judged - start)
         shadow = state.shadow
         positions: list[Floats] = []
         if shadow is not None:
             positions = list(shadow.positions[len(shadow.positions) - shadow.counts[POSITIONS] :])
-        if shadow is None or not shadow.counts[TRAINS]:
-            # Nothing has learned it yet: its level, at least, is known.
-            self._shift_trend(state.model, alarm)
-        else:
+        alone = len(open_slots(self.changes)) == 1
+        if shadow is not None and shadow.counts[TRAINS] and alone:
             state.model = copied(shadow.model)
             if shadow.counts[SCORES] == self.timing.scores:
                 self._raise_threshold(ordered(shadow))
-        self.threshold.close()
-        events = close(state.log, fitted.channels, ACCEPTED, self.judged - 1, self.time)
-        assert state.last_quiet is not None
-        state.undo = (*state.undo, copied(state.last_quiet))[-KEPT:]
-        self.range.widen([*positions, self.range.state.position.copy(), ahead])
-        self.levels[MOVED] = self._weights_moved(state.model)
-        self.levels[MOVES] = 0.0
-        self.counts[FROZEN] = 0
-        self._forget()
-        state.accepted = self._present()
-        state.last_quiet = copied(state.accepted)
-        self.range.mark()
-        self._follow_threshold()
+        elif not fitted.model.translates:
+            self._shift_trend(state.model, start)
+        fitted.model.accept_translation(state.model, slot)
+        if open_alarm(state.log, fitted.channels) is not None and alone:
+            self.threshold.close()
+            events = [
+                *close(
+                    state.log,
+                    fitted.channels,
+                    ACCEPTED,
+                    self.judged - 1,
+                    self.time,
+                    fitted.has_rhythm,
+                ),
+                *events,
+            ]
+        levels = state.alarm.levels
+        levels[START_LOCATION] = max(levels[START_LOCATION], levels[LOCATION])
+        self._free(slot, keep=True)
+        self._keep_undo()
+        self.range.widen([*positions, self.drift.position.copy(), ahead])
+        self._renew()
         return events
 
-    def reject(self) -> list[AlarmEvent]:
-        """Go back to what was known before the open alarm, and freeze it."""
-        alarm = self._open("reject")
-        timed = alarm.number == self.counts[NUMBER] and self.counts[SINCE] >= 0
-        self._forget()
-        self.counts[NUMBER] = alarm.number
-        self.counts[SINCE] = self.judged if timed or self.outside else -1
-        self._go_back(alarm)
-        return self._mark(REJECTED)
+    def accept_pattern(self, alarm: Alarm) -> list[Event]:
+        """Accept samples like those of an alarm as normal; close it if it is open."""
+        state, fitted = self.state, self.fitted
+        self._keep_undo()
+        channels = np.array([name in alarm.channels for name in fitted.channels])
+        fitted.model.accept_pattern(state.model, np.array(alarm.votes), channels)
+        if state.shadow is not None:
+            fitted.model.accept_pattern(state.shadow.model, np.array(alarm.votes), channels)
+        events: list[Event] = []
+        found = open_alarm(state.log, fitted.channels)
+        if found is not None and found.number == alarm.number:
+            self.threshold.close()
+            events = close(
+                state.log,
+                fitted.channels,
+                ACCEPTED,
+                self.judged - 1,
+                self.time,
+                fitted.has_rhythm,
+            )
+        state.accepted = self._present()
+        state.last_quiet = copied(state.accepted)
+        return events
 
-    def rollback(self) -> list[AlarmEvent]:
+    def reject(self, slot: int) -> list[Event]:
+        """Go back to what was known before a change, and learn nothing while it lasts."""
+        self.changes.counts[slot, STATE] = IS_REJECTED
+        # What drifts too slowly to stand out was learned long before it was known.
+        back = self.state.last_quiet
+        if not self.changes.counts[slot, ALARM]:
+            back = self.state.accepted or self.fitted.baseline
+        assert back is not None
+        weights, trend = self.fitted.model.snapshot(self.state.model)
+        if self.fitted.model.translates:
+            trend = back.trend
+        self.fitted.model.restore_learned(self.state.model, back.weights, trend)
+        self.state.shadow = None
+        self._measure_weights()
+        events = [self._event(REJECTED, slot)]
+        if not self.changes.channels[slot].any():  # the weights are back
+            events += self._reverted()
+        return events
+
+    def reject_alarm(self, alarm: Alarm) -> list[Event]:
+        """Reject an alarm whose change is not known yet: it will be rejected when it is."""
+        self.counts[REJECTED_ALARM] = alarm.number
+        back = self.state.last_quiet
+        assert back is not None
+        _, trend = self.fitted.model.snapshot(self.state.model)
+        self.fitted.model.restore_learned(self.state.model, back.weights, trend)
+        return []
+
+    def rollback(self) -> list[Event]:
         """Undo the newest acceptance."""
         state = self.state
         if not state.undo:
@@ -244,60 +450,50 @@ class Review:
         self.range.move(back.lows, back.highs)
         self.levels[MOVED] = back.levels[_MOVED]
         self._measure_weights()
-        self._forget()
+        self._restart_timers()
         state.accepted, state.last_quiet = back, copied(back)
-        alarm = self.alarm
-        events: list[AlarmEvent] = []
-        if alarm is not None:
-            self.counts[NUMBER] = alarm.number
-            if alarm.state == CANDIDATE:
-                events = self._mark(IN_ALARM)
         self._follow_threshold()
-        return events
-
-    def _go_back(self, alarm: Alarm) -> None:
-        """Restore what was known before the alarm, and freeze it."""
-        # What drifts too slowly to stand out was learned long before its alarm.
-        back = self.state.last_quiet
-        if alarm.cause == DISTANCE:
-            back = self.state.accepted or self.fitted.baseline
-        assert back is not None
-        self._restore(back)
-        self.counts[FROZEN] = 1
-        self._measure_weights()
-
-    def _keep_frozen(self, alarm: Alarm) -> None:
-        """Learn nothing while a rejected alarm lasts, except to come back when the stream does."""
-        if not self.outside:
-            # Of what was never outside, only the score shows the end.
-            self.counts[FROZEN] = self.counts[SINCE] < 0
-        elif not self.counts[FROZEN]:  # it was not over: what was learned since is undone
-            self._go_back(alarm)
-        if self.outside and self.counts[SINCE] < 0:
-            self.counts[SINCE] = self.judged
+        return [Event(ROLLED_BACK, self.judged - 1, self.time)]
 
     # ------------------------------------------------------------------ inside
 
-    def _open(self, act: str) -> Alarm:
-        alarm = self.alarm
-        if alarm is None:
-            raise FeedbackError(
-                f"expected an open alarm to {act}, found none",
-                hint="`rollback` undoes the newest acceptance",
-            )
-        return alarm
+    def _event(self, kind: str, slot: int, alarm: Alarm | None = None) -> Event:
+        change = open_change(self.fitted, self.state, slot)
+        return Event(kind, self.judged - 1, self.time, alarm, change)
 
-    def _mark(self, state: str) -> list[AlarmEvent]:
-        return mark(self.state.log, self.fitted.channels, state, self.judged - 1, self.time)
+    def _free(self, slot: int, *, keep: bool = False) -> None:
+        """Forget a change; `keep` what the model judges it from."""
+        channels = self.changes.channels[slot] != 0
+        self.drift.owned[channels] = 0
+        self.drift.shift[channels] = 0
+        self.changes.counts[slot] = 0
+        self.changes.channels[slot] = 0
+        if not keep:
+            self.fitted.model.drop_translation(self.state.model, slot)
+            if self.state.shadow is not None:
+                self.fitted.model.drop_translation(self.state.shadow.model, slot)
+        if self.drift.counts[DRIFT_SEEN] >= WARM:
+            measure(self.drift, self.range.params)
 
-    def _forget(self) -> None:
-        """Forget the alarm, its timer and its shadow."""
-        self.counts[NUMBER] = 0
-        self._restart_timer(-1)
+    def _keep_undo(self) -> None:
+        assert self.state.last_quiet is not None
+        self.state.undo = (*self.state.undo, copied(self.state.last_quiet))[-KEPT:]
 
-    def _restart_timer(self, since: int) -> None:
-        """Restart the acceptance timer at `since` (-1: the alarm's start)."""
-        self.counts[SINCE] = since
+    def _renew(self) -> None:
+        """Take the present as accepted."""
+        state = self.state
+        self.levels[MOVED] = self._weights_moved(state.model)
+        self.levels[MOVES] = 0.0
+        self._follow_threshold()
+        state.accepted = self._present()
+        state.last_quiet = copied(state.accepted)
+        if not open_slots(self.changes):
+            self.range.mark()
+
+    def _restart_timers(self) -> None:
+        """Restart the acceptance timers of what is pending, and its shadow."""
+        pending = open_slots(self.changes, IS_PENDING)
+        self.changes.counts[pending, SINCE] = self.judged
         self.state.shadow = None
 
     def _follow_threshold(self) -> None:
@@ -317,7 +513,7 @@ class Review:
         """Return what is normal now."""
         weights, trend = self.fitted.model.snapshot(self.state.model)
         alarm, drift = self.state.alarm, self.range.state
-        kept = (*alarm.levels[[LOCATION, HEIGHT, START_HEIGHT]], self.levels[MOVED])
+        kept = (*alarm.levels[KEPT_LEVELS], self.levels[MOVED])
         return copied(
             Baseline(
                 weights,
@@ -327,24 +523,25 @@ class Review:
                 alarm.tail_levels,
                 alarm.tail_excess,
                 np.array(kept),
+                self.fitted.model.accepted(self.state.model),
             )
         )
 
     def _restore(self, back: Baseline) -> None:
         """Restore what the model knew, and what scores were compared with; counters stay."""
         self.fitted.model.restore_learned(self.state.model, back.weights, back.trend)
+        self.fitted.model.restore_accepted(self.state.model, back.accepted)
         alarm = self.state.alarm
         alarm.tail_levels[:] = back.tail_levels
         alarm.tail_excess[:] = back.tail_excess
-        alarm.levels[[LOCATION, HEIGHT, START_HEIGHT]] = back.levels[:_MOVED]
+        alarm.levels[KEPT_LEVELS] = back.levels[:_MOVED]
 
-    def _shift_trend(self, model: ModelState, alarm: Alarm) -> None:
+    def _shift_trend(self, model: ModelState, start: int) -> None:
         """Shift the trend to where it would be in the end, given where the stream is going."""
         fitted, step = self.fitted, self.fitted.step
-        if step.decay == 1:
+        if step.decay == 1 or fitted.model.translates:
             return
-        since = self.judged - alarm.start
-        age = 0 if self.counts[FROZEN] else since
+        since = self.judged - start
         ahead = self.range.extrapolated(since)
         with np.errstate(over="ignore"):  # a channel whose scale is next to nothing
             jump: Floats = (self.range.level(ahead) - self.range.level(self.range.state.start)) / (
@@ -354,7 +551,7 @@ class Review:
         samples = model.step.samples
         out = self.range.beyond(ahead) & ~np.isnan(samples).all(axis=0)
         jump[out] = 0
-        fitted.model.shift_trend(model, saturate(jump), age, step.decay)
+        fitted.model.shift_trend(model, saturate(jump), since, step.decay)
         if out.any():
             weights, trend = fitted.model.snapshot(model)
             level = np.nanmedian(samples[:, out], axis=0)
@@ -373,17 +570,4 @@ class Review:
         return min(float(moved), _FARTHEST)
 
 
-def blank_shadow(model: ModelState, timing: Timing, width: int) -> Shadow:
-    """Return a shadow that has kept nothing yet; positions are `width` wide."""
-    scores = timing.scores if math.isfinite(timing.accept_after) else 1  # it never trains
-    return Shadow(
-        model, np.zeros(scores), np.zeros((timing.positions, width)), np.zeros(4, np.int64)
-    )
-
-
-def ordered(shadow: Shadow) -> Floats:
-    """Return the shadow's scores, the newest last."""
-    count, at = shadow.counts[[SCORES, NEXT]].tolist()
-    if count < len(shadow.scores):
-        return shadow.scores[:count].copy()
-    return np.roll(shadow.scores, -at)
+__all__ += ["KEPT_LEVELS", "NUMBER"]

@@ -1,7 +1,7 @@
-"""Alarms as events: opened, updated, closed with the reason.
+"""Alarms by the score as events: opened, updated, closed with the reason.
 
-An alarm is reported when it opens, whenever its peak has doubled since it was last reported, when
-its state changes, and when it closes.
+An alarm is reported when it opens, whenever its peak has doubled since it was last reported, and
+when it closes.
 """
 
 from __future__ import annotations
@@ -16,20 +16,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from newnormal.alarms.moving import judge_moving
+from newnormal.alarms.sentences import alarm_sentence, seconds_between
+from newnormal.alarms.silence import close_silence, find_silence, open_silence
 from newnormal.kernels.alarm import OPEN, AlarmOut, judge
-from newnormal.kernels.drift import INSIDE, DriftOut
 from newnormal.types import (
     BACK_TO_NORMAL,
-    CANDIDATE,
     CLOSED,
-    DISTANCE,
-    IN_ALARM,
     OPENED,
-    REJECTED,
     SCORE,
     UPDATED,
     Alarm,
-    AlarmEvent,
+    Event,
+    Evidence,
     Floats,
     Floats32,
     Ints,
@@ -43,14 +41,12 @@ if TYPE_CHECKING:
     from newnormal.core.state import Fitted, LogState, StreamState
 
 __all__ = [
-    "CAUSES",
     "NAMED",
-    "STATES",
     "AlarmLog",
     "close",
     "forget",
     "log_scores",
-    "mark",
+    "newest_alarm",
     "open_alarm",
     "track",
 ]
@@ -60,8 +56,7 @@ NUMBER = 0  # of the open alarm; 0 without one
 START = 1  # samples
 END = 2
 PEAK = 3
-CAUSE = 4  # a position in CAUSES
-STATE = 5  # a position in STATES
+NEWEST = 4  # the number of the newest alarm, open or closed; 0 before the first
 
 # Positions in LogState.levels: the peak's, and the ratio that the newest event reported.
 PEAK_SCORE = 0
@@ -74,8 +69,8 @@ START_TIME = 0
 END_TIME = 1
 PEAK_TIME = 2
 
-CAUSES = (SCORE, DISTANCE)
-STATES = (IN_ALARM, CANDIDATE, REJECTED)
+# Rows of LogState.evidence.
+OBSERVED, EXPECTED, LOWEST, HIGHEST = range(4)
 
 # A peak is reported when its ratio is this many times the one last reported: a score that climbs
 # to a hundred times the threshold makes seven events.
@@ -83,6 +78,7 @@ _NEWS = 2.0
 # The channels named are the fewest that make up this share of the score, and not more than this.
 _NAMED_SHARE = 0.5
 NAMED = 5
+_SPREADS = 3.0  # the range of a channel: so many of its usual distances from what is expected
 
 _LARGEST = sys.float_info.max
 _LEAST = 1e-30  # a score below this is as good as 0
@@ -106,22 +102,52 @@ class AlarmLog:
         state: StreamState,
         verdicts: Verdicts,
         rows: slice,
-        drift: DriftOut | None,
-    ) -> list[AlarmEvent]:
-        """Write what is known of alarms into rows that became final; return the events."""
+        samples: Floats,
+        votes: Floats32 | None,
+    ) -> list[Event]:
+        """Write what is known of alarms into rows that became final; return the events.
+
+        `samples` (R, C) and `votes` (R, V) are those of these rows.
+        """
+        events: list[Event] = []
+        times = None if verdicts.times is None else verdicts.times[rows]
+        start = rows.start
+        for found in find_silence(fitted, state.silence, times, samples):
+            at = rows.start + found.row
+            part = slice(start, at)  # alarms before that row have numbers before
+            events += self._judge(fitted, state, verdicts, part, samples, votes, rows.start)
+            if found.gap or found.samples:
+                events += open_silence(fitted, state, verdicts, at, found)
+            else:
+                events += close_silence(fitted, state, verdicts, at)
+            start = at
+        rest = slice(start, rows.stop)
+        return events + self._judge(fitted, state, verdicts, rest, samples, votes, rows.start)
+
+    def _judge(
+        self,
+        fitted: Fitted,
+        state: StreamState,
+        verdicts: Verdicts,
+        rows: slice,
+        samples: Floats,
+        votes: Floats32 | None,
+        first: int,
+    ) -> list[Event]:
         assert verdicts.ratios is not None  # the room that `columns` made
         assert verdicts.p_values is not None and verdicts.alarms is not None
+        if rows.start == rows.stop:
+            return []
         scores = np.ascontiguousarray(verdicts.scores[rows])
-        flags = None if drift is None else drift.flags
         known = state.alarm, fitted.alarm, fitted.tail_chances
         if state.moving is not None:
-            out = judge_moving(fitted.rule, state.moving, scores, flags, *known)
+            out = judge_moving(fitted.rule, state.moving, scores, *known)
             verdicts.thresholds[rows] = out.thresholds
         elif fitted.alarm.rate:
-            out = judge(log_scores(scores), flags, *known)
+            out = judge(log_scores(scores), *known)
             verdicts.thresholds[rows] = np.exp(out.thresholds)
         else:
-            out = judge(scores, flags, *known)
+            out = judge(scores, *known)
             verdicts.thresholds[rows] = out.thresholds
         verdicts.anomalous[rows] = out.anomalous
         verdicts.ratios[rows] = out.ratios
@@ -129,40 +155,67 @@ class AlarmLog:
         verdicts.alarms[rows] = out.alarms
         if state.log.counts[NUMBER] == 0 and not out.alarms.any():
             return []
-        return track(state.log, out, verdicts, rows.start, drift)
+        own = slice(rows.start - first, rows.stop - first)
+        return track(
+            state.log,
+            out,
+            verdicts,
+            rows.start,
+            samples[own],
+            None if votes is None else votes[own],
+            fitted.spread,
+            fitted.has_rhythm,
+        )
 
 
 def track(
-    log: LogState, out: AlarmOut, verdicts: Verdicts, start: int, drift: DriftOut | None
-) -> list[AlarmEvent]:
+    log: LogState,
+    out: AlarmOut,
+    verdicts: Verdicts,
+    start: int,
+    samples: Floats,
+    votes: Floats32 | None = None,
+    spread: Floats | None = None,
+    at_this_hour: bool = False,
+) -> list[Event]:
     """Follow alarms over consecutive samples; in pieces or at once gives the same events.
 
-    The rows of `out` and `drift` are those of `verdicts` from `start` on. `drift.where` is the
-    channel farthest from the accepted normal at each sample, -1 for none: it is named where that
-    distance opens the alarm.
+    The rows of `out`, `samples` and `votes` are those of `verdicts` from `start` on.
     """
-    events: list[AlarmEvent] = []
+    events: list[Event] = []
     for rows in _stretches(out.alarms):
         number = int(out.alarms[rows.start])
         if log.counts[NUMBER] not in (0, number):
             row = start + rows.start
             time = time_at(verdicts.times, row)
-            events += close(log, verdicts.channels, BACK_TO_NORMAL, verdicts.first + row, time)
+            sample = verdicts.first + row
+            events += close(log, verdicts.channels, BACK_TO_NORMAL, sample, time, at_this_hour)
         if number:
-            events += _follow(log, number, rows, out, verdicts, start, drift)
+            events += _follow(
+                log, number, rows, out, verdicts, start, samples, votes, spread, at_this_hour
+            )
     return events
 
 
 def log_scores(scores: Floats) -> Floats:
-    """Return the logarithms by which a budget judges: distances mean the same everywhere."""
-    logs: Floats = np.log(np.maximum(scores, _LEAST))
+    """Return the logarithms by which a limit on alarms judges: distances mean the same anywhere."""
+    logs: Floats = np.log(np.clip(scores, _LEAST, _LARGEST))
     return logs
 
 
-def open_alarm(log: LogState, channels: tuple[str, ...]) -> Alarm | None:
+def open_alarm(
+    log: LogState, channels: tuple[str, ...], at_this_hour: bool = False
+) -> Alarm | None:
     """Return the open alarm, or None."""
+    return newest_alarm(log, channels, at_this_hour) if log.counts[NUMBER] else None
+
+
+def newest_alarm(
+    log: LogState, channels: tuple[str, ...], at_this_hour: bool = False
+) -> Alarm | None:
+    """Return the newest alarm, or None before the first; a closed one as it closed by itself."""
     counts = log.counts.tolist()
-    if counts[NUMBER] == 0:
+    if counts[NEWEST] == 0:
         return None
     times = [None if each == _NO_TIME else np.datetime64(each, "ns") for each in log.times.tolist()]
     named = zip(log.channels.tolist(), log.shares.tolist(), strict=True)
@@ -174,15 +227,27 @@ def open_alarm(log: LogState, channels: tuple[str, ...]) -> Alarm | None:
         float(log.levels[PEAK_P_VALUE]),
         {channels[channel]: share for channel, share in named if channel >= 0},
     )
+    evidence = tuple(
+        Evidence(channels[channel], *map(_known, values))
+        for channel, values in zip(log.channels.tolist(), log.evidence.T.tolist(), strict=True)
+        if channel >= 0
+    )
+    length = counts[END] - counts[START] + 1
+    seconds = seconds_between(times[START_TIME], times[END_TIME])
+    if seconds is not None and length > 1:  # the last sample lasts as long as the others
+        seconds *= length / (length - 1)
     return Alarm(
-        counts[NUMBER],
+        counts[NEWEST],
         counts[START],
         times[START_TIME],
         counts[END],
         times[END_TIME],
         peak,
-        cause=CAUSES[counts[CAUSE]],
-        state=STATES[counts[STATE]],
+        reason=None if counts[NUMBER] else BACK_TO_NORMAL,
+        cause=SCORE,
+        evidence=evidence,
+        sentence=alarm_sentence(evidence, length, seconds, at_this_hour),
+        votes=tuple(log.votes.tolist()),
     )
 
 
@@ -192,28 +257,14 @@ def close(
     reason: str,
     sample: int,
     time: np.datetime64 | None = None,
-) -> list[AlarmEvent]:
+    at_this_hour: bool = False,
+) -> list[Event]:
     """Close the open alarm for a reason; return the event, or none if no alarm is open."""
-    alarm = open_alarm(log, channels)
+    alarm = open_alarm(log, channels, at_this_hour)
     if alarm is None:
         return []
     log.counts[NUMBER] = 0
-    return [AlarmEvent(CLOSED, sample, time, replace(alarm, reason=reason))]
-
-
-def mark(
-    log: LogState,
-    channels: tuple[str, ...],
-    state: str,
-    sample: int,
-    time: np.datetime64 | None = None,
-) -> list[AlarmEvent]:
-    """Change the state of the open alarm; return the event, or none if it has that state."""
-    alarm = open_alarm(log, channels)
-    if alarm is None or alarm.state == state:
-        return []
-    log.counts[STATE] = STATES.index(state)
-    return [AlarmEvent(UPDATED, sample, time, replace(alarm, state=state))]
+    return [Event(CLOSED, sample, time, replace(alarm, reason=reason))]
 
 
 def forget(state: StreamState) -> None:
@@ -229,39 +280,41 @@ def _follow(
     out: AlarmOut,
     verdicts: Verdicts,
     start: int,
-    drift: DriftOut | None,
-) -> list[AlarmEvent]:
+    samples: Floats,
+    votes: Floats32 | None,
+    spread: Floats | None,
+    at_this_hour: bool,
+) -> list[Event]:
     """Go through the rows of one open alarm; return the events."""
     events = []
     counts = log.counts
     scores = verdicts.scores[start : start + len(out.alarms)]
+    since = rows.start
     for at in _records(log, rows, scores):
         row = start + at
         here, time = verdicts.first + row, _nanoseconds(verdicts.times, row)
-        by_score = bool(out.anomalous[at])
-        if by_score:
-            _name(log, _largest(verdicts.shares, row))
-        else:  # the score is within normal: name the channel that is far from it
-            where = -1 if drift is None else int(drift.where[at])
-            _name(log, {where: 1.0} if where >= 0 else {})
         kind = OPENED if counts[NUMBER] == 0 else UPDATED
         if kind == OPENED:
-            cause = CAUSES.index(SCORE if by_score else DISTANCE)
-            counts[:] = number, here, here, here, cause, STATES.index(IN_ALARM)
+            counts[:] = number, here, here, here, number
             log.times[:] = time
             log.levels[REPORTED] = -math.inf
+            log.votes[:] = -math.inf
         else:
-            _extend(log, slice(rows.start, at + 1), out, verdicts, start, drift)
+            _extend(log, slice(since, at + 1), out, verdicts, start, votes)
             counts[PEAK], log.times[PEAK_TIME] = here, time
+        if votes is not None:
+            np.fmax(log.votes, votes[at], out=log.votes)
+        since = at + 1
+        _name(log, _largest(verdicts.shares, row))
+        _observe(log, verdicts, row, samples[at], spread)
         log.levels[PEAK_SCORE] = min(float(scores[at]), _LARGEST)
         log.levels[PEAK_RATIO] = ratio = min(float(out.ratios[at]), _LARGEST)
         log.levels[PEAK_P_VALUE] = out.p_values[at]
         if kind == OPENED or ratio >= max(1.0, _NEWS * float(log.levels[REPORTED])):
-            alarm = open_alarm(log, verdicts.channels)
-            assert alarm is not None
-            events.append(AlarmEvent(kind, here, time_at(verdicts.times, row), alarm))
+            alarm = open_alarm(log, verdicts.channels, at_this_hour)
+            events.append(Event(kind, here, time_at(verdicts.times, row), alarm))
             log.levels[REPORTED] = ratio
-    _extend(log, rows, out, verdicts, start, drift)
+    _extend(log, slice(since, rows.stop), out, verdicts, start, votes)
     return events
 
 
@@ -282,16 +335,36 @@ def _extend(
     out: AlarmOut,
     verdicts: Verdicts,
     start: int,
-    drift: DriftOut | None,
+    votes: Floats32 | None,
 ) -> None:
-    """Move the alarm's end to the newest sample of the rows that is not normal."""
+    """Move the alarm's end to the newest anomalous sample of the rows, and keep high votes."""
     abnormal = out.anomalous[rows]
-    if drift is not None:
-        abnormal = abnormal | (drift.flags[rows] != INSIDE)
     if abnormal.any():
         last = start + rows.stop - 1 - int(abnormal[::-1].argmax())
         log.counts[END] = verdicts.first + last
         log.times[END_TIME] = _nanoseconds(verdicts.times, last)
+    if votes is not None and rows.stop > rows.start:
+        np.fmax(log.votes, np.fmax.reduce(votes[rows], axis=0), out=log.votes)
+
+
+def _observe(
+    log: LogState, verdicts: Verdicts, row: int, sample: Floats, spread: Floats | None
+) -> None:
+    """Keep what the named channels show at the peak."""
+    log.evidence[:] = np.nan
+    named = log.channels[log.channels >= 0]
+    log.evidence[OBSERVED, : len(named)] = sample[named]
+    if verdicts.expected is None:
+        return
+    expected = verdicts.expected[row, named]
+    log.evidence[EXPECTED, : len(named)] = expected
+    if spread is not None:
+        log.evidence[LOWEST, : len(named)] = expected - _SPREADS * spread[named]
+        log.evidence[HIGHEST, : len(named)] = expected + _SPREADS * spread[named]
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _largest(shares: Floats32 | None, row: int) -> dict[int, float]:

@@ -6,7 +6,6 @@ import math
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from newnormal.errors import ParameterError
 from newnormal.kernels.alarm import HEIGHT, AlarmOut, AlarmParams, AlarmState, judge
@@ -42,7 +41,6 @@ def judge_moving(
     rule: Moves,
     moving: Floats,
     scores: Floats,
-    drift: NDArray[np.int8] | None,
     state: AlarmState,
     params: AlarmParams,
     chances: Floats,
@@ -55,12 +53,11 @@ def judge_moving(
     parts = []
     for t in range(len(scores)):
         state.levels[HEIGHT] = threshold_of(rule, moving)
-        flags = None if drift is None else drift[t : t + 1]
-        part = judge(scores[t : t + 1], flags, state, params, chances)
+        part = judge(scores[t : t + 1], state, params, chances)
         parts.append(part)
         if not np.isnan(scores[t]):
             rule.update(moving, float(scores[t]), bool(part.anomalous[0]))
     state.levels[HEIGHT] = threshold_of(rule, moving)
     if not parts:
-        return judge(scores, drift, state, params, chances)
+        return judge(scores, state, params, chances)
     return AlarmOut._make(np.concatenate(columns) for columns in zip(*parts, strict=True))

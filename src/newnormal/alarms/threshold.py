@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from newnormal.alarms.tail import Tail
 from newnormal.config import SAMPLES_PER_DAY
@@ -19,10 +18,12 @@ from newnormal.kernels.alarm import (
     LOCATION,
     OPEN,
     PEAK,
+    RECENT,
     RECENT_ALARMS,
     RECENT_SAMPLES,
     SEEN,
     START_HEIGHT,
+    START_LOCATION,
     AlarmOut,
     AlarmParams,
     AlarmState,
@@ -34,14 +35,14 @@ from newnormal.types import Floats
 if TYPE_CHECKING:
     from newnormal.core.state import Fitted
 
-__all__ = ["RECENT_DAYS", "AlarmRate", "AlarmThreshold"]
+__all__ = ["RECENT_DAYS", "AlarmRate", "AlarmThreshold", "start_levels"]
 
 RECENT_DAYS = 7  # that the recent rate is about
 
 
 @dataclass(frozen=True)
 class AlarmRate:
-    """Alarms so far, beside the target; rates are alarms a day, NaN before the first sample.
+    """Alarms so far, beside the limit; rates are alarms a day, NaN before the first sample.
 
     Attributes
     ----------
@@ -51,30 +52,30 @@ class AlarmRate:
         The rate over all of them.
     recent_per_day
         The rate over about the last seven days: what lies that far back counts 1/e.
-    target_per_day
-        The budget; NaN where there is none.
+    limit_per_day
+        The limit; NaN where there is none.
     """
 
     alarms: int
     samples: int
     per_day: float
     recent_per_day: float
-    target_per_day: float
+    limit_per_day: float
 
     def __str__(self) -> str:
         text = f"{self.alarms} alarm{'' if self.alarms == 1 else 's'} in {self.samples} samples"
         if self.samples:
             text += f": {self.per_day:.3g} a day, {self.recent_per_day:.3g} a day lately"
-        if not math.isnan(self.target_per_day):
-            text += f", {self.target_per_day:.3g} a day budgeted"
+        if not math.isnan(self.limit_per_day):
+            text += f", limited to {self.limit_per_day:.3g} a day"
         return text
 
 
 class AlarmThreshold(NamedTuple):
     """A threshold and the alarms it opens: scores in, alarms out.
 
-    `newnormal.thresholds.Budget.calibrate` makes one that follows the stream, `AlarmThreshold.at`
-    one that stays where it is. Where there is a budget, scores are logarithms of the detector's.
+    `newnormal.thresholds.Budget.calibrate` makes one that is held to a limit, `AlarmThreshold.at`
+    one that stays where it is. Where there is a limit, scores are logarithms of the detector's.
     """
 
     params: AlarmParams  # what fitting left
@@ -88,10 +89,13 @@ class AlarmThreshold(NamedTuple):
         knots = len(tail.levels)
         levels, chances = np.full(KNOTS, np.inf), np.zeros(KNOTS)
         levels[:knots], chances[:knots] = tail.levels, tail.chances
-        start = np.zeros(6)
-        start[LOCATION], start[HEIGHT], start[START_HEIGHT] = params.location, height, height
-        start[PEAK] = -math.inf
-        state = AlarmState(start, np.zeros(6, dtype=np.int64), levels, tail.excess.copy())
+        state = AlarmState(
+            start_levels(params.location, height),
+            np.zeros(6, dtype=np.int64),
+            np.zeros(RECENT),
+            levels,
+            tail.excess.copy(),
+        )
         return cls(params, chances, knots, state)
 
     @classmethod
@@ -116,13 +120,11 @@ class AlarmThreshold(NamedTuple):
         params = AlarmParams(
             location=0.0,
             spread=1.0,
-            floor=-math.inf,
-            severe=math.inf,
             rate=0.0,
             step=0.0,
-            pace=0.0,
+            rise=1.0,
             gap=float(gap),
-            accept_after=math.inf,
+            stand=math.inf,
             span=RECENT_DAYS * float(samples_per_day),
         )
         return cls.of(params, float(threshold), Tail.of(scores, gap))
@@ -159,8 +161,7 @@ class AlarmThreshold(NamedTuple):
     @property
     def alarm(self) -> int:
         """The number of the open alarm, or 0."""
-        counts = self.state.counts
-        return int(counts[ALARMS]) if counts[OPEN] else 0
+        return int(self.state.counts[OPEN])
 
     @property
     def age(self) -> int:
@@ -169,7 +170,7 @@ class AlarmThreshold(NamedTuple):
 
     @property
     def alarm_rate(self) -> AlarmRate:
-        """How often alarms opened, beside the target."""
+        """How often alarms opened, beside the limit."""
         levels, counts = self.state.levels, self.state.counts
         per_day = self.params.span / RECENT_DAYS
         seen, recent = int(counts[SEEN]), float(levels[RECENT_SAMPLES])
@@ -181,23 +182,24 @@ class AlarmThreshold(NamedTuple):
             self.params.rate * per_day if self.params.rate else math.nan,
         )
 
-    def judge(self, scores: Floats, drift: NDArray[np.int8] | None = None) -> AlarmOut:
+    def judge(self, scores: Floats) -> AlarmOut:
         """Judge the scores of consecutive samples and follow them."""
         scores = np.ascontiguousarray(scores, dtype=np.float64)
-        return judge(scores, drift, self.state, self.params, self.chances)
+        return judge(scores, self.state, self.params, self.chances)
 
     def close(self) -> None:
-        """Close the open alarm, if there is one; that costs none of the budget.
+        """Close the open alarm, if there is one.
 
         A score that is still at the threshold opens the next one.
         """
         self.state.counts[OPEN] = 0
 
     def lift(self, typical: float) -> None:
-        """Raise the threshold, if this is the typical score now and it was lower."""
+        """Raise the threshold for good, if this is the typical score now and it was lower."""
         state = self.state
         if self.params.rate:
-            state.levels[LOCATION] = max(state.levels[LOCATION], typical)
+            lifted = max(float(state.levels[START_LOCATION]), typical)
+            state.levels[[LOCATION, START_LOCATION]] = lifted
         elif typical > self._tail_median() > 0:
             factor = typical / self._tail_median()
             state.tail_levels[: self.knots] *= factor
@@ -210,3 +212,12 @@ class AlarmThreshold(NamedTuple):
         """Return the score that half of history's reach."""
         known = slice(self.knots)
         return float(np.interp(0.5, self.chances[known][::-1], self.state.tail_levels[known][::-1]))
+
+
+def start_levels(location: float, height: float) -> Floats:
+    """Return AlarmState.levels before the first score."""
+    levels = np.zeros(7)
+    levels[[LOCATION, START_LOCATION]] = location
+    levels[[HEIGHT, START_HEIGHT]] = height
+    levels[PEAK] = -math.inf
+    return levels

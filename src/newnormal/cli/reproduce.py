@@ -47,7 +47,17 @@ Variants = Annotated[
 ]
 Seeds = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option(metavar="NUMBERS", help="These seeds.", show_default="2021 to 2025"),
+    typer.Option(
+        metavar="NUMBERS", help="These seeds.", show_default="2021 to 2025; drift: 2021 to 2023"
+    ),
+]
+Generated = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option(metavar="NAMES", help="Only these, such as 15min, 1min/sine-2 or nightly."),
+]
+ThreeSeeds = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option(metavar="NUMBERS", help="These seeds.", show_default="2021 to 2023"),
 ]
 Extra = Annotated[
     Optional[Path],  # noqa: UP045
@@ -80,7 +90,7 @@ Run every experiment, and write the HTML page.
 
 AnoShift is run if it is found. If an experiment fails, the others continue, and the exit code is 1.
 
-With --computed, shift and cost are left out: their results are not stored."""
+With --computed, shift, cost and obvious are left out: their results are not stored."""
 
 
 def _add(name: str, about: str, run: Callable[[Runner, Path, Request], None]) -> None:
@@ -125,6 +135,18 @@ def _add_entry(entry: Entry) -> None:
         def on_data(data: Data, output: Output = _RESULTS, datasets: Datasets = None) -> None:
             with _runner(data, output, None, 1) as runner:
                 run(runner, output, {"datasets": names(datasets)})
+
+    elif entry.input is Input.GENERATED:
+
+        @reproduce_app.command(entry.name, help=entry.help)
+        def on_generated(
+            output: Output = _RESULTS,
+            datasets: Generated = None,
+            seeds: ThreeSeeds = None,
+            processes: Processes = 2,
+        ) -> None:
+            with _runner([], output, None, processes) as runner:
+                run(runner, output, {"datasets": names(datasets), "seeds": _seeds(seeds)})
 
     else:
 

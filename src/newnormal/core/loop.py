@@ -10,10 +10,11 @@ same bits. For each stretch:
    whose own order is `newnormal.kernels.step`'s: a verdict never depends on the update it causes);
 3. the samples that became final are measured against the accepted normal (`acceptance.measure`);
 4. their scores are compared with the alarm threshold, which opens and closes alarms, and then moves
-   (`alarms.judge`);
-5. at the end of a stretch the open alarm is reviewed, and accepted where it has been stable for
-   long enough (`acceptance.review`): that changes what happens to later samples, and no verdict
-   before.
+   (`alarms.judge`); where a channel goes beyond the limit, a change opens after that sample
+   (`acceptance.crossed`);
+5. at the end of a stretch the stream is reviewed (`acceptance.review`): that opens changes, ends
+   those that reverted and accepts those that have been stable long enough. It changes what happens
+   to later samples, and no verdict before.
 
 A sample is pending until its window is judged; its verdict comes with the stretch that judges it.
 """
@@ -22,9 +23,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from newnormal.core.state import Fitted, StreamState, frozen
+from newnormal.core.state import Fitted, StreamState
 from newnormal.kernels.step import PENDING, SEEN, StepOut, StepParams, blank_out
-from newnormal.types import AlarmEvent, Floats, Times, Verdicts, time_at
+from newnormal.types import Event, Floats, Times, Verdicts, time_at
 
 __all__ = ["advance"]
 
@@ -36,7 +37,7 @@ def advance(
     times: Times | None,
     flush: bool,
     before: np.datetime64 | None = None,
-) -> tuple[Verdicts, list[AlarmEvent]]:
+) -> tuple[Verdicts, list[Event]]:
     """Consume samples (T, C) and change the state in place.
 
     Parameters
@@ -56,7 +57,7 @@ def advance(
     -------
     verdicts, events
         A row for each sample that was pending and then for each new one, NaN where it is pending
-        still; and what happened to alarms.
+        still; and what happened to alarms and changes.
     """
     counts = state.model.step.counts
     pending = int(counts[PENDING])
@@ -75,8 +76,9 @@ def advance(
         int(counts[SEEN]) - pending,
         None,
         *fitted.alarms.columns(rows),
+        *fitted.acceptance.columns(rows),
     )
-    events: list[AlarmEvent] = []
+    events: list[Event] = []
     consumed = done = 0  # samples consumed, rows that are final
     ended = False
     while not ended:
@@ -102,7 +104,7 @@ def _stretch(
     out: StepOut,
     verdicts: Verdicts,
     done: int,
-) -> tuple[int, list[AlarmEvent]]:
+) -> tuple[int, list[Event]]:
     """Consume samples between two reviews; return how many rows are final, and the events."""
     step = state.model.step
     pending = int(step.counts[PENDING])
@@ -116,18 +118,48 @@ def _stretch(
     if stop - done < len(out.scores):
         rows = StepOut._make([column[done:stop] for column in out])
 
-    fitted.acceptance.train_shadow(fitted, state, part, flush)
-    fitted.model.advance(part, flush, state.model, params, rows)
+    phases = (
+        None
+        if fitted.rhythm is None
+        else fitted.rhythm.phases(
+            None if verdicts.times is None else verdicts.times[done + pending : stop],
+            int(step.counts[SEEN]),
+            len(part),
+        )
+    )
+    count = fitted.model.vote_count
+    votes = np.empty((stop - done, count), np.float32) if count else None
+    fitted.acceptance.train_shadow(fitted, state, part, flush, phases)
+    fitted.model.advance(part, flush, state.model, params, rows, phases, votes)
     final = stop - int(step.counts[PENDING])
     if final == done:
         return done, []
-    drift = fitted.acceptance.measure(fitted, state, waiting, part, final - done)
-    events = fitted.alarms.judge(fitted, state, verdicts, slice(done, final), drift)
+    judged = np.concatenate([waiting, part])[: final - done] if pending else part[: final - done]
+    drift = fitted.acceptance.measure(fitted, state, judged)
+    if drift is None:
+        return final, fitted.alarms.judge(
+            fitted, state, verdicts, slice(done, final), judged, votes
+        )
+    assert verdicts.distances is not None and verdicts.changes is not None
+    verdicts.distances[done:final] = drift.distances
+    events: list[Event] = []
+    start = done
+    for crossing in (*(np.flatnonzero(drift.crossings) + 1).tolist(), final - done):
+        verdicts.changes[start : done + crossing] = fitted.acceptance.newest_open(state)
+        own = slice(start - done, crossing)
+        rows_now = slice(start, done + crossing)
+        own_votes = None if votes is None else votes[own]
+        events += fitted.alarms.judge(fitted, state, verdicts, rows_now, judged[own], own_votes)
+        start = done + crossing
+        if crossing and drift.crossings[crossing - 1]:
+            newest = start - 1
+            when = time_at(verdicts.times, newest)
+            events += fitted.acceptance.crossed(fitted, state, verdicts.first + newest, when)
     return final, events
 
 
 def _params(fitted: Fitted, state: StreamState) -> StepParams:
-    """Return the model's parameters with the present threshold, frozen after a rejection."""
+    """Return the model's parameters with the present threshold; it learns nothing if frozen."""
     threshold = float(state.learn_threshold[0])
     params = fitted.step._replace(alarm_threshold=threshold, learn_threshold=threshold)
-    return frozen(params) if fitted.acceptance.is_frozen(state) else params
+    return params._replace(lr=np.float32(0)) if fitted.acceptance.is_frozen(state) else params

@@ -7,12 +7,12 @@ A stage holds no state: it is handed the stream's. `newnormal.models`, `newnorma
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from newnormal.kernels.drift import DriftOut
-from newnormal.types import AlarmEvent, Floats, Floats32, Ints, Verdicts
+from newnormal.types import Bools, Event, Floats, Floats32, Ints, Verdicts
 
 if TYPE_CHECKING:
     from newnormal.core.state import Fitted, ModelState, StreamState
@@ -27,6 +27,16 @@ class Scorer(Protocol):
     @property
     def reconstructs(self) -> bool:
         """Whether it expects values; if not, verdicts have no `expected` and `shares`."""
+        ...
+
+    @property
+    def vote_count(self) -> int:
+        """How many members vote; 0 for a model without any."""
+        ...
+
+    @property
+    def translates(self) -> bool:
+        """Whether it judges a changed stream as if it had stayed where it was."""
         ...
 
     center: Floats  # (C,) history's mean, scaled: the trend starts there
@@ -51,6 +61,30 @@ class Scorer(Protocol):
         """Return the model that learns also from samples that score so many times as high."""
         ...
 
+    def translate(self, state: ModelState, slot: int, shift: Floats, age: int) -> None:
+        """Judge a stream that moved by `shift` (C,) scaled `age` samples ago from where it is."""
+        ...
+
+    def accept_translation(self, state: ModelState, slot: int) -> None:
+        """Accept a shift, the way there and the way back as normal."""
+        ...
+
+    def drop_translation(self, state: ModelState, slot: int) -> None:
+        """Forget a shift."""
+        ...
+
+    def accept_pattern(self, state: ModelState, votes: Floats, channels: Bools) -> None:
+        """Accept samples with votes no higher than these, in these channels (C,), as normal."""
+        ...
+
+    def accepted(self, state: ModelState) -> Any:
+        """Return what was accepted besides the weights and the trend, or None."""
+        ...
+
+    def restore_accepted(self, state: ModelState, kept: Any) -> None:
+        """Restore what `accepted` returned."""
+        ...
+
     def advance(
         self,
         samples: Floats,
@@ -61,7 +95,11 @@ class Scorer(Protocol):
         phases: Floats | None = None,
         votes: Floats32 | None = None,
     ) -> None:
-        """Consume samples (T, C) in the user's units, as `newnormal.kernels.step` describes."""
+        """Consume samples (T, C) in the user's units, as `newnormal.kernels.step` describes.
+
+        `phases` (T,) say where in the rhythm each sample is; `votes` (rows, V) is room for what
+        each member votes.
+        """
         ...
 
 
@@ -83,9 +121,13 @@ class Alarms(Protocol):
         state: StreamState,
         verdicts: Verdicts,
         rows: slice,
-        drift: DriftOut | None,
-    ) -> list[AlarmEvent]:
-        """Write what is known of alarms into rows that became final; return the events."""
+        samples: Floats,
+        votes: Floats32 | None,
+    ) -> list[Event]:
+        """Write what is known of alarms into rows that became final; return the events.
+
+        `samples` and `votes` are those of these rows.
+        """
         ...
 
 
@@ -96,30 +138,45 @@ class Acceptance(Protocol):
         """Add what acceptance keeps to a state before the first sample."""
         ...
 
+    def columns(self, rows: int) -> tuple[Floats, Ints] | tuple[None, None]:
+        """Return room for the columns of changes: distances, and numbers of changes."""
+        ...
+
+    def newest_open(self, state: StreamState) -> int:
+        """Return the number of the newest open change; 0 for none."""
+        ...
+
     def samples_until_review(self, state: StreamState) -> int:
         """Return how many samples to consume before the next review, at least 1."""
         ...
 
     def is_frozen(self, state: StreamState) -> bool:
-        """Whether trend and weights are held, as after a rejection."""
+        """Whether the weights are held, as after a rejection."""
         ...
 
     def train_shadow(
-        self, fitted: Fitted, state: StreamState, samples: Floats, flush: bool
+        self,
+        fitted: Fitted,
+        state: StreamState,
+        samples: Floats,
+        flush: bool,
+        phases: Floats | None = None,
     ) -> None:
         """Hand the shadow, if there is one, what the running model is about to consume."""
         ...
 
-    def measure(
-        self, fitted: Fitted, state: StreamState, pending: Floats, samples: Floats, final: int
-    ) -> DriftOut | None:
-        """Measure how far the first `final` of these samples are from the accepted normal."""
+    def measure(self, fitted: Fitted, state: StreamState, samples: Floats) -> DriftOut | None:
+        """Measure how far these samples, which became final, are from the accepted normal."""
         ...
 
-    def review(
-        self, fitted: Fitted, state: StreamState, time: np.datetime64 | None
-    ) -> list[AlarmEvent]:
-        """Review the open alarm and accept it if it has been stable long enough."""
+    def crossed(
+        self, fitted: Fitted, state: StreamState, sample: int, time: np.datetime64 | None
+    ) -> list[Event]:
+        """Open the change of channels that went beyond the limit at a sample."""
+        ...
+
+    def review(self, fitted: Fitted, state: StreamState, time: np.datetime64 | None) -> list[Event]:
+        """Find what changed or reverted, and accept what has been stable long enough."""
         ...
 
 
@@ -137,8 +194,9 @@ class _NoAlarms:
         state: StreamState,  # noqa: ARG002
         verdicts: Verdicts,  # noqa: ARG002
         rows: slice,  # noqa: ARG002
-        drift: DriftOut | None,  # noqa: ARG002
-    ) -> list[AlarmEvent]:
+        samples: Floats,  # noqa: ARG002
+        votes: Floats32 | None,  # noqa: ARG002
+    ) -> list[Event]:
         return []
 
 
@@ -147,6 +205,12 @@ class _NoAcceptance:
 
     def begin(self, fitted: Fitted, state: StreamState) -> None: ...
 
+    def columns(self, rows: int) -> tuple[None, None]:  # noqa: ARG002
+        return None, None
+
+    def newest_open(self, state: StreamState) -> int:  # noqa: ARG002
+        return 0
+
     def samples_until_review(self, state: StreamState) -> int:  # noqa: ARG002
         return sys.maxsize
 
@@ -154,25 +218,37 @@ class _NoAcceptance:
         return False
 
     def train_shadow(
-        self, fitted: Fitted, state: StreamState, samples: Floats, flush: bool
+        self,
+        fitted: Fitted,
+        state: StreamState,
+        samples: Floats,
+        flush: bool,
+        phases: Floats | None = None,
     ) -> None: ...
 
     def measure(
         self,
         fitted: Fitted,  # noqa: ARG002
         state: StreamState,  # noqa: ARG002
-        pending: Floats,  # noqa: ARG002
         samples: Floats,  # noqa: ARG002
-        final: int,  # noqa: ARG002
     ) -> DriftOut | None:
         return None
+
+    def crossed(
+        self,
+        fitted: Fitted,  # noqa: ARG002
+        state: StreamState,  # noqa: ARG002
+        sample: int,  # noqa: ARG002
+        time: np.datetime64 | None,  # noqa: ARG002
+    ) -> list[Event]:
+        return []
 
     def review(
         self,
         fitted: Fitted,  # noqa: ARG002
         state: StreamState,  # noqa: ARG002
         time: np.datetime64 | None,  # noqa: ARG002
-    ) -> list[AlarmEvent]:
+    ) -> list[Event]:
         return []
 
 

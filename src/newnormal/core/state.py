@@ -34,16 +34,19 @@ from newnormal.kernels.step import (
     StepParams,
     StepState,
 )
-from newnormal.types import Floats, Floats32, Ints
+from newnormal.types import Bools, Floats, Floats32, Ints
 
 __all__ = [
+    "CHANGES",
     "COUNTS",
     "Baseline",
+    "ChangeState",
     "Fitted",
     "LogState",
     "ModelState",
     "ReviewState",
     "Shadow",
+    "SilenceState",
     "StreamState",
     "aligned",
     "arrays",
@@ -67,6 +70,9 @@ COUNTS = {
 }
 
 
+CHANGES = 8  # open at a time; one more joins the newest
+
+
 class ModelState(NamedTuple):
     """What a model changes while a stream runs."""
 
@@ -75,26 +81,74 @@ class ModelState(NamedTuple):
 
 
 class LogState(NamedTuple):
-    """The open alarm; see `newnormal.alarms.log` for the positions."""
+    """The newest alarm by the score; see `newnormal.alarms.log` for the positions."""
 
-    counts: Ints  # (6,)
+    counts: Ints  # (5,)
     levels: Floats  # (4,)
     times: Ints  # (3,) start, end and peak in nanoseconds; the least number for none
     channels: Ints  # (5,) the channels of the peak, the largest share first; -1 for none
     shares: Floats  # (5,)
+    evidence: Floats  # (4, 5) observed, expected, low and high of these; NaN where not known
+    votes: Floats  # (V,) the highest vote of each member; none for a model without members
 
     @classmethod
-    def initial(cls) -> LogState:
+    def initial(cls, votes: int = 0) -> LogState:
         """Return the log before the first alarm."""
-        times = np.full(3, np.iinfo(np.int64).min)
-        return cls(np.zeros(6, np.int64), np.zeros(4), times, np.full(5, -1), np.zeros(5))
+        return cls(
+            np.zeros(5, np.int64),
+            np.zeros(4),
+            np.full(3, np.iinfo(np.int64).min),
+            np.full(5, -1),
+            np.zeros(5),
+            np.full((4, 5), np.nan),
+            np.zeros(votes),
+        )
+
+
+class SilenceState(NamedTuple):
+    """The open alarm by silence; see `newnormal.alarms.silence` for the positions."""
+
+    counts: Ints  # (3,)
+    times: Ints  # (2,) of its start, and of the newest sample; the least number for none
+    missing: Ints  # (C,) samples for which a channel has been missing
+    channels: Ints  # (5,) the channels that were missing when it opened; -1 for none
+
+    @classmethod
+    def initial(cls, channels: int) -> SilenceState:
+        """Return the state before the first sample."""
+        least = np.iinfo(np.int64).min
+        missing = np.zeros(channels, np.int64)
+        return cls(np.zeros(3, np.int64), np.full(2, least), missing, np.full(5, -1))
 
 
 class ReviewState(NamedTuple):
-    """What acceptance keeps of a stream; see `newnormal.acceptance.review` for the positions."""
+    """What acceptance keeps of a stream; see `newnormal.acceptance.changes` for the positions."""
 
-    counts: Ints  # (4,)
+    counts: Ints  # (5,)
     levels: Floats  # (2,)
+
+
+class ChangeState(NamedTuple):
+    """The open changes, a row each; see `newnormal.acceptance.changes` for the positions."""
+
+    counts: Ints  # (M, 7)
+    times: Ints  # (M,) of its start in nanoseconds; the least number for none
+    distances: Floats  # (M,) when last reviewed
+    channels: Ints  # (M, C) 1 for the channels it is about
+    before: Floats  # (M, C) levels when last normal, in history's standard deviations
+    after: Floats  # (M, C) levels now
+
+    @classmethod
+    def initial(cls, channels: int) -> ChangeState:
+        """Return the state without a change."""
+        return cls(
+            np.zeros((CHANGES, 7), np.int64),
+            np.full(CHANGES, np.iinfo(np.int64).min),
+            np.zeros(CHANGES),
+            np.zeros((CHANGES, channels), np.int64),
+            np.zeros((CHANGES, channels)),
+            np.zeros((CHANGES, channels)),
+        )
 
 
 class Baseline(NamedTuple):
@@ -106,16 +160,17 @@ class Baseline(NamedTuple):
     highs: Floats  # (4 C,)
     tail_levels: Floats  # as AlarmState
     tail_excess: Floats
-    levels: Floats  # (4,) location, height and start height of the alarm threshold; weights moved
+    levels: Floats  # (5,) start location, location, height, start height; weights moved
+    accepted: Any = None  # what the model accepted besides: its `AcceptedState`, or None
 
 
 class Shadow(NamedTuple):
-    """What is kept of an alarm that lasts: a model that learns it, and where the stream was."""
+    """What is kept of a pending change: a model that learns it, and where the stream was."""
 
     model: ModelState  # learns what the running model does not
     scores: Floats  # (N,) its newest scores, in a ring
     positions: Floats  # (K, 4 C) of the stream, one a review, the newest last
-    counts: Ints  # (4,) see `newnormal.acceptance.review`
+    counts: Ints  # (4,) see `newnormal.acceptance.shadow`
 
 
 @dataclass(slots=True, eq=False)
@@ -127,9 +182,11 @@ class StreamState:
     learn_threshold: Floats  # (1,) samples that score less are learned from
     alarm: AlarmState
     log: LogState
+    silence: SilenceState
     drift: DriftState | None = None
     review: ReviewState | None = None
-    last_quiet: Baseline | None = None  # normal at the newest review without an alarm
+    changes: ChangeState | None = None
+    last_quiet: Baseline | None = None  # normal at the newest review without alarm or change
     accepted: Baseline | None = None  # normal as last accepted; None: as fitted
     undo: tuple[Baseline, ...] = ()  # what acceptances replaced, at most three, the oldest first
     shadow: Shadow | None = None
@@ -165,8 +222,17 @@ class Fitted:
     baseline: Baseline | None = None  # normal as fitted
     rule: Any = None  # of a threshold that moves by itself; None for all others
     moving_start: Floats | None = None  # the rule's state before the first sample
+    spread: Floats | None = None  # (C,) usual distance from what is expected, in the user's units
+    never_missing: Bools | None = None  # (C,) the channels that history never misses
+    rhythm: Any = None  # what to expect at a time of day; None where history shows none
     choice: Any = None  # what a Detector chose; None for M2N2
     losses: tuple[float, ...] = field(default=())
+    zone: str | None = None  # of history's times; None: they had none, or there were no times
+
+    @property
+    def has_rhythm(self) -> bool:
+        """Whether what is expected depends on the time of day."""
+        return self.rhythm is not None
 
     def initial(self) -> StreamState:
         """Return the state before the first sample."""
@@ -176,7 +242,8 @@ class Fitted:
             SampleTimes.initial(len(model.step.samples)),
             np.array([self.step.learn_threshold]),
             copied(self.alarm_start),
-            LogState.initial(),
+            LogState.initial(self.model.vote_count),
+            SilenceState.initial(len(self.channels)),
             moving=copied(self.moving_start),
         )
         self.acceptance.begin(self, state)

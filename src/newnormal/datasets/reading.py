@@ -98,10 +98,10 @@ def read_array(path: Path) -> Floats:
         ) from error
 
 
-def read_header(path: Path, needed: Iterable[str]) -> list[str]:
+def read_header(path: Path, needed: Iterable[str], *, delimiter: str = ",") -> list[str]:
     """Return the names in the first line of a CSV file, which must hold those `needed`."""
     with open_text(path) as file:
-        names = [name.strip() for name in next(csv.reader(file), [])]
+        names = [name.strip() for name in next(csv.reader(file, delimiter=delimiter), [])]
     if missing := [name for name in needed if name not in names]:
         raise DatasetError(
             f"{path}: expected the columns {', '.join(missing)}, found {', '.join(names) or 'none'}"

@@ -26,6 +26,7 @@ class Input(Enum):
     TRIALS = "trials"  # a `Runner` and a `Request`; results are stored
     DATA = "data"  # `Streams`, datasets and progress; nothing is stored
     MODELS = "models"  # models and progress, no data; nothing is stored
+    GENERATED = "generated"  # generated streams, seeds, processes and progress; nothing is stored
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Entry:
     @property
     def command(self) -> str:
         """The command that runs it."""
-        data = "" if self.input is Input.MODELS else " --data DIR"
+        data = "" if self.input in (Input.MODELS, Input.GENERATED) else " --data DIR"
         return f"newnormal reproduce {self.name}{data}"
 
     def load(self) -> Callable[..., Any]:
@@ -168,6 +169,15 @@ ENTRIES = (
         (),
         "Detector, which chooses its settings, beside fixed settings, and when normal changes.",
     ),
+    Entry(
+        "obvious",
+        "ours.obvious:obvious_faults",
+        "Obvious faults",
+        (),
+        "Detector on generated faults that a person sees at once, and on a nightly job.",
+        Input.GENERATED,
+        kept=False,
+    ),
 )
 
 
@@ -184,6 +194,13 @@ def write(entry: Entry, runner: Runner, output: Path, **request: Unpack[Request]
     elif entry.input is Input.DATA:
         datasets = request.get("datasets")
         result = function(runner.streams, datasets=datasets, progress=runner.progress)
+    elif entry.input is Input.GENERATED:
+        result = function(
+            request.get("datasets"),
+            seeds=request.get("seeds"),
+            processes=runner.processes,
+            progress=runner.progress,
+        )
     else:
         result = function(runner, **request)
     paths: Sequence[Path] = result.write(output)
@@ -195,8 +212,9 @@ def write_all(
 ) -> Iterator[tuple[str, Sequence[Path] | Exception]]:
     """Run every experiment and then write the HTML page; yield each name and its paths or error.
 
-    An experiment with a data set of its own is left out if that was not found. A runner that does
-    not compute leaves out experiments that are not `kept`.
+    An experiment with a data set of its own is left out if that was not found, and one on generated
+    streams if data sets are named. A runner that does not compute leaves out experiments that are
+    not `kept`.
     """
     from newnormal.experiments.engine.plan import Plan
     from newnormal.experiments.report.site import build
@@ -223,6 +241,8 @@ def _chosen(plan: Plan) -> Iterator[tuple[Entry, Sequence[str] | None]]:
     own = {entry.only.lower() for entry in ENTRIES if entry.only is not None}
     owners = {name: name.partition("/")[0].lower() for name in names}
     for entry in ENTRIES:
+        if entry.input is Input.GENERATED and not everything:
+            continue
         if entry.only is None:
             streams = [name for name in names if owners[name] not in own]
             found = bool(streams) or everything  # the page states where to get what is missing

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from newnormal.kernels.accepted import AcceptedState, is_accepted, move_back
 from newnormal.kernels.compiled import compiled, inlined
 from newnormal.kernels.decision import decide
 from newnormal.kernels.members import MembersParams, MembersState, remember, squares_of
@@ -69,6 +70,7 @@ class CommitteeState(NamedTuple):
     counts: Ints  # (J, 7) as StepState.counts, an expert each
     smooth: Floats  # (1,) the smoothed vote; NaN before the first
     members: MembersState  # of the members without a trend
+    accepted: AcceptedState  # places and patterns
 
 
 class CommitteeParams(NamedTuple):
@@ -89,6 +91,7 @@ class CommitteeParams(NamedTuple):
     keep: float  # share of the smoothed vote that a sample keeps; 0 does not smooth
     reported_expert: int  # the expert whose expected values are reported
     members: MembersParams  # of the members without a trend
+    level_limit: float  # T² up to which a sample is within history's range
 
 
 class CommitteeWork(NamedTuple):
@@ -251,6 +254,21 @@ def advance_in(
             z = SATURATION if z > SATURATION else z
             scaled[r, c] = -SATURATION if z < -SATURATION else z
 
+    # A sample at an accepted place is judged as if it had stayed where it was.
+    moves = state.accepted.used.sum() > 0
+    moved = np.zeros((R if moves else 0, C))
+    if moves:
+        members = params.members
+        for r in range(pending, R):
+            move_back(
+                scaled[r],
+                state.accepted,
+                members.level_mean,
+                members.level_inverse,
+                params.level_limit,
+                moved[r],
+            )
+
     seen = StepOut(
         work.out.scores[:R], work.out.anomalous[:R], work.out.expected[:R], work.out.shares[:R]
     )
@@ -300,6 +318,7 @@ def advance_in(
             for r in range(R):
                 for c in range(C):
                     z = seen.expected[r, c] + trails[r, c]
+                    z += moved[r, c] if moves else 0.0
                     value = z * step_params.scale[c] + step_params.mean[c]
                     value = LARGEST if value > LARGEST else value
                     out.expected[r, c] = -LARGEST if value < -LARGEST else value
@@ -337,6 +356,10 @@ def advance_in(
                         out.shares[r, c] += weight * square[c] / total
     if len(params.weights) > E:
         _members(scaled, phases, state.members, params, votes, out.shares, squares, each)
+    if state.accepted.counts[1] > 0:
+        for r in range(R):
+            if is_accepted(each[r], out.shares[r], state.accepted):
+                votes[r] = 0.0
     _conclude(votes, params.keep, state.smooth, step_params.alarm_threshold, out)
     counts[:] = state.counts[0]
     counts[LEARNED] = state.counts[:, LEARNED].max()

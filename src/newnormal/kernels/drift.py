@@ -20,25 +20,22 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from newnormal.kernels.compiled import compiled, inlined
-from newnormal.types import Floats, Floats32, Ints
+from newnormal.types import Bools, Floats, Floats32, Ints
 
 __all__ = [
-    "BEYOND",
-    "DISTANCE",
+    "CROSSED",
     "EVERY",
-    "INSIDE",
-    "JUMP",
+    "HOLD",
     "KEEP",
+    "LEAST_STEP",
     "LINEAR",
     "MARK",
     "NEAR",
-    "OUTSIDE",
     "SEEN",
+    "SETTLING",
     "WARM",
-    "WHERE",
     "DriftOut",
     "DriftParams",
     "DriftState",
@@ -49,23 +46,16 @@ __all__ = [
     "weights_moved",
 ]
 
-# Positions in DriftState.distances.
-DISTANCE = 0  # from the accepted normal; 1 is its limit
-JUMP = 1  # from the mark; 1 is as far as a normal stream wanders in that time
-
 # Positions in DriftState.counts.
 SEEN = 0  # samples seen
-WHERE = 1  # the channel farthest out
-MARK = 2  # samples seen when the mark was set; -1 without one
+MARK = 1  # samples seen when the mark was set; -1 without one
+CROSSED = 2  # 1 once a channel went beyond the limit, until the next review
+HOLD = 3  # samples seen up to which what a change leaves unexplained of other channels is held
 
-# Where a sample leaves the stream: within its accepted normal, outside of it, or beyond the limit.
-INSIDE = 0
-OUTSIDE = 1  # an open alarm stays open
-BEYOND = 2  # an alarm opens
-
+SETTLING = 128  # samples until the level of a changed channel is where it will stay
 KEEP = 0.5 ** (1 / 30)  # of a level at each sample: a half-life of 30 samples
 _KEEP_STEP = 0.5 ** (1 / 12)  # of a roughness: a stuck sensor is noticed sooner
-NEAR = 0.25  # of the limit, beyond which a stream is OUTSIDE
+NEAR = 0.25  # of the limit, beyond which a channel is outside its accepted normal
 _MISSED = 30  # samples without a value, after which a channel is not known
 WARM = 60  # samples until a position is known
 EVERY = 8  # samples between measurements, which cost more than all the rest
@@ -75,7 +65,7 @@ LINEAR = 20.0
 _TENFOLD = 4.0
 _MOST = 40.0
 _LONGEST_STEP = 5.0  # for the same reason
-_LEAST = 0.001  # of them a step: a smaller one counts as standing still
+LEAST_STEP = 0.001  # of them a step: a smaller one counts as standing still
 
 
 class DriftState(NamedTuple):
@@ -88,10 +78,14 @@ class DriftState(NamedTuple):
     missing: Floats  # (C,) the samples for which it has been missing
     position: Floats  # (4 C,) when last measured
     start: Floats  # (4 C,) the position at the mark
-    distances: Floats  # (2,) when last measured: DISTANCE and JUMP
+    distances: Floats  # (C,) of each channel from the accepted normal, when last measured; limit 1
+    jumps: Floats  # (C,) from the mark; 1 is as far as a normal stream wanders in that time
+    crossing: Floats  # (C,) the distances at the newest sample that crossed the limit
+    owned: Floats  # (C,) 1 for the channels of an open change
+    shift: Floats  # (C,) how far these have moved, which explains nothing of the others
     lows: Floats  # (4 C,) the range of a position that was accepted as normal
     highs: Floats  # (4 C,)
-    counts: Ints  # (3,) SEEN, WHERE and MARK
+    counts: Ints  # (4,) see the positions above
 
 
 class DriftParams(NamedTuple):
@@ -108,21 +102,33 @@ class DriftParams(NamedTuple):
 class DriftOut(NamedTuple):
     """Where each sample leaves the stream."""
 
-    flags: NDArray[np.int8]  # INSIDE, OUTSIDE or BEYOND
-    where: Ints  # the channel farthest out; -1 for none
+    distances: Floats  # (T,) of the farthest channel
+    crossings: Bools  # (T,) whether a channel of no open change crosses the limit
 
 
 @compiled
 def advance(samples: Floats, state: DriftState, params: DriftParams, out: DriftOut) -> None:
-    """Consume samples (T, C) and write where each leaves the stream."""
-    flags, where = out
+    """Consume samples (T, C) and write where each leaves the stream.
+
+    At most one sample crosses the limit between two reviews.
+    """
+    C = len(state.levels)
+    farthest = state.distances.max()
     for t in range(len(samples)):
         _move(samples[t], state, params)
+        out.crossings[t] = False
         if state.counts[SEEN] >= WARM and state.counts[SEEN] % EVERY == 0:
             measure(state, params)
-        distance, jump = state.distances
-        flags[t] = BEYOND if distance > 1 else OUTSIDE if distance > NEAR or jump > 1 else INSIDE
-        where[t] = state.counts[WHERE]
+            farthest = state.distances.max()
+            if state.counts[CROSSED] == 0:
+                for c in range(C):
+                    if state.distances[c] > 1 and state.owned[c] == 0:
+                        state.counts[CROSSED] = 1
+                if state.counts[CROSSED]:
+                    state.crossing[:] = state.distances
+                    state.counts[HOLD] = state.counts[SEEN] + SETTLING
+                    out.crossings[t] = True
+        out.distances[t] = farthest
 
 
 @compiled
@@ -184,32 +190,33 @@ def weights_moved(weights: Floats32, fitted: Floats32) -> float:
 
 @compiled
 def measure(state: DriftState, params: DriftParams) -> None:
-    """Bring position, distances and the farthest channel up to date."""
+    """Bring position, distances and jumps up to date."""
     C = len(state.levels)
     # A channel that is missing stays where it was last seen; what the others leave unexplained is
     # not known without it, and stays as well.
     known = True
     for c in range(C):
         known = known and state.missing[c] <= _MISSED
+    held = state.counts[SEEN] < state.counts[HOLD]
     for c in range(C):
-        if known:
-            level = 0.0
+        if known and (state.owned[c] != 0 or not held):
+            level = params.blend[c, c] * state.shift[c]
             for k in range(C):
-                level += params.blend[c, k] * (state.levels[k] - params.centre[k])
+                level += params.blend[c, k] * (state.levels[k] - params.centre[k] - state.shift[k])
             state.position[c] = level
         state.position[C + c] = state.levels[c] - params.centre[c]
-        state.position[2 * C + c] = np.log(state.steps[c] + _LEAST)
+        state.position[2 * C + c] = np.log(state.steps[c] + LEAST_STEP)
         state.position[3 * C + c] = np.log(state.still[c] + 1)
 
-    distance = jump = 0.0
     k = lag_index(state.counts[SEEN] - state.counts[MARK], len(params.wanders))
-    for j in range(4 * C):
-        p = state.position[j]
-        out = max(state.lows[j] - p, p - state.highs[j]) / params.margins[j]
-        if out > distance:
-            distance = out
-            state.counts[WHERE] = j % C
-        if state.counts[MARK] >= 0:
-            jump = max(jump, abs(p - state.start[j]) / params.wanders[k, j])
-    state.distances[DISTANCE] = distance
-    state.distances[JUMP] = jump
+    marked = state.counts[MARK] >= 0
+    for c in range(C):
+        distance = jump = 0.0
+        for part in range(4):
+            j = part * C + c
+            p = state.position[j]
+            distance = max(distance, max(state.lows[j] - p, p - state.highs[j]) / params.margins[j])
+            if marked:
+                jump = max(jump, abs(p - state.start[j]) / params.wanders[k, j])
+        state.distances[c] = distance
+        state.jumps[c] = jump

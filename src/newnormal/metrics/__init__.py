@@ -17,6 +17,7 @@ from newnormal.metrics.adjusted import (
     adjusted_recall,
     point_adjust,
 )
+from newnormal.metrics.alarms import AlarmCounts, AlarmTrace, count_alarms, trace_alarms
 from newnormal.metrics.point import Confusion, accuracy, confusion, f1, precision, recall
 from newnormal.metrics.range import (
     Volumes,
@@ -47,6 +48,8 @@ from newnormal.metrics.timing import (
 )
 
 __all__ = [
+    "AlarmCounts",
+    "AlarmTrace",
     "BestF1",
     "Confusion",
     "DetectionDelay",
@@ -68,6 +71,7 @@ __all__ = [
     "best_f1",
     "best_f1_adjusted",
     "confusion",
+    "count_alarms",
     "detection_delay",
     "f1",
     "false_alarms",
@@ -78,6 +82,7 @@ __all__ = [
     "range_auc_roc",
     "recall",
     "report",
+    "trace_alarms",
     "vus",
     "vus_pr",
     "vus_roc",

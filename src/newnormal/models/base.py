@@ -368,6 +368,36 @@ class Model(ABC):
         """
         state.step.trend[:] += jump * decay ** (age / self.window)
 
+    # What a model that judges a stream from where it is does, and others do not: a committee.
+
+    @property
+    def vote_count(self) -> int:
+        """How many members vote; 0 for a model without any."""
+        return len(self.vote_kinds)
+
+    @property
+    def translates(self) -> bool:
+        """Whether it judges a changed stream as if it had stayed where it was."""
+        return False
+
+    def translate(self, state: ModelState, slot: int, shift: Floats, age: int) -> None: ...
+
+    def accept_translation(self, state: ModelState, slot: int) -> None: ...
+
+    def drop_translation(self, state: ModelState, slot: int) -> None: ...
+
+    def accept_pattern(self, state: ModelState, votes: Floats, channels: Bools) -> None: ...
+
+    def restore_accepted(self, state: ModelState, kept: Any) -> None: ...
+
+    def expected_spread(self, params: StepParams) -> Floats | None:  # noqa: ARG002
+        """Return the usual distance of each channel from what is expected, or None: not known."""
+        return None
+
+    def accepted(self, state: ModelState) -> Any:  # noqa: ARG002
+        """Return what was accepted besides the weights and the trend; None for most models."""
+        return None
+
     def eager(self, factor: float) -> Self:  # noqa: ARG002 - a committee uses it
         """Return the model that learns also from samples that score so many times as high.
 

@@ -6,6 +6,7 @@ It is the model of `Detector`. `newnormal.tuning` decides which votes count.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from newnormal.core.scaling import deviations
 from newnormal.core.state import ModelState
+from newnormal.kernels.accepted import AcceptedState, blank_accepted
 from newnormal.kernels.committee import (
     LEAST,
     CommitteeParams,
@@ -33,6 +35,7 @@ from newnormal.kernels.step import (
     StepParams,
     blank_out,
 )
+from newnormal.models import places
 from newnormal.models.base import Block, Model, Training
 from newnormal.models.experts import basis_of, decay_of, neutral_params, rest_of
 from newnormal.models.members import blank_members, blank_state, fit_members, usual_votes
@@ -46,6 +49,7 @@ _CHUNK = 8192  # samples calibrated at once
 _FLOOR = 1e-3  # of a channel's usual residual, as a share of the mean channel's
 _NARROW = 1e-6  # a spread below this is that of a constant
 _NO_PHASE = np.full(1, np.nan)
+_WITHIN = 3.0  # the vote on a sample's level up to which it is within history's range
 _COUNTS = 7  # see kernels.step
 # Of the parameters, what fitting finds; the others follow from the plan.
 _FITTED = (
@@ -169,6 +173,7 @@ class Committee(Model):
             keep=0.0 if plan.smoothing == 0 else decay_of(plan.smoothing),
             reported_expert=plan.reported_expert,
             members=members or blank_members(self.channels, V, used=used),
+            level_limit=np.inf,
         )
 
     def _calibrated(
@@ -212,13 +217,24 @@ class Committee(Model):
             votes = (logs - centers[:, None]) / spreads[:, None]
             usual = usual_votes(votes, phases, len(members.rhythm_levels))
             members = members._replace(usual_votes=usual)
-        return self.params._replace(
-            learn_below=learn_below,
-            residual_scale=scale,
-            centers=centers,
-            spreads=spreads,
-            members=members,
+        return self._limited(
+            self.params._replace(
+                learn_below=learn_below,
+                residual_scale=scale,
+                centers=centers,
+                spreads=spreads,
+                members=members,
+            )
         )
+
+    def _limited(self, params: CommitteeParams) -> CommitteeParams:
+        """Return the parameters with the T² of a vote that hardly any sample of history has."""
+        at = len(self.plan.votes) + LEVEL
+        if not self.plan.members:
+            return params
+        usual = self.channels * float(params.residual_scale[at, 0])
+        log = float(params.centers[at] + _WITHIN * params.spreads[at])
+        return params._replace(level_limit=usual * math.exp(min(log, 700.0)))
 
     def squares(
         self,
@@ -322,6 +338,7 @@ class Committee(Model):
             counts=np.zeros((J, _COUNTS), dtype=np.int64),
             smooth=np.full(1, np.nan),
             members=blank_state(C, used=bool(self.plan.members)),
+            accepted=blank_accepted(C, len(self.plan.weights)),
         )
         state = state._replace(own=own)
         self._begin(state)
@@ -394,6 +411,49 @@ class Committee(Model):
             own.counts[:, at] = 0
         self._begin(state)
 
+    def expected_spread(self, params: StepParams) -> Floats:
+        """Return the usual distance of each channel from what is expected, in the user's units."""
+        expert = self.plan.reported_expert
+        vote = next(
+            at
+            for at, vote in enumerate(self.plan.votes)
+            if vote.expert == expert and not vote.linear
+        )
+        usual = np.sqrt(self.params.residual_scale[vote]) * self.params.scales[expert]
+        return np.asarray(usual * params.scale)
+
+    @property
+    def translates(self) -> bool:
+        """Whether it judges a changed stream as if it had stayed where it was."""
+        return bool(self.plan.members)
+
+    def translate(self, state: ModelState, slot: int, shift: Floats, age: int) -> None:
+        """Judge a stream that moved by `shift` (C,) scaled `age` samples ago from where it is."""
+        if self.translates:
+            places.set_place(state.own, self.params.decays, slot, shift, age)
+
+    def accept_translation(self, state: ModelState, slot: int) -> None:
+        """Accept a shift, the way there and the way back as normal."""
+        places.accept_place(state.own, slot)
+
+    def drop_translation(self, state: ModelState, slot: int) -> None:
+        """Forget a shift."""
+        places.drop_place(state.own, self.params.decays, slot)
+
+    def accept_pattern(self, state: ModelState, votes: Floats, channels: Bools) -> None:
+        """Accept samples with votes no higher than these, in these channels (C,), as normal."""
+        places.accept_pattern(state.own, votes, channels)
+
+    def accepted(self, state: ModelState) -> AcceptedState:
+        """Return what was accepted besides the weights and the trend."""
+        found: AcceptedState = state.own.accepted
+        return found
+
+    def restore_accepted(self, state: ModelState, kept: AcceptedState | None) -> None:
+        """Restore what `accepted` returned."""
+        if kept is not None:
+            places.restore(state.own, kept)
+
     def snapshot(self, state: ModelState) -> tuple[Floats32, Floats]:
         """Return copies of what was learned: the weights, and each expert's trend."""
         return state.step.weights.copy(), state.own.levels.copy()
@@ -431,7 +491,7 @@ class Committee(Model):
         if self.plan.members:
             own = {name: tensors[name].copy() for name in MembersParams._fields}
             found["members"] = MembersParams(**own)
-        self.params = self.uncalibrated_params()._replace(**found)
+        self.params = self._limited(self.uncalibrated_params()._replace(**found))
 
     def eager(self, factor: float) -> Self:
         """Return a committee whose experts learn also from samples so many times as bad."""

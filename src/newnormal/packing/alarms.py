@@ -1,139 +1,150 @@
-"""Alarms and their events as facts of a state file, and back."""
+"""The alarms of a stream as data, and back: every name checked before it is used."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from newnormal.alarms import log
-from newnormal.core.state import LogState
+from newnormal.alarms import log, silence
+from newnormal.core.state import Fitted, LogState, SilenceState, StreamState
 from newnormal.errors import StateError
-from newnormal.state.schema import Facts, as_json
-from newnormal.types import CLOSED, OPENED, UPDATED, Alarm, AlarmEvent, Peak
+from newnormal.kernels import alarm
+from newnormal.kernels.alarm import RECENT, AlarmState
+from newnormal.packing.fitted import FittedReader
+from newnormal.packing.names import (
+    ALARM_COUNTS,
+    ALARM_LEVELS,
+    LOG_COUNTS,
+    LOG_LEVELS,
+    SILENCE_COUNTS,
+)
+from newnormal.state import schema
+from newnormal.state.schema import Facts, as_json, packed
 
-__all__ = ["event_facts", "event_of", "log_facts", "log_of"]
-
-_KINDS = (OPENED, UPDATED, CLOSED)
-_LONGEST_TIME = 40  # characters
-
-
-def log_facts(state: LogState, channels: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return the open alarm, or None."""
-    alarm = log.open_alarm(state, channels)
-    if alarm is None:
-        return None
-    return {**_alarm_facts(alarm), "reported": as_json(float(state.levels[log.REPORTED]))}
-
-
-def event_facts(event: AlarmEvent) -> dict[str, Any]:
-    """Return an event that has not been taken yet."""
-    return {**event.as_dict(), "alarm": _alarm_facts(event.alarm)}
+__all__ = ["AlarmReader", "alarm_facts", "alarm_tensors", "named", "placed"]
 
 
-def _alarm_facts(alarm: Alarm) -> dict[str, Any]:
-    """Return an alarm; its channels are pairs, since keys of JSON objects are sorted on the way."""
-    found = alarm.as_dict()
-    peak = found["peak"]
-    return {**found, "peak": {**peak, "channels": [[*each] for each in peak["channels"].items()]}}
+def alarm_facts(fitted: Fitted, state: StreamState) -> dict[str, Any]:
+    """Return the facts of the threshold, of the newest alarm by the score, and of silence."""
+    return {
+        "params": {name: as_json(value) for name, value in fitted.alarm._asdict().items()},
+        "fitted_height": as_json(float(fitted.alarm_start.levels[alarm.HEIGHT])),
+        "counts": named(ALARM_COUNTS, state.alarm.counts),
+        "levels": levels_of(ALARM_LEVELS, state.alarm.levels),
+        "log": {
+            "counts": named(LOG_COUNTS, state.log.counts),
+            "levels": levels_of(LOG_LEVELS, state.log.levels),
+        },
+        "silence": named(SILENCE_COUNTS, state.silence.counts),
+    }
 
 
-def log_of(facts: Facts | None, channels: tuple[str, ...]) -> LogState:
-    """Return the state of the log, given the open alarm."""
-    state = LogState.initial()
-    if facts is None:
-        return state
-    reported = facts.number("reported")
-    alarm = _alarm_of(facts)
-    if alarm.reason is not None:
-        raise StateError("alarm.open.reason: expected null, found a reason")
-    peak = alarm.peak
-    state.counts[:] = (
-        alarm.number,
-        alarm.start,
-        alarm.end,
-        peak.sample,
-        log.CAUSES.index(alarm.cause),
-        log.STATES.index(alarm.state),
-    )
-    state.levels[:] = peak.score, peak.ratio, peak.p_value, reported
-    for at, when in enumerate((alarm.start_time, alarm.end_time, peak.time)):
-        if when is not None:
-            state.times[at] = when.astype(np.int64)
-    for at, (name, share) in enumerate(peak.channels.items()):
-        if name not in channels:
-            raise StateError(f"alarm.open.peak.channels: expected known names, found {name!r}")
-        state.channels[at], state.shares[at] = channels.index(name), share
-    return state
+def alarm_tensors(state: StreamState) -> dict[str, NDArray[Any]]:
+    """Return the tensors of the same, without the tail of the scores."""
+    return {
+        "live.recent": state.alarm.recent,
+        **packed(schema.LOG, "live.log.", state.log),
+        **packed(schema.SILENCE, "live.silence.", state.silence),
+    }
 
 
-def event_of(found: object) -> AlarmEvent:
-    """Return an event that has not been taken yet."""
-    facts = Facts(found, "events.")
-    kind = facts.text("event")
-    if kind not in _KINDS:
-        raise facts.wrong("event", "opened, updated or closed", kind)
-    alarm = _alarm_of(facts.part("alarm"))
-    event = AlarmEvent(kind, facts.count("sample", -1), _time(facts, "time"), alarm)
+def named(positions: Mapping[str, int], counts: NDArray[Any]) -> dict[str, int]:
+    """Return counters by name."""
+    return {name: min(int(counts[at]), schema.LARGEST_COUNT) for name, at in positions.items()}
+
+
+def levels_of(positions: Mapping[str, int], levels: NDArray[Any]) -> dict[str, float | str]:
+    """Return levels by name."""
+    return {name: as_json(float(levels[at])) for name, at in positions.items()}
+
+
+def placed(positions: Mapping[str, int], facts: Facts, least: int = 0) -> NDArray[np.int64]:
+    """Take counters out, each to its position; no others may be left."""
+    found = np.zeros(len(positions), np.int64)
+    for name, at in positions.items():
+        found[at] = facts.count(name, least)
     facts.done()
-    return event
-
-
-def _alarm_of(facts: Facts) -> Alarm:
-    own = facts.part("peak")
-    peak = Peak(
-        own.count("sample"),
-        _time(own, "time"),
-        own.number("score"),
-        own.number("ratio"),
-        own.number("p_value", 0, 1),
-        _channels(own),
-    )
-    own.done()
-    reason, cause, state = facts.take("reason"), facts.text("cause"), facts.text("state")
-    if reason is not None and not isinstance(reason, str):
-        raise facts.wrong("reason", "a text or null", reason)
-    if cause not in log.CAUSES:
-        raise facts.wrong("cause", " or ".join(log.CAUSES), cause)
-    if state not in log.STATES:
-        raise facts.wrong("state", ", ".join(log.STATES), state)
-    if facts.flag("open") != (reason is None):
-        raise facts.wrong("open", "true without a reason", reason)
-    alarm = Alarm(
-        facts.count("number", 1),
-        facts.count("start"),
-        _time(facts, "start_time"),
-        facts.count("end"),
-        _time(facts, "end_time"),
-        peak,
-        reason,
-        cause,
-        state,
-    )
-    facts.done()
-    return alarm
-
-
-def _channels(facts: Facts) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for each in facts.list("channels", log.NAMED):
-        fits = isinstance(each, list) and len(each) == 2 and isinstance(each[0], str)
-        share = each[1] if fits else None
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 2:
-            raise facts.wrong("channels", "pairs of a name and a share", each)
-        found[each[0]] = float(share)
     return found
 
 
-def _time(facts: Facts, name: str) -> np.datetime64 | None:
-    found = facts.take(name)
-    if found is None:
-        return None
-    try:
-        if isinstance(found, str) and len(found) <= _LONGEST_TIME:
-            when = np.datetime64(found, "ns")
-            if not np.isnat(when):
-                return when
-    except (ValueError, OverflowError):
-        pass
-    raise facts.wrong(name, "a time or null", found)
+class AlarmReader(FittedReader):
+    """Reads the alarms of a stream."""
+
+    seen: int  # samples of the stream
+
+    def _alarm_state(self, fitted: Fitted) -> AlarmState:
+        counts = placed(ALARM_COUNTS, self.alarm_facts.part("counts"))
+        if counts[alarm.OPEN] > counts[alarm.ALARMS]:
+            raise StateError(
+                f"alarm.counts.open: expected the number of an alarm, up to "
+                f"{counts[alarm.ALARMS]}, found {counts[alarm.OPEN]}"
+            )
+        if counts[alarm.NEXT] >= RECENT:
+            raise StateError(
+                f"alarm.counts.next: expected less than {RECENT}, found {counts[alarm.NEXT]}"
+            )
+        levels = self._levels(self.alarm_facts.part("levels"), ALARM_LEVELS)
+        is_limited = fitted.alarm.rate > 0
+        for name in ("location", "start_location"):
+            if is_limited and not np.isfinite(levels[ALARM_LEVELS[name]]):
+                raise StateError(f"alarm.levels.{name}: expected a finite number, found another")
+        self.dims["Z"] = RECENT
+        check = "bounded" if is_limited else "known"
+        (recent,) = self.take([schema.Field("recent", "Z", check)], "live.").values()
+        return AlarmState(levels, counts, recent.copy(), *self._tail("live."))
+
+    def _log_state(self, fitted: Fitted, state: AlarmState) -> LogState:
+        facts = self.alarm_facts.part("log")
+        counts = placed(LOG_COUNTS, facts.part("counts"))
+        own = facts.part("levels")
+        levels = np.zeros(len(LOG_LEVELS))
+        for name, at in LOG_LEVELS.items():
+            levels[at] = own.number(name, 0, 1) if at == log.PEAK_P_VALUE else own.number(name)
+        own.done()
+        facts.done()
+        number, newest = counts[log.NUMBER], counts[log.NEWEST]
+        if number not in (0, newest) or newest > state.counts[alarm.ALARMS]:
+            raise StateError(
+                f"alarm.log.counts.open: expected 0 or the newest, found {number} of {newest}"
+            )
+        if fitted.alarms.active and number != state.counts[alarm.OPEN]:
+            raise StateError(
+                f"alarm.log.counts.open: expected {state.counts[alarm.OPEN]}, found {number}"
+            )
+        start, end, peak = counts[[log.START, log.END, log.PEAK]].tolist()
+        if start > min(end, peak) or max(end, peak) > self.seen:
+            raise StateError("alarm.log.counts: expected samples in their order, found others")
+        self.dims["V"] = fitted.model.vote_count
+        found = self.take(schema.LOG, "live.log.")
+        self._check_channels("live.log.channels", found["channels"])
+        parts = {name: array.copy() for name, array in found.items()}
+        return LogState(counts=counts, levels=levels, **parts)
+
+    def _silence_state(self, state: AlarmState) -> SilenceState:
+        counts = placed(SILENCE_COUNTS, self.alarm_facts.part("silence"))
+        if counts[silence.NUMBER] > state.counts[alarm.ALARMS]:
+            raise StateError("alarm.silence.open: expected the number of an alarm, found another")
+        if counts[silence.START] > self.seen:
+            raise StateError("alarm.silence.start: expected a sample seen, found a later one")
+        found = self.take(schema.SILENCE, "live.silence.")
+        self._check_channels("live.silence.channels", found["channels"])
+        if (found["missing"] > schema.LARGEST_COUNT).any():
+            raise StateError("live.silence.missing: expected samples, found more")
+        parts = {name: array.copy() for name, array in found.items()}
+        return SilenceState(counts=counts, **parts)
+
+    def _levels(self, facts: Facts, positions: Mapping[str, int]) -> NDArray[np.float64]:
+        found = np.zeros(len(positions))
+        for name, at in positions.items():
+            found[at] = facts.number(name)
+        facts.done()
+        return found
+
+    def _check_channels(self, name: str, found: NDArray[np.int64]) -> None:
+        """Raise a StateError unless these are different channels, or -1 for none."""
+        own = found[found != -1]
+        if ((own < 0) | (own >= len(self.channels))).any() or len(np.unique(own)) < len(own):
+            raise StateError(f"{name}: expected channels, each once, or -1, found others")

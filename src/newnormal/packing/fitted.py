@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from newnormal import thresholds
 from newnormal.acceptance import TimedAcceptance
 from newnormal.alarms import AlarmLog
+from newnormal.alarms.threshold import start_levels
 from newnormal.config import Config
 from newnormal.core.stages import NO_ACCEPTANCE, NO_ALARMS
 from newnormal.core.state import Baseline, Fitted, aligned
 from newnormal.errors import StateError
-from newnormal.kernels import alarm
-from newnormal.kernels.alarm import KNOTS, AlarmParams, AlarmState
+from newnormal.kernels.accepted import PATTERNS, PLACES, AcceptedState, blank_accepted
+from newnormal.kernels.alarm import KNOTS, RECENT, AlarmParams, AlarmState
 from newnormal.kernels.drift import DriftParams
 from newnormal.kernels.members import BLOCKS, KINDS, LONG, PAST, SPAN
 from newnormal.kernels.step import StepParams
@@ -218,25 +219,26 @@ class FittedReader:
         alarm_params = AlarmParams(
             location=own.number("location", -1e300, 1e300),
             spread=own.number("spread", 0, 1e300, above=True),
-            floor=own.number("floor"),
-            severe=own.number("severe"),
             rate=own.number("rate", 0, 1),
             step=own.number("step", 0, 1e300),
-            pace=own.number("pace", 0, 1e300),
+            rise=own.number("rise", 1, 1e300),
             gap=own.number("gap", 1, 1e15),
-            accept_after=own.number("accept_after", 1),
+            stand=own.number("stand", 1),
             span=own.number("span", 0, 1e300, above=True),
         )
         own.done()
-        start = np.zeros(6)
+        if alarm_params.rate == 0 and (alarm_params.step > 0 or math.isfinite(alarm_params.stand)):
+            raise StateError(
+                "alarm.params: expected a step of 0 and an infinite stand where the rate is 0, "
+                f"found {alarm_params.step:g} and {alarm_params.stand:g}"
+            )
         height = self.alarm_facts.number("fitted_height")
-        start[[alarm.LOCATION, alarm.HEIGHT, alarm.START_HEIGHT]] = (
-            alarm_params.location,
-            height,
-            height,
+        alarm_start = AlarmState(
+            start_levels(alarm_params.location, height),
+            np.zeros(6, np.int64),
+            np.zeros(RECENT),
+            *self._tail("fitted."),
         )
-        start[alarm.PEAK] = -math.inf
-        alarm_start = AlarmState(start, np.zeros(6, np.int64), *self._tail("fitted."))
         accept_after = None
         if facts.has("accept_after"):
             accept_after = facts.number("accept_after", 1)
@@ -263,9 +265,31 @@ class FittedReader:
             drift=drift_params,
             baseline=baseline,
             **self._moving(),
+            spread=self._spread(params),
+            never_missing=self._never_missing(),
+            zone=facts.text("zone") if facts.has("zone") else facts.take("zone"),
             choice=self.choice,
             losses=losses,
         )
+
+    def _spread(self, params: StepParams) -> NDArray[Any] | None:
+        """Take the usual distance from what is expected out; older files do not have it."""
+        if "fitted.spread" not in self.tensors:
+            return self.model.expected_spread(params)
+        (found,) = self.take([schema.Field("spread", "C", "not negative")], "fitted.").values()
+        return found.copy()
+
+    def _never_missing(self) -> NDArray[np.bool_] | None:
+        """Take the channels out that history never misses; None where that is not known."""
+        if not self.facts.has("never_missing"):
+            found: None = self.facts.take("never_missing")
+            return found
+        names = self.facts.list("never_missing", len(self.channels))
+        known = frozenset(self.channels)
+        if not all(isinstance(name, str) and name in known for name in names):
+            raise self.facts.wrong("never_missing", "known names", names)
+        chosen = frozenset(names)
+        return np.array([name in chosen for name in self.channels])
 
     def _moving(self) -> dict[str, Any]:
         """Take the state out in which a threshold that moves starts."""
@@ -307,7 +331,21 @@ class FittedReader:
             levels,
             excess,
             np.array(kept),
+            self._accepted(f"baseline.{name}."),
         )
+
+    def _accepted(self, prefix: str) -> AcceptedState | None:
+        """Take out what a committee accepts besides history; None for other models."""
+        if not isinstance(self.model, Committee):
+            return None
+        C, V = len(self.channels), self.model.vote_count
+        if f"{prefix}accepted.shifts" not in self.tensors:
+            return blank_accepted(C, V)
+        self.dims |= {"G": PLACES, "O": PATTERNS}
+        found = self.take(schema.ACCEPTED, f"{prefix}accepted.")
+        if (found["counts"] > schema.LARGEST_COUNT).any():
+            raise StateError(f"{prefix}accepted.counts: expected numbers of acceptances")
+        return AcceptedState(**{name: array.copy() for name, array in found.items()})
 
 
 def _config(method: str, options: dict[str, Any]) -> Config:

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from newnormal.acceptance import review
+from newnormal.acceptance import changes
+from newnormal.alarms import log, silence
 from newnormal.kernels import alarm, drift
 
-__all__ = ["ALARM_COUNTS", "ALARM_LEVELS", "BASELINE_LEVELS", "DRIFT_COUNTS", "REVIEW_COUNTS"]
+__all__ = [
+    "ALARM_COUNTS",
+    "ALARM_LEVELS",
+    "BASELINE_LEVELS",
+    "CHANGE_COUNTS",
+    "CHANGE_STATES",
+    "DRIFT_COUNTS",
+    "LOG_COUNTS",
+    "LOG_LEVELS",
+    "REVIEW_COUNTS",
+    "SILENCE_COUNTS",
+]
 
 ALARM_COUNTS = {
     "samples": alarm.SEEN,
@@ -13,7 +25,7 @@ ALARM_COUNTS = {
     "open": alarm.OPEN,
     "age": alarm.AGE,
     "low": alarm.LOW,
-    "quiet": alarm.QUIET,
+    "next": alarm.NEXT,
 }
 ALARM_LEVELS = {
     "location": alarm.LOCATION,
@@ -22,12 +34,45 @@ ALARM_LEVELS = {
     "recent_alarms": alarm.RECENT_ALARMS,
     "recent_samples": alarm.RECENT_SAMPLES,
     "start_height": alarm.START_HEIGHT,
+    "start_location": alarm.START_LOCATION,
 }
-BASELINE_LEVELS = ("location", "height", "start_height", "moved")
+LOG_COUNTS = {
+    "open": log.NUMBER,
+    "start": log.START,
+    "end": log.END,
+    "peak": log.PEAK,
+    "newest": log.NEWEST,
+}
+LOG_LEVELS = {
+    "score": log.PEAK_SCORE,
+    "ratio": log.PEAK_RATIO,
+    "p_value": log.PEAK_P_VALUE,
+    "reported": log.REPORTED,
+}
+SILENCE_COUNTS = {
+    "open": silence.NUMBER,
+    "start": silence.START,
+    "all_missing": silence.ALL,
+}
+# In the order of Baseline.levels.
+BASELINE_LEVELS = ("location", "height", "start_height", "start_location", "moved")
 REVIEW_COUNTS = {
-    "reviews": review.REVIEWS,
-    "alarm": review.NUMBER,
-    "since": review.SINCE,
-    "frozen": review.FROZEN,
+    "reviews": changes.REVIEWS,
+    "newest_change": changes.NEWEST,
+    "last_alarm": changes.LAST_ALARM,
+    "rejected_alarm": changes.REJECTED_ALARM,
 }
-DRIFT_COUNTS = {"samples": drift.SEEN, "channel": drift.WHERE, "mark": drift.MARK}
+CHANGE_COUNTS = {
+    "number": changes.NUMBER,
+    "start": changes.START,
+    "known": changes.KNOWN,
+    "since": changes.SINCE,
+    "alarm": changes.ALARM,
+}
+CHANGE_STATES = {"pending": changes.IS_PENDING, "rejected": changes.IS_REJECTED}
+DRIFT_COUNTS = {
+    "samples": drift.SEEN,
+    "mark": drift.MARK,
+    "crossed": drift.CROSSED,
+    "hold": drift.HOLD,
+}

@@ -7,16 +7,17 @@ from typing import Any, NamedTuple
 from newnormal.core.state import Fitted, StreamState
 from newnormal.errors import ParameterError, StateError
 from newnormal.models.registry import find
-from newnormal.packing.alarms import event_of
+from newnormal.packing.events import EventReader
 from newnormal.packing.stream import StreamReader
 from newnormal.state import State
 from newnormal.state.schema import AGAIN
 from newnormal.thresholds import MovingThreshold, Threshold, for_file
-from newnormal.types import AlarmEvent
+from newnormal.types import Alarm, Change, Event
 
 __all__ = ["Unpacked", "unpack"]
 
 _MOST_EVENTS = 1000
+_MOST_PAST = 100
 
 
 class Unpacked(NamedTuple):
@@ -27,7 +28,8 @@ class Unpacked(NamedTuple):
     threshold: Threshold | MovingThreshold | None  # None where the file names none
     fitted: Fitted
     state: StreamState
-    events: list[AlarmEvent]
+    events: list[Event]
+    past: list[Alarm | Change]
 
 
 def unpack(
@@ -52,7 +54,9 @@ def unpack(
         reader = StreamReader(state, model, threshold)
         fitted = reader.fitted()
         stream = reader.stream(fitted)
-        events = [event_of(each) for each in reader.facts.list("events", _MOST_EVENTS)]
+        found = EventReader(fitted.channels, fitted.model.vote_count)
+        events = [found.event(each) for each in reader.facts.parts("events", _MOST_EVENTS)]
+        past = found.past(reader.facts.parts("past", _MOST_PAST))
         reader.done()
     except StateError as error:
         raise StateError(f"{origin}: {error.message}", hint=error.hint or AGAIN) from None
@@ -68,4 +72,4 @@ def unpack(
         raise StateError(
             f"{origin} is not a state this newnormal understands: {error}", hint=AGAIN
         ) from error
-    return Unpacked(reader.method, reader.options, reader.rule, fitted, stream, events)
+    return Unpacked(reader.method, reader.options, reader.rule, fitted, stream, events, past)

@@ -6,7 +6,8 @@ does not fit is a StateError that names it.
 
 Shapes: L window length, C channels, Q = 4 C, P weights, J experts, E votes of experts, V votes, R
 rank, K knots of the tail, F = 5 C, W = 10 C, H shapes, D rank of the windows' subspace, X and Y the
-samples that the members keep; N, M and B (bins of a rhythm) are as many as there are.
+samples that the members keep, Z scores that the alarm threshold keeps, G accepted places, O
+accepted patterns, U rows for open changes; N, M and B (bins of a rhythm) are as many as there are.
 """
 
 from __future__ import annotations
@@ -32,11 +33,14 @@ __all__ = [
     "taken",
 ]
 
-VERSION = 4
+VERSION = 5
 AGAIN = "restore it from a backup, or fit again with `newnormal fit`"  # the hint of its errors
 LARGEST_COUNT = 2**62 - 1  # of samples: far from an overflow
 # Scaled values saturate at 1e15; trends and what is left of them stay within their sum.
 _FARTHEST = 1e17
+# Levels are within ±40 of history's standard deviations, extrapolated ones within ±500.
+_FAR_LEVEL = 1e5
+_FAR_SHIFT = 1e9  # accepted shifts are added up
 
 
 class Field(NamedTuple):
@@ -90,6 +94,18 @@ def _within(array: NDArray[Any]) -> bool:
     return _bounded(array[~np.isnan(array)])
 
 
+def _level(array: NDArray[Any]) -> bool:
+    return _finite(array) and bool((np.abs(array) <= _FAR_LEVEL).all())
+
+
+def _shift(array: NDArray[Any]) -> bool:
+    return _finite(array) and bool((np.abs(array) <= _FAR_SHIFT).all())
+
+
+def _binary(array: NDArray[Any]) -> bool:
+    return bool(((array == 0) | (array == 1)).all())
+
+
 def _moderate(array: NDArray[Any]) -> bool:
     return _finite(array) and bool(((array >= 1e-100) & (array <= 1e100)).all())
 
@@ -118,6 +134,9 @@ _CHECKS: dict[str, tuple[Callable[[NDArray[Any]], bool], str]] = {
     "tail": (_tail, "a start, a chance, a scale above 0 and a shape from 0 to 1"),
     "bounded": (_bounded, f"finite numbers within ±{_FARTHEST:g}"),
     "within": (_within, f"numbers within ±{_FARTHEST:g}, or NaN"),
+    "level": (_level, f"numbers within ±{_FAR_LEVEL:g}"),
+    "shift": (_shift, f"numbers within ±{_FAR_SHIFT:g}"),
+    "binary": (_binary, "0 or 1"),
     "moderate": (_moderate, "numbers from 1e-100 to 1e100"),
     "spread": (_spread, "numbers from 1e-9 to 1e9"),
     "unit": (_unit, "numbers within ±1"),
@@ -172,21 +191,53 @@ ALARM = (
 DRIFT_PARAMS = (
     Field("mean", "C", "finite"),
     Field("scale", "C", "positive"),
-    Field("centre", "C", "finite"),
+    Field("centre", "C", "level"),
     Field("blend", "CC", "finite"),
     Field("margins", "Q", "positive"),
     Field("wanders", "NQ", "above"),
 )
 DRIFT = (
-    Field("levels", "C", "finite"),
+    Field("levels", "C", "level"),
     Field("steps", "C", "not negative"),
     Field("still", "C", "not negative"),
     Field("last", "C", "observed"),
     Field("missing", "C", "not negative"),
     Field("position", "Q", "finite"),
     Field("start", "Q", "finite"),
+    Field("distances", "C", "not negative"),
+    Field("jumps", "C", "not negative"),
+    Field("crossing", "C", "not negative"),
+    Field("owned", "C", "binary"),
+    Field("shift", "C", "level"),
     Field("lows", "Q", "finite"),
     Field("highs", "Q", "known"),
+)
+LOG = (
+    Field("times", "3", "any", "i8"),
+    Field("channels", "5", "any", "i8"),
+    Field("shares", "5", "not negative"),
+    Field("evidence", "45", "any"),  # NaN where not known
+    Field("votes", "V", "known"),
+)
+SILENCE = (
+    Field("times", "2", "any", "i8"),
+    Field("missing", "C", "not negative", "i8"),
+    Field("channels", "5", "any", "i8"),
+)
+CHANGES = (
+    Field("times", "U", "any", "i8"),
+    Field("distances", "U", "not negative"),
+    Field("channels", "UC", "binary", "i8"),
+    Field("before", "UC", "level"),
+    Field("after", "UC", "level"),
+)
+ACCEPTED = (
+    Field("shifts", "GC", "shift"),
+    Field("used", "G", "binary", "i8"),
+    Field("at", "G", "binary", "i8"),
+    Field("peaks", "OV", "known"),
+    Field("channels", "OC", "binary"),
+    Field("counts", "2", "not negative", "i8"),
 )
 BASELINE = (
     Field("weights", "P", "finite", "f4"),
@@ -322,6 +373,12 @@ class Facts:
             bound = f"above {least:g}" if above else f"from {least:g}"
             raise self.wrong(name, f"a number {bound} to {most:g}", found)
         return float(value)
+
+    def numbers(self, name: str, most: int) -> builtins.list[float]:
+        """Take a list of numbers out."""
+        found = self.list(name, most)
+        own = Facts({str(at): each for at, each in enumerate(found)}, f"{self._path}{name}.")
+        return [own.number(str(at)) for at in range(len(found))]
 
     def wrong(self, name: str, expected: str, found: object) -> StateError:
         """Return the error of a fact that is not what it must be."""

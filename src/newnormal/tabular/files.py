@@ -204,7 +204,8 @@ def _lines_table(
     if times is not None:
         at = np.concatenate(places)
         check_times(times, len(values), place=lambda row: f"line {at[row]}")
-    return Table(values, parser.channels, times, _joined([part.labels for part in parts]))
+    labels = _joined([part.labels for part in parts])
+    return Table(values, parser.channels, times, labels, parser.zone)
 
 
 def _joined(arrays: list[NDArray[Any] | None]) -> NDArray[Any] | None:

@@ -14,6 +14,7 @@ from newnormal.errors import InputError
 from newnormal.tabular.columns import Selection, check_unique, listed, match_count
 from newnormal.tabular.table import Table, check_finite, check_times, default_channels
 from newnormal.tabular.times import is_time, parse_times
+from newnormal.tabular.zones import zone_of_times
 from newnormal.types import Floats, Ints, Times
 
 if TYPE_CHECKING:
@@ -104,10 +105,11 @@ def frame_table(
     for position, name in enumerate(roles.columns):
         values[:, position] = _numbers(columns[name], name)
     check_finite(values, roles.channels)
+    zone = zone_of_times(times if roles.time is None else columns[roles.time])
     if roles.time is not None:
         times = columns[roles.time].to_numpy()
     labels = None if roles.label is None else _labels(columns[roles.label], roles.label)
-    return Table(values, roles.channels, _checked(times, len(values)), labels)
+    return Table(values, roles.channels, _checked(times, len(values)), labels, zone)
 
 
 def _from_series(series: nw.Series[Any], times: Any, channels: Sequence[str] | None) -> Table:
@@ -129,8 +131,9 @@ def _from_table(table: Table, times: Any, channels: Sequence[str] | None) -> Tab
             values = np.ascontiguousarray(values[:, order])
         names = tuple(channels)
     if times is None:
-        return Table(values, names, table.times, table.labels)
-    return Table(values, names, _checked(times, len(values)), table.labels)
+        return Table(values, names, table.times, table.labels, table.zone)
+    checked = _checked(times, len(values))
+    return Table(values, names, checked, table.labels, zone_of_times(times))
 
 
 def _from_array(array: NDArray[Any], times: Any, channels: Sequence[str] | None) -> Table:
@@ -154,7 +157,7 @@ def _from_array(array: NDArray[Any], times: Any, channels: Sequence[str] | None)
         match_count(values.shape[1], channels, hint=hint)
     names = None if channels is None else tuple(channels)
     check_finite(values, names or default_channels(values.shape[1]))
-    return Table(values, names, _checked(times, len(values)))
+    return Table(values, names, _checked(times, len(values)), zone=zone_of_times(times))
 
 
 def _as_array(data: Any) -> NDArray[Any]:

@@ -13,6 +13,7 @@ from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.cells import Cell, CsvCells, JsonCells, Splitter, number, picker, shown
 from newnormal.tabular.columns import Roles, Selection, match_names
 from newnormal.tabular.times import is_time, parse_time
+from newnormal.tabular.zones import zone_of
 from newnormal.types import Floats, Ints, Times
 
 __all__ = ["LineFormat", "LineParser", "Sample", "Samples"]
@@ -131,6 +132,7 @@ class LineParser:
         self._expected = None if channels is None else tuple(channels)
         self._selection = selection
         self._roles: Roles | None = None
+        self._newest_time: Cell = None
         selection.check(self._cells.names)
         if channels is not None and self._cells.named:
             match_names(selection.kept(self._cells.names), channels, extra=False)
@@ -153,6 +155,11 @@ class LineParser:
     def time(self) -> str | None:
         """The column of times; None if there is none, or while not settled."""
         return None if self._roles is None else self._roles.time
+
+    @property
+    def zone(self) -> str | None:
+        """The zone of the newest time: an offset such as "+02:00"; None if it has none."""
+        return zone_of(self._newest_time)
 
     def settle(self, line: str) -> bool:
         """Find out what each column is from the first sample's line; do nothing if that is known.
@@ -283,6 +290,7 @@ class LineParser:
             ) from None
 
     def _time(self, cell: Cell) -> np.datetime64:
+        self._newest_time = cell
         try:
             return parse_time(cell)
         except InputError as error:

@@ -27,12 +27,15 @@ class Table:
         The samples' times in UTC (datetime64[ns]), strictly increasing, or None.
     labels
         The ground truth, 0 or 1 a sample, where a label column was requested.
+    zone
+        The zone that the times had: its IANA name, or an offset such as "+02:00"; None if none.
     """
 
     values: Floats
     channels: tuple[str, ...] | None
     times: Times | None
     labels: Ints | None = None
+    zone: str | None = None
 
 
 def default_channels(count: int) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from newnormal.io.sinks.base import Sink, SinkOptions
-from newnormal.types import Alarm, AlarmEvent, Verdicts
+from newnormal.types import Alarm, Event, Verdicts
 
 __all__ = ["MemorySink", "check_sink"]
 
@@ -27,14 +27,14 @@ class MemorySink(Sink):
     def __init__(self, target: str = "-", options: SinkOptions | None = None) -> None:
         super().__init__(target, options or SinkOptions())
         self.verdicts: list[Verdicts] = []
-        self.events: list[AlarmEvent] = []
+        self.events: list[Event] = []
         self.flushed = 0
 
     def write_verdicts(self, verdicts: Verdicts) -> None:
         """Keep the verdicts."""
         self.verdicts.append(verdicts)
 
-    def write_events(self, events: Sequence[AlarmEvent]) -> None:
+    def write_events(self, events: Sequence[Event]) -> None:
         """Keep the events."""
         self.events += events
 
@@ -126,7 +126,7 @@ def _verdicts() -> dict[str, Verdicts]:
     }
 
 
-def _events() -> list[AlarmEvent]:
+def _events() -> list[Event]:
     """Return events of every kind, with times and without."""
     when = np.datetime64("2026-01-01T00:00:00", "ns")
     events = []
@@ -154,9 +154,9 @@ def _events() -> list[AlarmEvent]:
         )
         closed = replace(alarm, reason="score back to normal")
         events += [
-            AlarmEvent("opened", 5, time, alarm),
-            AlarmEvent("updated", 7, time, alarm),
-            AlarmEvent("closed", 12, time, closed),
+            Event("opened", 5, time, alarm),
+            Event("updated", 7, time, alarm),
+            Event("closed", 12, time, closed),
         ]
     return events
 

@@ -1,10 +1,10 @@
-"""Alarms as values: where, how bad, which channels; and the events that report them."""
+"""Alarms, changes and the events that report them, as values."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,38 +14,90 @@ from newnormal.types.arrays import time_text
 __all__ = [
     "ACCEPTED",
     "BACK_TO_NORMAL",
-    "CANDIDATE",
+    "CHANGED",
     "CLOSED",
-    "DISTANCE",
     "END_OF_STREAM",
-    "IN_ALARM",
     "OPENED",
+    "PENDING",
     "REJECTED",
+    "REVERTED",
+    "ROLLED_BACK",
+    "SAMPLES_AGAIN",
     "SCORE",
+    "SILENCE",
     "UPDATED",
+    "WEIGHTS",
     "Alarm",
-    "AlarmEvent",
+    "Change",
+    "Event",
+    "Evidence",
     "Peak",
 ]
 
-# Kinds of event.
+# Kinds of event: of an alarm, of a change, and of neither.
 OPENED = "opened"
 UPDATED = "updated"
 CLOSED = "closed"
+CHANGED = "changed"
+ACCEPTED = "accepted"
+REJECTED = "rejected"
+REVERTED = "reverted"
+ROLLED_BACK = "rolled_back"
 
-# Why an alarm was closed.
+# Why an alarm was closed; ACCEPTED where a person accepted it.
 BACK_TO_NORMAL = "score back to normal"
-ACCEPTED = "new normal accepted"
+SAMPLES_AGAIN = "values again"
 END_OF_STREAM = "end of stream"
 
 # Why it was opened.
 SCORE = "score"
-DISTANCE = "distance from the accepted normal"
+SILENCE = "silence"
 
-# The state of an open one.
-IN_ALARM = "in alarm"
-CANDIDATE = "candidate new normal"
-REJECTED = "rejected"
+# The state of a change; or ACCEPTED, REJECTED, REVERTED.
+PENDING = "pending"
+
+WEIGHTS = "the model's weights"  # what a change is about that no channel shows
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one channel showed, in the user's units.
+
+    Attributes
+    ----------
+    channel
+        Its name.
+    observed
+        The value; None where it was missing.
+    expected, low, high
+        The value expected, and the range in which nearly all values lie; None where not known.
+    """
+
+    channel: str
+    observed: float | None
+    expected: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def direction(self) -> str:
+        """``"high"`` or ``"low"``; ``"missing"``, or ``"within"`` the range."""
+        if self.observed is None:
+            return "missing"
+        if self.high is not None and self.observed > self.high:
+            return "high"
+        if self.low is not None and self.observed < self.low:
+            return "low"
+        return "within"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain Python values."""
+        return {**vars(self), "direction": self.direction}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Evidence:
+        """Return what `as_dict` was made from."""
+        return cls(**{name: found[name] for name in cls.__dataclass_fields__})
 
 
 @dataclass(frozen=True)
@@ -72,14 +124,14 @@ class Peak:
 
 @dataclass(frozen=True)
 class Alarm:
-    """Consecutive anomalous samples as one: where, how bad, and which channels.
+    """Something happens now: where, how bad, and which channels.
 
     Attributes
     ----------
     number
         Counted from 1 over the life of a stream.
     start, end
-        The first and the newest sample that is anomalous, or outside the accepted normal.
+        The first and the newest sample that is anomalous.
     start_time, end_time
         Their times; None where the stream has none.
     peak
@@ -87,11 +139,13 @@ class Alarm:
     reason
         Why it was closed; None while it is open.
     cause
-        Why it was opened: the ``"score"``, or the ``"distance from the accepted normal"`` of a
-        stream that went there too slowly for any score.
-    state
-        ``"in alarm"``, ``"candidate new normal"`` once what it is about is predictable and stable,
-        or ``"rejected"`` by a person.
+        Why it was opened: the ``"score"``, or ``"silence"``.
+    evidence
+        What the named channels showed at the peak.
+    sentence
+        All of it in one sentence.
+    votes
+        The highest vote of each member of the committee while it was open; empty for other models.
     """
 
     number: int
@@ -102,7 +156,9 @@ class Alarm:
     peak: Peak
     reason: str | None = None
     cause: str = SCORE
-    state: str = IN_ALARM
+    evidence: tuple[Evidence, ...] = ()
+    sentence: str = ""
+    votes: tuple[float, ...] = field(default=(), repr=False)
 
     @property
     def open(self) -> bool:
@@ -119,7 +175,8 @@ class Alarm:
 
         `number`; `start` and `end` with `start_time` and `end_time` (ISO 8601, or None); `peak`,
         an object of `sample`, `time`, `score`, `ratio`, `p_value` and `channels` (shares by
-        name, largest first); `open`; `reason` (None while open); `cause`; and `state`.
+        name, largest first); `open`; `reason` (None while open); `cause`; `evidence`, a list of
+        objects of `channel`, `observed`, `expected`, `low`, `high` and `direction`; `sentence`.
         """
         return {
             "number": self.number,
@@ -135,12 +192,13 @@ class Alarm:
             "open": self.open,
             "reason": self.reason,
             "cause": self.cause,
-            "state": self.state,
+            "evidence": [each.as_dict() for each in self.evidence],
+            "sentence": self.sentence,
         }
 
     @classmethod
     def from_dict(cls, alarm: Mapping[str, Any]) -> Alarm:
-        """Return what `as_dict` was made from."""
+        """Return what `as_dict` was made from, without its votes."""
         return cls(
             number=alarm["number"],
             start=alarm["start"],
@@ -150,43 +208,119 @@ class Alarm:
             peak=Peak(**{**alarm["peak"], "time": _time(alarm["peak"]["time"])}),
             reason=alarm["reason"],
             cause=alarm["cause"],
-            state=alarm["state"],
+            evidence=tuple(map(Evidence.from_dict, alarm["evidence"])),
+            sentence=alarm["sentence"],
         )
 
 
 @dataclass(frozen=True)
-class AlarmEvent:
-    """An alarm was opened, got markedly worse, changed its state, or was closed.
+class Change:
+    """The stream stands away from its accepted normal.
+
+    Attributes
+    ----------
+    number
+        Counted from 1 over the life of a stream.
+    start, start_time
+        Since when: the first sample of the alarm it began with, or the sample at which it was
+        known.
+    channels
+        Which channels; none where it is about the model's weights.
+    before, after
+        Their levels, in the user's units: when last normal, and now.
+    state
+        ``"pending"``, ``"accepted"``, ``"rejected"`` or ``"reverted"``.
+    alarm
+        The number of the alarm it began with, or None.
+    distance
+        How far it is from the accepted normal; 1 is the limit.
+    sentence
+        All of it in one sentence.
+    """
+
+    number: int
+    start: int
+    start_time: np.datetime64 | None
+    channels: tuple[str, ...]
+    before: Mapping[str, float]
+    after: Mapping[str, float]
+    state: str = PENDING
+    alarm: int | None = None
+    distance: float = 0.0
+    sentence: str = ""
+
+    @property
+    def open(self) -> bool:
+        """Whether the stream still stands away: pending, or rejected."""
+        return self.state in (PENDING, REJECTED)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the documented JSON form as plain Python values: the attributes by name."""
+        return {
+            **vars(self),
+            "start_time": _text(self.start_time),
+            "channels": list(self.channels),
+            "before": dict(self.before),
+            "after": dict(self.after),
+        }
+
+    @classmethod
+    def from_dict(cls, change: Mapping[str, Any]) -> Change:
+        """Return what `as_dict` was made from."""
+        return cls(
+            **{
+                **change,
+                "start_time": _time(change["start_time"]),
+                "channels": tuple(change["channels"]),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something happened to an alarm or to a change.
 
     Attributes
     ----------
     kind
-        ``"opened"``, ``"updated"`` or ``"closed"``.
+        Of an alarm: ``"opened"``, ``"updated"`` (it got markedly worse) or ``"closed"``. Of a
+        change: ``"changed"``, ``"accepted"``, ``"rejected"`` or ``"reverted"``. Of neither:
+        ``"rolled_back"``.
     sample, time
         The sample at which this was known: nothing later has a part in it.
     alarm
-        The alarm as it stood.
+        The alarm as it stood; for ``"changed"`` the one that the change began with, or None.
+    change
+        The change as it stood; None for events of an alarm.
     """
 
     kind: str
     sample: int
     time: np.datetime64 | None
-    alarm: Alarm
+    alarm: Alarm | None = None
+    change: Change | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return `event`, `sample`, `time` and `alarm` as plain Python values."""
+        """Return `event`, `sample`, `time`, `alarm` and `change` as plain Python values."""
         return {
             "event": self.kind,
             "sample": self.sample,
             "time": _text(self.time),
-            "alarm": self.alarm.as_dict(),
+            "alarm": None if self.alarm is None else self.alarm.as_dict(),
+            "change": None if self.change is None else self.change.as_dict(),
         }
 
     @classmethod
-    def from_dict(cls, event: Mapping[str, Any]) -> AlarmEvent:
+    def from_dict(cls, event: Mapping[str, Any]) -> Event:
         """Return what `as_dict` was made from."""
-        alarm = Alarm.from_dict(event["alarm"])
-        return cls(event["event"], event["sample"], _time(event["time"]), alarm)
+        alarm, change = event["alarm"], event["change"]
+        return cls(
+            event["event"],
+            event["sample"],
+            _time(event["time"]),
+            None if alarm is None else Alarm.from_dict(alarm),
+            None if change is None else Change.from_dict(change),
+        )
 
     def to_json(self) -> str:
         """Return the event as one line of JSON."""

@@ -76,8 +76,8 @@ class Fit:
             )
         return self.detector.with_options(threshold=tau, scores=self.history_scores)
 
-    def with_budget(self, alarms_per_day: float) -> BaseDetector:
-        """Return a copy of a fitted `Detector` with a budget of alarms, at one sample a minute.
+    def with_limit(self, alarms_per_day: float) -> BaseDetector:
+        """Return a copy of a fitted `Detector` with a limit of alarms, at one sample a minute.
 
         It equals ``Detector(alarms_per_day=...)`` fitted on the same history.
         """

@@ -20,7 +20,7 @@ from newnormal.experiments.engine.competitors import Competitor
 from newnormal.experiments.engine.drifting import DRIFTING
 from newnormal.experiments.engine.experiment import Experiment, Line, write_texts
 from newnormal.experiments.engine.plan import Plan, Request
-from newnormal.experiments.engine.published import DEFAULT, Rule, Rules, settings
+from newnormal.experiments.engine.published import DEFAULT, SEEDS, Rule, Rules, settings
 from newnormal.experiments.engine.runner import Runner
 from newnormal.experiments.engine.streams import Roots, Stream
 from newnormal.experiments.engine.variants import BOTH, FROZEN
@@ -37,6 +37,7 @@ from newnormal.experiments.ours.drift_figures import (
     called,
     collection,
 )
+from newnormal.experiments.ours.drift_operator import Operator
 from newnormal.experiments.ours.linear import COMPONENTS, PCA
 from newnormal.experiments.report import pages
 
@@ -45,6 +46,7 @@ __all__ = ["Drift", "drift"]
 _PCA = f"{PCA.__module__}:{PCA.__name__}"
 _MODELS = ("mlp", _PCA, DEFAULT)
 _SETTINGS = ((0.8, 0.1), (0.99, 0.05), (0.999, 0.005))  # (γ, η)
+_SEEDS = SEEDS[:3]
 _RULE = Rule(100 * (1 - TARGET))
 
 
@@ -60,21 +62,26 @@ class Drift:
         """The alarms; the detectors run again to count them."""
         return Alarms.of(self.experiment)
 
+    @cached_property
+    def operator(self) -> Operator:
+        """The operator's table."""
+        return Operator(self.figures, self.alarms.counts)
+
     def markdown(self) -> str:
         """Return the page."""
         lines = [each for each in self.experiment.lines if each[0].competitor.model != _PCA]
         chance = replace(self.experiment, lines=tuple(lines))
         seeds = pages.over_seeds(chance, where="the first table")
-        return drift_page.page_of(self.figures, self.alarms, seeds)
+        return drift_page.page_of(self.figures, self.alarms, self.operator, seeds)
 
     def csv(self) -> str:
         """Return a line a trial, and a line for each data set not found and each failure."""
         text = io.StringIO()
         measures = ["auroc", "auprc", "vus_pr", "f1", "precision", "recall"]
         around = [f"{part}_{at}" for at in (1, 2) for part in Shares._fields]
-        head = ["status", "dataset", "collection", "row", "seed", "rule", "tau"]
+        head = ["status", "dataset", "collection", "half", "row", "seed", "rule", "tau"]
         table = csv.DictWriter(
-            text, [*head, *measures, "called", *around, "note"], lineterminator="\n"
+            text, [*head, *measures, "called", "found", *around, "note"], lineterminator="\n"
         )
         table.writeheader()
         for line, trials in self.experiment.lines:
@@ -82,6 +89,7 @@ class Drift:
                 cells: dict[str, object] = {
                     "dataset": trial.dataset,
                     "collection": collection(trial.dataset),
+                    "half": self.figures.half(trial.dataset),
                     "row": line.competitor.name,
                     "seed": trial.seed,
                     "rule": str(trial.rule),
@@ -92,6 +100,7 @@ class Drift:
                 else:
                     found = {name: getattr(outcome.report, name) for name in measures}
                     found |= {"tau": outcome.tau, "called": called(outcome)}
+                    found["found"] = self.figures.found(outcome)
                     every = [value for each in self.figures.shares.get(trial, []) for value in each]
                     found |= dict(zip(around, every, strict=False))
                     cells |= {name: _number(value) for name, value in found.items()}
@@ -110,7 +119,7 @@ class Drift:
             "drift.csv": self.csv(),
             "drift-alarms.csv": self.alarms.csv(),
         }
-        pictures = drift_page.draw(self.figures, self.alarms, folder)
+        pictures = drift_page.draw(self.figures, self.operator, folder)
         return (*write_texts(folder, texts), *pictures)
 
 
@@ -121,8 +130,11 @@ def drift(roots: Roots | Runner, **request: Unpack[Request]) -> Drift:
     ----------
     roots, **request
         As in `Plan.of`. By default: every stream found but AnoShift's, and generated ones, such as
-        ``"drift/plant-1"``; the MLP, PCA and `Detector`. Another model runs frozen.
+        ``"drift/plant-1"``; the MLP, PCA and `Detector`; seeds 2021 to 2023. Another model runs
+        frozen.
     """
+    if request.get("seeds") is None:
+        request["seeds"] = _SEEDS
     plan = Plan.of(roots, **request)
     taking_part = plan.competitors(_MODELS)
     places = [name for name in plan.runner.streams.places if not name.startswith("AnoShift/")]

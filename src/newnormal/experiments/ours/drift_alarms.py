@@ -1,7 +1,7 @@
-"""The alarms of `newnormal.experiments.ours.drift`.
+"""The alarms and changes of `newnormal.experiments.ours.drift`.
 
-How many there are beside a budget, before and after normal shifts; how long until a new normal is
-accepted; and how faults that stay are handled.
+What an operator gets from each row; how long until a new normal is accepted; and how faults that
+stay are handled.
 """
 
 from __future__ import annotations
@@ -10,63 +10,45 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import asdict, dataclass, field, fields
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from newnormal import AlarmEvent
+from newnormal import Event
 from newnormal.config import SAMPLES_PER_DAY
 from newnormal.detector import BaseDetector
-from newnormal.experiments.engine.drifting import ONSET, Kind, faulty, kind_of, normal_part
+from newnormal.experiments.engine.drifting import ONSET, Kind, faulty, kind_of
 from newnormal.experiments.engine.experiment import Experiment
-from newnormal.experiments.engine.fit import Fit
 from newnormal.experiments.engine.published import Figure
 from newnormal.experiments.engine.runner import Runner
 from newnormal.experiments.engine.streams import load_stream
 from newnormal.experiments.engine.trial import Outcome
-from newnormal.experiments.ours.drift_figures import COLLECTIONS, OURS, TUNED, collection
-from newnormal.types import ACCEPTED, CLOSED, OPENED, Bools, Floats
+from newnormal.experiments.ours.drift_figures import OURS, TUNED, collection
+from newnormal.experiments.ours.watching import watch
+from newnormal.metrics import AlarmCounts, trace_alarms
+from newnormal.types import ACCEPTED, CLOSED, Bools
 
 __all__ = [
     "ACCEPT_AFTER",
-    "AFTER",
-    "ALL",
-    "BEFORE",
-    "BUDGETS",
     "FOLLOWED",
+    "LIMIT",
     "NOTHING",
     "Acceptance",
     "Alarms",
     "Fault",
-    "Pooled",
     "Run",
-    "Spent",
     "absorbed",
     "acceptances",
-    "in_alarm",
+    "accepted",
     "noticed",
-    "spent",
-    "watch",
+    "reject_pending",
 ]
 
-BUDGETS = (1, 3, 10)  # alarms a day
+LIMIT = 1  # alarms a day, of the default detector
 ACCEPT_AFTER = SAMPLES_PER_DAY  # samples: the default of `Detector`
 FOLLOWED = 3  # multiples of ACCEPT_AFTER for which a fault is followed
-ALL, BEFORE, AFTER = "all", "before", "after"  # parts of a stream, divided by its first shift
+_ENDS = (CLOSED, "accepted", "rejected", "reverted")  # kinds of event
 NOTHING = "nothing"  # changed before the first shift
-_STRETCH = 1000  # samples: the detector keeps 1000 events, and a stretch has fewer
-
-
-class Spent(NamedTuple):
-    """The number of alarms opened on a part of a stream without labelled samples."""
-
-    budget: int
-    part: str
-    alarms: int
-    days: float
 
 
 class Acceptance(NamedTuple):
@@ -79,9 +61,10 @@ class Acceptance(NamedTuple):
     after
         Samples from the change until it was accepted; NaN if it was not before the next change.
     age
-        Samples for which the accepted alarm had been open; NaN if nothing was accepted.
+        Samples for which the accepted change had lasted; NaN if nothing was accepted.
     alarms
-        Alarms open at some time until then, or until the next change.
+        Alarms and changes open or pending at some time until then, or until the next change; a
+        change that began with an alarm counts once.
     longest
         Samples of the longest of these, counted from the change.
     """
@@ -106,14 +89,16 @@ class Fault(NamedTuple):
     fault, channel
         The fault and the failed channel.
     noticed
-        Whether an alarm was open at some time in the first quarter of `ACCEPT_AFTER`.
+        Whether an alarm was open or a change pending at some time in the first quarter of
+        `ACCEPT_AFTER`.
     absorbed
-        Whether fewer than half of the samples in the second half of it were in alarm.
+        Whether fewer than half of the samples in the second half of it were in alarm or with a
+        change pending.
     early, late
         Whether it was accepted without feedback within `ACCEPT_AFTER`, and within `FOLLOWED` times
         that.
     rejected
-        Whether an alarm was open after a quarter of it, and was rejected.
+        Whether a change was pending after a quarter of it, and was rejected.
     learned
         Whether it was accepted after the rejection; None if it was not rejected. These four are
         None for the paper's method, which has no acceptance.
@@ -129,20 +114,13 @@ class Fault(NamedTuple):
     learned: bool | None = None
 
 
-class Pooled(NamedTuple):
-    """Alarms a day over several streams: all alarms divided by all days."""
-
-    streams: int
-    days: float
-    rate: Figure
-
-
 # ---------------------------------------------------------------------- counting
 
 
-def watch(detector: BaseDetector, samples: Floats, *, flush: bool = True) -> list[AlarmEvent]:
+<<<<<<< HEAD
+def watch(detector: BaseDetector, samples: Floats, *, flush: bool = True) -> list[Event]:
     """Run a detector over samples and return all alarm events."""
-    events: list[AlarmEvent] = []
+    events: list[Event] = []
     for start in range(0, len(samples), _STRETCH):
         end = start + _STRETCH
         detector.run(samples[start:end], flush=flush and end >= len(samples))
@@ -150,38 +128,45 @@ def watch(detector: BaseDetector, samples: Floats, *, flush: bool = True) -> lis
     return events
 
 
-def spent(
-    events: Iterable[AlarmEvent], budget: int, samples: int, shifts: Sequence[int]
-) -> list[Spent]:
+def spent(events: Iterable[Event], budget: int, samples: int, shifts: Sequence[int]) -> list[Spent]:
     """Count the opened alarms: in all, or before the first shift and from it on."""
     opened = [event.sample for event in events if event.kind == OPENED]
     edges = [0, *shifts[:1], samples]
     parts = (BEFORE, AFTER) if shifts else (ALL,)
+=======
+def accepted(events: Iterable[AlarmEvent]) -> list[AlarmEvent]:
+    """Return the events that report an accepted new normal."""
+>>>>>>> measure
     return [
-        Spent(
-            budget, part, sum(start <= at < end for at in opened), (end - start) / SAMPLES_PER_DAY
-        )
-        for part, (start, end) in zip(parts, pairwise(edges), strict=True)
+        event
+        for event in events
+        if event.kind == "accepted" or (event.kind == CLOSED and event.alarm.reason == ACCEPTED)
     ]
 
 
 def acceptances(
-    events: Sequence[AlarmEvent], changes: Sequence[str], shifts: Sequence[int], samples: int
+    events: Sequence[Event], changes: Sequence[str], shifts: Sequence[int], samples: int
 ) -> list[Acceptance]:
     """Return the first acceptance after each change and before the next, if there is one."""
     found = []
     for change, start, end in zip(changes, shifts, [*shifts[1:], samples], strict=True):
-        done = next((each for each in _accepted(events) if start <= each.sample < end), None)
+        done = next((each for each in accepted(events) if start <= each.sample < end), None)
         until, after, age = end, math.nan, math.nan
         if done is not None:
-            until, after, age = done.sample, done.sample - start, done.sample - done.alarm.start
-        lengths = [min(stop, until) - max(at, start) for at, stop in _spans(events, samples)]
-        open_ = [length for length in lengths if length > 0]
-        found.append(Acceptance(change, after, age, len(open_), max(open_, default=0)))
+            until, after, age = done.sample, done.sample - start, done.sample - _subject(done).start
+        spans = [
+            (span.opening, length)
+            for span in _spans(events, samples)
+            if (length := min(span.stop, until) - max(span.start, start)) > 0
+        ]
+        openings = sum(opening for opening, _ in spans)
+        longest = max((length for _, length in spans), default=0)
+        found.append(Acceptance(change, after, age, openings, longest))
     return found
 
 
-def in_alarm(events: Iterable[AlarmEvent], samples: int) -> Bools:
+<<<<<<< HEAD
+def in_alarm(events: Iterable[Event], samples: int) -> Bools:
     """Return for each sample whether an alarm is open."""
     found = np.zeros(samples, dtype=bool)
     for start, stop in _spans(events, samples):
@@ -189,54 +174,92 @@ def in_alarm(events: Iterable[AlarmEvent], samples: int) -> Bools:
     return found
 
 
-def _spans(events: Iterable[AlarmEvent], samples: int) -> list[tuple[int, int]]:
+def _spans(events: Iterable[Event], samples: int) -> list[tuple[int, int]]:
     """Return the samples at which each alarm opened and closed; the last may be open at the end."""
     spans: dict[int, tuple[int, int]] = {}
+=======
+def _subject(event: AlarmEvent) -> Any:
+    """Return what an event is about: a change, or else an alarm."""
+    return getattr(event, "change", None) or event.alarm
+
+
+class _Span(NamedTuple):
+    """From where to where an alarm was open or a change pending, and whether it is an opening."""
+
+    start: int
+    stop: int
+    opening: bool
+
+
+def _spans(events: Iterable[Any], samples: int) -> list[_Span]:
+    """Return the span of each alarm and change; the last may be open at the end.
+
+    A change that began with an alarm is no opening of its own.
+    """
+    spans: dict[tuple[bool, int], _Span] = {}
+>>>>>>> measure
     for event in events:
-        stop = event.sample if event.kind == CLOSED else samples
-        spans[event.alarm.number] = (event.alarm.start, stop)
+        subject = _subject(event)
+        alarm = subject is event.alarm
+        new = _Span(subject.start, samples, alarm or event.alarm is None)
+        start, _, opening = spans.get((alarm, subject.number), new)
+        if event.kind != "rolled_back":
+            stop = event.sample if event.kind in _ENDS else samples
+            spans[alarm, subject.number] = _Span(start, stop, opening)
     return list(spans.values())
 
 
-def noticed(alarm: Bools, onset: int) -> bool:
-    """Whether an alarm is open at some time in the first quarter of `ACCEPT_AFTER`."""
-    return bool(alarm[onset : onset + ACCEPT_AFTER // 4].any())
+def noticed(reported: Bools, onset: int) -> bool:
+    """Whether something is open or pending at some time in the first quarter of `ACCEPT_AFTER`."""
+    return bool(reported[onset : onset + ACCEPT_AFTER // 4].any())
 
 
+<<<<<<< HEAD
 def absorbed(alarm: Bools, onset: int) -> bool:
     """Whether fewer than half of the samples in the second half of it are in alarm."""
     return bool(alarm[onset + ACCEPT_AFTER // 2 : onset + ACCEPT_AFTER].mean() < 0.5)
 
 
-def _accepted(events: Iterable[AlarmEvent]) -> list[AlarmEvent]:
+def _accepted(events: Iterable[Event]) -> list[Event]:
     """Return the closing events of alarms that were accepted as the new normal."""
     return [each for each in events if each.kind == CLOSED and each.alarm.reason == ACCEPTED]
+=======
+def absorbed(reported: Bools, onset: int) -> bool:
+    """Whether of the second half of it fewer than half are in alarm or with a change pending."""
+    return bool(reported[onset + ACCEPT_AFTER // 2 : onset + ACCEPT_AFTER].mean() < 0.5)
+>>>>>>> measure
 
 
 # ---------------------------------------------------------------------- measuring
 
 
-def _spent(fit: Fit, samples: Floats, shifts: Sequence[int]) -> Iterator[Spent]:
-    for budget in BUDGETS:
-        events = watch(fit.with_budget(budget), samples)
-        yield from spent(events, budget, len(samples), shifts)
+def reject_pending(detector: BaseDetector) -> bool:
+    """Reject every pending change, or the open alarm of a detector without changes."""
+    changes = getattr(detector, "changes_", None)
+    pending = [detector.alarm_] if changes is None else list(changes)
+    rejected = False
+    for each in pending:
+        if each is not None:
+            detector.reject(each)
+            rejected = True
+    return rejected
 
 
 def _faults(detector: BaseDetector, stream: str, *, accepts: bool) -> Iterator[Fault]:
-    """Run a detector over every fault; with `accepts`, also reject the alarm of each."""
-    detector.track_alarms()
+    """Run a detector over every fault; with `accepts`, also reject what it reports of each."""
     for fault, channel, samples in faulty(stream, FOLLOWED * ACCEPT_AFTER):
         events = watch(detector.reset(), samples)
-        alarm = in_alarm(events, len(samples))
-        found = Fault(fault, channel, noticed(alarm, ONSET), absorbed(alarm, ONSET))
+        trace = trace_alarms(events, len(samples))
+        reported = trace.in_alarm | trace.pending
+        found = Fault(fault, channel, noticed(reported, ONSET), absorbed(reported, ONSET))
         if accepts:
-            late = [each.sample for each in _accepted(events) if each.sample >= ONSET]
+            late = [each.sample for each in accepted(events) if each.sample >= ONSET]
             early = any(at < ONSET + ACCEPT_AFTER for at in late)
             found = found._replace(early=early, late=bool(late), rejected=False)
             judged = ONSET + ACCEPT_AFTER // 4
             watch(detector.reset(), samples[:judged], flush=False)
-            if detector.alarm_ is not None:
-                learned = _accepted(watch(detector.reject(), samples[judged:]))
+            if reject_pending(detector):
+                learned = accepted(watch(detector, samples[judged:]))
                 found = found._replace(rejected=True, learned=bool(learned))
         yield found
 
@@ -253,15 +276,19 @@ class Run(NamedTuple):
 class Alarms:
     """The alarms of each row, computed again from the stored fits; the results are not stored.
 
+    The default detector has a limit of `LIMIT` alarms a day, every other row its own threshold.
+
     Attributes
     ----------
-    spent, acceptances
-        Of the default detector: at each of `BUDGETS`, and at the smallest.
+    counts
+        What an operator gets, of every row on every stream.
+    acceptances
+        Of the default detector on generated streams.
     faults
-        Of every row, at its own threshold.
+        Of every row on generated streams.
     """
 
-    spent: dict[Run, list[Spent]] = field(default_factory=dict)
+    counts: dict[Run, AlarmCounts] = field(default_factory=dict)
     acceptances: dict[Run, list[Acceptance]] = field(default_factory=dict)
     faults: dict[Run, list[Fault]] = field(default_factory=dict)
 
@@ -271,51 +298,31 @@ class Alarms:
         alarms = cls()
         for line, trials in experiment.lines:
             stream, row = line.stream.name, line.competitor.name
-            kind = kind_of(stream)
-            counts = row == OURS and collection(stream) in COLLECTIONS
-            if row == TUNED or not (counts or kind is not None):
+            if row == TUNED:
                 continue
             for trial in trials:
                 outcome = experiment.outcomes.get(trial)
                 if outcome is not None and experiment.runner.has_fit(outcome):
-                    alarms._measure(Run(stream, row, trial.seed), outcome, kind, experiment.runner)
+                    of = Run(stream, row, trial.seed)
+                    alarms._measure(of, outcome, kind_of(stream), experiment.runner)
         return alarms
 
     def _measure(self, of: Run, outcome: Outcome, kind: Kind | None, runner: Runner) -> None:
         ours = of.row == OURS
-        if ours:
-            fit = runner.fit(outcome)
-            stream = runner.streams.about(of.stream)
-            data = load_stream(stream.name, stream.root)
-            samples, shifts = normal_part(data)
-            self.spent[of] = list(_spent(fit, samples, shifts))
-            if kind is not None:
-                events = watch(fit.with_budget(BUDGETS[0]), data.test)
-                changes, shifts = (NOTHING, *kind.changes), (0, *data.shifts)
-                self.acceptances[of] = acceptances(events, changes, shifts, len(data.test))
+        detector = runner.fit(outcome).with_limit(LIMIT) if ours else runner.detector(outcome)
+        detector.track_alarms()
+        stream = runner.streams.about(of.stream)
+        data = load_stream(stream.name, stream.root)
+        events = watch(detector, data.test)
+        trace = trace_alarms(events, len(data.test))
+        self.counts[of] = trace.count(data.labels, samples_per_day=SAMPLES_PER_DAY)
+        if kind is not None and ours:
+            changes, shifts = (NOTHING, *kind.changes), (0, *data.shifts)
+            self.acceptances[of] = acceptances(events, changes, shifts, len(data.test))
         if kind is not None and kind.calm is not None:
-            self.faults[of] = list(_faults(runner.detector(outcome), of.stream, accepts=ours))
+            self.faults[of] = list(_faults(detector, of.stream, accepts=ours))
 
     # ------------------------------------------------------------------ figures
-
-    def rate(self, budget: int, part: str, owner: str | None = None) -> Pooled | None:
-        """Return the alarms a day of a collection's streams, or of all that have such a part.
-
-        The rate is over the seeds that all of those streams have.
-        """
-        seeds: dict[int, dict[str, Spent]] = {}
-        for of, parts in self.spent.items():
-            for each in parts:
-                mine = owner is None or owner == collection(of.stream)
-                if mine and (each.budget, each.part) == (budget, part):
-                    seeds.setdefault(of.seed, {})[of.stream] = each
-        streams = {stream for found in seeds.values() for stream in found}
-        whole = [list(found.values()) for found in seeds.values() if found.keys() == streams]
-        if not whole:
-            return None
-        days = sum(each.days for each in whole[0])
-        rates = [sum(each.alarms for each in found) / days for found in whole]
-        return Pooled(len(streams), days, Figure.of(rates))
 
     def changes(self) -> dict[tuple[str, str], list[Acceptance]]:
         """Return the acceptances of each change, over streams and seeds, by the streams' kind.
@@ -351,20 +358,28 @@ class Alarms:
     def csv(self) -> str:
         """Return a line for each measure of each run."""
         text = io.StringIO()
-        own = dict.fromkeys([*Spent._fields, *Acceptance._fields, *Fault._fields])
+        counted = [each.name for each in fields(AlarmCounts) if each.name != "delays"]
+        counted += ["found", "median_delay"]
+        own = dict.fromkeys([*counted, *Acceptance._fields, *Fault._fields])
         head = ["dataset", "collection", "row", "seed", "measure"]
         table = csv.DictWriter(text, [*head, *own], lineterminator="\n")
         table.writeheader()
-        for name, runs in (
-            ("budget", self.spent),
-            ("acceptance", self.acceptances),
-            ("fault", self.faults),
-        ):
-            for of, every in runs.items():
-                for each in every:
-                    cells = {part: _cell(value) for part, value in each._asdict().items()}
-                    where = [of.stream, collection(of.stream), of.row, of.seed, name]
-                    table.writerow({**dict(zip(head, where, strict=True)), **cells})
+
+        def write(of: Run, measure: str, parts: dict[str, object]) -> None:
+            where = [of.stream, collection(of.stream), of.row, of.seed, measure]
+            cells = {name: _cell(value) for name, value in parts.items()}
+            table.writerow({**dict(zip(head, where, strict=True)), **cells})
+
+        for of, counts in self.counts.items():
+            parts = {**asdict(counts), "found": counts.found, "median_delay": counts.median_delay}
+            del parts["delays"]
+            write(of, "alarms", parts)
+        for of, every in self.acceptances.items():
+            for each in every:
+                write(of, "acceptance", each._asdict())
+        for of, faults in self.faults.items():
+            for fault in faults:
+                write(of, "fault", fault._asdict())
         return text.getvalue()
 
 

@@ -3,61 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import fmean, median
 
-from newnormal.experiments.engine.drifting import FAULTS, KINDS, ONSET
-from newnormal.experiments.engine.published import Figure
+from newnormal.experiments.engine.drifting import FAULTS, ONSET
 from newnormal.experiments.ours.drift_alarms import (
     ACCEPT_AFTER,
-    AFTER,
-    ALL,
-    BEFORE,
-    BUDGETS,
     FOLLOWED,
+    LIMIT,
     NOTHING,
     Alarms,
-    Pooled,
 )
-from newnormal.experiments.ours.drift_figures import COLLECTIONS, OURS
-from newnormal.experiments.ours.drift_format import listed, percent, short, two
+from newnormal.experiments.ours.drift_figures import OURS
+from newnormal.experiments.ours.drift_format import percent, short
 from newnormal.experiments.report import pages
-from newnormal.experiments.report.bars import Group, grouped_bars
-from newnormal.experiments.report.figures import figure_link, save_figure
 
-__all__ = ["PARTS", "after_changes", "draw", "sections", "summary"]
+__all__ = ["sections", "summary"]
 
-# The parts over which alarms are pooled; the names have colours of their own.
-PARTS = {ALL: "real streams", BEFORE: "generated, before", AFTER: "generated, after"}
-
-_AFTER = """\
-The alarms a day that a person gets from the default detector with a budget,
-`Detector(alarms_per_day=...)`, before the first change and after it, at a sample a minute and
-with labelled stretches removed. Before their change the two kinds of wave are the same.
-"""
-_BUDGET = """\
-## Alarms against a budget
-
-The number of alarms that the default detector opens with a budget,
-`Detector(alarms_per_day=...)`, as a multiple of that budget: the target is 1.
-At a sample a minute, over live parts with labelled stretches removed; alarms and days of a line's
-streams are pooled. Generated streams are counted separately, before their first change and after
-it.
-"""
-_CAPTION = "Alarms of the default detector, as a multiple of its budget: the target is 1."
 _ACCEPTED = """\
 ## Until a new normal is accepted
 
-With a budget of {budget} alarm a day, on whole live parts, without feedback: the time from each
-change to the first alarm after it that ends with "new normal accepted", before the next change.
-Times are in units of `accept_after`, {accept_after:,} samples: by design, not before 1 and by 2.
-**Alarms** are those open at some time until then, and **youngest** is the shortest time for which
-an alarm had been open when it was accepted: one that was already open when normal changed is
-accepted sooner after the change. A change that was not accepted was followed by no long alarm: the
-detector adapted to it, and nothing had to be accepted. The last column has the longest alarm after
-those; one of about 1 or more was still open, or had not settled, when the stream ended. Lines with
-*{nothing}* are streams before their first change: only the labelled anomalies can be accepted
-there, because history does not contain them. Over {streams} generated stream{plural} and all seeds.
+With a limit of {limit} alarm a day, on whole live parts, without feedback: the time from each
+change of the generated streams to the first change that the detector accepts after it, before the
+next. Times are in units of `accept_after`, {accept_after:,} samples: by design, not before 1 and by
+2. **Alarms** are alarms and changes that were open or pending at some time until then, and
+**youngest** is the shortest time that an accepted one had lasted: one that began before normal
+changed is accepted sooner after the change. A change that was not accepted was followed by nothing
+that lasted: the detector adapted to it. The last column has the longest alarm or pending change
+after those; one of about 1 or more was still there, or had not settled, when the stream ended.
+Lines with *{nothing}* are streams before their first change: only the labelled anomalies can be
+accepted there, because history does not contain them. Over {streams} generated stream{plural} and
+all seeds.
 """
 _FAULTS = """\
 ## Faults that stay
@@ -65,21 +40,22 @@ _FAULTS = """\
 One sensor of a generated stream fails and stays failed: it is stuck at its last value, drops to 6
 standard deviations of history below the mean, reads 5 standard deviations too high, or becomes
 noise of 5 standard deviations. Every channel in turn, from the {onset:,}th sample on, on streams
-without another change and with labelled stretches removed; each row at its own threshold.
+without another change and with labelled stretches removed. The default detector has a limit of
+{limit} alarm a day, every other row its own threshold.
 
-- **noticed**: an alarm is open at some time in the first quarter of `accept_after`, {quarter:,}
-  samples. With one normal sample in a hundred called anomalous, that soon happens without any
-  fault: a high share proves little, a low one is a failure.
-- **absorbed**: of the samples from a half to one `accept_after`, fewer than half are in alarm. The
-  fault has been learned, or was never anomalous: a frozen row learns nothing, but a sensor that is
-  stuck at a usual value may look normal to it.
+- **noticed**: an alarm is open or a change pending at some time in the first quarter of
+  `accept_after`, {quarter:,} samples. With one normal sample in a hundred called anomalous, that
+  soon happens without any fault: a high share proves little, a low one is a failure.
+- **absorbed**: of the samples from a half to one `accept_after`, fewer than half are in alarm or
+  with a change pending. The fault has been learned, or was never anomalous: a frozen row learns
+  nothing, but a sensor that is stuck at a usual value may look normal to it.
 """
 _KEPT = """\
 The same faults with the default detector. **Accepted** are those that it accepts as a new normal
 without feedback: before one `accept_after` (the target is none), and by {followed} times that,
 because without feedback a fault that is as stable and predictable as a new normal cannot be told
-from one. **Rejected** are those with an alarm open after a quarter of it, which is then rejected;
-the target is that none of these is accepted by {followed} times `accept_after`.
+from one. **Rejected** are those with a change pending after a quarter of it, which is then
+rejected; the target is that none of these is accepted by {followed} times `accept_after`.
 """
 
 
@@ -89,44 +65,10 @@ the target is that none of these is accepted by {followed} times `accept_after`.
 def summary(alarms: Alarms, rows: Sequence[str]) -> list[str | None]:
     """Return the summary of the tables, a sentence each, or None if a table is missing."""
     return [
-        _about_budgets(alarms),
-        _about_changes(alarms),
         _about_acceptance(alarms),
         _about_absorption(alarms, rows),
         _about_faults(alarms),
     ]
-
-
-def _about_budgets(alarms: Alarms) -> str | None:
-    found = _pooled(alarms)
-    if not found:
-        return None
-    where = {
-        ALL: "{} real streams",
-        BEFORE: "{} generated ones before their first change",
-        AFTER: "the same after it" if BEFORE in found else "{} generated ones after a change",
-    }
-    ratios = [
-        f"{listed([f'{ratio.mean:.2f}' for ratio in _ratios(parts)])} on "
-        + where[part].format(parts[0].streams)
-        for part, parts in found.items()
-    ]
-    return (
-        f"With a budget of {listed([str(budget) for budget in BUDGETS])} alarms a day, it opens "
-        f"this many times as many, labelled stretches removed: {'; '.join(ratios)}."
-    )
-
-
-def _about_changes(alarms: Alarms) -> str | None:
-    found = _pooled(alarms)
-    if not {BEFORE, AFTER} <= found.keys():
-        return None
-    before, after = (
-        listed([f"{each.rate.mean:.1f}" for each in found[part]]) for part in (BEFORE, AFTER)
-    )
-    return (
-        f"False alarms after normal has changed: {after} a day at these budgets; before, {before}."
-    )
 
 
 def _about_acceptance(alarms: Alarms) -> str | None:
@@ -143,7 +85,7 @@ def _about_acceptance(alarms: Alarms) -> str | None:
         )
     others = [each.longest / ACCEPT_AFTER for each in every if not each.accepted]
     if others:
-        text += f"; after the others no alarm lasted longer than {max(others):.2f} times that"
+        text += f"; after the others nothing lasted longer than {max(others):.2f} times that"
     early = [each for (_, what), found in changes.items() if what == NOTHING for each in found]
     wrong = sum(each.accepted for each in early)
     return f"{text}. Before the first change it accepted something on {wrong} of {len(early)} runs."
@@ -180,58 +122,9 @@ def _about_faults(alarms: Alarms) -> str | None:
 # ---------------------------------------------------------------------- tables
 
 
-def after_changes(alarms: Alarms) -> list[str]:
-    """Return the table of alarms a day before the first change and after it."""
-    lines = []
-    owners = [*((kind.name, short(kind.name)) for kind in KINDS), (None, "all")]
-    for at, budget in enumerate(BUDGETS):
-        for owner, name in owners:
-            before, after = (_at_budgets(alarms, part, owner) for part in (BEFORE, AFTER))
-            if before and after:
-                cells = [two(each[at].rate) for each in (before, after)]
-                lines.append([f"{budget} a day", name, str(before[at].streams), *cells])
-    if not lines:
-        return []
-    return [_AFTER, pages.table(["budget", "kind", "streams", "before", "after"], lines)]
-
-
 def sections(alarms: Alarms, rows: Sequence[str]) -> list[str]:
-    """Return the sections on budgets, acceptance and faults."""
-    return [*_budgets(alarms), *_until_accepted(alarms), *_faults(alarms, rows)]
-
-
-def _pooled(alarms: Alarms) -> dict[str, list[Pooled]]:
-    """Return the pooled rates at each budget, of real streams and of the generated ones' parts."""
-    found = {part: _at_budgets(alarms, part) for part in PARTS}
-    return {part: parts for part, parts in found.items() if parts}
-
-
-def _at_budgets(alarms: Alarms, part: str, owner: str | None = None) -> list[Pooled]:
-    """Return the pooled rate at each budget, or nothing."""
-    found = [alarms.rate(budget, part, owner) for budget in BUDGETS]
-    return [each for each in found if each is not None]
-
-
-def _ratios(parts: Sequence[Pooled]) -> list[Figure]:
-    """Return alarms a day as a multiple of each budget."""
-    return [
-        Figure(part.rate.mean / budget, None if part.rate.std is None else part.rate.std / budget)
-        for budget, part in zip(BUDGETS, parts, strict=True)
-    ]
-
-
-def _budgets(alarms: Alarms) -> list[str]:
-    owners = {name: _at_budgets(alarms, ALL, name) for name in COLLECTIONS}
-    pooled = {PARTS[part]: parts for part, parts in _pooled(alarms).items()}
-    lines = [
-        [name, str(parts[0].streams), f"{parts[0].days:.0f}", *map(two, _ratios(parts))]
-        for name, parts in {**owners, **pooled}.items()
-        if parts
-    ]
-    if not lines:
-        return []
-    header = ["over", "streams", "days", *(f"budget {budget}" for budget in BUDGETS)]
-    return [_BUDGET, pages.table(header, lines), figure_link("drift-budget", _CAPTION) + "\n"]
+    """Return the sections on acceptance and faults."""
+    return [*_until_accepted(alarms), *_faults(alarms, rows)]
 
 
 def _until_accepted(alarms: Alarms) -> list[str]:
@@ -253,7 +146,7 @@ def _until_accepted(alarms: Alarms) -> list[str]:
         return []
     streams = len({of.stream for of in alarms.acceptances})
     text = _ACCEPTED.format(
-        budget=BUDGETS[0],
+        limit=LIMIT,
         accept_after=ACCEPT_AFTER,
         nothing=NOTHING,
         streams=streams,
@@ -279,7 +172,7 @@ def _faults(alarms: Alarms, rows: Sequence[str]) -> list[str]:
     ]
     if not lines:
         return []
-    text = _FAULTS.format(onset=ONSET, quarter=ACCEPT_AFTER // 4)
+    text = _FAULTS.format(onset=ONSET, quarter=ACCEPT_AFTER // 4, limit=LIMIT)
     return [text, pages.table(["share", "fault", *named], lines), *_kept(alarms)]
 
 
@@ -319,19 +212,3 @@ def _source(kind: str) -> str:
     ('wave', 'plant')
     """
     return short(kind).partition("-")[0]
-
-
-# ---------------------------------------------------------------------- picture
-
-
-def draw(alarms: Alarms, folder: Path) -> list[Path]:
-    """Draw alarms as multiples of each budget."""
-    ratios = {PARTS[part]: _ratios(parts) for part, parts in _pooled(alarms).items()}
-    if not ratios:
-        return []
-    groups: dict[str, Group] = {
-        f"{budget} a day": {name: (every[at], None) for name, every in ratios.items()}
-        for at, budget in enumerate(BUDGETS)
-    }
-    figure = grouped_bars(groups, axis="alarms over budget", level=1.0)
-    return save_figure(figure, folder, "drift-budget")

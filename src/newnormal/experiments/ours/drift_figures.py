@@ -3,36 +3,46 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from newnormal.experiments.engine.drifting import KINDS, Kind, kind_of
 from newnormal.experiments.engine.experiment import Experiment
+from newnormal.experiments.engine.halves import HALVED, is_choosing
 from newnormal.experiments.engine.published import Figure
 from newnormal.experiments.engine.runner import Runner
 from newnormal.experiments.engine.streams import load_stream
 from newnormal.experiments.engine.trial import Outcome
 from newnormal.experiments.ours.averages import Values, macro, shared
-from newnormal.types import Bools, Ints
+from newnormal.types import Bools, Floats, Ints
 
 __all__ = [
+    "CHOOSING",
     "COLLECTIONS",
     "FIVE_SETS",
     "LATER",
     "OURS",
     "PLAIN",
+    "REPORTING",
     "TARGET",
     "TUNED",
+    "UCR",
     "Around",
     "Figures",
     "Shares",
     "called",
     "collection",
+    "mark_found",
     "shares",
 ]
 
 COLLECTIONS = ("SMD", "ASD", "JumpStarter", "MSL", "SMAP")  # which the macro mean is over
 FIVE_SETS = ("SMD/1-4", "SMD/2-1", "MSL/P-15", "SMAP/T-3", "CreditCard")
+CHOOSING, REPORTING = "choosing", "reporting"  # halves of a collection
+UCR = "UCR"  # the collection in which one sample is marked
+MARK_BEFORE, MARK_AFTER = 150, 350  # samples around the mark
 LATER = 1000  # samples after a change, by which a detector should have adapted to it
 TARGET = 0.01  # share of normal samples above the threshold on history
 PLAIN, OURS, TUNED = "frozen MLP", "default", "hand-tuned"  # rows
@@ -79,6 +89,24 @@ def called(outcome: Outcome) -> float:
     return counts.fp / normal if normal else math.nan
 
 
+def mark_found(scores: Floats, labels: Ints) -> bool:
+    """Return whether the highest score is from 150 samples before the marked one to 350 after it.
+
+    This is how a series of UCR counts as found. Of equal scores the first is taken. A sample
+    without a score is never the highest.
+
+    Examples
+    --------
+    >>> labels = np.zeros(1000, dtype=int)
+    >>> labels[500] = 1
+    >>> mark_found(np.arange(1000) == 350, labels), mark_found(np.arange(1000) == 349, labels)
+    (True, False)
+    """
+    mark = int(np.flatnonzero(labels)[0])
+    highest = int(np.argmax(np.where(np.isnan(scores), -np.inf, scores)))
+    return mark - MARK_BEFORE <= highest <= mark + MARK_AFTER
+
+
 class Figures:
     """Figures of each row; a row is a competitor's name in tables: `PLAIN`, `OURS`, and so on."""
 
@@ -89,6 +117,11 @@ class Figures:
             for trial, outcome in experiment.outcomes.items()
             if kind_of(trial.dataset) is not None
         }
+        self._marks = {
+            trial: _mark(outcome, experiment.runner)
+            for trial, outcome in experiment.outcomes.items()
+            if collection(trial.dataset) == UCR
+        }
 
     @property
     def rows(self) -> list[str]:
@@ -97,9 +130,14 @@ class Figures:
         return [name for name in names if name != TUNED]
 
     def values(self, measure: str | Callable[[Outcome], float]) -> dict[str, Values]:
-        """Return each row's values of a measure of the report or of outcomes, without NaN."""
+        """Return each row's values of a measure of the report or of outcomes, without NaN.
+
+        Measures of the report leave out UCR: one marked sample cannot be ranked.
+        """
         found: dict[str, dict[str, dict[int, float]]] = {}
         for line, trials in self.experiment.lines:
+            if isinstance(measure, str) and collection(line.stream.name) == UCR:
+                continue
             done = [self.experiment.outcomes[u] for u in trials if u in self.experiment.outcomes]
             for outcome in done:
                 report = outcome.report
@@ -109,11 +147,31 @@ class Figures:
                     mine.setdefault(line.stream.name, {})[outcome.trial.seed] = value
         return dict(found)
 
+    def found(self, outcome: Outcome) -> float:
+        """Return 1 if the mark of a series of UCR was found, 0 if not; NaN for another stream."""
+        return self._marks.get(outcome.trial, math.nan)
+
+    def half(self, stream: str) -> str:
+        """Return whether constants were chosen on a stream or it reports; "" if not halved."""
+        if collection(stream) not in HALVED:
+            return ""
+        choosing = is_choosing(stream, self.experiment.runner.streams.places)
+        return CHOOSING if choosing else REPORTING
+
+    def groups(self, streams: Iterable[str]) -> dict[str, list[str]]:
+        """Return streams by collection; a halved one as two, such as "NAB, reporting"."""
+        groups: dict[str, list[str]] = {}
+        for name in dict.fromkeys(streams):
+            owner, half = collection(name), self.half(name)
+            if half:
+                for each in (CHOOSING, REPORTING):  # one below the other, in this order
+                    groups.setdefault(f"{owner}, {each}", [])
+            groups.setdefault(f"{owner}, {half}" if half else owner, []).append(name)
+        return {name: group for name, group in groups.items() if group}
+
     def collections(self, values: dict[str, Values]) -> dict[str, list[str]]:
         """Return the streams of each collection that all rows have, on which they are compared."""
-        groups: dict[str, list[str]] = {}
-        for name in dict.fromkeys(line.stream.name for line, _ in self.experiment.lines):
-            groups.setdefault(collection(name), []).append(name)
+        groups = self.groups(line.stream.name for line, _ in self.experiment.lines)
         rows = [values[name] for name in self.rows if name in values]
         compared = {name: shared(rows, group) for name, group in groups.items()}
         return {name: streams for name, streams in compared.items() if streams}
@@ -179,6 +237,12 @@ def collection(stream: str) -> str:
     """Return the collection of a stream: its data set, or its kind if it is generated."""
     kind = kind_of(stream)
     return stream.partition("/")[0] if kind is None else kind.name
+
+
+def _mark(outcome: Outcome, runner: Runner) -> float:
+    stream = runner.streams.about(outcome.trial.dataset)
+    labels = load_stream(stream.name, stream.root).labels
+    return float(mark_found(outcome.judgement.scores, labels))
 
 
 def _around(outcome: Outcome, runner: Runner) -> list[Shares]:

@@ -51,12 +51,13 @@ def main(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
     Parameters
     ----------
     roots, **request
-        As in `Plan.of`. By default: the paper's nine data sets, and NAB's if found; the paper's
-        models. A model that is not in the paper runs frozen and with both parts.
+        As in `Plan.of`. By default: the paper's nine data sets, and those of NAB's realKnownCause
+        if found; the paper's models. A model that is not in the paper runs frozen and with both
+        parts.
     """
     plan = Plan.of(roots, **request)
     taking_part = plan.competitors(PAPER_MODELS)
-    nab = [name for name in plan.runner.streams.places if name.startswith("NAB/")]
+    nab = [name for name in plan.runner.streams.places if name.startswith("NAB/realKnownCause/")]
 
     def lines_of(stream: Stream) -> Iterator[Line]:
         for competitor, variant in _lines(taking_part):

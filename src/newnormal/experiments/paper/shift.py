@@ -62,8 +62,8 @@ their figure, to the digits known.
 _OTHERS = """\
 ## Beyond the paper's data sets
 
-NAB's seven univariate series (first part train, rest test) and the generated streams; the paper
-has no figures for them.
+The seven univariate series of NAB's realKnownCause (first part train, rest test) and the generated
+streams; the paper has no figures for them.
 """
 
 _PLANES = """\
@@ -226,7 +226,8 @@ def shift(
     roots
         Folders that hold data sets, or the `Streams` of some.
     datasets
-        Names such as ``"SMD/1-4"``; None: the paper's nine, NAB's, and the synthetic streams.
+        Names such as ``"SMD/1-4"``; None: the paper's nine, NAB's realKnownCause, and the
+        synthetic streams.
     seed
         Of t-SNE.
     progress
@@ -234,7 +235,7 @@ def shift(
     """
     streams = roots if isinstance(roots, Streams) else Streams(roots)
     nine = [setting.name for setting in settings()]
-    extra = [name for name in streams.places if name.startswith("NAB/")]
+    extra = [name for name in streams.places if name.startswith("NAB/realKnownCause/")]
     wanted = streams.chosen(datasets, [*nine, *extra, *SYNTHETIC])
     measured: dict[str, Shift | str] = {}
     planes = []

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from newnormal.types import AlarmEvent, Verdicts
+from newnormal.types import Event, Verdicts
 
 __all__ = ["Sink", "SinkOptions"]
 
@@ -54,7 +54,7 @@ class Sink(ABC):
         """Write verdicts, all of them final, in the order of the stream. Do not change them."""
 
     @abstractmethod
-    def write_events(self, events: Sequence[AlarmEvent]) -> None:
+    def write_events(self, events: Sequence[Event]) -> None:
         """Write what happened to alarms: opened, updated, closed."""
 
     def flush(self) -> None:

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from newnormal.errors import ParameterError
 from newnormal.io.sinks.base import Sink, SinkOptions
-from newnormal.types import AlarmEvent, Verdicts
+from newnormal.types import Event, Verdicts
 
 __all__ = ["JsonLinesSink"]
 
@@ -30,7 +30,7 @@ class JsonLinesSink(Sink):
         if not self.options.alarms_only:
             self._out.writelines(line + "\n" for line in verdicts.json_lines())
 
-    def write_events(self, events: Sequence[AlarmEvent]) -> None:
+    def write_events(self, events: Sequence[Event]) -> None:
         """Write a line an event, if only alarms are wanted."""
         if self.options.alarms_only:
             self._out.writelines(event.to_json() + "\n" for event in events)

@@ -1,0 +1,105 @@
+"""The open changes of a stream: where each is kept, and what it looks like to a person."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from newnormal.alarms.sentences import change_sentence
+from newnormal.core.state import ChangeState, Fitted, StreamState
+from newnormal.kernels.drift import DriftParams
+from newnormal.types import PENDING, REJECTED, Change, Floats
+
+__all__ = [
+    "ALARM",
+    "IS_PENDING",
+    "IS_REJECTED",
+    "KNOWN",
+    "NEWEST",
+    "NUMBER",
+    "PLACED",
+    "REVIEWS",
+    "SINCE",
+    "START",
+    "STATE",
+    "open_change",
+    "open_changes",
+    "open_slots",
+    "reserve",
+]
+
+# Positions in ReviewState.counts.
+REVIEWS = 0  # since fit
+NEWEST = 1  # the number of the newest change
+LAST_ALARM = 2  # the newest alarm that a change began with
+REJECTED_ALARM = 3  # the newest alarm that was rejected before its change was known
+
+# Positions in ReviewState.levels.
+MOVED = 0  # how far the weights had moved when normal was last accepted, in their own length
+MOVES = 1  # how far they have moved since; 1 is the limit
+
+# Positions in a row of ChangeState.counts.
+NUMBER = 0  # 0: the row is free
+START = 1  # the sample at which it began
+KNOWN = 2  # the sample at which it was known
+SINCE = 3  # the sample at which its acceptance timer started
+STATE = 4  # IS_PENDING or IS_REJECTED
+ALARM = 5  # the number of the alarm it began with; 0 for none
+PLACED = 6  # the sample at which `after` was taken
+
+IS_PENDING = 1
+IS_REJECTED = 2
+_STATES = {IS_PENDING: PENDING, IS_REJECTED: REJECTED}
+_NO_TIME = np.iinfo(np.int64).min
+
+
+def open_slots(changes: ChangeState, state: int | None = None) -> list[int]:
+    """Return the rows of open changes, the oldest first; of one state, or of both."""
+    rows = np.flatnonzero(changes.counts[:, NUMBER]).tolist()
+    found = [row for row in rows if state in (None, int(changes.counts[row, STATE]))]
+    return sorted(found, key=lambda row: int(changes.counts[row, NUMBER]))
+
+
+def reserve(changes: ChangeState) -> int:
+    """Return a free row, or that of the newest change where all are taken."""
+    free = np.flatnonzero(changes.counts[:, NUMBER] == 0)
+    return int(free[0]) if len(free) else int(changes.counts[:, NUMBER].argmax())
+
+
+def open_change(fitted: Fitted, state: StreamState, slot: int) -> Change:
+    """Return an open change as a value."""
+    changes = state.changes
+    assert changes is not None and fitted.drift is not None
+    counts = changes.counts[slot].tolist()
+    rows = np.flatnonzero(changes.channels[slot])
+    before = _levels(fitted.drift, changes.before[slot])
+    after = _levels(fitted.drift, changes.after[slot])
+    time = int(changes.times[slot])
+    far = -np.abs(changes.after[slot] - changes.before[slot])[rows]
+    named = {fitted.channels[at]: at for at in rows[np.argsort(far, kind="stable")].tolist()}
+    change = Change(
+        counts[NUMBER],
+        counts[START],
+        None if time == _NO_TIME else np.datetime64(time, "ns"),
+        tuple(named),
+        {name: float(before[at]) for name, at in named.items()},
+        {name: float(after[at]) for name, at in named.items()},
+        _STATES[counts[STATE]],
+        counts[ALARM] or None,
+        float(changes.distances[slot]),
+    )
+    return replace(change, sentence=change_sentence(change))
+
+
+def open_changes(fitted: Fitted, state: StreamState) -> list[Change]:
+    """Return the open changes, the oldest first."""
+    if state.changes is None:
+        return []
+    return [open_change(fitted, state, slot) for slot in open_slots(state.changes)]
+
+
+def _levels(params: DriftParams, scaled: Floats) -> Floats:
+    with np.errstate(over="ignore"):
+        levels: Floats = np.nan_to_num(scaled * params.scale + params.mean)
+    return levels

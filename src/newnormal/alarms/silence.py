@@ -1,0 +1,187 @@
+"""Silence: no samples, nothing but missing values, or a channel missing that never was.
+
+An alarm of its own cause, outside the limit on alarms. It is known when the next sample comes: a
+gap opens one that closes at once, missing values one that closes when they are there again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from newnormal.alarms.sentences import seconds_between, silence_sentence
+from newnormal.kernels.alarm import ALARMS
+from newnormal.types import (
+    CLOSED,
+    OPENED,
+    SAMPLES_AGAIN,
+    SILENCE,
+    Alarm,
+    Event,
+    Evidence,
+    Floats,
+    Peak,
+    Times,
+    Verdicts,
+    time_at,
+)
+
+if TYPE_CHECKING:
+    from newnormal.core.state import Fitted, SilenceState, StreamState
+
+__all__ = ["Silence", "close_silence", "find_silence", "longest_silence", "open_silence"]
+
+# Positions in SilenceState.counts.
+NUMBER = 0  # of the open alarm; 0 without one
+START = 1  # the first sample with missing values
+ALL = 2  # samples for which all channels have been missing
+
+# Positions in SilenceState.times.
+START_TIME = 0
+LAST_TIME = 1  # of the newest sample
+
+_PERIODS = 5
+_SECONDS = 60.0
+_NO_TIME = np.iinfo(np.int64).min
+
+
+class Silence(NamedTuple):
+    """What was found at one row: a gap before it, or missing values that begin or end there."""
+
+    row: int
+    gap: float = 0.0  # seconds
+    samples: int = 0  # for which values have been missing; 0 where they are there again
+
+
+def longest_silence(period: np.timedelta64 | None) -> tuple[int, float]:
+    """Return the samples and the seconds that may be missing: 5 periods, and a minute at least.
+
+    Examples
+    --------
+    >>> longest_silence(np.timedelta64(15, "s")), longest_silence(np.timedelta64(1, "h"))
+    ((5, 75.0), (5, 18000.0))
+    >>> longest_silence(np.timedelta64(1, "s"))
+    (60, 60.0)
+    """
+    if period is None:
+        return _PERIODS, math.inf
+    seconds = float(period / np.timedelta64(1, "s"))
+    longest = max(_PERIODS * seconds, _SECONDS)
+    return math.ceil(longest / seconds), longest
+
+
+def find_silence(
+    fitted: Fitted, silence: SilenceState, times: Times | None, samples: Floats
+) -> Iterator[Silence]:
+    """Give the rows of these samples (R, C) at which an alarm by silence opens or closes.
+
+    The state is that of the row when each is given.
+    """
+    most, longest = longest_silence(fitted.period)
+    gaps = _gaps(silence, times, longest)
+    missing = np.isnan(samples)
+    if gaps is None and not silence.missing.any() and not missing.any():
+        _keep_time(silence, times)
+        return
+    watched = fitted.never_missing
+    for row in range(len(samples)):
+        if gaps is not None and gaps[row]:
+            yield Silence(row, gap=float(gaps[row]))
+        silence.missing[:] = np.where(missing[row], silence.missing + 1, 0)
+        silence.counts[ALL] = silence.counts[ALL] + 1 if missing[row].all() else 0
+        gone = silence.missing > most
+        if silence.counts[ALL] <= most:
+            gone &= False if watched is None else watched
+        if gone.any() and not silence.counts[NUMBER]:
+            named = np.flatnonzero(gone)[: len(silence.channels)]
+            silence.channels[:] = -1
+            silence.channels[: len(named)] = named
+            yield Silence(row, samples=int(silence.missing[named].max()))
+        elif silence.counts[NUMBER] and not gone.any():
+            yield Silence(row)
+    _keep_time(silence, times)
+
+
+def open_silence(
+    fitted: Fitted, state: StreamState, verdicts: Verdicts, at: int, found: Silence
+) -> list[Event]:
+    """Open an alarm by silence at a row of the verdicts; a gap is over at once."""
+    sample, time = verdicts.first + at, time_at(verdicts.times, at)
+    silence = state.silence
+    state.alarm.counts[ALARMS] += 1
+    number = int(state.alarm.counts[ALARMS])
+    if found.gap:
+        assert time is not None and fitted.period is not None
+        period = float(fitted.period / np.timedelta64(1, "s"))
+        alarm = Alarm(
+            number,
+            sample,
+            time - np.timedelta64(round(found.gap * 1e9), "ns"),
+            sample,
+            time,
+            Peak(sample, time, 0.0, 0.0, 1.0, {}),
+            cause=SILENCE,
+            sentence=silence_sentence((), round(found.gap / period), found.gap, period),
+        )
+        closed = replace(alarm, reason=SAMPLES_AGAIN)
+        return [Event(OPENED, sample, time, alarm), Event(CLOSED, sample, time, closed)]
+    silence.counts[NUMBER] = number
+    silence.counts[START] = max(0, sample - found.samples + 1)
+    silence.times[START_TIME] = _NO_TIME
+    if time is not None and fitted.period is not None:
+        began = time - (found.samples - 1) * fitted.period
+        silence.times[START_TIME] = began.astype("datetime64[ns]").astype(np.int64)
+    return [Event(OPENED, sample, time, silence_alarm(fitted, silence, sample, time))]
+
+
+def close_silence(fitted: Fitted, state: StreamState, verdicts: Verdicts, at: int) -> list[Event]:
+    """Close the alarm by missing values at a row of the verdicts."""
+    sample, time = verdicts.first + at, time_at(verdicts.times, at)
+    alarm = silence_alarm(fitted, state.silence, sample, time)
+    state.silence.counts[NUMBER] = 0
+    assert alarm is not None
+    return [Event(CLOSED, sample, time, replace(alarm, reason=SAMPLES_AGAIN))]
+
+
+def silence_alarm(
+    fitted: Fitted, silence: SilenceState, newest: int, time: np.datetime64 | None
+) -> Alarm | None:
+    """Return the open alarm by missing values, given the newest sample, or None."""
+    if not silence.counts[NUMBER]:
+        return None
+    start = int(silence.counts[START])
+    since = int(silence.times[START_TIME])
+    started = None if since == _NO_TIME else np.datetime64(since, "ns")
+    named = [fitted.channels[at] for at in silence.channels.tolist() if at >= 0]
+    sentence = silence_sentence(named, newest - start + 1, seconds_between(started, time), None)
+    return Alarm(
+        int(silence.counts[NUMBER]),
+        start,
+        started,
+        newest,
+        time,
+        Peak(newest, time, 0.0, 0.0, 1.0, {name: 1 / len(named) for name in named}),
+        cause=SILENCE,
+        evidence=tuple(Evidence(name, None) for name in named),
+        sentence=sentence,
+    )
+
+
+def _gaps(silence: SilenceState, times: Times | None, longest: float) -> Floats | None:
+    """Return the seconds before each row that are too many, else 0; None where there are none."""
+    if times is None or len(times) == 0 or math.isinf(longest):
+        return None
+    own = times.astype("datetime64[ns]").astype(np.int64)
+    before = np.concatenate([silence.times[LAST_TIME:], own[:-1]])
+    known = (before != _NO_TIME) & (own != _NO_TIME)
+    apart = np.where(known, (own - np.where(known, before, own)) / 1e9, 0.0)
+    return np.where(apart > longest, apart, 0.0) if (apart > longest).any() else None
+
+
+def _keep_time(silence: SilenceState, times: Times | None) -> None:
+    if times is not None and len(times) and not np.isnat(times[-1]):
+        silence.times[LAST_TIME] = times[-1].astype("datetime64[ns]").astype(np.int64)

@@ -1,0 +1,183 @@
+"""Where in its rhythm a sample is: by local time, or by its number."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from newnormal.errors import NewnormalWarning
+from newnormal.types import Floats, Ints, Times
+
+__all__ = ["DAY", "Phases", "SampleClock", "TimeClock", "clock_from_json", "utc_offset"]
+
+DAY = 86_400 * 10**9  # in nanoseconds
+# Zones change their offset at whole quarters of an hour of UTC, since 1972 at least.
+_QUARTER = 900 * 10**9
+_MISSING = np.iinfo(np.int64).min  # NaT as an integer
+_FIXED = re.compile(r"([+-])(\d\d):(\d\d)")
+_KINDS = {1: (0,) * 7, 2: (0, 0, 0, 0, 0, 1, 1), 7: tuple(range(7))}  # by weekday, Monday first
+
+
+@cache
+def utc_offset(zone: str | None) -> Callable[[int], int]:
+    """Return the function from a quarter hour since 1970 in UTC to the zone's offset in ns.
+
+    A zone that this machine has no data of counts as UTC, with a warning.
+
+    >>> offset = utc_offset("Europe/Berlin")
+    >>> january, july = 1767225600 // 900, 1782864000 // 900
+    >>> offset(january) // 10**9, offset(july) // 10**9
+    (3600, 7200)
+    """
+    if zone is None or zone == "UTC":
+        return _fixed(0)
+    match = _FIXED.fullmatch(zone)
+    if match is not None:
+        minutes = int(match[2]) * 60 + int(match[3])
+        return _fixed((-minutes if match[1] == "-" else minutes) * 60 * 10**9)
+    try:
+        info = ZoneInfo(zone)
+    except (KeyError, ValueError, OSError):  # ZoneInfoNotFoundError is a KeyError
+        warnings.warn(
+            f"zone {zone!r}: expected data of this zone on this machine, found none; times of day "
+            "are taken in UTC\nhint: pip install tzdata",
+            NewnormalWarning,
+            stacklevel=2,
+        )
+        return _fixed(0)
+
+    @lru_cache(maxsize=1024)
+    def offset(quarter: int) -> int:
+        try:
+            found = datetime.fromtimestamp(quarter * 900, UTC).astimezone(info).utcoffset()
+        except (OverflowError, ValueError, OSError):  # a year that datetime does not have
+            return 0
+        return 0 if found is None else round(found.total_seconds()) * 10**9
+
+    return offset
+
+
+def _fixed(offset: int) -> Callable[[int], int]:
+    def always(quarter: int) -> int:
+        del quarter
+        return offset
+
+    return always
+
+
+@dataclass(frozen=True)
+class TimeClock:
+    """Phases by the time of day and the kind of day, in local time.
+
+    A day is divided into `bins`. Phase k · bins + b is bin b of a day of kind k: all days are of
+    one kind, or working days and weekends of two, or each day of the week of its own.
+
+    Examples
+    --------
+    >>> clock = TimeClock(bins=24, kinds=2, zone="Europe/Berlin")
+    >>> times = np.array(["2026-03-28T22:30", "2026-03-29T22:30"], "datetime64[ns]")
+    >>> clock.phases(times, 0, 2)  # Saturday 23:30, Monday 00:30
+    array([47.,  0.])
+    """
+
+    bins: int
+    kinds: int = 1  # 1, 2 or 7
+    shift: int = 0  # ns after midnight at which the first bin begins
+    zone: str | None = None
+
+    @property
+    def size(self) -> int:
+        """How many phases there are."""
+        return self.bins * self.kinds
+
+    def phases(self, times: Times | None, first: int, count: int) -> Floats:
+        """Return the phases (T,) of samples with these times, whole numbers; NaN where unknown."""
+        del first
+        if times is None:
+            return np.full(count, np.nan)
+        when = times.astype("datetime64[ns]").view(np.int64)
+        if len(when) == 1:  # the same in Python's integers, a tenth of the time
+            return np.array([self._phase(int(when[0]))])
+        known = when != _MISSING
+        day, at = self.days(np.where(known, when, 0))
+        return np.where(known, self.kind(day) * self.bins + at, np.nan)
+
+    def days(self, when: Ints) -> tuple[Ints, Ints]:
+        """Return the local day of each time in ns, counted from 1970, and its bin."""
+        local = self.local(when) - self.shift
+        day = local // DAY
+        return day, (local - day * DAY) * self.bins // DAY
+
+    def kind(self, days: Ints) -> Ints:
+        """Return the kind of each day."""
+        kinds: Ints = np.array(_KINDS[self.kinds])[(days + 3) % 7]  # 1970 began on a Thursday
+        return kinds
+
+    def local(self, when: Ints) -> Ints:
+        """Return times in ns as local time."""
+        quarters, where = np.unique(when // _QUARTER, return_inverse=True)
+        offset = utc_offset(self.zone)
+        offsets = np.array([offset(int(each)) for each in quarters], dtype=np.int64)
+        local: Ints = when + offsets[where]
+        return local
+
+    def _phase(self, when: int) -> float:
+        if when == _MISSING:
+            return np.nan
+        local = when + utc_offset(self.zone)(when // _QUARTER) - self.shift
+        day, rest = divmod(local, DAY)
+        return float(_KINDS[self.kinds][(day + 3) % 7] * self.bins + rest * self.bins // DAY)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as values of JSON."""
+        names = ("bins", "kinds", "shift", "zone")
+        return {"by": "time", **{name: getattr(self, name) for name in names}}
+
+
+@dataclass(frozen=True)
+class SampleClock:
+    """Phases by the number of a sample, for a stream without times that follows on history.
+
+    Examples
+    --------
+    >>> SampleClock(bins=4, period=8, origin=2).phases(None, 5, 3)
+    array([3., 0., 0.])
+    """
+
+    bins: int
+    period: int  # in samples
+    origin: int  # samples of history
+
+    @property
+    def size(self) -> int:
+        """How many phases there are."""
+        return self.bins
+
+    def phases(self, times: Times | None, first: int, count: int) -> Floats:
+        """Return the phases (T,) of the samples from number `first` on, whole numbers."""
+        del times
+        number = np.arange(first + self.origin, first + self.origin + count)
+        return (number % self.period * self.bins // self.period).astype(np.float64)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as values of JSON."""
+        return {"by": "sample", "bins": self.bins, "period": self.period, "origin": self.origin}
+
+
+Phases = TimeClock | SampleClock
+
+
+def clock_from_json(facts: dict[str, Any]) -> Phases:
+    """Return what `to_json` was made from."""
+    if facts["by"] == "sample":
+        return SampleClock(int(facts["bins"]), int(facts["period"]), int(facts["origin"]))
+    zone = None if facts["zone"] is None else str(facts["zone"])
+    return TimeClock(int(facts["bins"]), int(facts["kinds"]), int(facts["shift"]), zone)

@@ -1,0 +1,27 @@
+"""Run a detector over samples and keep every event."""
+
+from __future__ import annotations
+
+from newnormal import AlarmEvent
+from newnormal.detector import BaseDetector
+from newnormal.types import Floats, Times
+
+__all__ = ["watch"]
+
+_STRETCH = 1000  # samples: the detector keeps 1000 events, and a stretch has fewer
+
+
+def watch(
+    detector: BaseDetector, samples: Floats, times: Times | None = None, *, flush: bool = True
+) -> list[AlarmEvent]:
+    """Run a detector over samples and return all of its events."""
+    events: list[AlarmEvent] = []
+    for start in range(0, len(samples), _STRETCH):
+        end = start + _STRETCH
+        detector.run(
+            samples[start:end],
+            times=None if times is None else times[start:end],
+            flush=flush and end >= len(samples),
+        )
+        events += detector.take_events()
+    return events

@@ -1,0 +1,189 @@
+"""What a committee accepts as normal besides history: other places, and patterns.
+
+A place is a shift of the channels' levels. A sample there is judged as if it had stayed where it
+was: it is moved back before any member sees it, so the old normal, the new one and the way between
+them look the same. Which places the stream is at is decided sample by sample, by Hotelling's T²:
+it stays where it is as long as the sample is within history's range there; else it goes where the
+sample is; on the way between two places the sample is moved back by a part of the shift.
+
+A pattern is what the members voted while an alarm was open, at most, and its channels: a sample
+that is no worse by any member, in the same channels, counts as quiet.
+
+Shapes: C channels, K places, S patterns, V votes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from newnormal.kernels.compiled import compiled
+from newnormal.types import Floats, Floats32, Ints
+
+__all__ = ["PATTERNS", "PLACES", "AcceptedState", "blank_accepted", "is_accepted", "move_back"]
+
+PLACES = 16  # the first half belong to open changes, the others are accepted
+PATTERNS = 10
+_MARGIN = 0.5  # by which a vote may exceed that of an accepted pattern
+_SAME = 0.7  # share of a score that must be of the pattern's channels
+
+# Positions in AcceptedState.counts.
+NEXT_PLACE = 0  # places accepted so far
+NEXT_PATTERN = 1  # patterns accepted so far
+
+
+class AcceptedState(NamedTuple):
+    """Places and patterns."""
+
+    shifts: Floats  # (K, C) in history's standard deviations; 0 where unused
+    used: Ints  # (K,) 1 where there is a place
+    at: Ints  # (K,) 1 where the stream is there
+    peaks: Floats  # (S, V) infinite votes never occur: unused rows are -inf
+    channels: Floats  # (S, C) 1 for the channels of a pattern
+    counts: Ints  # (2,) see the positions above
+
+
+def blank_accepted(channels: int, votes: int) -> AcceptedState:
+    """Return what is accepted before anything is."""
+    return AcceptedState(
+        np.zeros((PLACES, channels)),
+        np.zeros(PLACES, np.int64),
+        np.zeros(PLACES, np.int64),
+        np.full((PATTERNS, votes), -np.inf),
+        np.zeros((PATTERNS, channels)),
+        np.zeros(2, np.int64),
+    )
+
+
+@compiled
+def move_back(
+    sample: Floats,
+    state: AcceptedState,
+    mean: Floats32,
+    inverse: Floats32,
+    limit: float,
+    moved: Floats,
+) -> None:
+    """Move a scaled sample (C,) back by the shifts of the places it is at; `moved` is by how much.
+
+    `limit` is the largest T² of history.
+    """
+    shifts, used, at = state.shifts, state.used, state.at
+    K, C = shifts.shape
+    _sum_of(shifts, used, at, moved)
+    trial, best = np.empty(C), np.empty(C)
+    least = _distance(sample, moved, mean, inverse)
+    if least > limit:
+        chosen = at.copy()
+        option = np.empty(K, np.int64)
+        # Each place left or entered by itself, then each alone, then none.
+        for kind in range(2 * K + 1):
+            k = kind % K
+            if kind < 2 * K and used[k] == 0:
+                continue
+            if kind < K:
+                option[:] = at
+                option[k] = 1 - at[k]
+            else:
+                option[:] = 0
+                if kind < 2 * K:
+                    option[k] = 1
+            _sum_of(shifts, used, option, trial)
+            distance = _distance(sample, trial, mean, inverse)
+            if distance < least:
+                least = distance
+                chosen[:] = option
+        if least <= limit:
+            at[:] = chosen
+            _sum_of(shifts, used, at, moved)
+        else:  # on the way: a part of one shift, for this sample alone
+            _sum_of(shifts, used, at, best)
+            least = _distance(sample, best, mean, inverse)
+            found = False
+            for k in range(K):
+                if used[k] == 0:
+                    continue
+                option[:] = at
+                option[k] = 0
+                _sum_of(shifts, used, option, trial)
+                share = _part(sample, trial, shifts[k], mean, inverse)
+                for c in range(C):
+                    trial[c] += share * shifts[k, c]
+                distance = _distance(sample, trial, mean, inverse)
+                if distance <= limit and distance < least:
+                    least = distance
+                    best[:] = trial
+                    found = True
+            if found:
+                moved[:] = best
+            else:
+                _sum_of(shifts, used, at, moved)
+    for c in range(C):
+        sample[c] -= moved[c]
+
+
+@compiled
+def _sum_of(shifts: Floats, used: Ints, at: Ints, total: Floats) -> None:
+    K, C = shifts.shape
+    total[:] = 0
+    for k in range(K):
+        if used[k] and at[k]:
+            for c in range(C):
+                total[c] += shifts[k, c]
+
+
+@compiled
+def _distance(sample: Floats, moved: Floats, mean: Floats32, inverse: Floats32) -> float:
+    """Return T² of a sample moved back; a missing value counts as the mean."""
+    C = len(sample)
+    total = 0.0
+    for c in range(C):
+        if np.isnan(sample[c]):
+            continue
+        product = 0.0
+        for i in range(C):
+            if not np.isnan(sample[i]):
+                product += inverse[c, i] * (sample[i] - moved[i] - mean[i])
+        total += product * (sample[c] - moved[c] - mean[c])
+    return total
+
+
+@compiled
+def _part(sample: Floats, moved: Floats, shift: Floats, mean: Floats32, inverse: Floats32) -> float:
+    """Return the part of a shift, 0 to 1, that brings a sample nearest to the mean."""
+    C = len(sample)
+    above = 0.0
+    below = 0.0
+    for c in range(C):
+        if np.isnan(sample[c]):
+            continue
+        product = 0.0
+        for i in range(C):
+            if not np.isnan(sample[i]):
+                product += inverse[c, i] * shift[i]
+        above += product * (sample[c] - moved[c] - mean[c])
+        below += product * shift[c]
+    return min(max(above / below, 0.0), 1.0) if below > 0 else 0.0
+
+
+@compiled
+def is_accepted(votes: Floats32, shares: Floats32, state: AcceptedState) -> bool:
+    """Whether a sample's votes (V,) are no worse than those of a pattern, in its channels."""
+    S, V = state.peaks.shape
+    total = 0.0
+    for c in range(len(shares)):
+        total += shares[c]
+    for s in range(min(S, state.counts[NEXT_PATTERN])):
+        same = 0.0
+        for c in range(len(shares)):
+            same += shares[c] * state.channels[s, c]
+        if same < _SAME * total:
+            continue
+        worse = False
+        for v in range(V):
+            if votes[v] > state.peaks[s, v] + _MARGIN:  # not so for NaN
+                worse = True
+        if not worse:
+            return True
+    return False

@@ -1,0 +1,100 @@
+"""Places that a committee judges a stream from, and patterns it accepts: see kernels.accepted."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from newnormal.kernels.accepted import (
+    NEXT_PATTERN,
+    NEXT_PLACE,
+    PATTERNS,
+    PLACES,
+    AcceptedState,
+)
+from newnormal.kernels.committee import CommitteeState
+from newnormal.kernels.members import HEAD, LONG, SPAN
+from newnormal.types import Bools, Floats
+
+__all__ = ["accept_pattern", "accept_place", "drop_place", "restore", "set_place"]
+
+_NEWS = 0.25  # of history's standard deviations: a shift that moved less is left as it is
+_QUIET = 1.5  # a vote that counts as quiet for every pattern
+_OPEN = PLACES // 2  # places of open changes; the others are accepted
+_BLOCK = 10  # samples of a mean of `shapes`
+
+
+def set_place(own: CommitteeState, decays: Floats, slot: int, shift: Floats, age: int) -> None:
+    """Judge a stream that moved by `shift` (C,) `age` samples ago from where it is.
+
+    What the members remember of it is moved back as well.
+    """
+    accepted = own.accepted
+    before = accepted.shifts[slot] * accepted.used[slot]
+    further = shift - before
+    if accepted.used[slot] and np.abs(further).max(initial=0.0) < _NEWS:
+        return
+    is_new = not accepted.used[slot]
+    accepted.shifts[slot], accepted.used[slot] = shift, 1
+    if is_new:
+        accepted.at[slot] = 1
+    if accepted.at[slot]:
+        _move(own, decays, further, age)
+
+
+def accept_place(own: CommitteeState, slot: int) -> None:
+    """Accept the place of an open change; the oldest accepted one makes room."""
+    accepted = own.accepted
+    if not accepted.used[slot]:
+        return
+    row = _OPEN + int(accepted.counts[NEXT_PLACE]) % (PLACES - _OPEN)
+    if accepted.used[row] and accepted.at[row]:  # the stream stands there: that stays
+        accepted.shifts[slot] += accepted.shifts[row]
+    accepted.counts[NEXT_PLACE] += 1
+    accepted.shifts[row] = accepted.shifts[slot]
+    accepted.used[row], accepted.at[row] = 1, accepted.at[slot]
+    accepted.shifts[slot] = 0
+    accepted.used[slot] = accepted.at[slot] = 0
+
+
+def drop_place(own: CommitteeState, decays: Floats, slot: int) -> None:
+    """Forget the place of an open change."""
+    accepted = own.accepted
+    if accepted.used[slot] and accepted.at[slot]:
+        _move(own, decays, -accepted.shifts[slot], LONG + SPAN)
+    accepted.shifts[slot] = 0
+    accepted.used[slot] = accepted.at[slot] = 0
+
+
+def accept_pattern(own: CommitteeState, votes: Floats, channels: Bools) -> None:
+    """Accept samples that no member finds worse than these votes, in these channels."""
+    accepted = own.accepted
+    if len(votes) != accepted.peaks.shape[1]:
+        return
+    row = int(accepted.counts[NEXT_PATTERN]) % PATTERNS
+    accepted.peaks[row] = np.maximum(votes, _QUIET)
+    accepted.channels[row] = channels
+    accepted.counts[NEXT_PATTERN] += 1
+
+
+def restore(own: CommitteeState, kept: AcceptedState) -> None:
+    """Restore what was accepted; places of open changes stay."""
+    accepted = own.accepted
+    for part in ("shifts", "used", "at"):
+        getattr(accepted, part)[_OPEN:] = getattr(kept, part)[_OPEN:]
+    for part in ("peaks", "channels", "counts"):
+        getattr(accepted, part)[:] = getattr(kept, part)
+
+
+def _move(own: CommitteeState, decays: Floats, shift: Floats, age: int) -> None:
+    """Move back what is remembered of the last `age` samples."""
+    followed = (1 - decays[:, None] ** age) * shift  # what the trends have followed of it
+    own.levels[:] -= followed
+    own.trails[:] -= followed[:, None]
+    own.residuals[:] -= (shift - followed)[:, None]
+    members = own.members
+    if len(members.recent):
+        members.recent[SPAN - min(age, SPAN) :] -= shift.astype(np.float32)
+        newest = int(members.counts[HEAD])
+        for back in range(min(age, LONG)):
+            share = min(1.0, (age - back) / _BLOCK)
+            members.means[(newest - 1 - back) % LONG] -= np.float32(share) * shift
