@@ -150,9 +150,14 @@ class Review:
         crossing = np.where(self.drift.owned == 0, self.drift.crossing, 0.0)
         main = crossing >= max(NEAR, _MAIN * float(crossing.max()))
         alarm = newest_alarm(self.state.log, self.fitted.channels, self.fitted.has_rhythm)
-        if alarm is not None and not self._is_recent(alarm):
+        if alarm is not None and not (self._is_recent(alarm) and self._is_about(alarm, main)):
             alarm = None
         return self._open(main, alarm)
+
+    def _is_about(self, alarm: Alarm, channels: NDArray[np.bool_]) -> bool:
+        """Whether an alarm is open, or about one of these channels."""
+        named = [self.fitted.channels[at] in alarm.channels for at in np.flatnonzero(channels)]
+        return alarm.open or any(named)
 
     def _is_recent(self, alarm: Alarm) -> bool:
         """Whether a change that is found now may have begun with an alarm."""

@@ -83,6 +83,7 @@ _SPREADS = 3.0  # the range of a channel: so many of its usual distances from wh
 _LARGEST = sys.float_info.max
 _LEAST = 1e-30  # a score below this is as good as 0
 _NO_TIME = np.iinfo(np.int64).min  # NaT, as nanoseconds
+_NO_LEADS = np.zeros(0, np.int64)
 
 
 class AlarmLog:
@@ -144,7 +145,7 @@ class AlarmLog:
             out = judge_moving(fitted.rule, state.moving, scores, *known)
             verdicts.thresholds[rows] = out.thresholds
         elif fitted.alarm.rate:
-            out = judge(log_scores(scores), *known)
+            out = judge(log_scores(scores), *known, _leads(verdicts.shares, rows))
             verdicts.thresholds[rows] = np.exp(out.thresholds)
         else:
             out = judge(scores, *known)
@@ -195,6 +196,13 @@ def track(
                 log, number, rows, out, verdicts, start, samples, votes, spread, at_this_hour
             )
     return events
+
+
+def _leads(shares: Floats32 | None, rows: slice) -> Ints:
+    """Return the channel with the largest share of each score; none where shares are not known."""
+    if shares is None:
+        return _NO_LEADS
+    return shares[rows].argmax(axis=1)
 
 
 def log_scores(scores: Floats) -> Floats:

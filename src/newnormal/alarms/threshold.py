@@ -91,7 +91,7 @@ class AlarmThreshold(NamedTuple):
         levels[:knots], chances[:knots] = tail.levels, tail.chances
         state = AlarmState(
             start_levels(params.location, height),
-            np.zeros(6, dtype=np.int64),
+            np.zeros(7, dtype=np.int64),
             np.zeros(RECENT),
             levels,
             tail.excess.copy(),

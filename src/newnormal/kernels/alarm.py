@@ -7,12 +7,14 @@ location, the score that is typical. The order within a sample is a contract:
 2. the alarm opens, goes on, or closes;
 3. location and threshold move, for the next sample.
 
-Where there is a limit on alarms, two numbers move, and both come back:
+Where there is a limit on alarms, two numbers move, and both come back, and alarms are told apart:
 
 - the threshold's height rises by `step` with every alarm that opens, to `rise` times its start at
   most, and sinks by `rate · step` with every sample out of alarm, to its start at least. So normal
   scores open at most about `rate` alarms a sample, and no series of alarms silences another for
   long;
+- a score that is twice the open alarm's peak, after a sample of quiet or in another channel, is
+  another alarm, so that none hides another;
 - an alarm that stays open for `stand` samples is judged from where the scores are then: the
   location rises to their median. It closes when the scores are quiet there, and what happens next
   opens another. The location follows the scores back, to its start at least.
@@ -35,6 +37,7 @@ __all__ = [
     "ALARMS",
     "HEIGHT",
     "KNOTS",
+    "LEAD",
     "LOCATION",
     "LOW",
     "LOW_RATIO",
@@ -65,6 +68,9 @@ RECENT = 60  # scores kept, of which the location takes the median
 LOW_RATIO = 0.75
 # Share of the way to a score that a location above its start moves: half of it in 34 samples.
 _FOLLOW = 0.02
+# Times its peak, from which on a score may be another alarm.
+_WORSE = 2.0
+_NO_LEADS = np.zeros(0, np.int64)
 
 # Positions in AlarmState.levels.
 LOCATION = 0  # the typical score
@@ -82,13 +88,14 @@ OPEN = 2  # the number of the open alarm; 0 without one
 AGE = 3  # samples since it opened
 LOW = 4  # newest samples below LOW_RATIO of the threshold's height
 NEXT = 5  # where the next score goes in `recent`
+LEAD = 6  # the channel with the largest share at the open alarm's peak; -1 where not known
 
 
 class AlarmState(NamedTuple):
     """What changes while a stream runs."""
 
     levels: Floats  # (7,) see the positions above
-    counts: Ints  # (6,)
+    counts: Ints  # (7,)
     recent: Floats  # (N,) the newest scores, in a ring
     tail_levels: Floats  # (K,) increasing scores up to the start of the tail; then +inf
     tail_excess: Floats  # (4,) where the tail begins, the chance to reach it, its scale and shape
@@ -117,10 +124,17 @@ class AlarmOut(NamedTuple):
     p_values: Floats  # the chance of such a score or a higher one, at the present threshold
 
 
-def judge(scores: Floats, state: AlarmState, params: AlarmParams, chances: Floats) -> AlarmOut:
+def judge(
+    scores: Floats,
+    state: AlarmState,
+    params: AlarmParams,
+    chances: Floats,
+    leads: Ints = _NO_LEADS,
+) -> AlarmOut:
     """Judge the scores of consecutive samples and follow them; in pieces or at once is the same.
 
-    `chances` (K,) belong to `state.tail_levels`.
+    `chances` (K,) belong to `state.tail_levels`. `leads` are the channels with the largest share
+    of each score; empty: not known.
     """
     rows = len(scores)
     out = AlarmOut(
@@ -130,7 +144,7 @@ def judge(scores: Floats, state: AlarmState, params: AlarmParams, chances: Float
         np.empty(rows, np.int64),
         np.empty(rows),
     )
-    advance(scores, state, params, out)
+    advance(scores, leads, state, params, out)
     if params.rate:  # the threshold moves: the chance of what the score was in history
         reach = params.spread * state.levels[START_HEIGHT]
         scores = params.location + out.ratios * reach
@@ -139,8 +153,10 @@ def judge(scores: Floats, state: AlarmState, params: AlarmParams, chances: Float
 
 
 @compiled
-def advance(scores: Floats, state: AlarmState, params: AlarmParams, out: AlarmOut) -> None:
-    """Judge scores (T,), NaN where there is none, and follow them."""
+def advance(
+    scores: Floats, leads: Ints, state: AlarmState, params: AlarmParams, out: AlarmOut
+) -> None:
+    """Judge scores (T,), NaN where there is none, and follow them; `leads` as for `judge`."""
     levels, counts, recent, _, _ = state
     _, spread, rate, step, rise, gap, stand, span = params
     thresholds, ratios, anomalous, alarms, _ = out
@@ -169,11 +185,18 @@ def advance(scores: Floats, state: AlarmState, params: AlarmParams, out: AlarmOu
         levels[RECENT_SAMPLES] += 1 - levels[RECENT_SAMPLES] / span
         levels[RECENT_ALARMS] -= levels[RECENT_ALARMS] / span
 
+        lead = leads[t] if len(leads) else -1
+        if counts[OPEN] and rate > 0 and above and x >= _WORSE * levels[PEAK]:
+            if counts[LOW] > 0 or lead != counts[LEAD]:
+                counts[OPEN] = 0  # closed, and opened anew just below
+
         if counts[OPEN]:
             low = LOW_RATIO * height if height > 0 else height
             counts[AGE] += 1
             counts[LOW] = counts[LOW] + 1 if x < low else 0
-            levels[PEAK] = max(levels[PEAK], x)
+            if x > levels[PEAK]:
+                levels[PEAK] = x
+                counts[LEAD] = lead
             if counts[LOW] >= gap:
                 counts[OPEN] = 0
             elif counts[AGE] % stand == 0 and counts[SEEN] >= N:
@@ -182,6 +205,7 @@ def advance(scores: Floats, state: AlarmState, params: AlarmParams, out: AlarmOu
             counts[ALARMS] += 1
             counts[OPEN] = counts[ALARMS]
             counts[AGE] = counts[LOW] = 0
+            counts[LEAD] = lead
             levels[PEAK] = x
             levels[RECENT_ALARMS] += 1
             height = max(height, min(height + step, rise * height0))

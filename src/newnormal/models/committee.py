@@ -24,7 +24,7 @@ from newnormal.kernels.committee import (
     advance,
     advance_squares,
 )
-from newnormal.kernels.members import KINDS, LEVEL, MembersParams
+from newnormal.kernels.members import FAR, KINDS, LEVEL, MembersParams
 from newnormal.kernels.step import (
     AGE,
     CYCLE,
@@ -365,6 +365,10 @@ class Committee(Model):
         `votes` (R, V) gets every vote after what is usual at this phase was subtracted; NaN where
         there is none.
         """
+        if self.plan.members and len(samples) and state.step.counts[SEEN] == 0:
+            # A trend begins at the first sample: history's mean may be far from it.
+            first = (samples[0] - params.mean) / params.scale
+            state.own.levels[:] = np.clip(np.nan_to_num(first), -FAR, FAR)
         advance(
             samples,
             _known(phases, len(samples)),

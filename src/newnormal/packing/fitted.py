@@ -235,7 +235,7 @@ class FittedReader:
         height = self.alarm_facts.number("fitted_height")
         alarm_start = AlarmState(
             start_levels(alarm_params.location, height),
-            np.zeros(6, np.int64),
+            np.zeros(7, np.int64),
             np.zeros(RECENT),
             *self._tail("fitted."),
         )

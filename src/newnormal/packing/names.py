@@ -26,6 +26,7 @@ ALARM_COUNTS = {
     "age": alarm.AGE,
     "low": alarm.LOW,
     "next": alarm.NEXT,
+    "lead": alarm.LEAD,
 }
 ALARM_LEVELS = {
     "location": alarm.LOCATION,
