@@ -37,8 +37,8 @@ class Detector(BaseDetector):
     Fit it on history that is mostly normal; then hand it the stream, sample by sample (`step`) or
     in stretches (`run`). Each sample has its verdict at once. It chooses its settings from history
     alone, a committee of autoencoders and of simpler models: `explain` describes the choice. Its
-    alarms are events (`take_events`), and what lasts is accepted as a new normal, or rejected, by time or
-    by a person (`accept`, `reject`, `rollback`).
+    alarms are events (`take_events`), and what lasts is accepted as a new normal, or rejected, by
+    time or by a person (`accept`, `reject`, `rollback`).
 
     Parameters
     ----------
