@@ -216,10 +216,9 @@ def initial(lows: Floats, highs: Floats) -> DriftState:
         np.zeros(channels),
         np.zeros(channels),
         np.zeros(channels),
-        np.zeros(channels),
         lows.copy(),
         highs.copy(),
-        np.array([0, -1, 0, 0]),
+        np.array([0, -1, 0]),
     )
 
 
