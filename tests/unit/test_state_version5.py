@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from newnormal import Detector, StateError, state
 from newnormal.detector import from_state
 from newnormal.state import State
 from newnormal.state.version_4 import from_4
+from newnormal.types import Change
 from tests.golden.make_runs import CASES, FOLDER, Case, plant, times
 
 NEW = {case.name: case for case in CASES if not case.is_old}
@@ -81,6 +83,20 @@ def test_the_past_and_events_not_taken_come_back(tmp_path: Path) -> None:
     events = detector.take_events()
     assert {"opened", "closed", "changed", "rolled_back"} <= {event.kind for event in events}
     assert again.take_events() == events
+
+
+def test_the_past_takes_a_bounded_part_of_a_file(tmp_path: Path) -> None:
+    """A file's facts have at most 3,000,000 characters; the newest of the past are kept."""
+    detector = loaded("v5-pending")
+    change = next(each for each in detector.past_ if isinstance(each, Change))
+    wide = "x" * 50_000
+    detector._past.clear()
+    for number in range(1, 101):
+        detector._past.append(replace(change, number=number, sentence=wide))
+    detector.save(tmp_path / "plant.nn")
+    kept = newnormal.load(tmp_path / "plant.nn").past_
+    assert [each.number for each in kept] == list(range(101 - len(kept), 101))
+    assert 15 <= len(kept) <= 20
 
 
 def test_a_rhythm_and_its_zone_come_back(tmp_path: Path) -> None:

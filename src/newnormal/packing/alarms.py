@@ -46,6 +46,7 @@ def alarm_tensors(state: StreamState) -> dict[str, NDArray[Any]]:
     """Return the tensors of the same, without the tail of the scores."""
     return {
         "live.recent": state.alarm.recent,
+        "live.raised": state.alarm.raised,
         **packed(schema.LOG, "live.log.", state.log),
         **packed(schema.SILENCE, "live.silence.", state.silence),
     }
@@ -95,13 +96,15 @@ class AlarmReader(FittedReader):
             )
         levels = self._levels(self.alarm_facts.part("levels"), ALARM_LEVELS)
         is_limited = fitted.alarm.rate > 0
-        for name in ("location", "start_location"):
+        for name in ("location", "start_location", "height", "start_height"):
             if is_limited and not np.isfinite(levels[ALARM_LEVELS[name]]):
                 raise StateError(f"alarm.levels.{name}: expected a finite number, found another")
         self.dims["Z"] = RECENT
         check = "bounded" if is_limited else "known"
-        (recent,) = self.take([schema.Field("recent", "Z", check)], "live.").values()
-        return AlarmState(levels, counts, recent.copy(), *self._tail("live."))
+        fields = [schema.Field("recent", "Z", check), schema.Field("raised", "A", "not negative")]
+        found = {name: array.copy() for name, array in self.take(fields, "live.").items()}
+        tail, excess = self._tail("live.")
+        return AlarmState(levels, counts, **found, tail_levels=tail, tail_excess=excess)
 
     def _log_state(self, fitted: Fitted, state: AlarmState) -> LogState:
         facts = self.alarm_facts.part("log")

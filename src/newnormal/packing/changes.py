@@ -164,8 +164,6 @@ class ChangeReader(AlarmReader):
             raise StateError("acceptance.drift.mark: expected a sample seen, found a later one")
         if counts[drift.CROSSED] > 1:
             raise StateError("acceptance.drift.crossed: expected 0 or 1, found another")
-        if counts[drift.HOLD] > seen + drift.SETTLING:
-            raise StateError("acceptance.drift.hold: expected a sample, found a later one")
         return DriftState(**{name: array.copy() for name, array in found.items()}, counts=counts)
 
     def _changes(self, facts: Facts, newest: int, newest_alarm: int) -> ChangeState:

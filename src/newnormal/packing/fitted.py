@@ -226,6 +226,7 @@ class FittedReader:
             rate=own.number("rate", 0, 1),
             step=own.number("step", 0, 1e300),
             rise=own.number("rise", 1, 1e300),
+            raises=own.number("raises", 0, 1e300),
             gap=own.number("gap", 1, 1e15),
             stand=own.number("stand", 1),
             span=own.number("span", 0, 1e300, above=True),
@@ -236,11 +237,13 @@ class FittedReader:
                 "alarm.params: expected a step of 0 and an infinite stand where the rate is 0, "
                 f"found {alarm_params.step:g} and {alarm_params.stand:g}"
             )
+        self.dims["A"] = len(self.channels) if alarm_params.rate > 0 else 0
         height = self.alarm_facts.number("fitted_height")
         alarm_start = AlarmState(
             start_levels(alarm_params.location, height),
             np.zeros(7, np.int64),
             np.zeros(RECENT),
+            np.zeros(self.dims["A"]),
             *self._tail("fitted."),
         )
         accept_after = None

@@ -42,6 +42,7 @@ _DEFAULT = {"kind": "quantile", "q": 0.99}  # of a Detector without threshold, b
 
 # Of version 5, for files that have none of their own.
 _RISE = 1.5
+_RAISES = 0.5
 _STAND = 60.0
 _RECENT = 60
 _CHANGES = 8
@@ -73,6 +74,7 @@ def from_4(facts: dict[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Any:
     is_limited = _number(facts["alarm"]["params"]["rate"]) > 0
     location = _number(facts["alarm"]["levels"]["location"]) if is_limited else 0.0
     made["live.recent"] = np.full(_RECENT, location)
+    made["live.raised"] = np.zeros(C if is_limited else 0)
     found = facts["alarm"]["open"]
     _check_alarm(found)
     has_change = facts["accept_after"] is not None and _has_change(facts["acceptance"], found)
@@ -129,6 +131,7 @@ def _alarm(
         "params": {
             **{name: params[name] for name in kept},
             "rise": _RISE if is_limited else 1.0,
+            "raises": _RAISES if is_limited else 0.0,
             "stand": _STAND if is_limited else "inf",
         },
         "fitted_height": alarm["fitted_height"],
@@ -235,7 +238,7 @@ def _acceptance(facts: dict[str, Any], found: Any) -> dict[str, Any]:
     kept = ("moved", "moves", "accepted", "undo")
     return {
         **{name: old[name] for name in kept},
-        "drift": {"samples": drift["samples"], "mark": drift["mark"], "crossed": 0, "hold": 0},
+        "drift": {"samples": drift["samples"], "mark": drift["mark"], "crossed": 0},
         "review": {
             "reviews": counts["seen"] // length,
             "newest_change": 0 if found is None else 1,
