@@ -112,13 +112,13 @@ class Goal:
         return {"rule": self.rule, "moving_start": start_of(self.rule, known.ordered)}
 
     def threshold(
-        self, known: HistoryScores, config: Config, period: np.timedelta64 | None
+        self, known: HistoryScores, period: np.timedelta64 | None, channels: int
     ) -> AlarmThreshold:
         """Return the alarm threshold that history's scores give."""
         per_day = samples_per_day(period)
         if self.is_budget:
             budget = Budget(self.alarms_per_day, self.risk, per_day)
-            return budget.calibrate(log_scores(known.ordered))
+            return budget.calibrate(log_scores(known.ordered), channels)
         tau = checked_threshold(self.rule, known)
         return AlarmThreshold.at(tau, known.ordered, samples_per_day=per_day)
 
@@ -251,7 +251,7 @@ def _assembled(
         period=period,
         model=model,
         step=params,
-        **_threshold_parts(goal.threshold(known, config, period)),
+        **_threshold_parts(goal.threshold(known, period, len(channels))),
         **goal.moving_parts(known),
         alarms=AlarmLog() if accepts or goal.has_alarms else NO_ALARMS,
         acceptance=TimedAcceptance(config.patience(period)) if accepts else NO_ACCEPTANCE,
@@ -309,7 +309,7 @@ def refit_threshold(
             )
         moving = goal.moving_parts(known)
         if goal.is_budget or fitted.alarm.rate:
-            threshold = goal.threshold(known, config, fitted.period)
+            threshold = goal.threshold(known, fitted.period, len(fitted.channels))
         else:  # the tail of the scores stays
             threshold = _moved(fitted, checked_threshold(goal.rule, known))
     accepted = isinstance(fitted.acceptance, TimedAcceptance)

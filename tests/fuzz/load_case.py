@@ -36,10 +36,12 @@ def use(detector: Any, path: Path) -> None:
     look(detector)
     detector.save(path)
     again = newnormal.load(path)
-    if again.alarm_ is not None:
-        for verb in (again.reject, again.accept):
-            with suppress(FeedbackError):
-                verb()
+    for verb in (again.reject, again.accept):
+        with suppress(FeedbackError):
+            verb()
+    for past in again.past_:
+        with suppress(FeedbackError):
+            again.accept(past)
     for sample in samples(channels, 15, seed=1):
         again.step(sample)
     with suppress(FeedbackError):
@@ -60,6 +62,7 @@ def look(detector: Any) -> None:
     for event in detector.take_events():
         event.to_json()
     for name in (
+        *("alarms_", "changes_", "past_"),
         *("alarm_", "status_", "distance_", "alarm_threshold_", "threshold_", "alarm_rate_"),
         *("counters", "trend_", "losses_", "parameters_", "adaptable_", "last_time_"),
         *("last_judged_time_", "period_"),

@@ -63,8 +63,8 @@ def _saved(detector: BaseDetector) -> bytes:
 def sources() -> dict[str, bytes]:
     """Return whole state files by name: golden ones, and those of this version.
 
-    Quiet, in alarm with a shadow, after an acceptance and after a rejection, with and without a
-    budget; just fitted; with times and without.
+    Quiet, in alarm, with a pending change and its shadow, after an acceptance and after a
+    rejection, with a limit on alarms and without; silent; just fitted; with times and without.
     """
     found = {}
     for path in sorted([*GOLDEN.glob("*.nn"), *(GOLDEN / "runs").glob("*.nn")]):
@@ -320,7 +320,9 @@ def _shapes(array: NDArray[Any]) -> list[NDArray[Any]]:
 
 
 def _version(random: Random, content: bytes) -> tuple[bytes, str]:
-    version: Any = random.choice([0, 1, 2, 3, 4, 5, 6, -1, 2**63, True, "3", 3.0, None, [], 10**30])
+    version: Any = random.choice(
+        [0, 1, 2, 3, 4, 5, 6, 7, -1, 2**63, True, "3", 3.0, None, [], 10**30]
+    )
     parts = replace(parts_of(content), version=version)
     return pack(parts), f"version {version!r}"
 

@@ -4,6 +4,10 @@ Each case is a pair: ``NAME.nn``, a state file as its version wrote it, which is
 and ``NAME.npz``, what running on from that file gave: scores, thresholds, masks, alarms, events.
 ``python tests/golden/make_runs.py record`` records the runs anew from the files that are there; a
 commit that does so says which column changed, and by how much.
+
+The scores of a file of version 4 and before must stay what that version gave, up to the first
+sample after which either version accepts, rejects or goes back to something: a record made anew
+keeps them as ``old_scores``, with that sample.
 """
 
 from __future__ import annotations
@@ -42,6 +46,12 @@ class Case:
     method: str = "detector"
     channels: int = 3
     white: bool = False  # history without memory: no smoothing is chosen
+    silent: bool = False  # the valve is missing from sample 1,230 on
+
+    @property
+    def is_old(self) -> bool:
+        """Whether its file is of version 4 or before."""
+        return not self.name.startswith("v5-")
 
 
 def plant(begin: int, end: int, case: Case) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -57,6 +67,8 @@ def plant(begin: int, end: int, case: Case) -> np.ndarray[Any, np.dtype[np.float
     values[2400:3600, 2] *= 1.8
     values[t[:, 0] % 101 == 7, 1] = np.nan
     values[3000:3003] = np.nan
+    if case.silent:
+        values[1230:1290, 2] = np.nan
     part: np.ndarray[Any, np.dtype[np.float64]] = values[begin:end] * [3.0, 0.5, 40.0] + [20, 1, -7]
     wide = [part[:, [1, 0, 2][: case.channels]]]
     for more in range(case.channels - 3):
@@ -87,6 +99,15 @@ CASES = (
     Case("white", False, 1300, 2300, white=True),
     Case("m2n2-plain", False, 1003, 2003, method="m2n2"),
     Case("m2n2-alarms", True, 1265, 2265, ((1230, "reject"),), ((1600, "accept"),), method="m2n2"),
+    Case("v5-quiet", True, 1000, 1500),
+    Case("v5-alarm", True, 1203, 1503),
+    Case("v5-pending", True, 1290, 1590, (), ((1300, "accept"), (1500, "rollback"))),
+    Case("v5-rejected", True, 1290, 2000, ((1250, "reject"),)),
+    Case("v5-accepted", True, 1300, 2000, ((1250, "accept"),)),
+    Case("v5-pattern", True, 2150, 2500, ((2103, "accept"),)),
+    Case("v5-silent", True, 1250, 1450, silent=True),
+    Case("v5-quantile", False, 1290, 1590),
+    Case("v5-m2n2", True, 1265, 1665, ((1230, "reject"),), ((1500, "accept"),), method="m2n2"),
 )
 
 
@@ -137,7 +158,8 @@ def run(detector: Any, case: Case, pieces: tuple[int, ...] = ()) -> dict[str, An
             act(detector, what)
         events += [event.as_dict() for event in detector.take_events()]
     columns: dict[str, Any] = {}
-    for name in ("scores", "thresholds", "anomalous", "ratios", "p_values", "alarms"):
+    names = ("scores", "thresholds", "anomalous", "ratios", "p_values", "alarms")
+    for name in (*names, "distances", "changes"):
         values = [getattr(part, name) for part in parts]
         if values[0] is not None:
             columns[name] = np.concatenate(values)
@@ -158,7 +180,7 @@ def made(case: Case) -> Any:
     import newnormal
     from newnormal import Detector
 
-    budget: dict[str, Any] = {"alarms_per_day": 4.0} if case.budget else {}
+    budget: dict[str, Any] = {"alarms_per_day": 4.0} if case.budget else {"threshold": 0.99}
     kind: Any = getattr(newnormal, "M2N2", Detector)
     if case.method == "m2n2":
         accept = {"accept_after": ACCEPT_AFTER} if case.budget else {}
@@ -179,6 +201,31 @@ def made(case: Case) -> Any:
     return detector
 
 
+def acted(case: Case, events: str) -> int:
+    """Return how many rows there are before something is accepted, rejected or gone back to."""
+    rows = case.until - case.at
+    first = case.at - HISTORY  # the number of the first sample
+    found = [
+        event["sample"] - first
+        for event in json.loads(events)
+        if event["event"] in ("accepted", "rejected", "reverted", "rolled_back")
+        or (event["event"] == "closed" and event["alarm"]["reason"] == "new normal accepted")
+    ]
+    found += [at - case.at for at, _ in case.after if at >= case.at]
+    return int(max(0, min([rows, *found])))
+
+
+def kept_scores(case: Case, path: Path) -> dict[str, Any]:
+    """Return what an old file's own version gave, from the record that is to be made anew."""
+    if not case.is_old or not path.exists():
+        return {}
+    with np.load(path) as kept:
+        names = ("old_scores", "old_acted")
+        if "old_scores" in kept.files:
+            return {name: kept[name] for name in names}
+        return dict(zip(names, (kept["scores"], acted(case, str(kept["events"]))), strict=True))
+
+
 def main() -> None:
     """Make the state files that are not there, and record every run."""
     FOLDER.mkdir(exist_ok=True)
@@ -192,7 +239,9 @@ def main() -> None:
         elif "record" not in sys.argv:
             continue
         columns = run(load(path), case)
-        np.savez_compressed(path.with_suffix(".npz"), machine=json.dumps(machine()), **columns)
+        record = path.with_suffix(".npz")
+        kept = kept_scores(case, record)
+        np.savez_compressed(record, machine=json.dumps(machine()), **columns, **kept)
         detector = load(path)
         events = [event["event"] for event in json.loads(columns["events"])]
         print(case.name, detector.status_, int(columns["anomalous"].sum()), events)

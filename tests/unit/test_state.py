@@ -28,6 +28,8 @@ from tests.strategies import nasty_series
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SOURCES = Path(newnormal.__file__).parent
+# The sample at which these versions accepted what an alarm was about; since version 5 a change is.
+ACCEPTED_AT = {3: 41, 4: 41}
 
 
 @pytest.fixture(scope="module")
@@ -350,7 +352,11 @@ def edited(detector: BaseDetector, path: Path, edit: Callable[[dict[str, Any]], 
         (("channels",), ["a", "a"], r"channels: expected different names, found one twice"),
         (("channels",), ["a"], r"model.center: expected f8 of shape \(1,\), found f8 of shape"),
         (("alarm", "params", "spread"), 0, r"alarm.params.spread: expected a number above 0"),
-        (("alarm", "counts", "open"), 1, r"alarm.counts.open: expected 0 or 1|alarm.open"),
+        (
+            ("alarm", "counts", "open"),
+            1,
+            r"alarm.counts.open: expected the number of an alarm, up to 0, found 1",
+        ),
         (("times", "held"), 10**6, r"times.held: expected a whole number from 0 to 4"),
         (("learn_threshold", "now"), None, r"learn_threshold.now: expected a number"),
         (("accept_after",), 100, r"expected a fact acceptance, found none"),
@@ -574,8 +580,9 @@ def test_the_golden_file_of_each_version_loads_and_judges_as_recorded(version: i
     assert verdicts.late is not None
     # Other processors add float32 in another order.
     np.testing.assert_allclose(verdicts.late.scores, record["late"], rtol=1e-5)
-    np.testing.assert_allclose(verdicts.scores, record["scores"], rtol=1e-5)
-    assert verdicts.anomalous.tolist() == record["anomalous"]
+    same = slice(ACCEPTED_AT.get(version))
+    np.testing.assert_allclose(verdicts.scores[same], record["scores"][same], rtol=1e-5)
+    assert verdicts.anomalous.tolist()[same] == record["anomalous"][same]
     assert 0 < sum(record["anomalous"]) < 48
     assert detector.counters == record["counters"]
 

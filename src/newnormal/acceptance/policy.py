@@ -116,11 +116,11 @@ class TimedAcceptance:
             shadow.counts[SCORES] = min(shadow.counts[SCORES] + 1, len(shadow.scores))
 
     def measure(self, fitted: Fitted, state: StreamState, samples: Floats) -> DriftOut | None:
-        """Measure how far these samples are from the accepted normal."""
+        """Measure how far samples are from the accepted normal, up to one that crosses the limit."""
         assert fitted.drift is not None and state.drift is not None
         out = DriftOut(np.empty(len(samples)), np.empty(len(samples), np.bool_))
-        advance(samples, state.drift, fitted.drift, out)
-        return out
+        count = advance(samples, state.drift, fitted.drift, out)
+        return DriftOut(out.distances[:count], out.crossings[:count])
 
     # ------------------------------------------------------------------ reviews
 

@@ -123,13 +123,19 @@ class NormalRange(NamedTuple):
     def outside(self) -> NDArray[np.bool_]:
         """Which channels are outside of normal, or farther from the mark than normal ones go."""
         state = self.state
-        found: NDArray[np.bool_] = (state.distances > NEAR) | ((state.jumps > 1) & (state.distances > 0))
+        found: NDArray[np.bool_] = (state.distances > NEAR) | (
+            (state.jumps > 1) & (state.distances > 0)
+        )
         return found
 
     def measure(self, samples: Floats) -> DriftOut:
         """Consume samples (T, C) in the user's units."""
         out = DriftOut(np.zeros(len(samples)), np.zeros(len(samples), np.bool_))
-        advance(np.ascontiguousarray(samples, np.float64), self.state, self.params, out)
+        samples = np.ascontiguousarray(samples, np.float64)
+        done = 0
+        while done < len(samples):
+            part = DriftOut(out.distances[done:], out.crossings[done:])
+            done += advance(samples[done:], self.state, self.params, part)
         return out
 
     def extrapolated(self, age: int) -> Floats:
@@ -210,10 +216,9 @@ def initial(lows: Floats, highs: Floats) -> DriftState:
         np.zeros(channels),
         np.zeros(channels),
         np.zeros(channels),
-        np.zeros(channels),
         lows.copy(),
         highs.copy(),
-        np.array([0, -1, 0, 0]),
+        np.array([0, -1, 0]),
     )
 
 

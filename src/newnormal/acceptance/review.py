@@ -207,6 +207,11 @@ class Review:
         moved = self.levels[MOVES] if not channels.any() else self.drift.distances[channels].max()
         changes.distances[slot] = moved
         self.drift.owned[channels] = 1
+        # What the changed channels left unexplained of the others is as it was before.
+        others = np.flatnonzero(self.drift.owned == 0)
+        self.drift.position[others] = self.drift.start[others]
+        if self.drift.counts[DRIFT_SEEN] >= WARM:
+            measure(self.drift, self.range.params)
         events = [self._event(CHANGED, slot, alarm)]
         if alarm is not None and alarm.number == self.counts[REJECTED_ALARM]:
             events += self.reject(slot)
@@ -255,7 +260,6 @@ class Review:
     def _follow_levels(self) -> None:
         """Judge the stream from where the channels of open changes are."""
         changes, model = self.changes, self.fitted.model
-        self.drift.shift[:] = 0
         for slot in open_slots(changes):
             channels = changes.channels[slot] != 0
             if not channels.any():
@@ -267,7 +271,6 @@ class Review:
                 changes.counts[slot, PLACED] = self.judged
             changes.distances[slot] = self.drift.distances[channels].max()
             shift = np.where(channels, after - before, 0.0)
-            self.drift.shift[channels] = shift[channels]
             model.translate(self.state.model, slot, shift, self.judged - start)
             if self.state.shadow is not None:
                 model.translate(self.state.shadow.model, slot, shift, self.judged - start)
@@ -470,7 +473,6 @@ class Review:
         """Forget a change; `keep` what the model judges it from."""
         channels = self.changes.channels[slot] != 0
         self.drift.owned[channels] = 0
-        self.drift.shift[channels] = 0
         self.changes.counts[slot] = 0
         self.changes.channels[slot] = 0
         if not keep:

@@ -238,7 +238,7 @@ def newest_alarm(
     evidence = tuple(
         Evidence(channels[channel], *map(_known, values))
         for channel, values in zip(log.channels.tolist(), log.evidence.T.tolist(), strict=True)
-        if channel >= 0
+        if channel >= 0 and not all(map(math.isnan, values))  # older state files have none
     )
     length = counts[END] - counts[START] + 1
     seconds = seconds_between(times[START_TIME], times[END_TIME])

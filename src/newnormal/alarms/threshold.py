@@ -84,7 +84,9 @@ class AlarmThreshold(NamedTuple):
     state: AlarmState  # what changes while a stream runs
 
     @classmethod
-    def of(cls, params: AlarmParams, height: float, tail: Tail) -> AlarmThreshold:
+    def of(
+        cls, params: AlarmParams, height: float, tail: Tail, channels: int = 0
+    ) -> AlarmThreshold:
         """Return a threshold at its start, at a height above the location."""
         knots = len(tail.levels)
         levels, chances = np.full(KNOTS, np.inf), np.zeros(KNOTS)
@@ -93,6 +95,7 @@ class AlarmThreshold(NamedTuple):
             start_levels(params.location, height),
             np.zeros(7, dtype=np.int64),
             np.zeros(RECENT),
+            np.zeros(channels),
             levels,
             tail.excess.copy(),
         )
@@ -123,6 +126,7 @@ class AlarmThreshold(NamedTuple):
             rate=0.0,
             step=0.0,
             rise=1.0,
+            raises=0.0,
             gap=float(gap),
             stand=math.inf,
             span=RECENT_DAYS * float(samples_per_day),

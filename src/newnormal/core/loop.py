@@ -135,26 +135,23 @@ def _stretch(
     if final == done:
         return done, []
     judged = np.concatenate([waiting, part])[: final - done] if pending else part[: final - done]
-    drift = fitted.acceptance.measure(fitted, state, judged)
-    if drift is None:
-        return final, fitted.alarms.judge(
-            fitted, state, verdicts, slice(done, final), judged, votes
-        )
-    assert verdicts.distances is not None and verdicts.changes is not None
-    verdicts.distances[done:final] = drift.distances
     events: list[Event] = []
     start = done
-    for crossing in (*(np.flatnonzero(drift.crossings) + 1).tolist(), final - done):
-        verdicts.changes[start : done + crossing] = fitted.acceptance.newest_open(state)
-        own = slice(start - done, crossing)
-        rows_now = slice(start, done + crossing)
+    while start < final:
+        own = slice(start - done, final - done)
+        drift = fitted.acceptance.measure(fitted, state, judged[own])
+        if drift is not None:  # up to a sample that crosses the limit
+            assert verdicts.distances is not None and verdicts.changes is not None
+            own = slice(start - done, start - done + len(drift.distances))
+            verdicts.distances[start : done + own.stop] = drift.distances
+            verdicts.changes[start : done + own.stop] = fitted.acceptance.newest_open(state)
+        rows_now = slice(start, done + own.stop)
         own_votes = None if votes is None else votes[own]
         events += fitted.alarms.judge(fitted, state, verdicts, rows_now, judged[own], own_votes)
-        start = done + crossing
-        if crossing and drift.crossings[crossing - 1]:
-            newest = start - 1
-            when = time_at(verdicts.times, newest)
-            events += fitted.acceptance.crossed(fitted, state, verdicts.first + newest, when)
+        start = rows_now.stop
+        if drift is not None and drift.crossings[-1]:
+            sample, when = verdicts.first + start - 1, time_at(verdicts.times, start - 1)
+            events += fitted.acceptance.crossed(fitted, state, sample, when)
     return final, events
 
 

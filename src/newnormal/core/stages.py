@@ -166,7 +166,10 @@ class Acceptance(Protocol):
         ...
 
     def measure(self, fitted: Fitted, state: StreamState, samples: Floats) -> DriftOut | None:
-        """Measure how far these samples, which became final, are from the accepted normal."""
+        """Measure how far samples that became final are from the accepted normal.
+
+        It ends with the first one that crosses the limit. None: nothing is measured.
+        """
         ...
 
     def crossed(

@@ -7,12 +7,13 @@ location, the score that is typical. The order within a sample is a contract:
 2. the alarm opens, goes on, or closes;
 3. location and threshold move, for the next sample.
 
-Where there is a limit on alarms, two numbers move, and both come back, and alarms are told apart:
+Where there is a limit on alarms, these things move, and all come back:
 
 - the threshold's height rises by `step` with every alarm that opens, to `rise` times its start at
-  most, and sinks by `rate · step` with every sample out of alarm, to its start at least. So normal
-  scores open at most about `rate` alarms a sample, and no series of alarms silences another for
-  long;
+  most, and sinks by `rate · step` with every sample out of alarm, to its start at least;
+- for scores led by the same channel as the alarm it rises further, by `raises` times its start, to
+  as much again at most, and comes back as slowly: what one channel does over and over is reported
+  less and less, and no other channel for it;
 - a score that is twice the open alarm's peak, after a sample of quiet or in another channel, is
   another alarm, so that none hides another;
 - an alarm that stays open for `stand` samples is judged from where the scores are then: the
@@ -97,6 +98,7 @@ class AlarmState(NamedTuple):
     levels: Floats  # (7,) see the positions above
     counts: Ints  # (7,)
     recent: Floats  # (N,) the newest scores, in a ring
+    raised: Floats  # (C,) what is added to the height for scores led by a channel; or none
     tail_levels: Floats  # (K,) increasing scores up to the start of the tail; then +inf
     tail_excess: Floats  # (4,) where the tail begins, the chance to reach it, its scale and shape
 
@@ -109,6 +111,7 @@ class AlarmParams(NamedTuple):
     rate: float  # alarms a sample; 0 where there is no limit
     step: float  # by which an alarm raises the threshold, in spreads; 0 holds it
     rise: float  # the most the height may be, in its start
+    raises: float  # of its start, by which an alarm raises the height for its own channel
     gap: float  # samples of quiet that close an alarm
     stand: float  # samples after which an alarm is judged from where it is; infinity: never
     span: float  # samples that the recent rate remembers
@@ -157,15 +160,17 @@ def advance(
     scores: Floats, leads: Ints, state: AlarmState, params: AlarmParams, out: AlarmOut
 ) -> None:
     """Judge scores (T,), NaN where there is none, and follow them; `leads` as for `judge`."""
-    levels, counts, recent, _, _ = state
-    _, spread, rate, step, rise, gap, stand, span = params
+    levels, counts, recent, raised, _, _ = state
+    _, spread, rate, step, rise, raises, gap, stand, span = params
     thresholds, ratios, anomalous, alarms, _ = out
     location, height = levels[LOCATION], levels[HEIGHT]
     start, height0 = levels[START_LOCATION], levels[START_HEIGHT]
-    N = len(recent)
+    N, C = len(recent), len(raised)
     for t in range(len(scores)):
         score = scores[t]
-        threshold = threshold_at(location, spread, height)
+        lead = leads[t] if len(leads) else -1
+        own = height + raised[lead] if 0 <= lead < C else height
+        threshold = threshold_at(location, spread, own)
         thresholds[t] = threshold
         alarms[t] = counts[OPEN]
         if np.isnan(score):  # nothing to judge, nothing to learn, and no sign of quiet either
@@ -175,8 +180,8 @@ def advance(
         x = (score - location) / spread
         above = decide(score, threshold, threshold)[0]
         anomalous[t] = above
-        if height > 0:
-            ratios[t] = x / height
+        if own > 0:
+            ratios[t] = x / own
         else:
             ratios[t] = np.inf if above else 0.0
         counts[SEEN] += 1
@@ -185,7 +190,6 @@ def advance(
         levels[RECENT_SAMPLES] += 1 - levels[RECENT_SAMPLES] / span
         levels[RECENT_ALARMS] -= levels[RECENT_ALARMS] / span
 
-        lead = leads[t] if len(leads) else -1
         if counts[OPEN] and rate > 0 and above and x >= _WORSE * levels[PEAK]:
             if counts[LOW] > 0 or lead != counts[LEAD]:
                 counts[OPEN] = 0  # closed, and opened anew just below
@@ -209,10 +213,14 @@ def advance(
             levels[PEAK] = x
             levels[RECENT_ALARMS] += 1
             height = max(height, min(height + step, rise * height0))
+            if 0 <= lead < C:
+                raised[lead] = max(raised[lead], min(raised[lead] + raises * height0, height0))
         alarms[t] = counts[OPEN]
 
         if counts[OPEN] == 0:
             height = max(min(height, height0), height - step * rate)
+            for c in range(C):
+                raised[c] = max(0.0, raised[c] - raises * height0 * rate)
             if location > start:
                 location = max(start, location + _FOLLOW * (score - location))
     levels[LOCATION], levels[HEIGHT] = location, height

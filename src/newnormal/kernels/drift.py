@@ -27,7 +27,6 @@ from newnormal.types import Bools, Floats, Floats32, Ints
 __all__ = [
     "CROSSED",
     "EVERY",
-    "HOLD",
     "KEEP",
     "LEAST_STEP",
     "LINEAR",
@@ -50,7 +49,6 @@ __all__ = [
 SEEN = 0  # samples seen
 MARK = 1  # samples seen when the mark was set; -1 without one
 CROSSED = 2  # 1 once a channel went beyond the limit, until the next review
-HOLD = 3  # samples seen up to which what a change leaves unexplained of other channels is held
 
 SETTLING = 128  # samples until the level of a changed channel is where it will stay
 KEEP = 0.5 ** (1 / 30)  # of a level at each sample: a half-life of 30 samples
@@ -82,10 +80,9 @@ class DriftState(NamedTuple):
     jumps: Floats  # (C,) from the mark; 1 is as far as a normal stream wanders in that time
     crossing: Floats  # (C,) the distances at the newest sample that crossed the limit
     owned: Floats  # (C,) 1 for the channels of an open change
-    shift: Floats  # (C,) how far these have moved, which explains nothing of the others
     lows: Floats  # (4 C,) the range of a position that was accepted as normal
     highs: Floats  # (4 C,)
-    counts: Ints  # (4,) see the positions above
+    counts: Ints  # (3,) see the positions above
 
 
 class DriftParams(NamedTuple):
@@ -107,10 +104,10 @@ class DriftOut(NamedTuple):
 
 
 @compiled
-def advance(samples: Floats, state: DriftState, params: DriftParams, out: DriftOut) -> None:
-    """Consume samples (T, C) and write where each leaves the stream.
+def advance(samples: Floats, state: DriftState, params: DriftParams, out: DriftOut) -> int:
+    """Consume samples (T, C) up to one that crosses the limit; return how many.
 
-    At most one sample crosses the limit between two reviews.
+    Write where each leaves the stream. At most one sample crosses the limit between two reviews.
     """
     C = len(state.levels)
     farthest = state.distances.max()
@@ -126,9 +123,11 @@ def advance(samples: Floats, state: DriftState, params: DriftParams, out: DriftO
                         state.counts[CROSSED] = 1
                 if state.counts[CROSSED]:
                     state.crossing[:] = state.distances
-                    state.counts[HOLD] = state.counts[SEEN] + SETTLING
                     out.crossings[t] = True
         out.distances[t] = farthest
+        if out.crossings[t]:
+            return t + 1
+    return len(samples)
 
 
 @compiled
@@ -197,12 +196,13 @@ def measure(state: DriftState, params: DriftParams) -> None:
     known = True
     for c in range(C):
         known = known and state.missing[c] <= _MISSED
-    held = state.counts[SEEN] < state.counts[HOLD]
+    # A changed channel explains nothing of the others: what it leaves of them is held.
+    held = state.owned.max() > 0
     for c in range(C):
         if known and (state.owned[c] != 0 or not held):
-            level = params.blend[c, c] * state.shift[c]
+            level = 0.0
             for k in range(C):
-                level += params.blend[c, k] * (state.levels[k] - params.centre[k] - state.shift[k])
+                level += params.blend[c, k] * (state.levels[k] - params.centre[k])
             state.position[c] = level
         state.position[C + c] = state.levels[c] - params.centre[c]
         state.position[2 * C + c] = np.log(state.steps[c] + LEAST_STEP)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,7 @@ def alarm_tensors(state: StreamState) -> dict[str, NDArray[Any]]:
     """Return the tensors of the same, without the tail of the scores."""
     return {
         "live.recent": state.alarm.recent,
+        "live.raised": state.alarm.raised,
         **packed(schema.LOG, "live.log.", state.log),
         **packed(schema.SILENCE, "live.silence.", state.silence),
     }
@@ -61,11 +62,13 @@ def levels_of(positions: Mapping[str, int], levels: NDArray[Any]) -> dict[str, f
     return {name: as_json(float(levels[at])) for name, at in positions.items()}
 
 
-def placed(positions: Mapping[str, int], facts: Facts, least: int = 0) -> NDArray[np.int64]:
-    """Take counters out, each to its position; no others may be left."""
+def placed(
+    positions: Mapping[str, int], facts: Facts, unknown: Collection[str] = ()
+) -> NDArray[np.int64]:
+    """Take counters out, each to its position; those in `unknown` may be -1. None may be left."""
     found = np.zeros(len(positions), np.int64)
     for name, at in positions.items():
-        found[at] = facts.count(name, least)
+        found[at] = facts.count(name, -1 if name in unknown else 0)
     facts.done()
     return found
 
@@ -76,7 +79,7 @@ class AlarmReader(FittedReader):
     seen: int  # samples of the stream
 
     def _alarm_state(self, fitted: Fitted) -> AlarmState:
-        counts = placed(ALARM_COUNTS, self.alarm_facts.part("counts"))
+        counts = placed(ALARM_COUNTS, self.alarm_facts.part("counts"), ("lead",))
         if counts[alarm.OPEN] > counts[alarm.ALARMS]:
             raise StateError(
                 f"alarm.counts.open: expected the number of an alarm, up to "
@@ -86,15 +89,22 @@ class AlarmReader(FittedReader):
             raise StateError(
                 f"alarm.counts.next: expected less than {RECENT}, found {counts[alarm.NEXT]}"
             )
+        if counts[alarm.LEAD] >= len(self.channels):
+            raise StateError(
+                f"alarm.counts.lead: expected a channel, less than {len(self.channels)}, or -1, "
+                f"found {counts[alarm.LEAD]}"
+            )
         levels = self._levels(self.alarm_facts.part("levels"), ALARM_LEVELS)
         is_limited = fitted.alarm.rate > 0
-        for name in ("location", "start_location"):
+        for name in ("location", "start_location", "height", "start_height"):
             if is_limited and not np.isfinite(levels[ALARM_LEVELS[name]]):
                 raise StateError(f"alarm.levels.{name}: expected a finite number, found another")
         self.dims["Z"] = RECENT
         check = "bounded" if is_limited else "known"
-        (recent,) = self.take([schema.Field("recent", "Z", check)], "live.").values()
-        return AlarmState(levels, counts, recent.copy(), *self._tail("live."))
+        fields = [schema.Field("recent", "Z", check), schema.Field("raised", "A", "not negative")]
+        found = {name: array.copy() for name, array in self.take(fields, "live.").items()}
+        tail, excess = self._tail("live.")
+        return AlarmState(levels, counts, **found, tail_levels=tail, tail_excess=excess)
 
     def _log_state(self, fitted: Fitted, state: AlarmState) -> LogState:
         facts = self.alarm_facts.part("log")

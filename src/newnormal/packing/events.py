@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,8 @@ _KINDS = (*_OF_ALARMS, *_OF_CHANGES, ROLLED_BACK)
 _CAUSES = (SCORE, SILENCE)
 _STATES = (PENDING, ACCEPTED, REJECTED, REVERTED)
 _LONGEST_TIME = 40  # characters
+# Characters of the past, a third of what a file may have: a change of 200 channels takes 20,000.
+_ROOM = 1_000_000
 
 
 def event_facts(event: Event) -> dict[str, Any]:
@@ -48,11 +51,20 @@ def event_facts(event: Event) -> dict[str, Any]:
     }
 
 
-def past_facts(past: Alarm | Change) -> dict[str, Any]:
-    """Return an alarm or a change that may be over."""
-    if isinstance(past, Alarm):
-        return {"alarm": _alarm_facts(past), "change": None}
-    return {"alarm": None, "change": _change_facts(past)}
+def past_facts(past: Iterable[Alarm | Change]) -> list[dict[str, Any]]:
+    """Return alarms and changes that may be over: the newest ones, as far as there is room."""
+    found: list[dict[str, Any]] = []
+    room = _ROOM
+    for each in reversed(list(past)):
+        facts = {
+            "alarm": _alarm_facts(each) if isinstance(each, Alarm) else None,
+            "change": None if isinstance(each, Alarm) else _change_facts(each),
+        }
+        room -= len(json.dumps(facts))
+        if room < 0:
+            break
+        found.append(facts)
+    return found[::-1]
 
 
 def _alarm_facts(alarm: Alarm) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from newnormal.acceptance import TimedAcceptance
 from newnormal.alarms import AlarmLog
 from newnormal.alarms.threshold import start_levels
 from newnormal.config import Config
+from newnormal.core.rhythm import Rhythm
 from newnormal.core.stages import NO_ACCEPTANCE, NO_ALARMS
 from newnormal.core.state import Baseline, Fitted, aligned
 from newnormal.errors import StateError
@@ -28,18 +29,21 @@ from newnormal.models.members import blank_members
 from newnormal.models.mlp import widths_of
 from newnormal.models.registry import find_for_file, path_of
 from newnormal.packing.names import BASELINE_LEVELS
+from newnormal.packing.rhythm import MOST_BINS, rhythm_of, zone_of
 from newnormal.state import State, schema
 from newnormal.state.schema import Facts, check_tensors
 from newnormal.thresholds import MovingThreshold, Threshold
 from newnormal.thresholds.base import MOST_STATE
 from newnormal.tuning import LATENT, WINDOW, Choice
+from newnormal.tuning.choice import COPIES, LEARNED_NOTHING, NO_RHYTHM, TOO_SHORT
 
 __all__ = ["FittedReader", "check_range"]
 
 _MOST_LOSSES = 10_000_000
 _MOST_CHANNELS = 1_000_000
 _MOST_LAGS = 64
-_MOST_BINS = 4096
+_VOTERS = ("autoencoder", "linear subspace", *KINDS)
+_REASONS = ("", COPIES, LEARNED_NOTHING, NO_RHYTHM, TOO_SHORT)  # to drop a member
 # Memories, rates, votes and members of a plan: of files of version 4 and before, and of later ones.
 _SHAPES = ((3, 3, 4, 0), (2, 2, 3, len(KINDS)))
 
@@ -173,9 +177,9 @@ class FittedReader:
         blank = blank_members(C, 1)
         levels = self.tensors.get("model.own.rhythm_levels")
         bins = len(levels) if levels is not None and levels.ndim else 0
-        if not 1 <= bins <= _MOST_BINS:
+        if not 1 <= bins <= MOST_BINS:
             raise StateError(
-                f"model.own.rhythm_levels: expected 1 to {_MOST_BINS} rows, found {bins}"
+                f"model.own.rhythm_levels: expected 1 to {MOST_BINS} rows, found {bins}"
             )
         self.dims |= {"F": PAST * C, "W": BLOCKS * C, "X": SPAN, "Y": LONG, "B": bins}
         self.dims |= {"D": len(blank.windows_basis), "H": len(blank.shapes)}
@@ -222,6 +226,7 @@ class FittedReader:
             rate=own.number("rate", 0, 1),
             step=own.number("step", 0, 1e300),
             rise=own.number("rise", 1, 1e300),
+            raises=own.number("raises", 0, 1e300),
             gap=own.number("gap", 1, 1e15),
             stand=own.number("stand", 1),
             span=own.number("span", 0, 1e300, above=True),
@@ -232,11 +237,13 @@ class FittedReader:
                 "alarm.params: expected a step of 0 and an infinite stand where the rate is 0, "
                 f"found {alarm_params.step:g} and {alarm_params.stand:g}"
             )
+        self.dims["A"] = len(self.channels) if alarm_params.rate > 0 else 0
         height = self.alarm_facts.number("fitted_height")
         alarm_start = AlarmState(
             start_levels(alarm_params.location, height),
             np.zeros(7, np.int64),
             np.zeros(RECENT),
+            np.zeros(self.dims["A"]),
             *self._tail("fitted."),
         )
         accept_after = None
@@ -267,10 +274,20 @@ class FittedReader:
             **self._moving(),
             spread=self._spread(params),
             never_missing=self._never_missing(),
-            zone=facts.text("zone") if facts.has("zone") else facts.take("zone"),
+            rhythm=self._rhythm(),
+            zone=zone_of(facts),
             choice=self.choice,
             losses=losses,
         )
+
+    def _rhythm(self) -> Rhythm | None:
+        """Take the rhythm out; None where there is none."""
+        if not self.facts.has("rhythm"):
+            found: None = self.facts.take("rhythm")
+            return found
+        if not isinstance(self.model, Committee) or not self.model.plan.members:
+            raise self.facts.wrong("rhythm", "null without a member for it", "one")
+        return rhythm_of(self.facts.part("rhythm"), self.model.params.members)
 
     def _spread(self, params: StepParams) -> NDArray[Any] | None:
         """Take the usual distance from what is expected out; older files do not have it."""
@@ -376,6 +393,8 @@ def _choice(facts: Facts) -> Choice:
     for member in choice.members:
         if not (member.memory > 0 and 0 <= member.lr < math.inf and 0 <= member.weight <= 1):
             raise StateError("choice.members: expected memory, rate and weight, found others")
+        if member.kind not in _VOTERS or member.dropped not in _REASONS:
+            raise StateError("choice.members: expected a kind of member and a reason, found others")
     if not 0 <= plan.learns_below <= 1:
         raise StateError("choice.plan.learns_below: expected a quantile, found another number")
     if not 0 <= plan.rank <= 1000 or not all(0 <= rate < math.inf for rate in plan.rates):

@@ -69,11 +69,11 @@ CHANGE_COUNTS = {
     "known": changes.KNOWN,
     "since": changes.SINCE,
     "alarm": changes.ALARM,
+    "placed": changes.PLACED,
 }
 CHANGE_STATES = {"pending": changes.IS_PENDING, "rejected": changes.IS_REJECTED}
 DRIFT_COUNTS = {
     "samples": drift.SEEN,
     "mark": drift.MARK,
     "crossed": drift.CROSSED,
-    "hold": drift.HOLD,
 }

@@ -60,7 +60,7 @@ def pack(
         "alarm": alarm_facts(fitted, state),
         "times": {"held": int(state.times.counts[HELD]), "known": bool(state.times.counts[TIMED])},
         "events": [event_facts(event) for event in events],
-        "past": [past_facts(each) for each in past],
+        "past": past_facts(past),
     }
     tensors: dict[str, NDArray[Any]] = {
         "fitted.mean": fitted.step.mean,

@@ -9,6 +9,7 @@ names.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from newnormal.errors import StateError
 from newnormal.kernels.alarm import threshold_at
+from newnormal.state import version_4
 from newnormal.state.schema import AGAIN, VERSION, as_json, taken
 
 __all__ = ["MIGRATIONS", "migrated"]
@@ -27,11 +29,13 @@ _FACTS_1 = {
     *("config", "threshold", "channels", "period", "losses"),
     *("counts", "timed", "times_held"),
 }
-_FACTS = {
+_FACTS: dict[int, AbstractSet[str]] = {
     1: _FACTS_1,
     2: _FACTS_1 | {"given", "choice", "alarms"},
     3: _FACTS_1 | {"given", "choice", "alarms", "keeper"},
+    4: version_4.FACTS,
 }
+_OPTIONAL: dict[int, AbstractSet[str]] = {4: version_4.OPTIONAL}
 
 
 def migrated(
@@ -41,7 +45,7 @@ def migrated(
     found = dict(tensors)
     try:
         for old in range(version, VERSION):
-            given = set(facts) - {"place"}
+            given = set(facts) - {"place"} - _OPTIONAL.get(old, set())
             if given != _FACTS[old]:
                 odd = sorted(given ^ _FACTS[old])[0]
                 raise StateError(f"{odd}: not as in a file of version {old}")
@@ -336,4 +340,4 @@ def _acceptance(
     }
 
 
-MIGRATIONS = {1: _from_1, 2: _from_2, 3: _from_3}
+MIGRATIONS = {1: _from_1, 2: _from_2, 3: _from_3, 4: version_4.from_4}

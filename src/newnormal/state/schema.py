@@ -6,8 +6,9 @@ does not fit is a StateError that names it.
 
 Shapes: L window length, C channels, Q = 4 C, P weights, J experts, E votes of experts, V votes, R
 rank, K knots of the tail, F = 5 C, W = 10 C, H shapes, D rank of the windows' subspace, X and Y the
-samples that the members keep, Z scores that the alarm threshold keeps, G accepted places, O
-accepted patterns, U rows for open changes; N, M and B (bins of a rhythm) are as many as there are.
+samples that the members keep, Z scores that the alarm threshold keeps, A channels for which it can
+be raised, G accepted places, O accepted patterns, U rows for open changes; N, M and B (bins of a
+rhythm) are as many as there are.
 """
 
 from __future__ import annotations
@@ -208,7 +209,6 @@ DRIFT = (
     Field("jumps", "C", "not negative"),
     Field("crossing", "C", "not negative"),
     Field("owned", "C", "binary"),
-    Field("shift", "C", "level"),
     Field("lows", "Q", "finite"),
     Field("highs", "Q", "known"),
 )

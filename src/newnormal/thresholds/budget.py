@@ -20,9 +20,10 @@ __all__ = ["Budget", "check_target"]
 # Chosen on 36 real streams of five collections and on halves of SKAB and NAB: found and false
 # alarms hardly differ for steps from a quarter to one spread, rises from 1.25 to 2, and alarms that
 # are judged from where they are after 30 to 120 samples.
-_SHARE = 0.5  # of the limit at which history's scores would reach the threshold
+_SHARE = 1.0  # of the limit at which history's scores would reach the threshold
 _STEP = 0.5  # spreads by which an alarm raises the threshold
 _RISE = 1.5  # times its start that the threshold's height may be
+_RAISES = 0.5  # of its start: by what an alarm raises it for its own channel
 _STAND = 60  # samples after which an alarm is judged from where the scores are
 
 
@@ -100,7 +101,7 @@ class Budget:
         """Return the threshold that history's scores give: the start of the one held."""
         return self.calibrate(scores).threshold
 
-    def calibrate(self, scores: Floats) -> AlarmThreshold:
+    def calibrate(self, scores: Floats, channels: int = 0) -> AlarmThreshold:
         """Return a threshold at its start, given history's scores in the order of time.
 
         Any number of scores will do. With few of them the threshold is guessed: as far above the
@@ -116,11 +117,12 @@ class Budget:
             rate=self.rate,
             step=_STEP,
             rise=_RISE,
+            raises=_RAISES,
             gap=float(self.gap),
             stand=float(_STAND),
             span=RECENT_DAYS * float(self.samples_per_day),
         )
-        return AlarmThreshold.of(params, height, Tail.beyond(known, fit))
+        return AlarmThreshold.of(params, height, Tail.beyond(known, fit), channels)
 
     def to_json(self) -> dict[str, Any]:
         """Return the budget as values of JSON."""

@@ -117,26 +117,8 @@ class Fault(NamedTuple):
 # ---------------------------------------------------------------------- counting
 
 
-<<<<<<< HEAD
-def watch(detector: BaseDetector, samples: Floats, *, flush: bool = True) -> list[Event]:
-    """Run a detector over samples and return all alarm events."""
-    events: list[Event] = []
-    for start in range(0, len(samples), _STRETCH):
-        end = start + _STRETCH
-        detector.run(samples[start:end], flush=flush and end >= len(samples))
-        events += detector.take_events()
-    return events
-
-
-def spent(events: Iterable[Event], budget: int, samples: int, shifts: Sequence[int]) -> list[Spent]:
-    """Count the opened alarms: in all, or before the first shift and from it on."""
-    opened = [event.sample for event in events if event.kind == OPENED]
-    edges = [0, *shifts[:1], samples]
-    parts = (BEFORE, AFTER) if shifts else (ALL,)
-=======
-def accepted(events: Iterable[AlarmEvent]) -> list[AlarmEvent]:
+def accepted(events: Iterable[Event]) -> list[Event]:
     """Return the events that report an accepted new normal."""
->>>>>>> measure
     return [
         event
         for event in events
@@ -165,20 +147,7 @@ def acceptances(
     return found
 
 
-<<<<<<< HEAD
-def in_alarm(events: Iterable[Event], samples: int) -> Bools:
-    """Return for each sample whether an alarm is open."""
-    found = np.zeros(samples, dtype=bool)
-    for start, stop in _spans(events, samples):
-        found[start:stop] = True
-    return found
-
-
-def _spans(events: Iterable[Event], samples: int) -> list[tuple[int, int]]:
-    """Return the samples at which each alarm opened and closed; the last may be open at the end."""
-    spans: dict[int, tuple[int, int]] = {}
-=======
-def _subject(event: AlarmEvent) -> Any:
+def _subject(event: Event) -> Any:
     """Return what an event is about: a change, or else an alarm."""
     return getattr(event, "change", None) or event.alarm
 
@@ -197,7 +166,6 @@ def _spans(events: Iterable[Any], samples: int) -> list[_Span]:
     A change that began with an alarm is no opening of its own.
     """
     spans: dict[tuple[bool, int], _Span] = {}
->>>>>>> measure
     for event in events:
         subject = _subject(event)
         alarm = subject is event.alarm
@@ -214,20 +182,9 @@ def noticed(reported: Bools, onset: int) -> bool:
     return bool(reported[onset : onset + ACCEPT_AFTER // 4].any())
 
 
-<<<<<<< HEAD
-def absorbed(alarm: Bools, onset: int) -> bool:
-    """Whether fewer than half of the samples in the second half of it are in alarm."""
-    return bool(alarm[onset + ACCEPT_AFTER // 2 : onset + ACCEPT_AFTER].mean() < 0.5)
-
-
-def _accepted(events: Iterable[Event]) -> list[Event]:
-    """Return the closing events of alarms that were accepted as the new normal."""
-    return [each for each in events if each.kind == CLOSED and each.alarm.reason == ACCEPTED]
-=======
 def absorbed(reported: Bools, onset: int) -> bool:
     """Whether of the second half of it fewer than half are in alarm or with a change pending."""
     return bool(reported[onset + ACCEPT_AFTER // 2 : onset + ACCEPT_AFTER].mean() < 0.5)
->>>>>>> measure
 
 
 # ---------------------------------------------------------------------- measuring

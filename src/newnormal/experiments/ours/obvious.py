@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal import AlarmEvent, Detector
+from newnormal import Event, Detector
 from newnormal.datasets import Dataset
 from newnormal.datasets.synthetic import nightly_job, obvious
 from newnormal.detector import BaseDetector
@@ -257,7 +257,7 @@ def _accepting(detector: BaseDetector, data: Dataset, seed: int) -> Night:
     )
 
 
-def accept_newest(detector: BaseDetector, events: Iterable[AlarmEvent]) -> bool:
+def accept_newest(detector: BaseDetector, events: Iterable[Event]) -> bool:
     """Accept the newest thing that was reported: a change, or else an alarm."""
     for event in reversed(list(events)):
         if event.kind in ("opened", "changed"):

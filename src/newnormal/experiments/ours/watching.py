@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from newnormal import AlarmEvent
+from newnormal import Event
 from newnormal.detector import BaseDetector
 from newnormal.types import Floats, Times
 
@@ -13,9 +13,9 @@ _STRETCH = 1000  # samples: the detector keeps 1000 events, and a stretch has fe
 
 def watch(
     detector: BaseDetector, samples: Floats, times: Times | None = None, *, flush: bool = True
-) -> list[AlarmEvent]:
+) -> list[Event]:
     """Run a detector over samples and return all of its events."""
-    events: list[AlarmEvent] = []
+    events: list[Event] = []
     for start in range(0, len(samples), _STRETCH):
         end = start + _STRETCH
         detector.run(
