@@ -76,5 +76,4 @@ DRIFT_COUNTS = {
     "samples": drift.SEEN,
     "mark": drift.MARK,
     "crossed": drift.CROSSED,
-    "hold": drift.HOLD,
 }

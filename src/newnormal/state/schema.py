@@ -209,7 +209,6 @@ DRIFT = (
     Field("jumps", "C", "not negative"),
     Field("crossing", "C", "not negative"),
     Field("owned", "C", "binary"),
-    Field("shift", "C", "level"),
     Field("lows", "Q", "finite"),
     Field("highs", "Q", "known"),
 )
