@@ -341,6 +341,9 @@ class NaiveCommittee:
         self.phase = phase
         self.scaled = standardise(np.array(sample, dtype=np.float64), self.mean, self.scale)
         if self.members is not None:
+            if not self.members.samples:  # a trend begins at the first sample
+                for expert in self.experts:
+                    expert.level = np.clip(np.nan_to_num(self.scaled), -1e3, 1e3)
             self.members.see(self.scaled)
         return self.conclude([expert.follow(self.scaled, self.hold) for expert in self.experts])
 

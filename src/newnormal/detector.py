@@ -35,10 +35,10 @@ class Detector(BaseDetector):
     """Detects anomalies in a live stream, and keeps learning what normal is.
 
     Fit it on history that is mostly normal; then hand it the stream, sample by sample (`step`) or
-    in stretches (`run`). It chooses its settings from history alone, a committee of autoencoders
-    with memories of different length and a linear model: `explain` describes the choice. Its alarms
-    are events (`take_events`), and what lasts is accepted as a new normal, or rejected, by time or
-    by a person (`accept`, `reject`, `rollback`).
+    in stretches (`run`). Each sample has its verdict at once. It chooses its settings from history
+    alone, a committee of autoencoders and of simpler models: `explain` describes the choice. Its
+    alarms are events (`take_events`), and what lasts is accepted as a new normal, or rejected, by
+    time or by a person (`accept`, `reject`, `rollback`).
 
     Parameters
     ----------

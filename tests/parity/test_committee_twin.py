@@ -244,7 +244,8 @@ class Pair:
             if not math.isclose(verdict.score, self.params.alarm_threshold, rel_tol=1e-2):
                 assert comp.anomalous[row] == verdict.anomalous
             assert_near(comp.expected[row], verdict.expected, rtol=1e-4, atol=1e-3)
-            assert_near(comp.shares[row], verdict.shares, rtol=5e-3, atol=5e-3)
+            if not (self.at_once and verdict.sample == 0):  # then a trend leaves but rounding
+                assert_near(comp.shares[row], verdict.shares, rtol=5e-3, atol=5e-3)
 
     def compare_weights(self, j: int) -> None:
         size = self.model.network.size

@@ -11,7 +11,10 @@ from newnormal import M2N2, Detector, FeedbackError
 from newnormal.detector import BaseDetector
 from newnormal.types import Floats
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = [
+    pytest.mark.filterwarnings("error"),
+    pytest.mark.filterwarnings("ignore:no autoencoder learned anything"),
+]
 
 
 def waves(samples: int = 1200) -> Floats:

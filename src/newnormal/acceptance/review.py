@@ -207,6 +207,11 @@ class Review:
         moved = self.levels[MOVES] if not channels.any() else self.drift.distances[channels].max()
         changes.distances[slot] = moved
         self.drift.owned[channels] = 1
+        # What the changed channels left unexplained of the others is as it was before.
+        others = np.flatnonzero(self.drift.owned == 0)
+        self.drift.position[others] = self.drift.start[others]
+        if self.drift.counts[DRIFT_SEEN] >= WARM:
+            measure(self.drift, self.range.params)
         events = [self._event(CHANGED, slot, alarm)]
         if alarm is not None and alarm.number == self.counts[REJECTED_ALARM]:
             events += self.reject(slot)

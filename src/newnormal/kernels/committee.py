@@ -21,8 +21,14 @@ import numpy as np
 from newnormal.kernels.accepted import AcceptedState, is_accepted, move_back
 from newnormal.kernels.compiled import compiled, inlined
 from newnormal.kernels.decision import decide
-from newnormal.kernels.members import MembersParams, MembersState, remember, squares_of
-from newnormal.kernels.members import blank_work as blank_members_work
+from newnormal.kernels.members import (
+    LEAST,
+    MembersParams,
+    MembersState,
+    emphasis,
+    usual,
+    vote_members,
+)
 from newnormal.kernels.step import (
     LARGEST,
     LEARNED,
@@ -49,15 +55,11 @@ __all__ = [
     "advance_squares",
     "blank_work",
     "detrend",
-    "emphasis",
     "subspace_residual",
-    "usual",
 ]
 
-LEAST = 1e-12  # a residual of exactly nothing still has a logarithm
 # In history's standard deviations: one absurd value must not drag a trend along for days.
 FARTHEST = 1e3
-_FAINT = 1e-3  # what a vote at the floor counts in the shares of channels
 
 
 class CommitteeState(NamedTuple):
@@ -346,16 +348,31 @@ def advance_in(
                     square[c] /= params.residual_scale[v, c]
                     total += square[c]
                 vote = (np.log(total / observed + LEAST) - params.centers[v]) / params.spreads[v]
-                if r >= pending:
-                    vote -= usual(phases[r - pending], v, params.members.usual_votes)
+                weight = params.weights[v]
+                if len(params.weights) > E:  # then no sample is pending
+                    vote -= usual(phases[r], params.members.usual_votes, v)
+                    weight = emphasis(vote, weight, params.floor)
                 each[r, v] = vote
                 votes[r] += params.weights[v] * max(vote, params.floor)
-                weight = emphasis(vote, params.weights[v], params.floor)
                 for c in range(C):
                     if total > 0:
                         out.shares[r, c] += weight * square[c] / total
     if len(params.weights) > E:
-        _members(scaled, phases, state.members, params, votes, out.shares, squares, each)
+        vote_members(
+            scaled,
+            phases,
+            state.members,
+            params.members,
+            params.residual_scale[E:],
+            params.centers[E:],
+            params.spreads[E:],
+            params.weights[E:],
+            params.floor,
+            votes,
+            out.shares,
+            squares[E:],
+            each[:, E:],
+        )
     if state.accepted.counts[1] > 0:
         for r in range(R):
             if is_accepted(each[r], out.shares[r], state.accepted):
@@ -365,72 +382,6 @@ def advance_in(
     counts[LEARNED] = state.counts[:, LEARNED].max()
     counts[RESTORED] = state.counts[:, RESTORED].sum()
     _append(samples, recent)
-
-
-@compiled
-def usual(phase: float, v: int, usual_votes: Floats32) -> float:
-    """Return what a vote usually is at this phase; 0 where the phase is unknown."""
-    if np.isnan(phase):
-        return 0.0
-    return float(usual_votes[int(phase) % len(usual_votes), v])
-
-
-@compiled
-def emphasis(vote: float, weight: float, floor: float) -> float:
-    """Return how much a vote counts in the shares of channels: as it does in the score.
-
-    Where no vote is above the floor they count by their weights; without a floor they always do.
-    """
-    return weight if floor == -np.inf else weight * (max(vote, floor) - floor + _FAINT)
-
-
-@compiled
-def _members(
-    scaled: Floats,
-    phases: Floats,
-    state: MembersState,
-    params: CommitteeParams,
-    votes: Floats,
-    shares: Floats32,
-    squares: Floats,
-    each: Floats32,
-) -> None:
-    """Add the votes of the members without a trend; no sample is pending."""
-    R, C = scaled.shape
-    E, V = len(params.experts), len(params.weights)
-    work = blank_members_work(C)
-    square = np.empty(C)
-    for r in range(R):
-        sample = scaled[r]
-        remember(sample, state, work.filled)
-        observed = 0.0
-        for c in range(C):
-            observed += 0.0 if np.isnan(sample[c]) else 1.0
-        if observed == 0:
-            votes[r] = np.nan
-            continue
-        for v in range(E, V):
-            if params.weights[v] == 0:
-                continue
-            known = squares_of(v - E, sample, phases[r], state, params.members, work, square)
-            if squares.size:
-                for c in range(C):
-                    squares[v, r, c] = square[c] if known else np.nan
-            if not known:
-                votes[r] += params.weights[v] * max(0.0, params.floor)
-                continue
-            total = 0.0
-            for c in range(C):
-                square[c] /= params.residual_scale[v, c]
-                total += square[c]
-            vote = (np.log(total / observed + LEAST) - params.centers[v]) / params.spreads[v]
-            vote -= usual(phases[r], v, params.members.usual_votes)
-            each[r, v] = vote
-            votes[r] += params.weights[v] * max(vote, params.floor)
-            weight = emphasis(vote, params.weights[v], params.floor)
-            for c in range(C):
-                if total > 0:
-                    shares[r, c] += weight * square[c] / total
 
 
 @inlined

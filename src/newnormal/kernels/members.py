@@ -1,7 +1,8 @@
 """The members of a committee that have no trend: forecast, level, windows, shapes and rhythm.
 
-Each gives a squared residual for each channel of a sample; `newnormal.kernels.committee` turns
-squares into votes. They are fitted on history (`newnormal.models.members`) and do not learn.
+Each gives a squared residual for each channel of a sample, from which `vote_members` makes votes as
+`newnormal.kernels.committee` does. They are fitted on history (`newnormal.models.members`) and do
+not learn.
 
 forecast  the sample minus a linear forecast from the last P samples of all channels
 level     Hotelling's T² of the sample
@@ -30,6 +31,7 @@ __all__ = [
     "HEAD",
     "HELD",
     "KINDS",
+    "LEAST",
     "LEVEL",
     "LONG",
     "PAST",
@@ -41,9 +43,9 @@ __all__ = [
     "MembersParams",
     "MembersState",
     "MembersWork",
-    "blank_work",
-    "remember",
-    "squares_of",
+    "emphasis",
+    "usual",
+    "vote_members",
 ]
 
 KINDS = ("forecast", "level", "windows", "shapes", "rhythm")
@@ -57,6 +59,9 @@ _BLOCK = 10  # samples of a shape's mean
 LONG = 100  # samples of a shape
 SPANS = (PAST + 1, 1, SPAN, LONG, 1)  # samples that each member takes before its first vote
 FAR = 1e3  # in history's standard deviations: the farthest that a value is taken for
+
+LEAST = 1e-12  # a residual of exactly nothing still has a logarithm
+_FAINT = 1e-3  # what a vote at the floor counts in the shares of channels
 
 # Positions in MembersState.counts.
 HEAD = 0  # the row of `means` that comes next
@@ -95,17 +100,85 @@ class MembersWork(NamedTuple):
 
 
 @compiled
-def blank_work(channels: int) -> MembersWork:
-    """Return working memory."""
-    return MembersWork(
-        np.empty(channels, np.float32),
-        np.empty(BLOCKS * channels, np.float32),
-        np.empty(BLOCKS * channels, np.float32),
-    )
+def usual(phase: float, usual_votes: Floats32, v: int) -> float:
+    """Return what a vote usually is at this phase; 0 where the phase is unknown."""
+    if np.isnan(phase):
+        return 0.0
+    return float(usual_votes[int(phase) % len(usual_votes), v])
 
 
 @compiled
-def remember(sample: Floats, state: MembersState, filled: Floats32) -> None:
+def emphasis(vote: float, weight: float, floor: float) -> float:
+    """Return how much a vote counts in the shares of channels: as it does in the score.
+
+    Where no vote is above the floor they count by their weights; without a floor they always do.
+    """
+    return weight if floor == -np.inf else weight * (max(vote, floor) - floor + _FAINT)
+
+
+@compiled
+def vote_members(
+    scaled: Floats,
+    phases: Floats,
+    state: MembersState,
+    params: MembersParams,
+    residual_scale: Floats,
+    centers: Floats,
+    spreads: Floats,
+    weights: Floats,
+    floor: float,
+    votes: Floats,
+    shares: Floats32,
+    squares: Floats,
+    each: Floats32,
+) -> None:
+    """Add the votes on scaled samples (R, C) to `votes` (R,), and what they rest on to `shares`.
+
+    `each` (R, members) gets every vote, `squares` (members, R, C), which may be empty, what each
+    rests on. Calibration and weights are those of the members alone.
+    """
+    R, C = scaled.shape
+    M = len(weights)
+    before = params.usual_votes.shape[1] - M  # votes of experts
+    work = MembersWork(
+        np.empty(C, np.float32), np.empty(BLOCKS * C, np.float32), np.empty(BLOCKS * C, np.float32)
+    )
+    square = np.empty(C)
+    for r in range(R):
+        sample = scaled[r]
+        _remember(sample, state, work.filled)
+        observed = 0.0
+        for c in range(C):
+            observed += 0.0 if np.isnan(sample[c]) else 1.0
+        if observed == 0:
+            votes[r] = np.nan
+            continue
+        for v in range(M):
+            if weights[v] == 0:
+                continue
+            known = _squares_of(v, sample, phases[r], state, params, work, square)
+            if squares.size:
+                for c in range(C):
+                    squares[v, r, c] = square[c] if known else np.nan
+            if not known:
+                votes[r] += weights[v] * max(0.0, floor)
+                continue
+            total = 0.0
+            for c in range(C):
+                square[c] /= residual_scale[v, c]
+                total += square[c]
+            vote = (np.log(total / observed + LEAST) - centers[v]) / spreads[v]
+            vote -= usual(phases[r], params.usual_votes, before + v)
+            each[r, v] = vote
+            votes[r] += weights[v] * max(vote, floor)
+            weight = emphasis(vote, weights[v], floor)
+            for c in range(C):
+                if total > 0:
+                    shares[r, c] += weight * square[c] / total
+
+
+@compiled
+def _remember(sample: Floats, state: MembersState, filled: Floats32) -> None:
     """Append a scaled sample (C,) to the newest ones; `filled` is it without missing values."""
     recent, means, counts = state
     C = len(sample)
@@ -129,7 +202,7 @@ def remember(sample: Floats, state: MembersState, filled: Floats32) -> None:
 
 
 @compiled
-def squares_of(
+def _squares_of(
     kind: int,
     sample: Floats,
     phase: float,
@@ -140,7 +213,7 @@ def squares_of(
 ) -> bool:
     """Fill a member's squared residuals (C,) of the newest sample, 0 where missing.
 
-    `remember` has appended the sample. Returns whether the member has a vote yet.
+    `_remember` has appended the sample. Returns whether the member has a vote yet.
     """
     C = len(sample)
     held = state.counts[HELD]

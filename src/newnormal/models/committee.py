@@ -6,7 +6,6 @@ It is the model of `Detector`. `newnormal.tuning` decides which votes count.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -24,7 +23,7 @@ from newnormal.kernels.committee import (
     advance,
     advance_squares,
 )
-from newnormal.kernels.members import FAR, KINDS, LEVEL, MembersParams
+from newnormal.kernels.members import FAR, KINDS, MembersParams
 from newnormal.kernels.step import (
     AGE,
     CYCLE,
@@ -37,8 +36,9 @@ from newnormal.kernels.step import (
 )
 from newnormal.models import places
 from newnormal.models.base import Block, Model, Training
+from newnormal.models.calibration import calibrated, limited
 from newnormal.models.experts import basis_of, decay_of, neutral_params, rest_of
-from newnormal.models.members import blank_members, blank_state, fit_members, usual_votes
+from newnormal.models.members import blank_members, blank_state, fit_members
 from newnormal.models.mlp import MLP
 from newnormal.models.plan import Plan, Vote
 from newnormal.types import Bools, Floats, Floats32
@@ -46,10 +46,7 @@ from newnormal.types import Bools, Floats, Floats32
 __all__ = ["Committee", "Plan", "Vote"]
 
 _CHUNK = 8192  # samples calibrated at once
-_FLOOR = 1e-3  # of a channel's usual residual, as a share of the mean channel's
-_NARROW = 1e-6  # a spread below this is that of a constant
 _NO_PHASE = np.full(1, np.nan)
-_WITHIN = 3.0  # the vote on a sample's level up to which it is within history's range
 _COUNTS = 7  # see kernels.step
 # Of the parameters, what fitting finds; the others follow from the plan.
 _FITTED = (
@@ -139,7 +136,7 @@ class Committee(Model):
         if self.plan.members:
             members = fit_members(history, len(self.plan.weights), training.seed, training.rhythm)
         self.params = self._uncalibrated(np.array(scales), bases, members)
-        self.params = self._calibrated(history, fitted, training.phases)
+        self.params = calibrated(self, history, fitted, training.phases)
         return fitted, losses
 
     def uncalibrated_params(self) -> CommitteeParams:
@@ -175,66 +172,6 @@ class Committee(Model):
             members=members or blank_members(self.channels, V, used=used),
             level_limit=np.inf,
         )
-
-    def _calibrated(
-        self, history: Floats, fitted: Floats32, phases: Floats | None
-    ) -> CommitteeParams:
-        """Return the parameters with each vote in units of its own on history."""
-        E, V, C = len(self.plan.votes), len(self.plan.weights), self.channels
-        sums, counts = np.zeros((V, C)), np.zeros((V, C))
-        own: list[Floats] = []  # each expert's plain mean square, a sample
-        for squares, observed in self.squares(history, fitted, phases):
-            known = ~np.isnan(squares[:, :, 0])
-            sums += np.where(known[:, :, None], squares, 0).sum(axis=1)
-            counts += known.astype(np.float64) @ observed
-            seen = observed.any(axis=1)
-            own.append(squares[:E, seen].sum(axis=2) / observed[seen].sum(axis=1))
-        # A vote that never was, or one channel never observed: nothing else is known.
-        scale = np.where(counts > 0, sums / np.maximum(counts, 1), 0)
-        mean = scale.sum(axis=1) / np.maximum((counts > 0).sum(axis=1), 1)
-        mean = mean[:, None]
-        scale = np.where(counts > 0, scale, mean)
-        if self.plan.members:  # T² is one number
-            scale[E + LEVEL] = sums[E + LEVEL].sum() / max(counts[E + LEVEL].sum(), 1)
-        scale = np.maximum(scale, np.maximum(_FLOOR * mean, LEAST))
-        counted = self.plan.counted
-        scale[[at for at in range(V) if at not in counted]] = 1.0
-        self.params = self.params._replace(residual_scale=scale)
-        logs = self.votes(history, fitted, [0.0] * len(self.plan.memories), phases)
-        centers, spreads = np.zeros(V), np.ones(V)
-        for at in counted:
-            there = logs[at, ~np.isnan(logs[at])]
-            if len(there):
-                centers[at] = there.mean()
-                spreads[at] = there.std() if there.std() >= _NARROW else 1.0
-        scores = np.concatenate(own, axis=1)
-        learn_below = self.params.learn_below.copy()
-        for at, vote in enumerate(self.plan.votes):
-            if not vote.linear and vote.weight > 0:
-                learn_below[vote.expert] = np.quantile(scores[at], self.plan.learns_below)
-        members = self.params.members
-        if phases is not None and self.plan.members:
-            votes = (logs - centers[:, None]) / spreads[:, None]
-            usual = usual_votes(votes, phases, len(members.rhythm_levels))
-            members = members._replace(usual_votes=usual)
-        return self._limited(
-            self.params._replace(
-                learn_below=learn_below,
-                residual_scale=scale,
-                centers=centers,
-                spreads=spreads,
-                members=members,
-            )
-        )
-
-    def _limited(self, params: CommitteeParams) -> CommitteeParams:
-        """Return the parameters with the T² of a vote that hardly any sample of history has."""
-        at = len(self.plan.votes) + LEVEL
-        if not self.plan.members:
-            return params
-        usual = self.channels * float(params.residual_scale[at, 0])
-        log = float(params.centers[at] + _WITHIN * params.spreads[at])
-        return params._replace(level_limit=usual * math.exp(min(log, 700.0)))
 
     def squares(
         self,
@@ -297,28 +234,29 @@ class Committee(Model):
         votes: Floats = (logs - params.centers[:, None]) / params.spreads[:, None]
         return votes
 
+    def with_params(self, params: CommitteeParams) -> Self:
+        """Return the committee with these parameters."""
+        twin = copy.copy(self)
+        twin.params = params
+        return twin
+
     def experts_alone(self) -> Self:
         """Return the committee without the votes of the other members, which takes less time."""
-        twin = copy.copy(self)
         weights = self.params.weights.copy()
         weights[len(self.plan.votes) :] = 0
-        twin.params = self.params._replace(weights=weights)
-        return twin
+        return self.with_params(self.params._replace(weights=weights))
 
     def with_rates(self, rates: Sequence[float]) -> Self:
         """Return the committee that learns at these rates."""
-        twin = copy.copy(self)
-        twin.params = self.params._replace(rates=np.array(rates, dtype=np.float32))
-        return twin
+        return self.with_params(self.params._replace(rates=np.array(rates, dtype=np.float32)))
 
     def with_plan(self, plan: Plan) -> Self:
         """Return the committee with the weights, rates and smoothing of a plan of one shape."""
-        twin = copy.copy(self)
-        twin.plan = plan
         total = sum(plan.weights)
-        twin.params = self.params._replace(
+        twin = self.with_rates(plan.rates)
+        twin.plan = plan
+        twin.params = twin.params._replace(
             weights=np.array([weight / total for weight in plan.weights]),
-            rates=np.array(plan.rates, dtype=np.float32),
             keep=0.0 if plan.smoothing == 0 else decay_of(plan.smoothing),
         )
         return twin
@@ -495,13 +433,11 @@ class Committee(Model):
         if self.plan.members:
             own = {name: tensors[name].copy() for name in MembersParams._fields}
             found["members"] = MembersParams(**own)
-        self.params = self._limited(self.uncalibrated_params()._replace(**found))
+        self.params = limited(self.plan, self.uncalibrated_params()._replace(**found))
 
     def eager(self, factor: float) -> Self:
         """Return a committee whose experts learn also from samples so many times as bad."""
-        twin = copy.copy(self)
-        twin.params = self.params._replace(learn_below=factor * self.params.learn_below)
-        return twin
+        return self.with_params(self.params._replace(learn_below=factor * self.params.learn_below))
 
 
 def _known(phases: Floats | None, samples: int) -> Floats:
