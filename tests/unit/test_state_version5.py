@@ -172,7 +172,6 @@ CHANGE = ("acceptance", "changes", 0)
         ),
         ("v5-pending", put("acceptance", "changes", []), "changes: expected 8 of them"),
         ("v5-pending", put("acceptance", "drift", "crossed", 2), "drift.crossed: expected 0 or 1"),
-        ("v5-pending", put("acceptance", "drift", "hold", 10**9), "drift.hold: expected a sample"),
         ("v5-pending", put("acceptance", "review", "reviews", 0), "review.reviews: expected about"),
         (
             "v5-pending",

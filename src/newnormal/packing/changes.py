@@ -159,8 +159,7 @@ class ChangeReader(AlarmReader):
             part = {name: found[name][C : 2 * C]}
             schema.check_tensors([schema.Field(name, "C", "level")], "", part, self.dims)
         counts = placed(DRIFT_COUNTS, facts, ("mark",))
-        seen, mark = counts[drift.SEEN], counts[drift.MARK]
-        if mark > seen:
+        if counts[drift.MARK] > counts[drift.SEEN]:
             raise StateError("acceptance.drift.mark: expected a sample seen, found a later one")
         if counts[drift.CROSSED] > 1:
             raise StateError("acceptance.drift.crossed: expected 0 or 1, found another")

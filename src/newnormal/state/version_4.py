@@ -83,7 +83,7 @@ def from_4(facts: dict[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Any:
     made |= _log(found, facts["channels"], _VOTES if facts["choice"] is not None else 0)
     if facts["accept_after"] is not None:
         new["acceptance"] = _acceptance(facts, found if has_change else None)
-        made |= _drift(facts["acceptance"], made, C, has_change)
+        made |= _drift(facts["acceptance"], C, has_change)
         made |= _changes(facts["acceptance"], made, C, found if has_change else None)
     return new, made
 
@@ -254,17 +254,14 @@ def _acceptance(facts: dict[str, Any], found: Any) -> dict[str, Any]:
     }
 
 
-def _drift(
-    acceptance: dict[str, Any], tensors: Mapping[str, NDArray[Any]], C: int, has_change: bool
-) -> dict[str, NDArray[Any]]:
+def _drift(acceptance: dict[str, Any], C: int, has_change: bool) -> dict[str, NDArray[Any]]:
     """Return what is kept of each channel: of all but one it is measured again soon."""
     at = _channel(acceptance, C)
-    found = {name: np.zeros(C) for name in ("distances", "jumps", "crossing", "owned", "shift")}
+    found = {name: np.zeros(C) for name in ("distances", "jumps", "crossing", "owned")}
     found["distances"][at] = _number(acceptance["distance"])
     found["jumps"][at] = _number(acceptance["jump"])
     if has_change and _is_about(acceptance):
         found["owned"][at] = 1.0
-        found["shift"][at] = (_after(tensors, C) - _before(tensors, C))[at]
     return {f"live.drift.{name}": each for name, each in found.items()}
 
 
