@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from newnormal.acceptance import NormalRange, TimedAcceptance
-from newnormal.acceptance.review import KEPT_LEVELS
+from newnormal.acceptance.reviewed import KEPT_LEVELS
 from newnormal.alarms import AlarmLog, AlarmThreshold
 from newnormal.alarms.log import log_scores
 from newnormal.alarms.moving import threshold_of

@@ -116,7 +116,7 @@ class TimedAcceptance:
             shadow.counts[SCORES] = min(shadow.counts[SCORES] + 1, len(shadow.scores))
 
     def measure(self, fitted: Fitted, state: StreamState, samples: Floats) -> DriftOut | None:
-        """Measure how far samples are from the accepted normal, up to one that crosses the limit."""
+        """Measure the distance of samples from normal, up to one that crosses the limit."""
         assert fitted.drift is not None and state.drift is not None
         out = DriftOut(np.empty(len(samples)), np.empty(len(samples), np.bool_))
         count = advance(samples, state.drift, fitted.drift, out)

@@ -118,15 +118,8 @@ def _stretch(
     if stop - done < len(out.scores):
         rows = StepOut._make([column[done:stop] for column in out])
 
-    phases = (
-        None
-        if fitted.rhythm is None
-        else fitted.rhythm.phases(
-            None if verdicts.times is None else verdicts.times[done + pending : stop],
-            int(step.counts[SEEN]),
-            len(part),
-        )
-    )
+    times = None if verdicts.times is None else verdicts.times[done + pending : stop]
+    phases = fitted.phases(times, int(step.counts[SEEN]), len(part))
     count = fitted.model.vote_count
     votes = np.empty((stop - done, count), np.float32) if count else None
     fitted.acceptance.train_shadow(fitted, state, part, flush, phases)

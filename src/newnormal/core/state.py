@@ -34,7 +34,7 @@ from newnormal.kernels.step import (
     StepParams,
     StepState,
 )
-from newnormal.types import Bools, Floats, Floats32, Ints
+from newnormal.types import Bools, Floats, Floats32, Ints, Times
 
 __all__ = [
     "CHANGES",
@@ -233,6 +233,13 @@ class Fitted:
     def has_rhythm(self) -> bool:
         """Whether what is expected depends on the time of day."""
         return self.rhythm is not None
+
+    def phases(self, times: Times | None, first: int, count: int) -> Floats | None:
+        """Return where in its rhythm each of `count` samples is; None without a rhythm."""
+        found: Floats | None = None
+        if self.rhythm is not None:
+            found = self.rhythm.phases(times, first, count)
+        return found
 
     def initial(self) -> StreamState:
         """Return the state before the first sample."""

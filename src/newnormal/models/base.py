@@ -38,6 +38,7 @@ from newnormal.kernels.step import (
     StepState,
     blank_out,
 )
+from newnormal.models.no_places import NoPlaces
 from newnormal.types import Bools, Floats, Floats32, Ints
 
 __all__ = ["Block", "Model", "OnEpoch", "Training", "checked", "scores"]
@@ -69,7 +70,7 @@ class Block(NamedTuple):
     newest: Ints  # (B,) how many of a window's last samples get their verdict
 
 
-class Model(ABC):
+class Model(NoPlaces, ABC):
     """A model of normal windows.
 
     Parameters
@@ -167,7 +168,7 @@ class Model(ABC):
         """Return what `_fit` found besides the parameters, as arrays of numbers, for the file."""
         return {}
 
-    def _restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:  # noqa: B027 - most have none
+    def _restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `_tensors` returned; raise a StateError where shapes do not fit."""
 
     # ------------------------------------------------------------------ for the detector
@@ -247,11 +248,6 @@ class Model(ABC):
         # In a list, so that `_learn` may also bind another object.
         own = [copy.deepcopy(self.objects)] if self.holds_objects else None
         return ModelState(step, own)
-
-    @property
-    def vote_kinds(self) -> tuple[str, ...]:
-        """The kind of each vote that `advance` can give; none but for a committee."""
-        return ()
 
     def advance(
         self,
@@ -367,36 +363,6 @@ class Model(ABC):
         The jump (C,) is in the model's scaling; `decay` is that of the parameters.
         """
         state.step.trend[:] += jump * decay ** (age / self.window)
-
-    # What a model that judges a stream from where it is does, and others do not: a committee.
-
-    @property
-    def vote_count(self) -> int:
-        """How many members vote; 0 for a model without any."""
-        return len(self.vote_kinds)
-
-    @property
-    def translates(self) -> bool:
-        """Whether it judges a changed stream as if it had stayed where it was."""
-        return False
-
-    def translate(self, state: ModelState, slot: int, shift: Floats, age: int) -> None: ...
-
-    def accept_translation(self, state: ModelState, slot: int) -> None: ...
-
-    def drop_translation(self, state: ModelState, slot: int) -> None: ...
-
-    def accept_pattern(self, state: ModelState, votes: Floats, channels: Bools) -> None: ...
-
-    def restore_accepted(self, state: ModelState, kept: Any) -> None: ...
-
-    def expected_spread(self, params: StepParams) -> Floats | None:  # noqa: ARG002
-        """Return the usual distance of each channel from what is expected, or None: not known."""
-        return None
-
-    def accepted(self, state: ModelState) -> Any:  # noqa: ARG002
-        """Return what was accepted besides the weights and the trend; None for most models."""
-        return None
 
     def eager(self, factor: float) -> Self:  # noqa: ARG002 - a committee uses it
         """Return the model that learns also from samples that score so many times as high.

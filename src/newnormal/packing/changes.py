@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.acceptance import TimedAcceptance, changes
-from newnormal.acceptance.review import KEPT
+from newnormal.acceptance.reviewed import KEPT
 from newnormal.acceptance.shadow import POSITIONS, TRAINS, Timing, blank_shadow, ordered
 from newnormal.core.state import (
     CHANGES,

@@ -1,4 +1,4 @@
-"""The values that travel between layers: arrays by name, verdicts, alarms, changes and their events."""
+"""The values that travel between layers: arrays by name, verdicts, alarms, changes, events."""
 
 from newnormal.types.alarms import (
     ACCEPTED,

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal import Event, Detector
+from newnormal import Detector, Event
 from newnormal.datasets import Dataset
 from newnormal.datasets.synthetic import nightly_job, obvious
 from newnormal.detector import BaseDetector
