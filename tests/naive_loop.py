@@ -308,6 +308,19 @@ class NaiveRange:
                 if self.marked is not None:
                     self.jumps[c] = max(self.jumps[c], abs(p - self.start[j]) / wander[j])
 
+    def moved(self) -> set[int]:
+        """Return the channels of no change whose own level or roughness went far."""
+        found = set()
+        wander = self.wander(self.seen - (self.marked or 0))
+        for c in set(range(self.C)) - self.owned:
+            for j in range(self.C + c, 4 * self.C, self.C):
+                p = self.position[j]
+                out = max(self.lows[j] - p, p - self.highs[j]) / self.params.margins[j]
+                jumped = self.marked is not None and abs(p - self.start[j]) > wander[j]
+                if out > 0.5 or jumped:
+                    found.add(c)
+        return found
+
     def wander(self, lag: int) -> list[float]:
         """Return how far a normal position goes in so many samples, rounded up to 8 times 2^k."""
         k = min(max(0, math.ceil(math.log2(max(lag, 1) / 8))), len(self.params.wanders) - 1)
@@ -505,8 +518,7 @@ class NaiveLoop:
     def crossed(self) -> None:
         """Open the change of the channels that went beyond the limit just now."""
         far = {c: d for c, d in enumerate(self.range.distances) if c not in self.range.owned}
-        limit = max(0.25, 0.5 * max(far.values()))
-        channels = {c for c, distance in far.items() if distance >= limit}
+        channels = self.range.moved() | {max(far, key=lambda c: far[c])}
         alarm = self.recent_alarm()
         names = [self.log.channels[c] for c in channels]
         if alarm and not self.log.alarm and not set(alarm["channels"]) & set(names):
@@ -580,8 +592,7 @@ class NaiveLoop:
             if c not in self.range.owned
         }
         if far:
-            most = max(far.values())
-            self.open({c for c, distance in far.items() if distance >= 0.5 * most}, alarm)
+            self.open(self.range.moved() | {max(far, key=lambda c: far[c])}, alarm)
 
     def recent_alarm(self) -> dict[str, Any]:
         """Return the newest alarm, if a change that is found now may have begun with it."""
