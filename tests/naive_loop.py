@@ -447,8 +447,10 @@ class NaiveLoop:
         normal: NaiveRange,
         log: NaiveLog,
         accept_after: float,
+        translates: bool,
     ) -> None:
         self.threshold, self.range, self.log = threshold, normal, log
+        self.translates = translates  # whether the model judges a change from where it is
         self.accept_after = accept_after
         self.review_length = int(max(1, min(accept_after / 6, 60)))
         self.kept_scores = int(max(2, accept_after / 2))
@@ -715,8 +717,9 @@ class NaiveLoop:
         if self.log.alarm and is_alone:
             self.threshold.close()
             self.log.close("accepted", self.judged - 1)
-        start, now = self.threshold.start_location, self.threshold.location
-        self.threshold.start_location = max(start, now)
+        if not self.translates:
+            start, now = self.threshold.start_location, self.threshold.location
+            self.threshold.start_location = max(start, now)
         self.report("accepted", change)
         self.free(change)
         self.undo = [*self.undo, self.last_quiet][-3:]

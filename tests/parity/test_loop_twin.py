@@ -86,6 +86,7 @@ class Pair:
             NaiveRange(NormalRange(fitted.drift, state.drift)),
             NaiveLog(fitted.channels),
             stage.timing.accept_after,
+            fitted.model.translates,
         )
         return cls(fitted, state, stage, twin)
 
