@@ -81,7 +81,8 @@ class Decisions(Reviewed):
                 *events,
             ]
         levels = state.alarm.levels
-        levels[START_LOCATION] = max(levels[START_LOCATION], levels[LOCATION])
+        if not fitted.model.translates:  # else the scores are soon as low as before
+            levels[START_LOCATION] = max(levels[START_LOCATION], levels[LOCATION])
         self._free(slot, keep=True)
         self._keep_undo()
         self.range.widen([*positions, self.drift.position.copy(), ahead])

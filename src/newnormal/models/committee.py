@@ -305,7 +305,8 @@ class Committee(Model):
         """
         if self.plan.members and len(samples) and state.step.counts[SEEN] == 0:
             # A trend begins at the first sample: history's mean may be far from it.
-            first = (samples[0] - params.mean) / params.scale
+            with np.errstate(over="ignore"):
+                first = (samples[0] - params.mean) / params.scale
             state.own.levels[:] = np.clip(np.nan_to_num(first), -FAR, FAR)
         advance(
             samples,
