@@ -26,7 +26,7 @@ from newnormal.errors import InputError
 
 if TYPE_CHECKING:
     from newnormal.detector import BaseDetector
-    from newnormal.types import Bools
+    from newnormal.types import Ints
 
 __all__ = ["evaluate"]
 
@@ -80,7 +80,7 @@ def evaluate(
         say(f"wrote {plot}")
 
 
-def _openings(detector: BaseDetector, labels: Bools, first: int) -> dict[str, float | None]:
+def _openings(detector: BaseDetector, labels: Ints, first: int) -> dict[str, float | None]:
     """Return the operator's table of the alarms and changes that a run reported."""
     import math
 
