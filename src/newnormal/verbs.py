@@ -215,7 +215,7 @@ class Verbs(Views):
 
     @in_turn
     def track_alarms(self) -> Self:
-        """Turn samples into alarms from here on; `Detector`, and a budget, do so anyway."""
+        """Turn samples into alarms from here on; `Detector`, and a limit, do so anyway."""
         self._live()
         if not self._fitted.alarms.active:
             self._fitted = self._fitted.with_alarms(AlarmLog())
