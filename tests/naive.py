@@ -393,6 +393,8 @@ class NaiveCommittee:
                 relative = squares / vote.usual
                 log = np.log(relative.sum() / observed + 1e-12)
                 own = (log - vote.center) / vote.spread - self.usual(v)
+                if v - len(self.votes) in (2, 3) and own > 3:  # windows and shapes
+                    own = 3 + np.log(own - 2)
                 self.newest[v] = own
                 counted = max(own, self.floor)
                 together += vote.weight * counted

@@ -72,6 +72,7 @@ _FOLLOW = 0.02
 # Times its peak, from which on a score may be another alarm.
 _WORSE = 2.0
 _NO_LEADS = np.zeros(0, np.int64)
+_MOST_RAISED = 2.0  # of its start, that the height is raised for a channel, at most
 
 # Positions in AlarmState.levels.
 LOCATION = 0  # the typical score
@@ -214,7 +215,9 @@ def advance(
             levels[RECENT_ALARMS] += 1
             height = max(height, min(height + step, rise * height0))
             if 0 <= lead < C:
-                raised[lead] = max(raised[lead], min(raised[lead] + raises * height0, height0))
+                raised[lead] = max(
+                    raised[lead], min(raised[lead] + raises * height0, _MOST_RAISED * height0)
+                )
         alarms[t] = counts[OPEN]
 
         if counts[OPEN] == 0:

@@ -35,6 +35,7 @@ __all__ = [
     "LEVEL",
     "LONG",
     "PAST",
+    "PRESSED",
     "RHYTHM",
     "SHAPES",
     "SPAN",
@@ -58,6 +59,7 @@ _PAIR = 2  # samples of a window's mean
 _BLOCK = 10  # samples of a shape's mean
 LONG = 100  # samples of a shape
 SPANS = (PAST + 1, 1, SPAN, LONG, 1)  # samples that each member takes before its first vote
+PRESSED = 3.0  # votes of `windows` and `shapes` beyond it count by their logarithm
 FAR = 1e3  # in history's standard deviations: the farthest that a value is taken for
 
 LEAST = 1e-12  # a residual of exactly nothing still has a logarithm
@@ -105,6 +107,15 @@ def usual(phase: float, usual_votes: Floats32, v: int) -> float:
     if np.isnan(phase):
         return 0.0
     return float(usual_votes[int(phase) % len(usual_votes), v])
+
+
+@compiled
+def pressed(vote: float) -> float:
+    """Return a vote of `windows` or `shapes`: from PRESSED on, what is beyond counts by its log.
+
+    One sample far off is in a hundred windows: it must not count in all of them as it does itself.
+    """
+    return vote if vote <= PRESSED else PRESSED + np.log1p(vote - PRESSED)
 
 
 @compiled
@@ -169,6 +180,8 @@ def vote_members(
                 total += square[c]
             vote = (np.log(total / observed + LEAST) - centers[v]) / spreads[v]
             vote -= usual(phases[r], params.usual_votes, before + v)
+            if v == WINDOWS or v == SHAPES:
+                vote = pressed(vote)
             each[r, v] = vote
             votes[r] += weights[v] * max(vote, floor)
             weight = emphasis(vote, weights[v], floor)

@@ -174,18 +174,23 @@ def _tested(
             dropped[at] = LEARNED_NOTHING
         elif precision[at] < _ENOUGH * np.nanmax(precision):
             dropped[at] = COPIES
+    # The experts count as much as one other member, however many of them are left.
+    left_over = max(sum(not why for why in dropped[: len(plan.votes)]), 1)
     votes = tuple(
-        replace(vote, weight=0.0) if why else vote
+        replace(vote, weight=0.0 if why else 1 / left_over)
         for vote, why in zip(plan.votes, dropped, strict=False)
     )
     final = replace(plan, votes=votes, rates=_rates_in_use(plan, dropped))
-    running = model.with_plan(final)
-    ensemble_ap = np.mean(
-        [
+
+    def precision_of(each: Plan) -> float:
+        running = model.with_plan(each)
+        found = [
             average_precision(faulty, _scores(running, fitted, series, phases))
             for series, faulty, _ in tested
         ]
-    )
+        return float(np.mean(found))
+
+    ensemble_ap = precision_of(final)
     members = _members(replace(final, rates=plan.rates), precision.tolist(), dropped)
     return Choice(final, members, len(held_out), float(ensemble_ap), 0)
 
