@@ -59,8 +59,9 @@ class Verbs(Views):
     def step(self, sample: ArrayLike | Mapping[str, float], time: object = None) -> list[Verdict]:
         """Consume one sample and return the verdicts that became final.
 
-        None while a window fills, then `stride` of them at a time; the first full window gives a
-        verdict for each of its samples. A sample is a row of values, or a mapping by channel.
+        `Detector` judges each sample at once. `M2N2` gives none while a window fills, then `stride`
+        of them at a time; the first full window gives a verdict for each of its samples. A sample
+        is a row of values, or a mapping by channel.
         """
         with self._lock:  # not `in_turn`, which costs half a microsecond
             state = self._live()
