@@ -33,7 +33,15 @@ from newnormal.types import (
 if TYPE_CHECKING:
     from newnormal.core.state import Fitted, SilenceState, StreamState
 
-__all__ = ["Silence", "close_silence", "find_silence", "longest_silence", "open_silence"]
+__all__ = [
+    "Silence",
+    "close_silence",
+    "find_silence",
+    "forget_silence",
+    "longest_silence",
+    "open_silence",
+    "silence_alarm",
+]
 
 # Positions in SilenceState.counts.
 NUMBER = 0  # of the open alarm; 0 without one
@@ -169,6 +177,12 @@ def silence_alarm(
         evidence=tuple(Evidence(name, None) for name in named),
         sentence=sentence,
     )
+
+
+def forget_silence(silence: SilenceState) -> None:
+    """Forget the open alarm by missing values, and which are missing."""
+    silence.counts[:] = 0
+    silence.missing[:] = 0
 
 
 def _gaps(silence: SilenceState, times: Times | None, longest: float) -> Floats | None:
