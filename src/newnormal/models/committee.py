@@ -107,6 +107,11 @@ class Committee(Model):
         return found
 
     @property
+    def vote_count(self) -> int:
+        """How many members vote."""
+        return len(self.params.weights)
+
+    @property
     def vote_kinds(self) -> tuple[str, ...]:
         """The kind of each vote."""
         experts = ("linear subspace" if vote.linear else "autoencoder" for vote in self.plan.votes)
