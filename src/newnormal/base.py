@@ -84,7 +84,7 @@ class BaseDetector(Parameters, Verbs):
     def history_scores_(self) -> Floats | None:
         """History's scores as a quantile takes them; None after `load`.
 
-        Those of M2N2 are sorted: a budget of alarms, which needs their order, cannot use them.
+        Those of M2N2 are sorted: a limit on alarms, which needs their order, cannot use them.
         """
         self._live()
         return None if self._known is None else self._known.for_rule
@@ -111,8 +111,8 @@ class BaseDetector(Parameters, Verbs):
         """Return a copy with the same fit and other options, at the start of a stream.
 
         Options are those that need no training: threshold, alarms_per_day, risk and accept_after;
-        for M2N2 also decay, half_life, lr, detrend and adapt. A quantile and a budget are taken
-        from history's `scores`; None: those of `fit`.
+        for M2N2 also decay, half_life, lr, detrend and adapt. A quantile and a limit on alarms are
+        taken from history's `scores`; None: those of `fit`.
         """
         self._live()
         for name in options:

@@ -43,14 +43,15 @@ class Detector(BaseDetector):
     Parameters
     ----------
     alarms_per_day
-        How many alarms a day normal operation may cost. The threshold is held to that budget while
-        the scores drift.
+        A limit: the most false alarms a day that normal operation may cost. The threshold rises
+        with alarms and comes back, and never sinks below where history puts it. None: 1, unless
+        `risk` or `threshold` is given.
     risk
-        Instead: the chance that an alarm opens at any one sample.
+        Instead: the limit as the chance that a false alarm opens at any one sample.
     threshold
         Instead: the quantile of history's scores, between 0 and 1, from which on a sample is
-        anomalous; or a Threshold, such as ``newnormal.Fixed(4.0)``, or a MovingThreshold, or the
-        import path of either. None: 0.99.
+        anomalous; or a Threshold, such as ``newnormal.Fixed(4.0)``, which stay where they are put;
+        or a MovingThreshold; or the import path of a rule.
     accept_after
         How long a change must last before it can become normal without a person, in samples or
         in time ("1d"); or "never". None: a day, or 1,440 samples where history has no times.
@@ -191,8 +192,10 @@ class M2N2(BaseDetector):
         How training goes through the history.
     accept_after
         As for `Detector`. None: no acceptance; the model learns as in the paper.
-    alarms_per_day, risk, threshold, period, seed
-        As for `Detector`.
+    alarms_per_day, risk, period, seed
+        As for `Detector`; without `alarms_per_day` there is no limit.
+    threshold
+        As for `Detector`. None: 0.99, unless there is a limit.
 
     Examples
     --------

@@ -91,7 +91,7 @@ class Goal:
                 raise ParameterError(
                     f"expected threshold or {name}, found both: threshold={threshold!r}, "
                     f"{name}={risk if alarms_per_day is None else alarms_per_day!r}",
-                    hint="a threshold stays where it is put, a budget moves it: leave one out",
+                    hint="a threshold stays where it is put, a limit moves it: leave one out",
                 )
         return cls(rule, alarms_per_day, risk)
 
@@ -302,7 +302,7 @@ def refit_threshold(
         steps = np.diff(known.ordered)
         if goal.is_budget and len(steps) > 1 and (steps >= 0).all() and steps.any():
             raise ParameterError(
-                "scores: expected them in the order of time for a budget of alarms, "
+                "scores: expected them in the order of time for a limit on alarms, "
                 "found them sorted",
                 hint="leave scores out, or pass a score for each of history's samples in "
                 "their order",

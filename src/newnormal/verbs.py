@@ -6,6 +6,7 @@ import logging
 import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,9 +23,8 @@ from newnormal.errors import FeedbackError, NewnormalWarning
 from newnormal.kernels.step import HELD, PENDING, RESTORED, SEEN
 from newnormal.tabular import parse_time, to_sample, to_table
 from newnormal.types import (
-    PENDING as PENDING_CHANGE,
-)
-from newnormal.types import (
+    CLOSED,
+    END_OF_STREAM,
     SCORE,
     Alarm,
     Change,
@@ -35,9 +35,12 @@ from newnormal.types import (
     Verdict,
     Verdicts,
 )
+from newnormal.types import (
+    PENDING as PENDING_CHANGE,
+)
 from newnormal.views import Views, add_lock, in_turn
 
-__all__ = ["EVENTS", "Verbs"]
+__all__ = ["EVENTS", "Verbs", "meant"]
 
 _LOG = logging.getLogger("newnormal")
 EVENTS = 1000  # kept until they are taken
@@ -56,8 +59,9 @@ class Verbs(Views):
     def step(self, sample: ArrayLike | Mapping[str, float], time: object = None) -> list[Verdict]:
         """Consume one sample and return the verdicts that became final.
 
-        None while a window fills, then `stride` of them at a time; the first full window gives a
-        verdict for each of its samples. A sample is a row of values, or a mapping by channel.
+        `Detector` judges each sample at once. `M2N2` gives none while a window fills, then `stride`
+        of them at a time; the first full window gives a verdict for each of its samples. A sample
+        is a row of values, or a mapping by channel.
         """
         with self._lock:  # not `in_turn`, which costs half a microsecond
             state = self._live()
@@ -212,7 +216,7 @@ class Verbs(Views):
 
     @in_turn
     def track_alarms(self) -> Self:
-        """Turn samples into alarms from here on; `Detector`, and a budget, do so anyway."""
+        """Turn samples into alarms from here on; `Detector`, and a limit, do so anyway."""
         self._live()
         if not self._fitted.alarms.active:
             self._fitted = self._fitted.with_alarms(AlarmLog())
@@ -230,6 +234,16 @@ class Verbs(Views):
         return events
 
     @in_turn
+    def close_alarms(self) -> Self:
+        """Close the open alarms, because the stream has ended; changes stay as they are."""
+        state = self._live()
+        sample, time = state.judged - 1, self.last_judged_time_
+        for alarm in self.alarms_:
+            self._keep([Event(CLOSED, sample, time, replace(alarm, reason=END_OF_STREAM))])
+        forget(state)
+        return self
+
+    @in_turn
     def accept(
         self, alarm: Alarm | Change | int | None = None, *, change: Change | int | None = None
     ) -> Self:
@@ -240,7 +254,7 @@ class Verbs(Views):
         already, if it is one of the last hundred: then samples like those are normal.
         """
         acceptance = self._acceptance()
-        found = self._meant("accept", alarm, change)
+        found = meant(self, "accept", alarm, change)
         state, time = self._state, self.last_judged_time_
         if isinstance(found, Alarm):
             events = acceptance.accept_pattern(self._fitted, state, time, found)
@@ -260,7 +274,7 @@ class Verbs(Views):
         does.
         """
         acceptance = self._acceptance()
-        found = self._meant("reject", alarm, change)
+        found = meant(self, "reject", alarm, change)
         state, time = self._state, self.last_judged_time_
         if isinstance(found, Alarm):
             events = acceptance.reject_alarm(self._fitted, state, time, found)
@@ -292,46 +306,6 @@ class Verbs(Views):
             )
         return acceptance
 
-    def _meant(
-        self, act: str, alarm: Alarm | Change | int | None, change: Change | int | None
-    ) -> Alarm | Change:
-        """Return the alarm or the change that is meant; that of an alarm if it has an open one."""
-        if isinstance(alarm, Change):
-            alarm, change = None, alarm
-        opened, alarms = self.changes_, [each for each in self.alarms_ if each.cause == SCORE]
-        if change is not None:
-            number = change.number if isinstance(change, Change) else change
-            for each in opened:
-                if each.number == number:
-                    return each
-            raise FeedbackError(
-                f"expected an open change to {act}, which is {_numbers(opened)}, "
-                f"found change {number}",
-                hint="`changes_` has the open ones; `rollback` undoes the newest acceptance",
-            )
-        if alarm is None:
-            pending = [each for each in opened if each.state == PENDING_CHANGE]
-            newest = (pending or opened or alarms)[-1:]
-            if newest:
-                return newest[0]
-            raise FeedbackError(
-                f"expected an open change or alarm to {act}, found none",
-                hint="name an alarm that is over by its number; `rollback` undoes the newest "
-                "acceptance",
-            )
-        number = alarm.number if isinstance(alarm, Alarm) else alarm
-        for each in opened:
-            if each.alarm == number:
-                return each
-        known = [*alarms, *(past for past in self.past_ if isinstance(past, Alarm))]
-        for found in known:
-            if found.number == number and found.cause == SCORE:
-                return found
-        raise FeedbackError(
-            f"expected the number of one of the last {PAST} alarms, found {number}",
-            hint=f"the open alarms are {_numbers(alarms)}; `past_` has the others",
-        )
-
     def _slot(self, act: str, change: Change) -> int:
         changes = self._state.changes
         assert changes is not None
@@ -359,6 +333,53 @@ class Verbs(Views):
         vars(twin).update(vars(self))
         add_lock(twin)
         return twin
+
+
+def meant(
+    detector: Views, act: str, alarm: Alarm | Change | int | None, change: Change | int | None
+) -> Alarm | Change:
+    """Return the alarm or the change that a person means by an act; the arguments are `accept`'s.
+
+    The change that began with the alarm, if that is open. None: the newest pending change, or else
+    the newest open alarm, or else the newest rejected change.
+    """
+    if isinstance(alarm, Change):
+        alarm, change = None, alarm
+    opened = detector.changes_
+    alarms = [each for each in detector.alarms_ if each.cause == SCORE]
+    if change is not None:
+        number = change.number if isinstance(change, Change) else change
+        for each in opened:
+            if each.number == number:
+                return each
+        raise FeedbackError(
+            f"expected an open change to {act}, which is {_numbers(opened)}, found change {number}",
+            hint="`changes_` has the open ones; `rollback` undoes the newest acceptance",
+        )
+    if alarm is None:
+        pending = [each for each in opened if each.state == PENDING_CHANGE]
+        newest = (pending or alarms or opened)[-1:]
+        if not newest:
+            raise FeedbackError(
+                f"expected an open change or alarm to {act}, found none",
+                hint="name an alarm that is over by its number; `rollback` undoes the newest "
+                "acceptance",
+            )
+        if isinstance(newest[0], Change):
+            return newest[0]
+        alarm = newest[0]
+    number = alarm.number if isinstance(alarm, Alarm) else alarm
+    for each in opened:
+        if each.alarm == number:
+            return each
+    known = [*alarms, *(past for past in detector.past_ if isinstance(past, Alarm))]
+    for found in known:
+        if found.number == number and found.cause == SCORE:
+            return found
+    raise FeedbackError(
+        f"expected the number of one of the last {PAST} alarms, found {number}",
+        hint=f"the open alarms are {_numbers(alarms)}; `past_` has the others",
+    )
 
 
 def _numbers(found: Sequence[Alarm | Change]) -> str:

@@ -169,7 +169,7 @@ class Views:
     def alarm_threshold_(self) -> float:
         """What the next score is compared with.
 
-        It differs from `threshold_` where a budget or a rule of its own moves it.
+        It differs from `threshold_` where a limit on alarms or a rule of its own moves it.
         """
         state = self._live()
         if state.moving is not None:

@@ -10,7 +10,7 @@ import pytest
 
 from newnormal import M2N2, Detector, __version__, load
 from newnormal.tabular import read
-from tests.cli.conftest import Command, Plant, rows
+from tests.cli.conftest import CHANGE, Command, Plant, cut, rows
 
 
 def labelled(plant: Plant) -> Path:
@@ -88,14 +88,14 @@ def test_an_option_of_the_paper_needs_its_method(
     )
 
 
-def test_a_threshold_and_a_budget_are_refused_together(plant: Plant, newnormal: Command) -> None:
+def test_a_threshold_and_a_limit_are_refused_together(plant: Plant, newnormal: Command) -> None:
     options = ("--threshold", 0.9, "--alarms-per-day", 3)
     done = newnormal("fit", plant.live, "-o", plant.folder / "mine.nn", *options)
     assert done.returncode == 1
     assert done.stderr == (
         "error: expected one of --threshold, --fixed-threshold, --alarms-per-day, --risk, "
         "found --threshold and --alarms-per-day\n"
-        "hint: a threshold stays where it is put; a budget of alarms moves it\n"
+        "hint: a threshold stays where it is put; a limit on alarms moves it\n"
     )
 
 
@@ -224,6 +224,24 @@ def test_evaluate_prints_every_metric_and_draws(plant: Plant, newnormal: Command
     shown = newnormal("evaluate", plant.model, path, "--label", "truth").stdout
     for name in metrics:
         assert name.replace("_", " ") in shown
+
+
+def test_evaluate_measures_what_was_reported_where_alarms_are_tracked(
+    moved: Plant, newnormal: Command
+) -> None:
+    """The level moves for good: one event, found at its first sample."""
+    head, *rows = cut(moved, 2 * CHANGE).live.read_text().splitlines()
+    truth = [int(CHANGE <= number < CHANGE + 20) for number in range(len(rows))]
+    path = moved.folder / "labelled.csv"
+    body = [f"{row},{label}" for row, label in zip(rows, truth, strict=True)]
+    path.write_text("\n".join([f"{head},truth", *body]) + "\n")
+    arguments = ("evaluate", moved.model, path, "--label", "truth", "--json")
+    metrics = json.loads(newnormal(*arguments).stdout)
+    assert metrics["events"] == metrics["events_found"] == 1
+    assert metrics["mean_opening_delay"] == 0
+    assert metrics["openings"] == metrics["openings_true"] + metrics["openings_false"]
+    assert 0 < metrics["normal_pending"] < 1
+    assert "openings" not in json.loads(newnormal(*arguments, "--frozen").stdout)
 
 
 def test_evaluate_refuses_an_unknown_label_and_picture(plant: Plant, newnormal: Command) -> None:

@@ -20,8 +20,6 @@ from newnormal.runtime.feedback import Act, Feedback, Queue, apply, start_of
 from newnormal.runtime.lock import Lock, Progress
 from tests.cli.conftest import CHANGE, Command, Plant, cut, lines
 
-GOLDEN = Path(__file__).parents[1] / "golden"
-
 
 @pytest.fixture
 def plant(moved: Plant) -> Plant:
@@ -32,9 +30,21 @@ def queue(state: Path) -> Queue:
     return Queue(state, pytest.fail)
 
 
-def reasons(printed: str) -> list[str]:
-    events = [json.loads(line) for line in printed.splitlines()]
-    return [event["alarm"]["reason"] for event in events if event["event"] == "closed"]
+def kinds(printed: str) -> list[str]:
+    return [json.loads(line)["event"] for line in printed.splitlines()]
+
+
+def facts(newnormal: Command, state: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(newnormal("inspect", state, "--json").stdout)
+    return found
+
+
+REJECTED = "change 1 rejected: nothing is learned until the stream is back to normal"
+ACCEPTED = "change 1 accepted: normal from now on, and so is what was normal before"
+ROLLED_BACK = (
+    "rolled back: normal is again what it was before the newest acceptance; "
+    "if a change opens now, reject it, or it is accepted again"
+)
 
 
 def watched(plant: Plant, newnormal: Command) -> str:
@@ -47,7 +57,8 @@ def watched(plant: Plant, newnormal: Command) -> str:
 def test_without_feedback_a_change_is_accepted_in_its_time(
     plant: Plant, newnormal: Command
 ) -> None:
-    assert "new normal accepted" in reasons(watched(plant, newnormal))
+    found = kinds(watched(plant, newnormal))
+    assert found.index("changed") < found.index("accepted")
 
 
 def test_rejected_in_a_file_it_is_never_accepted(plant: Plant, newnormal: Command) -> None:
@@ -55,15 +66,18 @@ def test_rejected_in_a_file_it_is_never_accepted(plant: Plant, newnormal: Comman
     watched(cut(plant, CHANGE + 100), newnormal)
     done = newnormal("feedback", state, "reject")
     assert done.returncode == 0
-    assert done.stderr == (
-        "alarm 1 rejected: nothing is learned until the stream is back to normal\n"
-    )
-    assert json.loads(newnormal("inspect", state, "--json").stdout)["status"] == "rejected"
+    assert done.stderr == f"{REJECTED}\n"
+    (change,) = facts(newnormal, state)["open changes"]
+    assert (change["number"], change["state"]) == (1, "rejected")
     rest = watched(cut(plant, len(plant.lines)), newnormal)
-    assert "new normal accepted" not in reasons(rest)
+    assert "accepted" not in kinds(rest)
     first = json.loads(rest.splitlines()[0])
-    assert (first["event"], first["alarm"]["state"]) == ("updated", "rejected")
-    assert json.loads(newnormal("inspect", state, "--json").stdout)["status"] == "rejected"
+    assert (first["event"], first["alarm"], first["change"]["state"]) == (
+        *("rejected", None),
+        "rejected",
+    )
+    (change,) = facts(newnormal, state)["open changes"]
+    assert (change["number"], change["state"]) == (1, "rejected")
     assert sorted(path.name for path in plant.folder.iterdir()) == [
         "live.csv",
         "plant.nn",
@@ -77,15 +91,13 @@ def test_accepted_in_a_file_it_is_over_and_rollback_brings_it_back(
     state = plant.folder / "plant.state"
     watched(cut(plant, CHANGE + 100), newnormal)
     done = newnormal("feedback", state, "accept", "--alarm", "1")
-    assert done.stderr == "alarm 1 accepted: what it reported is normal from now on\n"
-    assert json.loads(newnormal("inspect", state, "--json").stdout)["status"] == "normal"
-    done = newnormal("feedback", state, "rollback")
-    assert done.stderr == (
-        "rolled back: normal is again what it was before the newest acceptance; "
-        "if an alarm opens now, reject it, or the change is accepted again\n"
-    )
-    assert reasons(watched(cut(plant, CHANGE + 110), newnormal))[0] == "new normal accepted"
-    assert json.loads(newnormal("inspect", state, "--json").stdout)["status"] == "in alarm"
+    assert done.stderr == f"{ACCEPTED}\n", "the change that began with that alarm"
+    assert facts(newnormal, state)["status"] == "normal"
+    assert newnormal("feedback", state, "rollback").stderr == f"{ROLLED_BACK}\n"
+    found = kinds(watched(cut(plant, CHANGE + 150), newnormal))
+    assert found[:3] == ["closed", "accepted", "rolled_back"]
+    assert "changed" in found[3:]
+    assert [each["number"] for each in facts(newnormal, state)["open changes"]] == [2]
 
 
 def test_feedback_that_cannot_be_applied_changes_nothing(plant: Plant, newnormal: Command) -> None:
@@ -95,13 +107,23 @@ def test_feedback_that_cannot_be_applied_changes_nothing(plant: Plant, newnormal
     done = newnormal("feedback", state, "accept", "--alarm", "7")
     assert done.returncode == 1
     assert done.stderr == (
-        "error: expected the open alarm, which is 1, found alarm 7\n"
-        "hint: leave the number out to mean the open one\n"
+        "error: expected the number of one of the last 100 alarms, found 7\n"
+        "hint: the open alarms are 1; `past_` has the others\n"
+    )
+    done = newnormal("feedback", state, "accept", "--change", "7")
+    assert done.stderr == (
+        "error: expected an open change to accept, which is 1, found change 7\n"
+        "hint: `changes_` has the open ones; `rollback` undoes the newest acceptance\n"
     )
     done = newnormal("feedback", state, "rollback", "--alarm", "1")
     assert done.stderr == (
-        "error: --alarm: expected none with rollback, found 1\n"
+        "error: expected no number with rollback, found --alarm 1\n"
         "hint: rollback undoes the newest acceptance\n"
+    )
+    done = newnormal("feedback", state, "accept", "--alarm", "1", "--change", "1")
+    assert done.stderr == (
+        "error: expected --alarm or --change, found --alarm 1 and --change 1\n"
+        "hint: an alarm that a change began with means that change\n"
     )
     assert newnormal("feedback", state, "ignore").returncode == 2
     assert newnormal("feedback", plant.folder / "no.state", "accept").returncode == 1
@@ -127,7 +149,7 @@ def test_running_watch_applies_feedback_before_its_next_samples(
     assert watch.stdout is not None
     watch.stdin.write("\n".join(plant.lines[: CHANGE + 100]) + "\n")
     watch.stdin.flush()
-    assert json.loads(watch.stdout.readline())["event"] == "opened"
+    assert [json.loads(watch.stdout.readline())["event"] for _ in range(2)] == ["opened", "changed"]
     done = newnormal("feedback", state, "reject")
     assert done.stderr == (
         f"{state} is in use by `newnormal watch`: applied there before the next samples\n"
@@ -136,9 +158,9 @@ def test_running_watch_applies_feedback_before_its_next_samples(
     assert second.returncode == 1
     assert second.stderr.startswith(f"error: {state} is in use by another `newnormal watch`\n")
     out, err = watch.communicate("\n".join(plant.lines[CHANGE + 100 :]) + "\n", timeout=60)
-    assert "feedback: alarm 1 rejected" in err
-    assert "new normal accepted" not in reasons(out)
-    assert load(state).status_ == "rejected"
+    assert f"feedback: {REJECTED}\n" in err
+    assert "accepted" not in kinds(out)
+    assert [change.state for change in load(state).changes_] == ["rejected"]
     assert queue(state).empty
 
 
@@ -151,7 +173,7 @@ def test_feedback_left_for_a_watch_that_ended_is_applied_once(
     queue(state).enqueue(left)
     cut(plant, CHANGE + 130)
     done = newnormal("watch", plant.model, plant.live, "--state", state, "--alarms-only")
-    assert "feedback: alarm 1 accepted" in done.stderr
+    assert f"feedback: {ACCEPTED}\n" in done.stderr
     assert queue(state).empty
     queue(state).enqueue(left)  # as if the watch had been killed before it removed it
     cut(plant, CHANGE + 160)
@@ -170,7 +192,7 @@ def test_feedback_that_a_watch_cannot_apply_does_not_stop_it(
     done = newnormal("watch", plant.model, plant.live, "--state", state)
     assert done.returncode == 0
     assert (
-        "feedback not applied: expected the open alarm, which is none, found alarm 3\n"
+        "feedback not applied: expected the number of one of the last 100 alarms, found 3\n"
         in done.stderr
     )
 
@@ -181,6 +203,7 @@ DAMAGE = {
     b"[" * 5000: "1 of 2 lines are unreadable",
     b'{"act": "accept", "alarm": "1", "key": "k"}': "1 of 2 lines are unreadable",
     b'{"act": "accept", "alarm": true, "key": "k"}': "1 of 2 lines are unreadable",
+    b'{"act": "accept", "alarm": null, "key": "k", "change": 1.5}': "1 of 2 lines are unreadable",
     b"x" * (1 << 20): "it has more than 1,048,576 bytes",
 }
 
@@ -201,7 +224,7 @@ def test_damaged_queue_is_reported_and_set_aside_and_the_rest_is_applied(
     assert done.returncode == 0, done.stderr
     reported = f"{path} is damaged ({DAMAGE[damage]}): set aside as {name}.damaged\n"
     assert reported in done.stderr
-    assert ("feedback: alarm 1 rejected" in done.stderr) == (len(damage) < 1 << 20)
+    assert (f"feedback: {REJECTED}" in done.stderr) == (len(damage) < 1 << 20)
     assert (plant.folder / f"{name}.damaged").read_bytes() == damage + b"\n" + good
     assert "is damaged" not in newnormal(*arguments).stderr
     path.mkdir()
@@ -230,36 +253,67 @@ def test_feedback_given_before_the_first_checkpoint_is_left_all_the_same(
     assert not queue(state).empty
 
 
-def test_feedback_names_the_alarm_and_the_sample_where_the_watch_is(
+def test_feedback_names_the_alarm_or_change_and_the_sample_where_the_watch_is(
     plant: Plant, newnormal: Command
 ) -> None:
     state = plant.folder / "plant.state"
     with Lock(state) as lock:
-        lock.write(Progress(123, 4, "stream"))
+        lock.write(Progress(123, 4, "stream", "sample 120", None, (2,), 4))
         assert newnormal("feedback", state, "reject").returncode == 0
-        assert newnormal("feedback", state, "accept", "--alarm", 4).returncode == 0
-        done = newnormal("feedback", state, "accept", "--alarm", 3)
+        assert newnormal("feedback", state, "accept", "--change", 2).returncode == 0
+        assert newnormal("feedback", state, "accept", "--alarm", 3).returncode == 0, "it is over"
+        done = newnormal("feedback", state, "accept", "--alarm", 5)
         assert done.stderr == (
-            "error: expected the open alarm, which is 4, found alarm 3\n"
-            "hint: leave the number out to mean the open one\n"
+            "error: expected an alarm up to number 4, found alarm 5\n"
+            "hint: leave the number out to mean the newest that is open\n"
         )
-        lock.write(Progress(150, None, "stream"))
+        done = newnormal("feedback", state, "reject", "--change", 1)
+        assert done.stderr == (
+            "error: expected an open change to reject, which is 2, found change 1\n"
+            "hint: `rollback` undoes the newest acceptance\n"
+        )
+        lock.write(Progress(130, None, "stream", "sample 90", 7, (2, 7), 4))
+        assert newnormal("feedback", state, "accept").returncode == 0
+        lock.write(Progress(150, None, "stream", None, None, (), 4))
         done = newnormal("feedback", state, "accept")
         assert done.stderr == (
-            "error: expected the open alarm, which is none, found none named\n"
-            "hint: `rollback` undoes the newest acceptance\n"
+            "error: expected an open change or alarm to accept, found none\n"
+            "hint: name an alarm that is over by its number; `rollback` undoes the newest "
+            "acceptance\n"
         )
         assert newnormal("feedback", state, "rollback").returncode == 0
     inbox = queue(state)
     inbox.dequeue(lambda each: each)
-    assert [(each.act, each.alarm, each.sample, each.stream) for each in inbox.journal] == [
-        (Act.reject, 4, 123, "stream"),
-        (Act.accept, 4, 123, "stream"),
-        (Act.rollback, None, 150, "stream"),
+    assert [
+        (each.act, each.alarm, each.change, each.sample, each.start) for each in inbox.journal
+    ] == [
+        (Act.reject, 4, None, 123, "sample 120"),
+        (Act.accept, None, 2, 123, None),
+        (Act.accept, 3, None, 123, None),
+        (Act.accept, None, 7, 130, "sample 90"),
+        (Act.rollback, None, None, 150, None),
     ]
+    assert {each.stream for each in inbox.journal} == {"stream"}
 
 
-def test_without_progress_an_alarm_that_the_checkpoint_shows_as_over_is_refused(
+def test_lock_and_queue_of_the_version_before_are_understood(
+    plant: Plant, newnormal: Command
+) -> None:
+    """They know alarms alone, and the alarm of then is the change that began with it."""
+    state = plant.folder / "plant.state"
+    old = b'{"seen": 9, "alarm": 1, "stream": "s", "start": null}'
+    assert Progress.parse(old.ljust(239) + b"\n") == Progress(9, 1, "s")
+    watched(cut(plant, CHANGE + 100), newnormal)
+    change = load(state).change_
+    assert change is not None
+    line = {"act": "reject", "alarm": 1, "key": "k", "sample": CHANGE + 100, "stream": None}
+    line["start"] = start_of(change)
+    (plant.folder / "plant.state.feedback").write_text(json.dumps(line) + "\n")
+    done = newnormal("watch", plant.model, plant.live, "--state", state)
+    assert f"feedback: {REJECTED}\n" in done.stderr
+
+
+def test_without_progress_a_change_that_the_checkpoint_shows_as_over_is_refused(
     plant: Plant, newnormal: Command
 ) -> None:
     state = plant.folder / "plant.state"
@@ -268,15 +322,58 @@ def test_without_progress_an_alarm_that_the_checkpoint_shows_as_over_is_refused(
     later = [*plant.lines[: CHANGE + 101], *lines(1_900 + CHANGE, 60, 19.0)]
     plant.live.write_text("\n".join(later) + "\n")
     watched(plant, newnormal)
-    assert json.loads(newnormal("inspect", state, "--json").stdout)["open alarm"][0] == "2"
+    assert [each["number"] for each in facts(newnormal, state)["open changes"]] == [2]
     with Lock(state):
-        done = newnormal("feedback", state, "accept", "--alarm", 1)
-        assert "expected the open alarm, which is 2, found alarm 1" in done.stderr
-        assert newnormal("feedback", state, "accept", "--alarm", 3).returncode == 0, "may be open"
+        done = newnormal("feedback", state, "accept", "--change", 1)
+        assert "expected an open change to accept, which is 2, found change 1" in done.stderr
+        assert newnormal("feedback", state, "accept", "--change", 3).returncode == 0, "may be open"
         assert newnormal("feedback", state, "accept").returncode == 0
     inbox = queue(state)
     inbox.dequeue(lambda each: each)
-    assert [each.alarm for each in inbox.journal] == [3, 2]
+    assert [each.change for each in inbox.journal] == [3, 2]
+
+
+def test_an_alarm_that_is_over_is_accepted_by_its_number(plant: Plant, newnormal: Command) -> None:
+    state = plant.folder / "plant.state"
+    spike = lines(1_500 + CHANGE - 1, 1, 4.0)
+    quiet = [*plant.lines[:CHANGE], *spike, *lines(1_500 + CHANGE, 100)]
+    plant.live.write_text("\n".join(quiet) + "\n")
+    printed = watched(plant, newnormal).splitlines()
+    events = [json.loads(line) for line in printed]
+    over = [event["alarm"] for event in events if event["event"] == "closed"]
+    assert over
+    assert facts(newnormal, state)["status"] == "normal"
+    shown = newnormal("inspect", state).stdout
+    assert f"{len(over)} alarm" in shown
+    done = newnormal("feedback", state, "accept")
+    assert "expected an open change or alarm to accept, found none" in done.stderr
+    number = over[0]["number"]
+    done = newnormal("feedback", state, "accept", "--alarm", number)
+    assert done.stderr == (f"alarm {number} accepted: samples like these are normal from now on\n")
+
+
+def test_an_alarm_is_rejected_before_its_change_is_known(plant: Plant, newnormal: Command) -> None:
+    state = plant.folder / "plant.state"
+    watched(cut(plant, CHANGE + 5), newnormal)
+    done = newnormal("feedback", state, "reject")
+    assert done.stderr == ("alarm 1 rejected: a change that begins with it is rejected as well\n")
+    watched(cut(plant, CHANGE + 100), newnormal)
+    (change,) = facts(newnormal, state)["open changes"]
+    assert (change["alarm"], change["state"]) == (1, "rejected")
+
+
+def test_inspect_shows_open_alarms_and_changes_with_their_sentences(
+    plant: Plant, newnormal: Command
+) -> None:
+    state = plant.folder / "plant.state"
+    watched(cut(plant, CHANGE + 100), newnormal)
+    detector = load(state)
+    found = facts(newnormal, state)
+    assert found["open alarms"] == [alarm.as_dict() for alarm in detector.alarms_]
+    assert found["open changes"] == [change.as_dict() for change in detector.changes_]
+    shown = " ".join(newnormal("inspect", state).stdout.split())
+    assert "alarm 1 open since 2026-01-02T06:00:00: " in shown
+    assert "change 1 pending: " in shown
 
 
 @pytest.mark.external
@@ -295,16 +392,16 @@ def test_watch_that_waits_for_samples_applies_feedback_without_them(
         text=True,
     )
     assert watch.stdout is not None
-    assert json.loads(watch.stdout.readline())["event"] == "opened"
+    assert [json.loads(watch.stdout.readline())["event"] for _ in range(2)] == ["opened", "changed"]
     deadline = time.monotonic() + 60
-    while newnormal("feedback", state, "reject").returncode:  # the alarm may not be known yet
+    while newnormal("feedback", state, "reject", "--change", 1).returncode:  # not known yet
         assert time.monotonic() < deadline
     events: list[dict[str, Any]] = []
-    while not events or events[-1]["alarm"]["state"] != "rejected":
+    while not events or events[-1]["event"] != "rejected":
         events.append(json.loads(watch.stdout.readline()))
     watch.terminate()
     _, err = watch.communicate(timeout=60)
-    assert "feedback: alarm 1 rejected" in err
+    assert f"feedback: {REJECTED}" in err
     assert queue(state).empty
 
 
@@ -317,15 +414,15 @@ def test_feedback_after_a_kill_waits_for_the_sample_that_was_reached(
     stream = stream_of(load(state), source)
     source.close()
     with Lock(state) as lock:  # a watch that was killed 50 samples after its checkpoint
-        lock.write(Progress(CHANGE + 150, 1, stream))
+        lock.write(Progress(CHANGE + 150, None, stream, None, 1, (1,), 1))
         lock.keep = True
     done = newnormal("feedback", state, "accept")
     assert done.stderr == (
         f"the last `newnormal watch` of {state} was killed at sample {CHANGE + 150}: "
         "this is applied when the next one has reached that sample again\n"
     )
-    done = newnormal("feedback", state, "accept", "--alarm", 2)
-    assert "expected the open alarm, which is 1, found alarm 2" in done.stderr
+    done = newnormal("feedback", state, "accept", "--change", 2)
+    assert "expected an open change to accept, which is 1, found change 2" in done.stderr
     cut(plant, CHANGE + 120)
     done = newnormal("watch", plant.model, plant.live, "--state", state, "--alarms-only")
     assert f"feedback waits for sample {CHANGE + 150}, where it was given\n" in done.stderr
@@ -333,11 +430,12 @@ def test_feedback_after_a_kill_waits_for_the_sample_that_was_reached(
     assert "is applied when the next one has reached that sample again" in done.stderr
     cut(plant, CHANGE + 200)
     done = newnormal("watch", plant.model, plant.live, "--state", state, "--alarms-only")
-    accepted, *_ = [json.loads(line) for line in done.stdout.splitlines()]
-    assert accepted["alarm"]["reason"] == "new normal accepted"
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    accepted = next(event for event in events if event["event"] == "accepted")
+    assert accepted["change"]["number"] == 1
     assert accepted["sample"] in range(CHANGE + 144, CHANGE + 150)  # the newest judged
     reports = [line for line in done.stderr.splitlines() if line.startswith("feedback: ")]
-    assert [line.split(" ")[1] for line in reports] == ["alarm", "rolled"]
+    assert [line.split(" ")[1] for line in reports] == ["change", "rolled"]
     assert queue(state).empty
     assert not (plant.folder / ".plant.state.lock").exists()
 
@@ -365,7 +463,7 @@ def test_feedback_is_applied_before_what_has_arrived_since(
     later = plant.lines[: CHANGE + 101] + lines(1_500 + CHANGE + 100, 400, 0.0)
     plant.live.write_text("\n".join(later + lines(1_900 + CHANGE + 100, 50, 9.0)) + "\n")
     done = newnormal("watch", plant.model, plant.live, "--state", state, "--alarms-only")
-    assert "feedback: alarm 1 accepted" in done.stderr
+    assert f"feedback: {ACCEPTED}" in done.stderr
 
 
 def test_newer_feedback_comes_after_what_was_left(plant: Plant, newnormal: Command) -> None:
@@ -374,9 +472,8 @@ def test_newer_feedback_comes_after_what_was_left(plant: Plant, newnormal: Comma
     queue(state).enqueue(Feedback.of(Act.accept, None))
     done = newnormal("feedback", state, "rollback")
     assert done.stderr.splitlines() == [
-        "feedback: alarm 1 accepted: what it reported is normal from now on",
-        "rolled back: normal is again what it was before the newest acceptance; "
-        "if an alarm opens now, reject it, or the change is accepted again",
+        f"feedback: {ACCEPTED}",
+        ROLLED_BACK,
     ]
     assert queue(state).empty
 
@@ -412,21 +509,40 @@ def test_link_to_a_state_file_stays_a_link(plant: Plant, newnormal: Command) -> 
     link.symlink_to(state)
     newnormal("feedback", link, "reject")
     assert link.is_symlink()
-    assert load(state).status_ == "rejected"
+    assert [change.state for change in load(state).changes_] == ["rejected"]
 
 
-def test_feedback_on_an_alarm_that_began_elsewhere_is_refused() -> None:
-    """An input that does not come again after a kill may open another alarm of that number."""
-    detector = load(GOLDEN / "runs" / "alarm-budget.nn")
-    alarm = detector.alarm_
+def test_feedback_on_what_began_elsewhere_is_refused(plant: Plant, newnormal: Command) -> None:
+    """An input that does not come again after a kill may open another one of that number."""
+    state = plant.folder / "plant.state"
+    watched(cut(plant, CHANGE + 100), newnormal)
+    detector = load(state)
+    change = detector.change_
+    assert change is not None
+    for kind, numbers in (("alarm", {"alarm": 1}), ("change", {"change": 1})):
+        other = Feedback.of(Act.accept, start="sample 7", **numbers)
+        with pytest.raises(FeedbackError) as caught:
+            apply(detector, other)
+        assert str(caught.value) == (
+            f"expected {kind} 1, which began at sample 7, found one that began at "
+            f"{start_of(change)}\n"
+            "hint: the input has changed since: `newnormal inspect` shows what is open now"
+        )
+    same = Feedback.of(Act.accept, change=1, start=start_of(change))
+    assert apply(detector, same) == ACCEPTED
+
+
+def test_an_open_alarm_comes_before_a_change_that_is_rejected(
+    plant: Plant, newnormal: Command
+) -> None:
+    """What was rejected weeks ago is not accepted by mistake when something else happens."""
+    state = plant.folder / "plant.state"
+    watched(cut(plant, CHANGE + 100), newnormal)
+    assert newnormal("feedback", state, "reject").returncode == 0
+    later = [*plant.lines[: CHANGE + 400], *lines(1_900 + CHANGE, 5, 40.0)]
+    plant.live.write_text("\n".join(later) + "\n")
+    watched(plant, newnormal)
+    alarm = load(state).alarm_
     assert alarm is not None
-    other = Feedback.of(Act.accept, alarm.number, 1, None, "sample 7")
-    with pytest.raises(FeedbackError) as caught:
-        apply(detector, other)
-    assert str(caught.value) == (
-        f"expected alarm {alarm.number}, which began at sample 7, found one that began at "
-        f"{start_of(alarm)}\n"
-        "hint: the input has changed since: look at the open alarm, and give feedback on it"
-    )
-    same = Feedback.of(Act.accept, alarm.number, 1, None, start_of(alarm))
-    assert apply(detector, same).startswith(f"alarm {alarm.number} accepted")
+    done = newnormal("feedback", state, "accept")
+    assert done.stderr.startswith(f"alarm {alarm.number} accepted")

@@ -65,7 +65,7 @@ def test_kill_between_feedback_and_checkpoint_changes_no_byte_of_the_output(
 ) -> None:
     folder = killed(cut(plant, CHANGE + 400), pipe, act, *options)
     expected = (folder / "none" / "first.out").read_text()
-    report = f"feedback: alarm 1 {act}ed"
+    report = f"feedback: change 1 {act}ed"
     assert (folder / "none" / "first.err").read_text().count(report) == 1
     for point in POINTS[1:-1]:
         here = folder / point.replace(" ", "-")
@@ -94,10 +94,10 @@ def test_feedback_that_no_watch_dequeued_is_applied_where_the_kill_was(
     folder = killed(cut(plant, CHANGE + 400), pipe, "reject", points=POINTS[-1:])
     folder /= POINTS[-1].replace(" ", "-")
     first, second = ((folder / name).read_text() for name in ("first.out", "second.out"))
-    assert "feedback: alarm 1 rejected" in (folder / "second.err").read_text()
+    assert "feedback: change 1 rejected" in (folder / "second.err").read_text()
     again = second.splitlines(keepends=True)
     start = json.loads(again[0])["sample"]
     printed = first.splitlines(keepends=True)[start:]
     assert len(printed) > 100, "what came before the kill comes again"
     assert again[: len(printed)] == printed
-    assert {json.loads(line)["alarm"] for line in again[len(printed) :]} == {1}
+    assert {json.loads(line)["change"] for line in again[len(printed) :]} == {1}

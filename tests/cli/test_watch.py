@@ -16,7 +16,7 @@ from newnormal import M2N2, StateError, load
 from newnormal import state as state_file
 from newnormal.state import State
 from newnormal.tabular import read
-from tests.cli.conftest import Command, Plant, rows
+from tests.cli.conftest import CHANGE, Command, Plant, cut, rows
 
 
 def started(plant: Plant, *arguments: object) -> subprocess.Popen[str]:
@@ -648,3 +648,21 @@ def test_temporary_files_of_a_killed_process_are_removed_at_the_next_start(
     ]
     newnormal("fit", plant.live, "-o", plant.model, "--method", "m2n2", "--epochs", 1)
     assert not list(plant.folder.glob(".*.tmp"))
+
+
+def test_flush_closes_open_alarms_and_leaves_changes_pending(
+    moved: Plant, newnormal: Command
+) -> None:
+    state = moved.folder / "plant.state"
+    cut(moved, CHANGE + 60)
+    arguments = ("watch", moved.model, moved.live, "--state", state, "--alarms-only")
+    events = [json.loads(line) for line in newnormal(*arguments).stdout.splitlines()]
+    assert [event["event"] for event in events] == ["opened", "changed"], "the file may grow"
+    (closed,) = newnormal(*arguments, "--flush").stdout.splitlines()
+    event = json.loads(closed)
+    assert (event["event"], event["change"]) == ("closed", None)
+    assert event["alarm"]["reason"] == "end of stream"
+    detector = load(state)
+    assert detector.alarms_ == []
+    assert [change.state for change in detector.changes_] == ["pending"]
+    assert newnormal(*arguments, "--flush").stdout == "", "closed once"

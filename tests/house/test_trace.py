@@ -1,4 +1,10 @@
-"""From `core/loop.py` to the verdict at most ten files are entered, counted by tracing `step`."""
+"""From `core/loop.py` to the verdict at most sixteen files are entered, counted by tracing `step`.
+
+They are, as ARCHITECTURE.md draws them: the loop and the values (2), the model and its kernels (7:
+the committee, its stage for models without positions, its loop, the step, the autoencoder, the
+other members, the decision), acceptance (3: the stage, the open changes, the distance) and alarms
+(4: the stage, silence, the threshold, and the sentence of one that opens).
+"""
 
 from __future__ import annotations
 
@@ -13,12 +19,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "runs"
 NOT_COUNTED = ("types/", "errors.py")  # plain data
-MOST = 10
+MOST = 16
 
 
 @pytest.mark.external
-@pytest.mark.parametrize("state", ["quiet-quantile", "quiet-budget"])
-def test_a_verdict_crosses_at_most_ten_files(state: str) -> None:
+@pytest.mark.parametrize("state", ["quiet-quantile", "quiet-budget", "v5-quiet"])
+def test_a_verdict_crosses_at_most_sixteen_files(state: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.house.trace_step", str(GOLDEN / f"{state}.nn")],
         capture_output=True,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal import M2N2, AlarmEvent, ParameterError, Verdicts
+from newnormal import M2N2, Event, ParameterError, Verdicts
 from newnormal.io import Batch, Sink, Source, SourceOptions, find_sink, find_source, name_of
 from newnormal.io.sinks.base import SinkOptions
 from newnormal.io.sinks.jsonl import JsonLinesSink
@@ -210,7 +210,7 @@ class Changing(MemorySink):
 class NoEvents(MemorySink):
     """A sink that expects an alarm's time."""
 
-    def write_events(self, events: Sequence[AlarmEvent]) -> None:
+    def write_events(self, events: Sequence[Event]) -> None:
         for event in events:
             str(event.time.astype(np.int64))  # type: ignore[union-attr]
 
@@ -220,7 +220,7 @@ class NoEvents(MemorySink):
     [
         (NoTimes, "write_verdicts to take verdicts without times, found AssertionError: no times"),
         (Changing, r"write_verdicts to leave verdicts \(verdicts with times\) as they are"),
-        (NoEvents, "write_events to take an alarm that was opened, found AttributeError"),
+        (NoEvents, "write_events to take an event, opened, found AttributeError"),
     ],
 )
 def test_broken_sink_is_told_what_is_wrong(make: type[Sink], message: str) -> None:

@@ -113,7 +113,7 @@ def test_a_budget_refuses_scores_that_have_lost_their_order(history: Floats) -> 
     with pytest.raises(ParameterError) as caught:
         detector.with_options(alarms_per_day=5.0, scores=detector.history_scores_)
     assert str(caught.value) == (
-        "scores: expected them in the order of time for a budget of alarms, found them sorted\n"
+        "scores: expected them in the order of time for a limit on alarms, found them sorted\n"
         "hint: leave scores out, or pass a score for each of history's samples in their order"
     )
 

@@ -94,12 +94,13 @@ class Decisions(Reviewed):
         state, fitted = self.state, self.fitted
         self._keep_undo()
         channels = np.array([name in alarm.channels for name in fitted.channels])
-        fitted.model.accept_pattern(state.model, np.array(alarm.votes), channels)
-        if state.shadow is not None:
-            fitted.model.accept_pattern(state.shadow.model, np.array(alarm.votes), channels)
-        events: list[Event] = []
         found = open_alarm(state.log, fitted.channels)
-        if found is not None and found.number == alarm.number:
+        is_open = found is not None and found.number == alarm.number
+        models = [state.model, *([] if state.shadow is None else [state.shadow.model])]
+        for model in models:
+            fitted.model.accept_pattern(model, np.array(alarm.votes), channels, grows=is_open)
+        events: list[Event] = []
+        if is_open:
             self.threshold.close()
             events = close(
                 state.log,

@@ -17,7 +17,7 @@ import numpy as np
 
 from newnormal.alarms.moving import judge_moving
 from newnormal.alarms.sentences import alarm_sentence, seconds_between
-from newnormal.alarms.silence import close_silence, find_silence, open_silence
+from newnormal.alarms.silence import close_silence, find_silence, forget_silence, open_silence
 from newnormal.kernels.alarm import OPEN, AlarmOut, judge
 from newnormal.types import (
     BACK_TO_NORMAL,
@@ -276,9 +276,10 @@ def close(
 
 
 def forget(state: StreamState) -> None:
-    """Forget the open alarm, as for another series; the threshold stays."""
+    """Forget the open alarms, as for another series; the threshold stays."""
     state.alarm.counts[OPEN] = 0
     state.log.counts[NUMBER] = 0
+    forget_silence(state.silence)
 
 
 def _follow(

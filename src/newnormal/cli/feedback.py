@@ -1,4 +1,4 @@
-"""`newnormal feedback`: what a person decides about an alarm."""
+"""`newnormal feedback`: what a person decides about an alarm or a change."""
 
 from __future__ import annotations
 
@@ -23,23 +23,37 @@ def feedback(
     act: Annotated[Act, typer.Argument(metavar="ACT", help="accept, reject or rollback.")],
     alarm: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(metavar="NUMBER", help="Only if this is the open alarm.", min=1),
+        typer.Option(
+            metavar="NUMBER", help="This alarm; one of the last 100, also if it is over.", min=1
+        ),
+    ] = None,
+    change: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(metavar="NUMBER", help="This change, which is open.", min=1),
     ] = None,
     model: Loading = None,
     rule: Rule = None,
 ) -> None:
-    """Accept an alarm as a new normal, reject it as a fault, or undo an acceptance (rollback).
+    """Accept a change or an alarm as normal, reject it as a fault, or undo the newest acceptance.
 
-    newnormal feedback plant.state reject --alarm 3
+    newnormal feedback plant.state reject --change 3
 
-    A running `watch` of this state applies it before its next samples.
+    Without a number it is about the newest pending change, or else the newest open alarm. A running
+    `watch` of this state applies it before its next samples.
     """
     from newnormal.runtime.submit import submit
 
-    if act is Act.rollback and alarm is not None:
+    named = {"--alarm": alarm, "--change": change}
+    given = [f"{option} {number}" for option, number in named.items() if number is not None]
+    if act is Act.rollback and given:
         raise ParameterError(
-            f"--alarm: expected none with rollback, found {alarm}",
+            f"expected no number with rollback, found {' and '.join(given)}",
             hint="rollback undoes the newest acceptance",
         )
+    if len(given) > 1:
+        raise ParameterError(
+            f"expected --alarm or --change, found {' and '.join(given)}",
+            hint="an alarm that a change began with means that change",
+        )
     classes = Classes.of(model, rule)
-    submit(state, act, alarm, say, lambda found, origin: from_state(found, origin, classes))
+    submit(state, act, alarm, say, lambda found, origin: from_state(found, origin, classes), change)

@@ -41,11 +41,14 @@ def fit(
     ] = Method.detector,
     alarms_per_day: Annotated[
         Optional[float],  # noqa: UP045
-        typer.Option(help="How many alarms a day normal operation may raise."),
+        typer.Option(
+            help="The most false alarms a day that normal operation may cost.",
+            show_default="1; m2n2: none",
+        ),
     ] = None,
     risk: Annotated[
         Optional[float],  # noqa: UP045
-        typer.Option(help="Instead: the chance that an alarm opens at any one sample."),
+        typer.Option(help="Instead: the highest chance of a false alarm at any one sample."),
     ] = None,
     threshold: Annotated[
         Optional[str],  # noqa: UP045
@@ -53,7 +56,7 @@ def fit(
             metavar="QUANTILE",
             help="Instead: the quantile of history's scores that is anomalous, or a rule of your "
             "own, package.module:Class.",
-            show_default="0.99",
+            show_default="none; m2n2: 0.99",
         ),
     ] = None,
     fixed_threshold: Annotated[
@@ -201,7 +204,9 @@ def fit(
     )
     table = read_table(history, time, columns, drop, format)
     say(f"fitting on {len(table.values):,} samples of {table.values.shape[1]} channels ...")
-    if table.times is None and period is None and alarms_per_day is not None:
+    others = (risk, threshold, fixed_threshold)
+    by_default = method is Method.detector and others == (None, None, None)
+    if table.times is None and period is None and (by_default or alarms_per_day is not None):
         say("there are no times: a day is taken to have 1,440 samples; --period changes that")
     with progress(detector.epochs) as on_epoch:
         detector.fit(table, on_epoch=on_epoch)
@@ -265,5 +270,5 @@ def _check_one(**options: object) -> None:
         every = ", ".join(map(_spelled, options))
         raise ParameterError(
             f"expected one of {every}, found {' and '.join(given)}",
-            hint="a threshold stays where it is put; a budget of alarms moves it",
+            hint="a threshold stays where it is put; a limit on alarms moves it",
         )

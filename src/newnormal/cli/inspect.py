@@ -12,7 +12,6 @@ from newnormal.cli.console import print_facts
 from newnormal.cli.options import Classes, Loading, Model, Rule, from_state
 
 if TYPE_CHECKING:
-    from newnormal import Alarm
     from newnormal.detector import BaseDetector
 
 __all__ = ["inspect"]
@@ -35,7 +34,7 @@ def inspect(
     state = state_file.read(model)
     detector = from_state(state, str(model), Classes.of(loading, rule))
     period = None if detector.period_ is None else duration_text(detector.period_)
-    last, alarm = detector.last_time_, detector.alarm_
+    last = detector.last_time_
     place = place_of(state, model) or {}
     facts: dict[str, Any] = {
         "version": state.version,
@@ -48,7 +47,8 @@ def inspect(
         "threshold": _threshold(detector),
         "alarms": str(detector.alarm_rate_),
         "status": detector.status_,
-        "open alarm": None if alarm is None else _since(alarm),
+        **(_open_as_data(detector) if as_json else _open_as_text(detector)),
+        "past": _past(detector),
         "feedback": None if Queue(model, _ignore).empty else "waits for `newnormal watch`",
         "distance from normal": f"{detector.distance_:.3g} of the limit"
         if not math.isnan(detector.distance_)
@@ -84,21 +84,50 @@ def _threshold(detector: BaseDetector) -> str:
     """Return the threshold, and where it comes from."""
     from newnormal.fitting import DEFAULT_QUANTILE
 
-    options = detector.get_params()
-    if options["alarms_per_day"] is not None or options["risk"] is not None:
-        return f"{detector.alarm_threshold_:.6g} now, moved by the budget of alarms"
+    if not math.isnan(detector.alarm_rate_.limit_per_day):
+        return f"{detector.alarm_threshold_:.6g} now, moved by the limit on alarms"
     if detector.threshold is None or isinstance(detector.threshold, float):
         quantile = DEFAULT_QUANTILE if detector.threshold is None else detector.threshold
         return f"{detector.threshold_:.6g} ({quantile!r} of history's scores)"
     return repr(detector.threshold)
 
 
-def _since(alarm: Alarm) -> str:
-    """Return an open alarm's number, and since when it is open."""
+def _open_as_data(detector: BaseDetector) -> dict[str, Any]:
+    """Return the open alarms and changes in their documented JSON form."""
+    return {
+        "open alarms": [alarm.as_dict() for alarm in detector.alarms_],
+        "open changes": [change.as_dict() for change in detector.changes_],
+    }
+
+
+def _open_as_text(detector: BaseDetector) -> dict[str, Any]:
+    """Return a row for each open alarm and change, with its sentence."""
     from newnormal.types import time_text
 
-    when = f"sample {alarm.start}" if alarm.start_time is None else time_text(alarm.start_time)
-    return f"{alarm.number}, since {when}"
+    rows = {}
+    for alarm in detector.alarms_:
+        start = f"sample {alarm.start}"
+        if alarm.start_time is not None:
+            start = time_text(alarm.start_time)
+        rows[f"alarm {alarm.number}"] = f"open since {start}: {alarm.sentence}"
+    for change in detector.changes_:
+        rows[f"change {change.number}"] = f"{change.state}: {change.sentence}"
+    return rows
+
+
+def _past(detector: BaseDetector) -> str | None:
+    """Return how many alarms and changes are over, of those kept, and what became of changes."""
+    from newnormal import Alarm
+
+    over = [each for each in detector.past_ if not each.open]
+    if not over:
+        return None
+    alarms = sum(isinstance(each, Alarm) for each in over)
+    states = [each.state for each in over if not isinstance(each, Alarm)]
+    text = f"{alarms} alarm{'' if alarms == 1 else 's'}, "
+    text += f"{len(states)} change{'' if len(states) == 1 else 's'}"
+    ends = ", ".join(f"{states.count(state)} {state}" for state in sorted(set(states)))
+    return f"{text} ({ends})" if ends else text
 
 
 def _distance(tensors: Any) -> float | None:

@@ -54,10 +54,13 @@ def watch(
     ),
     alarms_only: Annotated[
         bool,
-        typer.Option("--alarms-only", help="Print alarms as events: opened, updated, closed."),
+        typer.Option("--alarms-only", help="Print what happens to alarms and changes instead."),
     ] = False,
     flush: Annotated[
-        bool, typer.Option("--flush", help="Judge the tail too when the input ends.")
+        bool,
+        typer.Option(
+            "--flush", help="The input is finished when it ends: judge its tail, close its alarms."
+        ),
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at a bad line.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only problems.")] = False,
@@ -195,6 +198,8 @@ def _summary(watching: Watch, alarms_only: bool) -> str:
     text = f"judged {watching.judged:,} samples, {watching.anomalous:,} anomalous"
     if alarms_only or watching.alarms:
         text += f", {watching.alarms:,} alarm{'' if watching.alarms == 1 else 's'}"
+    if watching.changes:
+        text += f", {watching.changes:,} change{'' if watching.changes == 1 else 's'}"
     lines = "line" if watching.bad == 1 else "lines"
     text += f"; {watching.bad:,} bad {lines} skipped" if watching.bad else ""
     text += f"; {watching.skipped:,} judged before" if watching.skipped else ""

@@ -9,7 +9,7 @@
 | NaN                        | no        | no        |
 
 The paper has one threshold τ for both, so that learnable is the complement of anomalous. A
-threshold that moves with a budget of alarms moves `alarm_threshold` alone: what may be learned
+threshold that moves with a limit on alarms moves `alarm_threshold` alone: what may be learned
 stays as it was accepted. A sample without a score (nothing was observed) is neither anomalous nor
 learnable.
 """

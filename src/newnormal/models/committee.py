@@ -107,6 +107,11 @@ class Committee(Model):
         return found
 
     @property
+    def vote_count(self) -> int:
+        """How many members vote."""
+        return len(self.params.weights)
+
+    @property
     def vote_kinds(self) -> tuple[str, ...]:
         """The kind of each vote."""
         experts = ("linear subspace" if vote.linear else "autoencoder" for vote in self.plan.votes)
@@ -383,9 +388,11 @@ class Committee(Model):
         """Forget a shift."""
         places.drop_place(state.own, self.params.decays, slot)
 
-    def accept_pattern(self, state: ModelState, votes: Floats, channels: Bools) -> None:
+    def accept_pattern(
+        self, state: ModelState, votes: Floats, channels: Bools, *, grows: bool = False
+    ) -> None:
         """Accept samples with votes no higher than these, in these channels (C,), as normal."""
-        places.accept_pattern(state.own, votes, channels)
+        places.accept_pattern(state.own, votes, channels, grows=grows)
 
     def accepted(self, state: ModelState) -> AcceptedState:
         """Return what was accepted besides the weights and the trend."""

@@ -1,18 +1,19 @@
-"""Feedback from a person on an alarm, and the queue in which it reaches a running `watch`.
+"""Feedback from a person, and the queue in which it reaches a running `watch`.
 
 A state file that no `watch` holds is changed at once (`submit`). One that is in use would be
 overwritten by the next checkpoint: there feedback waits in a file beside it, the inbox.
 
 `watch` dequeues it in four steps, so that a kill at any point neither loses nor repeats it:
 
-1. write a journal, atomically and synced: what is applied, to which alarm, at which sample;
+1. write a journal, atomically and synced: what is applied, to which alarm or change, at which
+   sample;
 2. remove the inbox, apply the feedback, and flush the events out;
 3. write a checkpoint with the key of the feedback;
 4. remove it from the journal.
 
 A `watch` that is started after a kill finds the journal. Feedback whose key is in the checkpoint
-was applied. Any other is applied when the stream has reached that sample again, to that alarm: the
-output is, byte for byte, what it was.
+was applied. Any other is applied when the stream has reached that sample again, to that alarm or
+change: the output is, byte for byte, what it was.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ import os
 import secrets
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from newnormal.errors import FeedbackError, StateError
-from newnormal.runtime.lock import beside
-from newnormal.types import Alarm, time_text
+from newnormal.runtime.lock import Progress, beside
+from newnormal.types import Alarm, Change, time_text
+from newnormal.verbs import meant
 
 if TYPE_CHECKING:
     from newnormal.detector import BaseDetector
@@ -39,14 +41,24 @@ try:
 except ImportError:
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Act", "Feedback", "Queue", "apply", "apply_all", "start_of"]
+__all__ = [
+    "Act",
+    "Feedback",
+    "Queue",
+    "apply",
+    "apply_all",
+    "found_by",
+    "named",
+    "progress_of",
+    "start_of",
+]
 
 _BINARY = getattr(os, "O_BINARY", 0)
 _LARGEST = 1 << 20  # bytes of a queue file: 5,000 pieces of feedback
 
 
 class Act(StrEnum):
-    """What a person can do about an alarm."""
+    """What a person can do about an alarm or a change."""
 
     accept = "accept"
     reject = "reject"
@@ -60,9 +72,10 @@ class Feedback:
     Attributes
     ----------
     act
-        Accept or reject an alarm, or roll back the newest acceptance.
-    alarm
-        The alarm's number; None is the one open when the feedback is applied.
+        Accept or reject an alarm or a change, or roll back the newest acceptance.
+    alarm, change
+        The number of one or of the other; both None: what is meant when the feedback is applied, as
+        `newnormal.verbs.meant` has it.
     key
         Tells it from all others: feedback of one key is applied once.
     sample
@@ -71,8 +84,8 @@ class Feedback:
     stream
         The stream it was given to, as in `Progress`; None if that is not known.
     start
-        Where the alarm began, as `start_of` has it; None if that is not known. An input that does
-        not come again after a kill may open another alarm of that number.
+        Where the alarm or the change began, as `start_of` has it; None if that is not known. An
+        input that does not come again after a kill may open another one of that number.
     """
 
     act: Act
@@ -81,18 +94,20 @@ class Feedback:
     sample: int | None = None
     stream: str | None = None
     start: str | None = None
+    change: int | None = None  # files of earlier versions have none
 
     @classmethod
     def of(
         cls,
         act: Act,
-        alarm: int | None,
+        alarm: int | None = None,
         sample: int | None = None,
         stream: str | None = None,
         start: str | None = None,
+        change: int | None = None,
     ) -> Feedback:
         """Return feedback with a key of its own."""
-        return cls(act, alarm, secrets.token_hex(8), sample, stream, start)
+        return cls(act, alarm, secrets.token_hex(8), sample, stream, start, change)
 
     @classmethod
     def parse(cls, line: bytes) -> Feedback | None:
@@ -106,19 +121,71 @@ class Feedback:
                 found.get("sample"),
                 found.get("stream"),
                 found.get("start"),
+                found.get("change"),
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
-        whole = all(type(each) in (int, type(None)) for each in (parsed.alarm, parsed.sample))
+        numbers = (parsed.alarm, parsed.change, parsed.sample)
+        whole = all(type(each) in (int, type(None)) for each in numbers)
         texts = (parsed.stream, parsed.start)
         named = type(parsed.key) is str and all(type(each) in (str, type(None)) for each in texts)
         return parsed if whole and named else None
 
+    def __str__(self) -> str:
+        for kind, number in (("change", self.change), ("alarm", self.alarm)):
+            if number is not None:
+                return f"{self.act} of {kind} {number}"
+        return str(self.act)
 
-def start_of(alarm: Alarm) -> str:
-    """Return where an alarm began, as text: its sample, and its time where it has one."""
-    when = "" if alarm.start_time is None else f", {time_text(alarm.start_time)}"
-    return f"sample {alarm.start}{when}"
+
+def start_of(found: Alarm | Change) -> str:
+    """Return where an alarm or a change began, as text: its sample, and its time if it has one."""
+    when = "" if found.start_time is None else f", {time_text(found.start_time)}"
+    return f"sample {found.start}{when}"
+
+
+def found_by(detector: BaseDetector, feedback: Feedback) -> Alarm | Change:
+    """Return the alarm or the change that feedback is about.
+
+    Raises
+    ------
+    FeedbackError
+        If there is none, or one that began elsewhere.
+    """
+    found = meant(detector, feedback.act, feedback.alarm, feedback.change)
+    if feedback.start not in (None, start_of(found)):
+        kind, number = "change", feedback.change
+        if number is None:
+            kind, number = "alarm", feedback.alarm
+        raise FeedbackError(
+            f"expected {kind} {number}, which began at {feedback.start}, found one that "
+            f"began at {start_of(found)}",
+            hint="the input has changed since: `newnormal inspect` shows what is open now",
+        )
+    return found
+
+
+def named(feedback: Feedback, found: Alarm | Change) -> Feedback:
+    """Return feedback with the number of what it is about, and where that began."""
+    alarm, change = _numbers(found)
+    return replace(feedback, alarm=alarm, change=change, start=start_of(found))
+
+
+def progress_of(detector: BaseDetector, stream: str) -> Progress:
+    """Return how far a detector is, and what feedback without a number means there."""
+    alarm = change = start = None
+    with suppress(FeedbackError):  # nothing is open
+        found = meant(detector, Act.accept, None, None)
+        (alarm, change), start = _numbers(found), start_of(found)
+    return Progress(
+        detector.counters["seen"],
+        alarm,
+        stream,
+        start,
+        change,
+        tuple(each.number for each in detector.changes_),
+        detector.alarm_rate_.alarms,
+    )
 
 
 def apply(detector: BaseDetector, feedback: Feedback) -> str:
@@ -127,27 +194,30 @@ def apply(detector: BaseDetector, feedback: Feedback) -> str:
     Raises
     ------
     FeedbackError
-        If the alarm it names is not open, or there is nothing to roll back.
+        If what it names is not known or not open, or there is nothing to roll back.
     """
     if feedback.act is Act.rollback:
         detector.rollback()
         return (
             "rolled back: normal is again what it was before the newest acceptance; "
-            "if an alarm opens now, reject it, or the change is accepted again"
+            "if a change opens now, reject it, or it is accepted again"
         )
-    found = detector.alarm_
-    if found is not None and feedback.start not in (None, start_of(found)):
-        raise FeedbackError(
-            f"expected alarm {feedback.alarm}, which began at {feedback.start}, found one that "
-            f"began at {start_of(found)}",
-            hint="the input has changed since: look at the open alarm, and give feedback on it",
-        )
-    number = feedback.alarm if feedback.alarm is not None or found is None else found.number
+    found = found_by(detector, feedback)
+    alarm, change = _numbers(found)
     if feedback.act is Act.accept:
-        detector.accept(number)
-        return f"alarm {number} accepted: what it reported is normal from now on"
-    detector.reject(number)
-    return f"alarm {number} rejected: nothing is learned until the stream is back to normal"
+        detector.accept(alarm, change=change)
+        if isinstance(found, Alarm):
+            return f"alarm {alarm} accepted: samples like these are normal from now on"
+        return f"change {change} accepted: normal from now on, and so is what was normal before"
+    detector.reject(alarm, change=change)
+    if isinstance(found, Alarm):
+        return f"alarm {alarm} rejected: a change that begins with it is rejected as well"
+    return f"change {change} rejected: nothing is learned until the stream is back to normal"
+
+
+def _numbers(found: Alarm | Change) -> tuple[int | None, int | None]:
+    """Return the number of the alarm, and that of the change: one is None."""
+    return (found.number, None) if isinstance(found, Alarm) else (None, found.number)
 
 
 def apply_all(
@@ -227,8 +297,8 @@ class Queue:
     def dequeue(self, place: Callable[[Feedback], Feedback | None]) -> None:
         """Move the inbox to the journal.
 
-        `place` returns each piece with the alarm and the sample at which it is to be applied, or
-        None if it is refused.
+        `place` returns each piece with what it is about and the sample at which it is to be
+        applied, or None if it is refused.
         """
         if not self.waiting:
             return

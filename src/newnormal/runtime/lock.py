@@ -1,8 +1,8 @@
 """One process a state file, and how far that process is.
 
 `watch` holds the lock of its state file, and writes into the lock file how many samples it has
-consumed and which alarm is open. `feedback` reads that. After a kill the lock file is still there:
-it holds how far output may have been printed, beyond the last checkpoint.
+consumed and which alarm or change is open. `feedback` reads that. After a kill the lock file is
+still there: it holds how far output may have been printed, beyond the last checkpoint.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ try:
 except ImportError:  # Windows has no such locks: stop `watch` before giving it feedback there
     fcntl = None  # type: ignore[assignment]
 
-_SIZE = 240  # bytes of a record: always the same, so that one write replaces the last
+_SIZE = 480  # bytes of a record: always the same, so that one write replaces the last
 
 
 @dataclass(frozen=True)
@@ -33,18 +33,25 @@ class Progress:
     ----------
     seen
         Samples consumed since `fit`.
-    alarm
-        The number of the open alarm, or None.
+    alarm, change
+        What feedback without a number means: the number of one or of the other, or neither.
     stream
         A digest of the input's identity and the fit.
     start
-        Where the open alarm began, as `newnormal.runtime.feedback.start_of`, or None.
+        Where that began, as `newnormal.runtime.feedback.start_of`, or None.
+    changes
+        The numbers of the open changes; None where that is not known.
+    newest
+        The number of the newest alarm, 0 before the first; None where that is not known.
     """
 
     seen: int
     alarm: int | None
     stream: str
     start: str | None = None
+    change: int | None = None
+    changes: tuple[int, ...] | None = None
+    newest: int | None = None
 
     @classmethod
     def parse(cls, content: bytes) -> Progress | None:
@@ -52,12 +59,14 @@ class Progress:
         try:
             found = json.loads(content[:_SIZE])
             seen, alarm, stream = found["seen"], found["alarm"], found["stream"]
-            start = found.get("start")
+            start, change, newest = (found.get(name) for name in ("start", "change", "newest"))
+            changes = None if found.get("changes") is None else tuple(found["changes"])
         except (AttributeError, ValueError, KeyError, TypeError, RecursionError):
             return None
         texts = type(stream) is str and type(start) in (str, type(None))
-        if type(seen) is int and type(alarm) in (int, type(None)) and texts:
-            return cls(seen, alarm, stream, start)
+        numbers = all(type(each) in (int, type(None)) for each in (alarm, change, newest))
+        if type(seen) is int and numbers and texts and all(type(n) is int for n in changes or ()):
+            return cls(seen, alarm, stream, start, change, changes, newest)
         return None
 
 

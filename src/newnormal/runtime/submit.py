@@ -10,28 +10,49 @@ from typing import Any
 from newnormal import state as state_file
 from newnormal.errors import FeedbackError
 from newnormal.runtime.checkpoint import place_of
-from newnormal.runtime.feedback import Act, Feedback, Queue, apply, apply_all
+from newnormal.runtime.feedback import Act, Feedback, Queue, apply, apply_all, progress_of
 from newnormal.runtime.lock import Lock, Progress
 from newnormal.state import State
+from newnormal.types import Change
 
 __all__ = ["submit"]
+
+_ROLLBACK = "`rollback` undoes the newest acceptance"
 
 
 @dataclass(frozen=True)
 class _Known:
     """What is known of a stream when feedback is given: from its lock, or from its checkpoint."""
 
-    alarm: int | None = None
-    sample: int | None = None
-    stream: str | None = None
-    start: str | None = None
+    progress: Progress | None = None
     live: bool = False  # whether it is how things are now, not at the last checkpoint
+    newest_change: int = 0
 
-    def refuses(self, number: int | None) -> bool:
-        """Whether the alarm named, None for the open one, is surely not open."""
-        if self.live:
-            return self.alarm is None or number not in (None, self.alarm)
-        return self.alarm is not None and number is not None and number < self.alarm
+    def check(self, act: Act, alarm: int | None, change: int | None) -> None:
+        """Raise a FeedbackError if what is named, or the default, is surely not open."""
+        known = self.progress
+        if known is None:
+            return
+        if change is not None:
+            changes = known.changes
+            is_over = self.live or change <= self.newest_change
+            if changes is not None and change not in changes and is_over:
+                open_now = " or ".join(map(str, changes)) or "none"
+                raise FeedbackError(
+                    f"expected an open change to {act}, which is {open_now}, found change {change}",
+                    hint=_ROLLBACK,
+                )
+        elif alarm is not None:
+            if self.live and known.newest is not None and alarm > known.newest:
+                raise FeedbackError(
+                    f"expected an alarm up to number {known.newest}, found alarm {alarm}",
+                    hint="leave the number out to mean the newest that is open",
+                )
+        elif self.live and known.alarm is None and known.change is None:
+            raise FeedbackError(
+                f"expected an open change or alarm to {act}, found none",
+                hint=f"name an alarm that is over by its number; {_ROLLBACK}",
+            )
 
 
 def submit(
@@ -40,6 +61,7 @@ def submit(
     alarm: int | None,
     report: Callable[[str], None],
     load: Callable[[State, str], Any],
+    change: int | None = None,
 ) -> None:
     """Apply feedback to a state file, or leave it for the `watch` that uses it.
 
@@ -47,8 +69,9 @@ def submit(
     ----------
     state
         The state file.
-    act, alarm
-        What to do, and about which alarm; None is the open one.
+    act, alarm, change
+        What to do, and about which alarm or change; both None: the newest pending change, or else
+        the newest open alarm.
     report
         Called with what was done.
     load
@@ -57,14 +80,14 @@ def submit(
     Raises
     ------
     FeedbackError
-        If the alarm is not open, as far as can be known here.
+        If it is not open, as far as can be known here.
     """
     state_file.remove_stale(state)
     queue = Queue(state, report)
     with Lock(state) as lock:
         progress = lock.read()
         if not lock.held:
-            _leave(queue, act, alarm, _known(progress, state, load))
+            _leave(queue, act, alarm, change, _known(progress, state, load))
             report(f"{state} is in use by `newnormal watch`: applied there before the next samples")
             return
         journal = queue.load()
@@ -79,7 +102,7 @@ def submit(
         if reached > seen:
             lock.keep = True
             known = _known(progress, state, load)
-            _leave(queue, act, alarm, known)
+            _leave(queue, act, alarm, change, known)
             report(
                 f"the last `newnormal watch` of {state} was killed at sample {reached}: "
                 "this is applied when the next one has reached that sample again"
@@ -91,7 +114,7 @@ def submit(
         apply_all(detector, queue.journal, applied, report)
         refused: FeedbackError | None = None
         try:
-            done = apply(detector, Feedback.of(act, alarm))
+            done = apply(detector, Feedback.of(act, alarm, change=change))
         except FeedbackError as error:
             if not queue.journal:
                 raise
@@ -107,27 +130,25 @@ def submit(
 
 def _known(progress: Progress | None, state: Path, load: Callable[[State, str], Any]) -> _Known:
     if progress is not None:
-        return _Known(progress.alarm, progress.seen, progress.stream, progress.start, live=True)
+        return _Known(progress, live=True)
     if not state.exists():
         return _Known()
     detector = load(state_file.read(state), str(state))
-    found = detector.alarm_
-    return _Known(None if found is None else found.number, detector.counters["seen"])
+    changes = [each.number for each in detector.past_ if isinstance(each, Change)]
+    return _Known(progress_of(detector, ""), newest_change=max(changes, default=0))
 
 
-def _leave(queue: Queue, act: Act, alarm: int | None, known: _Known) -> None:
+def _leave(queue: Queue, act: Act, alarm: int | None, change: int | None, known: _Known) -> None:
+    progress = known.progress
+    sample = None if progress is None else progress.seen
+    stream = progress.stream if progress is not None and known.live else None
     if act is Act.rollback:
-        queue.enqueue(Feedback.of(act, None, known.sample, known.stream))
+        queue.enqueue(Feedback.of(act, None, sample, stream))
         return
-    if known.refuses(alarm):
-        which = "none" if known.alarm is None else known.alarm
-        raise FeedbackError(
-            f"expected the open alarm, which is {which}, found "
-            f"{'none named' if alarm is None else f'alarm {alarm}'}",
-            hint="`rollback` undoes the newest acceptance"
-            if known.alarm is None
-            else "leave the number out to mean the open one",
-        )
-    number = known.alarm if alarm is None else alarm
-    start = known.start if number == known.alarm else None
-    queue.enqueue(Feedback.of(act, number, known.sample, known.stream, start))
+    known.check(act, alarm, change)
+    start = None
+    if progress is not None and alarm is None and change is None:
+        alarm, change = progress.alarm, progress.change
+    if progress is not None and known.live and (alarm, change) == (progress.alarm, progress.change):
+        start = progress.start
+    queue.enqueue(Feedback.of(act, alarm, sample, stream, start, change))

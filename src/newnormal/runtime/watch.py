@@ -8,28 +8,34 @@ The same holds for feedback: the sample at which it is applied is written down f
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from newnormal.detector import BaseDetector
-from newnormal.errors import InputError
+from newnormal.errors import FeedbackError, InputError
 from newnormal.io.layout import LayoutError
 from newnormal.io.registry import name_of
 from newnormal.io.sinks.base import Sink
-from newnormal.io.sources.base import Batch, Problem, Source
+from newnormal.io.sources.base import Batch, Problem, Source, check_batch
 from newnormal.runtime import checkpoint
-from newnormal.runtime.feedback import Act, Feedback, Queue, apply_all, start_of
-from newnormal.runtime.lock import Lock, Progress
+from newnormal.runtime.feedback import (
+    Act,
+    Feedback,
+    Queue,
+    apply_all,
+    found_by,
+    named,
+    progress_of,
+)
+from newnormal.runtime.interruption import Interruption
+from newnormal.runtime.lock import Lock
+from newnormal.runtime.silent_source import SilentSource
 from newnormal.tabular import Table
-from newnormal.types import OPENED, Ints, Times, Verdicts, time_text
+from newnormal.types import CHANGED, OPENED, Ints, Times, Verdicts, time_text
 
 __all__ = ["BadRecordError", "Watch"]
 
@@ -39,35 +45,6 @@ _KEYS = 100  # of applied feedback, that a checkpoint remembers
 
 class BadRecordError(InputError):
     """A record is bad, and `strict` was asked for."""
-
-
-class Interruption:
-    """Turns SIGINT and SIGTERM into a clean stop after the batch; a second one stops at once."""
-
-    def __init__(self) -> None:
-        self.asked = False
-
-    @contextmanager
-    def installed(self) -> Iterator[None]:
-        """Handle the signals inside this context; only the main thread can."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {
-            number: signal.signal(number, self._handle)
-            for number in (signal.SIGINT, signal.SIGTERM)
-        }
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
-        if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True
 
 
 def _ignore(text: str) -> None:
@@ -90,7 +67,7 @@ class Watch:
     track_alarms
         Turn samples into alarms also where the detector does not by itself.
     flush
-        Judge the tail, too, when the input ends.
+        The input is finished when it ends: judge the tail, too, and close the open alarms.
     strict
         Stop at a bad record.
     report
@@ -98,8 +75,10 @@ class Watch:
 
     Attributes
     ----------
-    judged, anomalous, alarms
-        Verdicts so far, anomalous ones among them, and alarms opened.
+    judged, anomalous
+        Verdicts so far, and anomalous ones among them.
+    alarms, changes
+        Alarms opened, and changes reported.
     bad, skipped
         Records that held no sample, and samples that had a verdict before.
     """
@@ -117,7 +96,7 @@ class Watch:
         report: Callable[[str], None] = _ignore,
     ) -> None:
         self.detector: BaseDetector = resumed.detector
-        self.judged = self.anomalous = self.alarms = self.bad = self.skipped = 0
+        self.judged = self.anomalous = self.alarms = self.changes = self.bad = self.skipped = 0
         self._source: Source = resumed.source
         self._kind = name_of(type(resumed.source))
         self._sink = sink
@@ -126,6 +105,7 @@ class Watch:
         self._strict = strict
         self._report = report
         self._interruption = Interruption()
+        self._silence = SilentSource(self._source.name, self.detector.period_, report)
         self._since = 0  # samples since the last checkpoint
         self._skip_to: np.datetime64 | None = None
         self._resent = False  # whether pending samples may be sent again
@@ -175,13 +155,16 @@ class Watch:
             batch = self._source.next_batch(limit)
             if batch is None:
                 if self._flush and not stopped:
-                    self._emit(self.detector.run(self._nothing(), flush=True).late, None)
+                    late = self.detector.run(self._nothing(), flush=True).late
+                    self.detector.close_alarms()
+                    self._emit(late, None)
                 return
             self._place = before
-            self._check(batch, limit)
+            check_batch(self._source, batch, len(self.detector.channels_), limit)
             # Feedback given while the source waited comes before the samples that ended the wait.
             self._handle_feedback(before, coming=len(batch))
             self._judge(batch, before)
+            self._silence.received(len(batch))
             self._place = None
             if self._since >= self._every:
                 self._save(self._source.snapshot())
@@ -195,29 +178,6 @@ class Watch:
         return min([self._every - self._since, *(due - seen for due in dues if due > seen)])
 
     # ------------------------------------------------------------------ samples
-
-    def _check(self, batch: Batch, limit: int) -> None:
-        """Raise an InputError if a source's batch is not what was asked of it."""
-        channels = len(self.detector.channels_)
-        shape, times = batch.values.shape, batch.times
-        where = f"{self._source.name}: {type(self._source).__name__}.next_batch"
-        check = "newnormal.testing.check_source checks a source"
-        if len(shape) != 2 or shape[1] != channels:
-            raise InputError(
-                f"{where}: expected values of shape (T, {channels}), found {shape}", hint=check
-            )
-        if shape[0] > limit:
-            raise InputError(
-                f"{where}: expected at most {limit} samples, found {shape[0]}",
-                hint="a checkpoint or feedback is due after that many",
-            )
-        if times is not None and times.shape != shape[:1]:
-            raise InputError(f"{where}: expected {shape[0]} times, found {times.shape}", hint=check)
-        if np.isinf(batch.values).any():
-            raise InputError(
-                f"{where}: expected finite values, found an infinite one",
-                hint="where it means that nothing was measured, pass NaN",
-            )
 
     def _judge(self, batch: Batch, before: dict[str, Any]) -> None:
         """Judge a batch and write its verdicts; in strict mode, only up to a bad record."""
@@ -346,6 +306,7 @@ class Watch:
                 self._sink.write_verdicts(done)
         events = self.detector.take_events()
         self.alarms += sum(event.kind == OPENED for event in events)
+        self.changes += sum(event.kind == CHANGED for event in events)
         if events:
             self._sink.write_events(events)
         self._sink.flush()
@@ -354,11 +315,8 @@ class Watch:
         """Write down how far the output goes before it does."""
         if self._lock is None:
             return
-        seen = self.detector.counters["seen"]
-        if seen >= self._reached:
-            alarm = self.detector.alarm_
-            number, start = (None, None) if alarm is None else (alarm.number, start_of(alarm))
-            self._lock.write(Progress(seen, number, self._stream, start))
+        if self.detector.counters["seen"] >= self._reached:
+            self._lock.write(progress_of(self.detector, self._stream))
 
     def _save(self, snapshot: dict[str, Any]) -> None:
         """Write the checkpoint; the verdicts before it are already out."""
@@ -428,14 +386,12 @@ class Watch:
         if sample > seen:
             sample = max(sample, seen + coming)
         placed = replace(feedback, sample=sample, stream=self._stream)
-        found = self.detector.alarm_
-        if feedback.act is Act.rollback or sample > seen or found is None:
+        if feedback.act is Act.rollback or sample > seen:
             return placed
-        if feedback.alarm is None:
-            placed = replace(placed, alarm=found.number)
-        if placed.start is None and placed.alarm == found.number:
-            placed = replace(placed, start=start_of(found))
-        return placed
+        try:
+            return named(placed, found_by(self.detector, placed))
+        except FeedbackError:  # reported when it is applied
+            return placed
 
     def _can_wait(self, feedback: Feedback, seen: int) -> bool:
         """Whether the sample it was given at has been, or comes again in this stream."""
@@ -443,8 +399,7 @@ class Watch:
         return again or (feedback.sample or 0) <= seen
 
     def _refuse(self, feedback: Feedback) -> None:
-        of = "" if feedback.alarm is None else f" of alarm {feedback.alarm}"
         self._report(
-            f"feedback not applied: {feedback.act}{of} was given at sample {feedback.sample} "
+            f"feedback not applied: {feedback} was given at sample {feedback.sample} "
             "of another input or another fit"
         )

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from newnormal.io.sinks.base import Sink, SinkOptions
-from newnormal.types import Alarm, Event, Verdicts
+from newnormal.types import Alarm, Change, Event, Verdicts
 
 __all__ = ["MemorySink", "check_sink"]
 
@@ -80,7 +80,7 @@ def check_sink(make: Callable[[], Sink]) -> None:
         _call(name, sink.close)  # a second time does no harm
     sink = make()
     for event in _events():
-        _call(f"an alarm that was {event.kind}", sink.write_events, [event])
+        _call(f"an event, {event.kind}", sink.write_events, [event])
     _call("no events", sink.write_events, [])
     _call("events", sink.flush)
     sink.close()
@@ -122,6 +122,11 @@ def _verdicts() -> dict[str, Verdicts]:
             p_values=np.array([0.5, 1e-9, np.nan, 0.0]),
             alarms=np.array([0, 1, 1, 1]),
         ),
+        "verdicts with changes": replace(
+            plain,
+            distances=np.array([0.1, 0.5, np.nan, 1.5]),
+            changes=np.array([0, 0, 0, 1]),
+        ),
         "no verdicts": plain.rows(slice(0, 0)),
     }
 
@@ -149,14 +154,34 @@ def _events() -> list[Event]:
                 },
                 "reason": None,
                 "cause": "score",
-                "state": "in alarm",
+                "evidence": [
+                    {"channel": "a", "observed": 7.5, "expected": 2.0, "low": 1.0, "high": 3.0},
+                    {
+                        "channel": 'b"%s',
+                        "observed": None,
+                        "expected": None,
+                        "low": None,
+                        "high": None,
+                    },
+                ],
+                "sentence": "a 7.5, expected 1 to 3; high for 3 samples",
             }
+        )
+        change = Change(
+            1, 5, time, ("a",), {"a": 2.0}, {"a": 7.5}, alarm=1, distance=1.5, sentence="a from 2"
         )
         closed = replace(alarm, reason="score back to normal")
         events += [
             Event("opened", 5, time, alarm),
             Event("updated", 7, time, alarm),
             Event("closed", 12, time, closed),
+            Event("changed", 13, time, alarm, change),
+            Event("changed", 13, time, None, replace(change, number=2, channels=(), alarm=None)),
+            *(
+                Event(kind, 14, time, None, replace(change, state=kind))
+                for kind in ("accepted", "rejected", "reverted")
+            ),
+            Event("rolled_back", 15, time),
         ]
     return events
 

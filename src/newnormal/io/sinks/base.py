@@ -41,8 +41,8 @@ class Sink(ABC):
     Notes
     -----
     After a kill, what was written since the last checkpoint is written again, the same values in
-    the same order. Verdicts have a `sample` number, and events an alarm's number and a sample: a
-    receiver can tell repeats by them.
+    the same order. A receiver can tell repeats: a verdict by its `sample`, an event by its `kind`,
+    its `sample` and the numbers of its alarm and its change, of which either may be None.
     """
 
     def __init__(self, target: str, options: SinkOptions) -> None:
@@ -55,7 +55,7 @@ class Sink(ABC):
 
     @abstractmethod
     def write_events(self, events: Sequence[Event]) -> None:
-        """Write what happened to alarms: opened, updated, closed."""
+        """Write what happened to alarms and changes, in the order in which it was known."""
 
     def flush(self) -> None:
         """Return once everything written so far would survive the end of this process."""

@@ -15,7 +15,7 @@ __all__ = ["JsonLinesSink"]
 
 
 class JsonLinesSink(Sink):
-    """One JSON line a verdict, or one an event where only alarms are wanted.
+    """One JSON line a verdict, or one an event where only events are wanted.
 
     The target ``"-"`` is standard output; any other is a file that is appended to.
     """
@@ -26,12 +26,12 @@ class JsonLinesSink(Sink):
         self._out: TextIO = _opened(Path(target)) if self._owned else sys.stdout
 
     def write_verdicts(self, verdicts: Verdicts) -> None:
-        """Write a line a verdict, unless only alarms are wanted."""
+        """Write a line a verdict, unless only events are wanted."""
         if not self.options.alarms_only:
             self._out.writelines(line + "\n" for line in verdicts.json_lines())
 
     def write_events(self, events: Sequence[Event]) -> None:
-        """Write a line an event, if only alarms are wanted."""
+        """Write a line an event, if only events are wanted."""
         if self.options.alarms_only:
             self._out.writelines(event.to_json() + "\n" for event in events)
 

@@ -12,7 +12,7 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.types import Floats, Times
 
-__all__ = ["FRESH", "Batch", "Problem", "Source", "SourceOptions"]
+__all__ = ["FRESH", "Batch", "Problem", "Source", "SourceOptions", "check_batch"]
 
 # The hint of an error about a place in the input.
 FRESH = "delete the state file to read the input from the start"
@@ -197,3 +197,26 @@ class Source(ABC):
     def close(self) -> None:
         """Release what the source holds, such as a file. May be called twice."""
         return
+
+
+def check_batch(source: Source, batch: Batch, channels: int, limit: int) -> None:
+    """Raise an InputError if a source's batch is not what was asked of it."""
+    shape, times = batch.values.shape, batch.times
+    where = f"{source.name}: {type(source).__name__}.next_batch"
+    check = "newnormal.testing.check_source checks a source"
+    if len(shape) != 2 or shape[1] != channels:
+        raise InputError(
+            f"{where}: expected values of shape (T, {channels}), found {shape}", hint=check
+        )
+    if shape[0] > limit:
+        raise InputError(
+            f"{where}: expected at most {limit} samples, found {shape[0]}",
+            hint="a checkpoint or feedback is due after that many",
+        )
+    if times is not None and times.shape != shape[:1]:
+        raise InputError(f"{where}: expected {shape[0]} times, found {times.shape}", hint=check)
+    if np.isinf(batch.values).any():
+        raise InputError(
+            f"{where}: expected finite values, found an infinite one",
+            hint="where it means that nothing was measured, pass NaN",
+        )
