@@ -191,7 +191,8 @@ class Views:
     @property
     def alarm_(self) -> Alarm | None:
         """The newest open alarm, or None."""
-        return (self.alarms_ or [None])[-1]
+        found = self.alarms_
+        return found[-1] if found else None
 
     @property
     def changes_(self) -> list[Change]:
@@ -203,7 +204,8 @@ class Views:
     @property
     def change_(self) -> Change | None:
         """The newest open change, or None."""
-        return (self.changes_ or [None])[-1]
+        found = self.changes_
+        return found[-1] if found else None
 
     @property
     def past_(self) -> list[Alarm | Change]:
