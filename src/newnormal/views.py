@@ -191,8 +191,7 @@ class Views:
     @property
     def alarm_(self) -> Alarm | None:
         """The newest open alarm, or None."""
-        found = self.alarms_
-        return found[-1] if found else None
+        return next(reversed(self.alarms_), None)
 
     @property
     def changes_(self) -> list[Change]:
@@ -204,8 +203,7 @@ class Views:
     @property
     def change_(self) -> Change | None:
         """The newest open change, or None."""
-        found = self.changes_
-        return found[-1] if found else None
+        return next(reversed(self.changes_), None)
 
     @property
     def past_(self) -> list[Alarm | Change]:

@@ -202,8 +202,8 @@ class Pair:
 
 
 # A golden state, or a detector, whose fit is used; channels; acts of a person at samples of the
-# plant; what must have happened at the end of it. The plant's second channel is elsewhere from 1,200
-# to 1,900, and values are missing.
+# plant; what must have happened at the end of it. The plant's second channel is elsewhere from
+# 1,200 to 1,900, and values are missing.
 STREAMS: list[Any] = [
     ("quiet-quantile", 3, {}, 2_000, {"changed", "accepted"}),
     ("quiet-budget", 3, {}, 2_000, {"changed", "accepted"}),

@@ -241,6 +241,11 @@ class Fitted:
             found = self.rhythm.phases(times, first, count)
         return found
 
+    def votes(self, rows: int) -> Floats32 | None:
+        """Return room for the votes of the model's members, (rows, V); None without any."""
+        count = self.model.vote_count
+        return np.empty((rows, count), np.float32) if count else None
+
     def initial(self) -> StreamState:
         """Return the state before the first sample."""
         model = self.model.initial(self.step.fitted)
