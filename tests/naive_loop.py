@@ -1,8 +1,8 @@
-"""Slow obvious twins of the loop, its alarms and what it accepts, in plain Python.
+"""Slow obvious twins of the loop, its alarms and its changes, in plain Python.
 
 Written from the docstrings: `newnormal.core.loop` has the order, `newnormal.kernels.alarm` the
 alarm threshold, `newnormal.kernels.drift` the distance from normal, `newnormal.alarms.log` the
-events and `newnormal.acceptance.policy` the reviews. Scores and shares come from outside:
+events of alarms and `newnormal.acceptance.policy` the reviews. Scores and shares come from outside:
 `tests.naive` has the twins of what computes them. Samples are lists, NaN where missing.
 """
 
@@ -15,9 +15,7 @@ from typing import Any
 
 from newnormal.acceptance import NormalRange
 from newnormal.alarms import AlarmThreshold
-from newnormal.types import AlarmEvent
-
-INSIDE, OUTSIDE, BEYOND = 0, 1, 2
+from newnormal.types import Event
 
 # ------------------------------------------------------------------ the alarm threshold
 
@@ -29,21 +27,22 @@ class NaiveThreshold:
     location: float
     spread: float
     height: float
-    floor: float
-    severe: float
     rate: float
     step: float
-    pace: float
+    rise: float
+    raises: float
     gap: int
-    accept_after: float
+    stand: float
+    channels: int = 0
     tail_median: float = math.nan  # the typical score where the threshold does not move
 
     def __post_init__(self) -> None:
-        self.start_height = self.height
+        self.start_location, self.start_height = self.location, self.height
+        self.raised = [0.0] * self.channels
         self.alarms = 0
-        self.seen = 0
-        # Of the open alarm: each sample's height, the threshold's at the time, and its drift flag.
-        self.samples: list[tuple[float, float, int]] = []
+        self.scores: list[float] = []  # all of them, without the missing
+        # Of the open alarm: each sample's height, whether it is low, and its leading channel.
+        self.samples: list[tuple[float, bool, int]] = []
 
     @classmethod
     def of(cls, found: AlarmThreshold) -> NaiveThreshold:
@@ -52,6 +51,7 @@ class NaiveThreshold:
         del params["span"]
         height = (found.threshold - params["location"]) / params["spread"]
         twin = cls(**{**params, "gap": int(params["gap"]), "height": height})
+        twin.raised = [0.0] * len(found.state.raised)
         twin.tail_median = found.typical
         return twin
 
@@ -67,37 +67,61 @@ class NaiveThreshold:
     def age(self) -> int:
         return len(self.samples) - 1 if self.samples else 0
 
-    def judge(self, score: float, flag: int = INSIDE) -> tuple[float, float, bool, int]:
+    @property
+    def seen(self) -> int:
+        return len(self.scores)
+
+    def judge(self, score: float, lead: int = -1) -> tuple[float, float, bool, int]:
         """Return the threshold it was compared with, the ratio, the verdict, the open alarm."""
-        threshold = self.threshold
+        is_known = 0 <= lead < len(self.raised)
+        own = self.height + self.raised[lead] if is_known else self.height
+        threshold = self.location + self.spread * own
         if math.isnan(score):
             return threshold, math.nan, False, self.number
-        self.seen += 1
+        self.scores.append(score)
         anomalous = score >= threshold
         x = (score - self.location) / self.spread
-        ratio = x / self.height if self.height > 0 else math.inf if anomalous else 0.0
+        ratio = x / own if own > 0 else math.inf if anomalous else 0.0
+        if self.samples and anomalous and self.is_another(x, lead):
+            self.samples = []
         if self.samples:
-            self.samples.append((x, self.height, flag))
-            if self.is_over():
-                self.height += self.step * self.charge()
+            limit = 0.75 * self.height if self.height > 0 else self.height
+            self.samples.append((x, x < limit, lead))
+            newest = self.samples[1:][-self.gap :]
+            if len(newest) == self.gap and all(low for _, low, _ in newest):
                 self.samples = []
-        elif anomalous or flag == BEYOND:
+            elif self.age % self.stand == 0 and len(self.scores) >= 60:
+                self.location = max(self.location, median(self.scores[-60:]))
+        elif anomalous:
             self.alarms += 1
-            self.samples = [(x, self.height, flag)]
-
+            self.samples = [(x, False, lead)]
+            most = self.rise * self.start_height
+            self.height = max(self.height, min(self.height + self.step, most))
+            if is_known:
+                more = self.raised[lead] + self.raises * self.start_height
+                self.raised[lead] = max(self.raised[lead], min(more, self.start_height))
         if not self.samples:
-            self.height = max(self.floor, self.height - self.step * self.rate)
-        elif self.age > 0 and self.age % self.accept_after == 0 and flag == INSIDE:
-            self.height += self.step
-        if not self.samples or (self.age >= self.accept_after and flag == INSIDE):
-            if score > self.location:
-                self.location += self.pace * self.spread
-            elif score < self.location:
-                self.location -= self.pace * self.spread
+            self.come_back(score)
         return threshold, ratio, anomalous, self.number
 
+    def is_another(self, x: float, lead: int) -> bool:
+        """Whether a score is an alarm of its own: far worse, and after quiet or elsewhere."""
+        peak, _, its_lead = max(self.samples, key=lambda sample: sample[0])
+        _, was_low, _ = self.samples[-1]
+        return self.rate > 0 and x >= 2 * peak and (was_low or lead != its_lead)
+
+    def come_back(self, score: float) -> None:
+        """Go back to the start by what one sample out of alarm allows."""
+        if self.height > self.start_height:
+            self.height = max(self.start_height, self.height - self.step * self.rate)
+        back = self.raises * self.start_height * self.rate
+        self.raised = [max(0.0, each - back) for each in self.raised]
+        if self.location > self.start_location:
+            follows = self.location + 0.02 * (score - self.location)
+            self.location = max(self.start_location, follows)
+
     def close(self) -> None:
-        """Close the open alarm without a charge: it was accepted."""
+        """Close the open alarm: it was accepted."""
         self.samples = []
 
     @property
@@ -107,7 +131,7 @@ class NaiveThreshold:
     def lift(self, typical: float) -> None:
         """Rise with the typical score; never fall."""
         if self.rate:
-            self.location = max(self.location, typical)
+            self.location = self.start_location = max(self.start_location, typical)
         elif typical > self.tail_median > 0:
             factor = typical / self.tail_median
             self.tail_median *= factor
@@ -116,28 +140,12 @@ class NaiveThreshold:
 
     def levels(self) -> tuple[float, ...]:
         """Return what a baseline keeps of the threshold."""
-        return self.location, self.height, self.start_height, self.tail_median
+        starts = self.start_location, self.start_height
+        return (self.location, self.height, self.tail_median, *starts)
 
     def restore(self, levels: tuple[float, ...]) -> None:
-        self.location, self.height, self.start_height, self.tail_median = levels
-
-    def is_severe(self) -> bool:
-        peak = max(x for x, *_ in self.samples)
-        far = any(flag == BEYOND for *_, flag in self.samples)
-        return far or peak >= max(self.height, self.start_height) + self.severe
-
-    def is_over(self) -> bool:
-        quiet = 5 * self.gap if self.is_severe() else self.gap
-        after = self.samples[1:]
-        if len(after) < quiet:
-            return False
-        low, calm = after[-self.gap :], after[-quiet:]
-        if any(flag != INSIDE for *_, flag in calm):
-            return False
-        return all(x < 0.75 * h for x, h, _ in low) and all(x < h for x, h, _ in calm)
-
-    def charge(self) -> float:
-        return (0.1 if self.is_severe() else 1.0) * (1 - min(self.rate * self.age, 0.25))
+        self.location, self.height, self.tail_median = levels[:3]
+        self.start_location, self.start_height = levels[3:]
 
 
 # ------------------------------------------------------------------ the log of alarms
@@ -149,6 +157,7 @@ class NaiveLog:
     def __init__(self, channels: tuple[str, ...]) -> None:
         self.channels = channels
         self.alarm: dict[str, Any] = {}  # the open one
+        self.newest: dict[str, Any] = {}  # the newest, open or closed
         self.events: list[dict[str, Any]] = []
         self.reported = 0.0  # the ratio of the newest event
 
@@ -160,8 +169,6 @@ class NaiveLog:
         anomalous: bool,
         number: int,
         shares: list[float],
-        flag: int = INSIDE,
-        where: int = -1,
     ) -> None:
         """Follow one sample that has its verdict; `number` is that of the open alarm, or 0."""
         if self.alarm and self.alarm["number"] != number:
@@ -172,13 +179,12 @@ class NaiveLog:
         if not self.alarm:
             kind = "opened"
             self.alarm = {"number": number, "start": sample, "end": sample, "score": -math.inf}
-            cause = "score" if anomalous else "distance from the accepted normal"
-            self.alarm |= {"cause": cause, "state": "in alarm", "reason": None}
-        if anomalous or flag != INSIDE:
+            self.alarm |= {"cause": "score", "reason": None}
+            self.newest = self.alarm
+        if anomalous:
             self.alarm["end"] = sample
         if score > self.alarm["score"]:
-            named = self.largest(shares) if anomalous else [where] if where >= 0 else []
-            names = [self.channels[channel] for channel in named]
+            names = [self.channels[channel] for channel in self.largest(shares)]
             self.alarm |= {"peak": sample, "score": score, "channels": names}
             if kind == "opened" or ratio >= max(1.0, 2 * self.reported):
                 self.reported = ratio
@@ -196,11 +202,6 @@ class NaiveLog:
             named.append(channel)
         return named
 
-    def mark(self, state: str, sample: int) -> None:
-        if self.alarm["state"] != state:
-            self.alarm["state"] = state
-            self.report("updated", sample)
-
     def close(self, reason: str, sample: int) -> None:
         self.alarm["reason"] = reason
         self.report("closed", sample)
@@ -210,9 +211,10 @@ class NaiveLog:
         self.events.append({"event": kind, "sample": sample} | self.alarm)
 
     @staticmethod
-    def fields(event: AlarmEvent) -> dict[str, Any]:
+    def fields(event: Event) -> dict[str, Any]:
         """Return an event of the real log as this one writes it."""
         alarm = event.alarm
+        assert alarm is not None
         return {
             "event": event.kind,
             "sample": event.sample,
@@ -221,7 +223,6 @@ class NaiveLog:
             "end": alarm.end,
             "score": alarm.peak.score,
             "cause": alarm.cause,
-            "state": alarm.state,
             "reason": alarm.reason,
             "peak": alarm.peak.sample,
             "channels": list(alarm.channels),
@@ -242,17 +243,25 @@ class NaiveRange:
         self.last: list[float | None] = [None] * C
         self.missing = [0] * C
         self.seen = 0
-        self.marked: tuple[int, list[float]] | None = None
+        self.marked: int | None = None
+        self.start: list[float] = [0.0] * (4 * C)
         self.position: list[float] = [0.0] * (4 * C)
-        self.distance = self.jump = 0.0
-        self.where = 0
+        self.distances, self.jumps = [0.0] * C, [0.0] * C
+        self.owned: set[int] = set()  # the channels of open changes
+        self.has_crossed = False  # since the newest review
 
     @property
-    def outside(self) -> bool:
-        return self.distance > 0.25 or self.jump > 1
+    def distance(self) -> float:
+        return max(self.distances)
 
-    def step(self, sample: list[float]) -> int:
-        """Consume one sample and return its flag."""
+    @property
+    def outside(self) -> list[bool]:
+        """Which channels are outside of normal, or farther from the mark than normal ones go."""
+        pairs = zip(self.distances, self.jumps, strict=True)
+        return [distance > 0.25 or (jump > 1 and distance > 0) for distance, jump in pairs]
+
+    def step(self, sample: list[float]) -> bool:
+        """Consume one sample; return whether a channel of no change crosses the limit."""
         self.seen += 1
         for c, value in enumerate(sample):
             self.missing[c] = self.missing[c] + 1 if math.isnan(value) else 0
@@ -269,38 +278,48 @@ class NaiveRange:
                 self.steps[c] = (1 - quick) * self.steps[c] + quick * min(abs(z - before), 5.0)
                 self.still[c] = self.still[c] + 1 if z == before else 0
             self.last[c] = z
-        if self.seen >= 60 and self.seen % 8 == 0:
-            self.measure()
-        if self.distance > 1:
-            return BEYOND
-        return OUTSIDE if self.outside else INSIDE
+        if self.seen < 60 or self.seen % 8 != 0:
+            return False
+        self.measure()
+        far = any(self.distances[c] > 1 for c in range(self.C) if c not in self.owned)
+        crosses = far and not self.has_crossed
+        self.has_crossed = self.has_crossed or crosses
+        return crosses
 
     def measure(self) -> None:
+        """Bring position, distances and jumps up to date."""
         params, C = self.params, self.C
         level = [value - centre for value, centre in zip(self.levels, params.centre, strict=True)]
         unexplained = self.position[:C]
         if all(count <= 30 for count in self.missing):
-            unexplained = [
-                sum(weight * each for weight, each in zip(row, level, strict=True))
-                for row in params.blend.tolist()
-            ]
+            for c in self.owned or range(C):
+                row = params.blend[c].tolist()
+                unexplained[c] = sum(w * each for w, each in zip(row, level, strict=True))
         rough = [math.log(step + 0.001) for step in self.steps]
         still = [math.log(count + 1) for count in self.still]
         self.position = [*unexplained, *level, *rough, *still]
-        out = [
-            max(low - p, p - high) / margin
-            for p, low, high, margin in zip(
-                self.position, self.lows, self.highs, params.margins, strict=True
-            )
-        ]
-        self.distance = max(0.0, *out)
-        if self.distance > 0:
-            self.where = out.index(max(out)) % C
-        if self.marked is not None:
-            since, start = self.marked
-            wander = self.wander(self.seen - since)
-            gone = zip(self.position, start, wander, strict=True)
-            self.jump = max(abs(p - s) / w for p, s, w in gone)
+        wander = self.wander(self.seen - (self.marked or 0))
+        for c in range(C):
+            self.distances[c] = self.jumps[c] = 0.0
+            for j in range(c, 4 * C, C):
+                p = self.position[j]
+                out = max(self.lows[j] - p, p - self.highs[j]) / params.margins[j]
+                self.distances[c] = max(self.distances[c], out)
+                if self.marked is not None:
+                    self.jumps[c] = max(self.jumps[c], abs(p - self.start[j]) / wander[j])
+
+    def moved(self) -> set[int]:
+        """Return the channels of no change whose own level or roughness went far."""
+        found = set()
+        wander = self.wander(self.seen - (self.marked or 0))
+        for c in set(range(self.C)) - self.owned:
+            for j in range(self.C + c, 4 * self.C, self.C):
+                p = self.position[j]
+                out = max(self.lows[j] - p, p - self.highs[j]) / self.params.margins[j]
+                jumped = self.marked is not None and abs(p - self.start[j]) > wander[j]
+                if out > 0.5 or jumped:
+                    found.add(c)
+        return found
 
     def wander(self, lag: int) -> list[float]:
         """Return how far a normal position goes in so many samples, rounded up to 8 times 2^k."""
@@ -310,18 +329,17 @@ class NaiveRange:
 
     def mark(self) -> None:
         if self.seen >= 60:
-            self.marked = (self.seen, self.position)
-            self.jump = 0.0
+            self.marked, self.start = self.seen, list(self.position)
+            self.jumps = [0.0] * self.C
 
     def extrapolated(self, age: int) -> list[float]:
         """Return where a jump `age` samples ago leads: levels have a half-life of 30 samples."""
         if self.marked is None:
             return list(self.position)
         gone = 1 - 0.5 ** (max(age, 10) / 30)
-        start = self.marked[1]
         return [
             s + (p - s) / gone if j < 2 * self.C else p
-            for j, (p, s) in enumerate(zip(self.position, start, strict=True))
+            for j, (p, s) in enumerate(zip(self.position, self.start, strict=True))
         ]
 
     def beyond(self, position: list[float]) -> list[bool]:
@@ -339,6 +357,18 @@ class NaiveRange:
                 return True
         return False
 
+    def own(self, channels: set[int]) -> None:
+        """Give channels to a change: from here on they explain nothing of the others."""
+        self.owned |= channels
+        for c in range(self.C):
+            if c not in self.owned:
+                self.position[c] = self.start[c]
+        self.measure_if_known()
+
+    def disown(self, channels: set[int]) -> None:
+        self.owned -= channels
+        self.measure_if_known()
+
     def widen(self, positions: list[list[float]]) -> None:
         """Include these positions and what is half a margin away; stillness has no upper end."""
         for j, column in enumerate(zip(*positions, strict=True)):
@@ -348,6 +378,9 @@ class NaiveRange:
                 self.highs[j] = math.inf
             else:
                 self.highs[j] = max(self.highs[j], max(column) + room)
+        self.measure_if_known()
+
+    def measure_if_known(self) -> None:
         if self.seen >= 60:
             self.measure()
 
@@ -372,6 +405,26 @@ class NaiveBaseline:
 
     levels: tuple[float, ...]  # of the alarm threshold
     moved: float  # how far the weights were from the fitted ones
+    accepted_moved: float  # the same when normal was last accepted
+    lows: list[float]
+    highs: list[float]
+
+
+@dataclass
+class NaiveChange:
+    """A stretch in which some channels stand away from the accepted normal."""
+
+    number: int
+    start: int
+    known: int
+    since: int  # where its acceptance timer started
+    placed: int  # where `after` was taken
+    channels: set[int]
+    before: list[float]  # levels of all channels, in history's standard deviations
+    after: list[float]
+    alarm: int
+    distance: float
+    state: str = "pending"
 
 
 @dataclass
@@ -381,11 +434,12 @@ class NaiveVerdict:
     threshold: float
     anomalous: bool
     alarm: int
-    flag: int
+    distance: float
+    change: int
 
 
 class NaiveLoop:
-    """The order of `newnormal.core.loop`, a sample at a time, with alarms and acceptance."""
+    """The order of `newnormal.core.loop`, a sample at a time, with alarms and changes."""
 
     def __init__(
         self,
@@ -393,33 +447,39 @@ class NaiveLoop:
         normal: NaiveRange,
         log: NaiveLog,
         accept_after: float,
+        translates: bool,
     ) -> None:
         self.threshold, self.range, self.log = threshold, normal, log
+        self.translates = translates  # whether the model judges a change from where it is
         self.accept_after = accept_after
-        self.review_length = int(max(1, min(accept_after / 6, 512)))
+        self.review_length = int(max(1, min(accept_after / 6, 60)))
         self.kept_scores = int(max(2, accept_after / 2))
         self.kept_positions = max(2, self.kept_scores // self.review_length)
         self.learn_threshold = self.limits()[0]
-        self.pending: list[list[float]] = []
-        self.seen = self.judged = self.accepted_count = 0
-        self.frozen = False
-        self.last_quiet = self.fitted = self.present(0.0)
-        self.accepted: NaiveBaseline | None = None
+        self.pending: list[list[float]] = []  # samples without a verdict
+        self.seen = self.judged = 0
+        self.changes: list[NaiveChange] = []  # the open ones, the oldest first
+        self.change_events: list[dict[str, Any]] = []
+        self.newest_change = self.last_alarm = self.rejected_alarm = 0
         self.accepted_moved = 0.0  # how far the weights had moved when normal was last accepted
         self.moves = 0.0  # how far they have moved since, of the half of their length they may
-        self.forget()
+        self.last_quiet = self.fitted = self.present(0.0)
+        self.accepted: NaiveBaseline | None = None
+        self.undo: list[NaiveBaseline] = []
+        self.drop_shadow()
 
-    def forget(self) -> None:
-        """Forget the alarm that the timer is about."""
-        self.number = 0
-        self.restart_timer(None)
-
-    def restart_timer(self, since: int | None) -> None:
-        """Restart the acceptance timer at `since` (None: the alarm's start), without a shadow."""
-        self.since = since
+    def drop_shadow(self) -> None:
         self.trains = False
         self.shadow_scores: list[float] = []
         self.positions: list[list[float]] = []
+
+    @property
+    def frozen(self) -> bool:
+        return any(change.state == "rejected" for change in self.changes)
+
+    @property
+    def waiting(self) -> list[NaiveChange]:
+        return [change for change in self.changes if change.state == "pending"]
 
     # ------------------------------------------------------------------ a sample
 
@@ -436,33 +496,45 @@ class NaiveLoop:
         verdicts = []
         for score, shares in zip(look.scores, look.shares, strict=True):
             # 3. How far is it from the accepted normal?
-            flag, where = self.range.step(self.pending.pop(0)), self.range.where
-            if self.moves > 1:
-                flag, where = BEYOND, -1
-            # 4. Is it anomalous, and does an alarm open or close?
+            crosses = self.range.step(self.pending.pop(0))
+            distance, change = self.range.distance, self.newest_open()
+            # 4. Is it anomalous, does an alarm open or close, does a change open?
             height = math.log(max(score, 1e-30)) if self.threshold.rate else score
-            level, ratio, anomalous, number = self.threshold.judge(height, flag)
-            self.log.judged(self.judged, score, ratio, anomalous, number, shares, flag, where)
+            lead = shares.index(max(shares)) if self.threshold.rate else -1
+            level, ratio, anomalous, number = self.threshold.judge(height, lead)
+            self.log.judged(self.judged, score, ratio, anomalous, number, shares)
             if self.threshold.rate:
                 level = math.exp(level)
-            verdicts.append(NaiveVerdict(level, anomalous, number, flag))
+            verdicts.append(NaiveVerdict(level, anomalous, number, distance, change))
             self.judged += 1
+            if crosses:
+                self.crossed()
         # 5. The review, at fixed sample numbers.
         if sample is not None and self.seen % self.review_length == 0:
             self.review(look)
         return verdicts
 
-    # ------------------------------------------------------------------ reviews
+    def newest_open(self) -> int:
+        return max((change.number for change in self.changes), default=0)
 
-    @property
-    def outside(self) -> bool:
-        return self.range.outside or self.moves > 0.25
+    def crossed(self) -> None:
+        """Open the change of the channels that went beyond the limit just now."""
+        far = {c: d for c, d in enumerate(self.range.distances) if c not in self.range.owned}
+        channels = self.range.moved() | {max(far, key=lambda c: far[c])}
+        alarm = self.recent_alarm()
+        names = [self.log.channels[c] for c in channels]
+        if alarm and not self.log.alarm and not set(alarm["channels"]) & set(names):
+            alarm = {}  # it is over, and about other channels
+        self.open(channels, alarm)
+
+    # ------------------------------------------------------------------ reviews
 
     def measure_weights(self, moved: float) -> None:
         self.moves = max(0.0, moved - self.accepted_moved) / 0.5
 
     def present(self, moved: float) -> NaiveBaseline:
-        return NaiveBaseline(self.threshold.levels(), moved)
+        lows, highs = list(self.range.lows), list(self.range.highs)
+        return NaiveBaseline(self.threshold.levels(), moved, self.accepted_moved, lows, highs)
 
     def limits(self) -> tuple[float, float]:
         """Return the alarm threshold and the typical score, as scores."""
@@ -472,41 +544,147 @@ class NaiveLoop:
         return threshold, typical
 
     def review(self, look: Look) -> None:
+        """Find what changed or reverted, and accept what has been stable long enough."""
+        self.range.has_crossed = False
         self.measure_weights(look.moved)
-        alarm = self.log.alarm
-        if not alarm:
-            self.frozen = False
-            self.forget()
+        self.revert()
+        self.find_changes()
+        for change in self.waiting:
+            if change.alarm == self.rejected_alarm > 0:
+                self.reject(change)
+        self.follow_levels()
+        if not self.changes and not self.log.alarm:
             self.last_quiet = self.present(look.moved)
             self.range.mark()
-            return
-        if alarm["number"] != self.number:
-            self.frozen = False
-            self.forget()
-            self.number = alarm["number"]
-        if alarm["state"] == "rejected":
-            self.keep_frozen(alarm)
-            return
-        self.track(alarm)
-        age = self.judged - (alarm["start"] if self.since is None else self.since)
-        if not self.trains:
-            self.trains = age >= 0.25 * self.accept_after
-            return
-        settled = self.is_settled(look)
-        self.log.mark("candidate new normal" if settled else "in alarm", self.judged - 1)
-        if settled and age >= self.accept_after:
-            self.accept(look)
+        if self.waiting:
+            self.wait(look)
+        else:
+            self.drop_shadow()
 
-    def track(self, alarm: dict[str, Any]) -> None:
-        """Keep the position; restart the timer where the stream has gone elsewhere."""
-        position = self.range.extrapolated(self.judged - alarm["start"])
-        elsewhere = self.outside and self.since is None
-        if self.positions:
-            last = self.positions[-1]
-            elsewhere = elsewhere or self.range.jumped(last, position, self.review_length)
-        if elsewhere:
-            self.restart_timer(self.judged)
+    def revert(self) -> None:
+        """Close the changes whose channels are back where they were."""
+        for change in list(self.changes):
+            if self.is_back(change):
+                self.report("reverted", change)
+                self.free(change)
+
+    def is_back(self, change: NaiveChange) -> bool:
+        if not change.channels:
+            return self.moves <= 0.25
+        if self.judged - change.known < self.review_length:
+            return False
+        for c in change.channels:
+            moved = abs(change.after[c] - change.before[c])
+            away = abs(self.range.levels[c] - change.before[c])
+            if self.range.distances[c] > 0.25 or (moved >= 0.5 and away >= moved / 2):
+                return False
+        return True
+
+    def find_changes(self) -> None:
+        """Open the change of the weights, or of what an alarm left outside its normal."""
+        if self.moves > 1 and all(change.channels for change in self.changes):
+            self.open(set(), {})
+        alarm = self.recent_alarm()
+        if not alarm or self.judged - alarm["start"] < self.review_length or self.range.seen < 60:
+            return
+        outside = [c for c, is_out in enumerate(self.range.outside) if is_out]
+        far = {
+            c: max(self.range.distances[c], self.range.jumps[c])
+            for c in outside
+            if c not in self.range.owned
+        }
+        if far:
+            self.open(self.range.moved() | {max(far, key=lambda c: far[c])}, alarm)
+
+    def recent_alarm(self) -> dict[str, Any]:
+        """Return the newest alarm, if a change that is found now may have begun with it."""
+        alarm = self.log.newest
+        if not alarm or alarm["number"] <= self.last_alarm:
+            return {}
+        recent = self.judged - alarm["start"] <= 2 * self.review_length
+        return alarm if self.log.alarm or recent else {}
+
+    def open(self, channels: set[int], alarm: dict[str, Any]) -> None:
+        """Open a change of these channels, which began with this alarm or now."""
+        assert len(self.changes) < 8, "one more would join the newest"
+        normal, C, newest = self.range, self.range.C, self.judged - 1
+        self.newest_change += 1
+        if alarm:
+            self.last_alarm = alarm["number"]
+        centre = normal.params.centre.tolist()
+        before = [level + at for level, at in zip(normal.start[C : 2 * C], centre, strict=True)]
+        change = NaiveChange(
+            self.newest_change,
+            alarm.get("start", newest),
+            newest,
+            newest,
+            newest,
+            channels,
+            before,
+            before,
+            alarm.get("number", 0),
+            max((normal.distances[c] for c in channels), default=self.moves),
+        )
+        change.after = self.level(change)
+        self.changes.append(change)
+        normal.own(channels)
+        self.report("changed", change)
+
+    def level(self, change: NaiveChange) -> list[float]:
+        """Return where each level is going: at once where the change began with an alarm."""
+        if not change.alarm:
+            return list(self.range.levels)
+        gone = 1 - 0.5 ** (max(self.judged - change.start, 10) / 30)
+        pairs = zip(change.before, self.range.levels, strict=True)
+        return [before + (level - before) / gone for before, level in pairs]
+
+    def follow_levels(self) -> None:
+        for change in self.changes:
+            if not change.channels:
+                continue
+            if self.moves_on(change):
+                change.after, change.placed = self.level(change), self.judged
+            change.distance = max(self.range.distances[c] for c in change.channels)
+        self.range.measure_if_known()
+
+    def moves_on(self, change: NaiveChange) -> bool:
+        """Whether a change is still settling, or has gone farther than normal streams wander."""
+        if change.placed < change.start + 128:
+            return True
+        wander = self.range.wander(self.judged - change.placed)
+        for c in change.channels:
+            level = self.range.levels[c]
+            away = abs(level - change.after[c])
+            if away > wander[self.range.C + c] and abs(level - change.before[c]) >= away:
+                return True
+        return False
+
+    # ------------------------------------------------------------------ acceptance by time
+
+    def wait(self, look: Look) -> None:
+        """Train a shadow on what is pending; accept what has been stable long enough."""
+        self.track()
+        ages = [(change, self.judged - change.since) for change in self.waiting]
+        if not self.trains:
+            self.trains = max(age for _, age in ages) >= 0.25 * self.accept_after
+            return
+        if self.is_settled(look):
+            for change, age in ages:
+                if age >= self.accept_after:
+                    self.accept(change, look)
+
+    def track(self) -> None:
+        """Keep the position; restart the timers where the stream has gone elsewhere."""
+        position = self.range.extrapolated(self.judged - self.waiting[-1].start)
+        last = self.positions[-1:]
+        if last and self.range.jumped(last[0], position, self.review_length):
+            self.restart_timers()
         self.positions = [*self.positions, position][-self.kept_positions :]
+
+    def restart_timers(self) -> None:
+        for change in self.waiting:
+            change.since = self.judged
+        self.drop_shadow()
 
     def is_settled(self, look: Look) -> bool:
         """Whether the shadow finds the stream predictable and stable, and is still itself."""
@@ -524,54 +702,108 @@ class NaiveLoop:
 
     # ------------------------------------------------------------------ feedback
 
-    def accept(self, look: Look) -> None:
-        """Make normal what the open alarm is about."""
-        alarm = self.log.alarm
-        if alarm["number"] != self.number:
-            self.forget()
-        ahead = self.range.extrapolated(self.judged - alarm["start"])
-        moved = look.shadow_moved if self.trains else look.moved
-        if self.trains and len(self.shadow_scores) == self.kept_scores:
-            scores = self.shadow_scores
-            if self.threshold.rate:
-                scores = [math.log(max(score, 1e-30)) for score in scores]
-            self.threshold.lift(median(scores))
-        self.threshold.close()
-        self.log.close("new normal accepted", self.judged - 1)
+    def accept(self, change: NaiveChange, look: Look) -> None:
+        """Make normal what a change is about."""
+        ahead = self.range.extrapolated(self.judged - change.start)
+        is_alone = len(self.changes) == 1
+        moved = look.moved
+        if self.trains and is_alone:
+            moved = look.shadow_moved
+            if len(self.shadow_scores) == self.kept_scores:
+                scores = self.shadow_scores
+                if self.threshold.rate:
+                    scores = [math.log(max(score, 1e-30)) for score in scores]
+                self.threshold.lift(median(scores))
+        if self.log.alarm and is_alone:
+            self.threshold.close()
+            self.log.close("accepted", self.judged - 1)
+        if not self.translates:
+            start, now = self.threshold.start_location, self.threshold.location
+            self.threshold.start_location = max(start, now)
+        self.report("accepted", change)
+        self.free(change)
+        self.undo = [*self.undo, self.last_quiet][-3:]
         self.range.widen([*self.positions, self.range.position, ahead])
-        self.accepted_count += 1
-        self.accepted_moved, self.moves, self.frozen = moved, 0.0, False
-        self.forget()
-        self.accepted = self.last_quiet = self.present(moved)
-        self.range.mark()
+        self.accepted_moved, self.moves = moved, 0.0
         self.learn_threshold = self.limits()[0]
+        self.accepted = self.last_quiet = self.present(moved)
+        if not self.changes:
+            self.range.mark()
 
-    def reject(self) -> None:
-        """Go back to what was known before the open alarm, and learn nothing of it."""
-        alarm = self.log.alarm
-        timed = alarm["number"] == self.number and self.since is not None
-        self.forget()
-        self.number = alarm["number"]
-        self.since = self.judged if timed or self.outside else None
-        self.go_back(alarm)
-        self.log.mark("rejected", self.judged - 1)
-
-    def go_back(self, alarm: dict[str, Any]) -> None:
+    def reject(self, change: NaiveChange) -> None:
+        """Go back to what was known before a change, and learn nothing while it lasts."""
+        change.state = "rejected"
         back = self.last_quiet
-        if alarm["cause"] != "score":  # a drift was learned long before its alarm
+        if not change.alarm:  # a drift was learned long before it was known
             back = self.accepted or self.fitted
-        self.threshold.restore(back.levels)
-        self.frozen = True
+        self.drop_shadow()
         self.measure_weights(back.moved)
+        self.report("rejected", change)
+        if not change.channels:
+            self.revert()
 
-    def keep_frozen(self, alarm: dict[str, Any]) -> None:
-        """Learn nothing while a rejected alarm lasts, except to come back when the stream does."""
-        if not self.outside:
-            self.frozen = self.since is None
-        elif not self.frozen:
-            self.go_back(alarm)
-        if self.outside and self.since is None:
-            self.since = self.judged
+    def reject_alarm(self) -> None:
+        """Reject the open alarm: the change that begins with it will be rejected."""
+        self.rejected_alarm = self.log.alarm["number"]
+
+    def rollback(self) -> None:
+        """Undo the newest acceptance."""
+        back = self.undo.pop()
+        self.threshold.restore(back.levels)
+        self.range.lows, self.range.highs = list(back.lows), list(back.highs)
+        self.range.measure_if_known()
+        self.accepted_moved = back.accepted_moved
+        self.measure_weights(back.moved)
+        self.restart_timers()
+        self.accepted = self.last_quiet = back
+        self.learn_threshold = self.limits()[0]
+        self.change_events.append({"event": "rolled_back", "sample": self.judged - 1})
+
+    def free(self, change: NaiveChange) -> None:
+        self.changes.remove(change)
+        self.range.disown(change.channels)
+
+    def report(self, kind: str, change: NaiveChange) -> None:
+        """Write an event of a change, with levels in the user's units."""
+        params = self.range.params
+        order = sorted(change.channels, key=lambda c: (-abs(change.after[c] - change.before[c]), c))
+        state = kind if kind in ("accepted", "reverted") else change.state
+        self.change_events.append(
+            {
+                "event": kind,
+                "sample": self.judged - 1,
+                "number": change.number,
+                "start": change.start,
+                "alarm": change.alarm or None,
+                "state": state,
+                "channels": [self.log.channels[c] for c in order],
+                "levels": [
+                    level[c] * params.scale[c] + params.mean[c]
+                    for level in (change.before, change.after)
+                    for c in order
+                ],
+                "distance": change.distance,
+            }
+        )
+
+    @staticmethod
+    def fields(event: Event) -> dict[str, Any]:
+        """Return an event of a change as this loop writes it."""
+        found = {"event": event.kind, "sample": event.sample}
+        change = event.change
+        if change is None:
+            return found
+        return found | {
+            "number": change.number,
+            "start": change.start,
+            "alarm": change.alarm,
+            "state": change.state,
+            "channels": list(change.channels),
+            "levels": [
+                level[name] for level in (change.before, change.after) for name in change.channels
+            ],
+            "distance": change.distance,
+        }
 
 
 def quantile(values: list[float], share: float) -> float:

@@ -42,7 +42,7 @@ __all__ = [
 
 COLUMNS = (
     *("sample", "time", "score", "threshold", "anomalous", "expected", "shares"),
-    *("ratio", "p_value", "alarm"),
+    *("ratio", "p_value", "alarm", "distance", "change"),
 )
 _HISTORY = 260
 _FIRST = np.datetime64("2026-01-01T00:00:00", "ns")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from newnormal.acceptance import NormalRange
 from newnormal.core.state import copied
-from newnormal.kernels.drift import BEYOND, INSIDE
+from newnormal.kernels.drift import CROSSED, NEAR
 from newnormal.types import Floats
 from tests.naive_loop import NaiveRange
 
@@ -26,9 +26,14 @@ def daily(seed: int, length: int, channels: int = 3) -> Floats:
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
-@given(seed=st.integers(0, 10_000), channels=st.integers(1, 4), marked=st.integers(0, 500))
+@given(
+    seed=st.integers(0, 10_000),
+    channels=st.integers(1, 4),
+    marked=st.integers(0, 500),
+    owned=st.integers(0, 500),
+)
 def test_compiled_loop_equals_its_slow_twin_after_every_sample(
-    seed: int, channels: int, marked: int
+    seed: int, channels: int, marked: int, owned: int
 ) -> None:
     rng = np.random.default_rng(seed)
     comp = NormalRange.fit(daily(seed, 400, channels))
@@ -43,11 +48,16 @@ def test_compiled_loop_equals_its_slow_twin_after_every_sample(
         if number == marked:
             comp.mark()
             ref.mark()
+        if number == owned:  # as when a change of the first channel opens, and a review comes
+            comp.state.owned[0] = 1
+            ref.owned = {0}
+            comp.state.counts[CROSSED] = 0
+            ref.has_crossed = False
         drift = comp.measure(sample[None])
-        assert drift.flags[0] == ref.step(sample.tolist())
-        assert drift.where[0] == ref.where
-        assert comp.distance == pytest.approx(ref.distance, rel=1e-9, abs=1e-9)
-        assert comp.outside == ref.outside
+        assert drift.crossings[0] == ref.step(sample.tolist())
+        assert drift.distances[0] == pytest.approx(ref.distance, rel=1e-9, abs=1e-9)
+        assert comp.state.distances.tolist() == pytest.approx(ref.distances, rel=1e-9, abs=1e-9)
+        assert comp.outside.tolist() == ref.outside
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
@@ -56,22 +66,24 @@ def test_samples_in_pieces_equal_samples_at_once_also_copied_in_between(cuts: li
     whole = NormalRange.fit(daily(0, 1_000))
     parted = copied(whole)
     live = daily(1, 700)
-    live[300:] += 4
-    flags = whole.measure(live).flags
+    live[300:] += 20
+    ref = whole.measure(live)
     pieces = []
     edges = [0, *sorted(cuts), 700]
     for start, stop in itertools.pairwise(edges):
         parted = copied(parted)
-        pieces.append(parted.measure(live[start:stop]).flags)
-    np.testing.assert_array_equal(flags, np.concatenate(pieces))
+        pieces.append(parted.measure(live[start:stop]))
+    for column, parts in zip(ref, zip(*pieces, strict=True), strict=True):
+        np.testing.assert_array_equal(column, np.concatenate(parts))
+    assert ref.crossings.sum() == 1, "once until the next review"
     np.testing.assert_array_equal(whole.state.position, parted.state.position)
 
 
 def test_a_normal_stream_is_inside() -> None:
     normal = NormalRange.fit(daily(0, 5_000))
-    flags = normal.measure(daily(1, 5_000)).flags
-    assert (flags == INSIDE).all()
-    assert normal.distance == 0
+    drift = normal.measure(daily(1, 5_000))
+    assert drift.distances.max() <= NEAR
+    assert not drift.crossings.any()
 
 
 @pytest.mark.parametrize("fault", ["offset of one", "shift of all", "stuck", "noisy"])
@@ -88,18 +100,18 @@ def test_what_lasts_and_is_not_normal_is_beyond_however_it_came_about(fault: str
     else:
         live[:, 1] += rng.normal(0, 30, len(live))
     drift = normal.measure(live)
-    assert (drift.flags[200:] == BEYOND).any()
-    assert (drift.flags[200:] != INSIDE).mean() > 0.9
+    assert drift.crossings.sum() == 1
+    assert (drift.distances[200:] > NEAR).mean() > 0.9
     if fault != "shift of all":
-        assert np.bincount(drift.where[drift.flags == BEYOND]).argmax() == 1
+        assert normal.state.crossing.argmax() == normal.state.distances.argmax() == 1
 
 
 def test_slow_drift_is_noticed_though_every_step_of_it_is_small() -> None:
     normal = NormalRange.fit(daily(0, 5_000))
     ramp = np.linspace(0, 8, 20_000)[:, None] * [0, 0, 1]
     drift = normal.measure(daily(1, 20_000) + ramp)
-    first = int(np.flatnonzero(drift.flags == BEYOND)[0])
-    assert drift.where[first] == 2
+    (first,) = np.flatnonzero(drift.crossings).tolist()
+    assert normal.state.crossing.argmax() == 2
     assert ramp[first, 2] < 4, "long before it is over"
 
 
@@ -116,34 +128,33 @@ def test_channel_that_is_gone_is_where_it_was_and_the_others_are_where_they_are(
     normal = NormalRange.fit(daily(0, 5_000))
     live = daily(1, 3_000)
     live[500:, 1] = np.nan
-    assert (normal.measure(live).flags == INSIDE).all()
+    assert (normal.measure(live).distances <= NEAR).all()
     other = NormalRange.fit(daily(0, 5_000))
     live[400:500, 1] += 5
-    assert (other.measure(live).flags[500:] == BEYOND).all(), "it did not come back"
-    assert (
-        normal.measure(daily(2, 300) * np.array([1, np.nan, 1]) + np.array([0, 0, 30])).flags[-1]
-        == BEYOND
-    )
+    assert (other.measure(live).distances[504:] > 1).all(), "it did not come back"
+    moved = daily(2, 300) * np.array([1, np.nan, 1]) + np.array([0, 0, 30])
+    assert normal.measure(moved).distances[-1] > 1
+    assert normal.state.distances.argmax() == 2
 
 
 def test_one_absurd_value_is_not_a_place() -> None:
     normal = NormalRange.fit(daily(0, 5_000))
     live = daily(1, 600)
     live[300, 0] = 1e300
-    assert (normal.measure(live).flags < BEYOND).all()
+    assert not normal.measure(live).crossings.any()
 
 
 def test_jump_within_the_range_of_normal_is_outside_after_the_mark_and_back_again() -> None:
     normal = NormalRange.fit(daily(0, 5_000, 1))
     live = daily(1, 1_200, 1)
     normal.measure(live[:600])
-    assert not bool(normal.outside)
+    assert not normal.outside.any()
     normal.mark()
     normal.measure(live[600:648] + 4.4)  # from the middle of the cycle to above its top
-    assert normal.outside
+    assert normal.outside.all()
     assert normal.distance < 0.25
     normal.measure(live[648:850])
-    assert not bool(normal.outside)
+    assert not normal.outside.any()
 
 
 def test_widened_normal_is_inside_where_it_was_beyond() -> None:
@@ -154,7 +165,7 @@ def test_widened_normal_is_inside_where_it_was_beyond() -> None:
     lows, highs = normal.state.lows.copy(), normal.state.highs.copy()
     normal.widen([normal.state.position])
     assert normal.distance == 0
-    assert (normal.measure(live[600:]).flags == INSIDE).all()
+    assert (normal.measure(live[600:]).distances <= NEAR).all()
     normal.move(lows, highs)
     assert normal.distance > 1, "and back"
 
@@ -183,9 +194,9 @@ def test_constant_channel_is_inside_where_it_was_and_nowhere_else() -> None:
     normal = NormalRange.fit(history)
     live = daily(1, 500)
     live[:, 0] = 7.0
-    assert (normal.measure(live).flags == INSIDE).all()
+    assert (normal.measure(live).distances <= NEAR).all()
     live[:, 0] = 9.0
-    assert (normal.measure(live).flags[100:] == BEYOND).all()
+    assert (normal.measure(live).distances[100:] > 1).all()
 
 
 def test_accepted_standstill_stays_accepted_and_only_there() -> None:

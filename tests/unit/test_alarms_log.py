@@ -13,19 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from newnormal.alarms import AlarmThreshold, log
+from newnormal.core.state import LogState, copied
 from newnormal.kernels.alarm import AlarmOut
-from newnormal.kernels.drift import BEYOND, INSIDE, OUTSIDE, DriftOut
-from newnormal.packing.alarms import log_facts, log_of
-from newnormal.state.schema import Facts
-from newnormal.types import (
-    ACCEPTED,
-    CANDIDATE,
-    END_OF_STREAM,
-    Alarm,
-    AlarmEvent,
-    Floats,
-    Verdicts,
-)
+from newnormal.types import ACCEPTED, END_OF_STREAM, Alarm, Event, Floats, Verdicts
 from tests.naive_loop import NaiveLog
 
 CHANNELS = ("flow", "level", "power")
@@ -49,10 +39,9 @@ def judged(
     *,
     by: AlarmThreshold | None = None,
     first: int = 0,
-    flags: Any = None,
 ) -> Judged:
     values = np.array(scores, dtype=np.float64)
-    return Judged(values, (by or fixed()).judge(values, flags), first)
+    return Judged(values, (by or fixed()).judge(values), first)
 
 
 class Log:
@@ -60,7 +49,7 @@ class Log:
 
     def __init__(self, channels: tuple[str, ...] = ()) -> None:
         self.channels = channels
-        self.state = log_of(None, channels)
+        self.state = LogState.initial()
 
     @property
     def alarm(self) -> Alarm | None:
@@ -71,45 +60,50 @@ class Log:
         found: Judged,
         shares: Any = None,
         times: Any = None,
-        drift: DriftOut | None = None,
+        expected: Any = None,
         rows: slice = slice(0, None),
-    ) -> list[AlarmEvent]:
+        samples: Any = None,
+        spread: Any = None,
+    ) -> list[Event]:
         """Hand over rows of what was judged; the other columns are those of all of it."""
         verdicts = Verdicts(
             found.scores,
             found.out.thresholds,
             found.out.anomalous,
-            None,
+            expected,
             shares,
             times,
             self.channels,
             first=found.first,
         )
         out = AlarmOut._make(column[rows] for column in found.out)
-        return log.track(self.state, out, verdicts, rows.start, drift)
+        if samples is None:
+            samples = np.full((len(found.scores), len(self.channels)), np.nan)
+        return log.track(
+            self.state, out, verdicts, rows.start, samples[rows], None, spread, at_this_hour=False
+        )
 
-    def close(self, reason: str, sample: int) -> list[AlarmEvent]:
+    def close(self, reason: str, sample: int) -> list[Event]:
         return log.close(self.state, self.channels, reason, sample)
 
-    def mark(self, state: str, sample: int) -> list[AlarmEvent]:
-        return log.mark(self.state, self.channels, state, sample)
-
-    def facts(self) -> Any:
-        return log_facts(self.state, self.channels)
-
-    def loaded(self) -> Log:
-        """Return the log as it comes back from a state file, whose keys are sorted."""
-        facts = json.loads(json.dumps(self.facts(), sort_keys=True))
+    def copied(self) -> Log:
+        """Return the log with a copy of its state."""
         twin = Log(self.channels)
-        twin.state = log_of(None if facts is None else Facts(facts, "alarm.open."), self.channels)
+        twin.state = copied(self.state)
         return twin
 
 
-def reported(scores: list[float], **options: Any) -> list[AlarmEvent]:
+def reported(scores: list[float], **options: Any) -> list[Event]:
     return Log().track(judged(scores), **options)
 
 
-def kinds(events: list[AlarmEvent]) -> list[tuple[str, int]]:
+def alarms(events: list[Event]) -> list[Alarm]:
+    """The alarm of each event; none of these is of a change."""
+    assert all(event.change is None for event in events)
+    return [event.alarm for event in events if event.alarm is not None]
+
+
+def kinds(events: list[Event]) -> list[tuple[str, int]]:
     return [(event.kind, event.sample) for event in events]
 
 
@@ -119,7 +113,7 @@ def kinds(events: list[AlarmEvent]) -> list[tuple[str, int]]:
 def test_alarm_is_reported_when_it_opens_and_when_it_closes() -> None:
     events = reported([0, 0, 1.2, 0, 1.5, 0, 0, 0, 0])
     assert kinds(events) == [("opened", 2), ("closed", 7)]
-    opened, closed = (event.alarm for event in events)
+    opened, closed = alarms(events)
     assert (opened.number, opened.start, opened.end, opened.open) == (1, 2, 2, True)
     assert (closed.start, closed.end, closed.open) == (2, 4, False)
     assert closed.reason == "score back to normal"
@@ -139,14 +133,14 @@ def test_score_between_the_low_level_and_the_threshold_keeps_an_alarm_open() -> 
 def test_alarm_is_reported_again_only_when_its_peak_has_doubled() -> None:
     events = reported([1, 1.9, 2.1, 4.1, 4.3, 5, 0, 0, 0])
     assert kinds(events) == [("opened", 0), ("updated", 2), ("updated", 4), ("closed", 8)]
-    assert [event.alarm.peak.score for event in events] == [1, 2.1, 4.3, 5]
-    assert [event.alarm.end for event in events] == [0, 2, 4, 5]
+    assert [alarm.peak.score for alarm in alarms(events)] == [1, 2.1, 4.3, 5]
+    assert [alarm.end for alarm in alarms(events)] == [0, 2, 4, 5]
 
 
 def test_next_alarm_has_the_next_number() -> None:
     events = reported([2, 0, 0, 0, 3, 0, 0, 0])
     assert kinds(events) == [("opened", 0), ("closed", 3), ("opened", 4), ("closed", 7)]
-    assert [event.alarm.number for event in events] == [1, 1, 2, 2]
+    assert [alarm.number for alarm in alarms(events)] == [1, 1, 2, 2]
 
 
 def test_samples_are_numbered_from_the_first() -> None:
@@ -157,12 +151,13 @@ def test_samples_are_numbered_from_the_first() -> None:
 def test_missing_scores_are_no_quiet_and_no_peak() -> None:
     events = reported([2, math.nan, math.nan, math.nan, math.nan, 0, 0, 0])
     assert kinds(events) == [("opened", 0), ("closed", 7)]
-    assert events[-1].alarm.end == 0
+    assert alarms(events)[-1].end == 0
 
 
 def test_infinite_score_is_reported_as_the_largest_float() -> None:
     (event,) = reported([math.inf])
-    assert event.alarm.peak.score == np.finfo(np.float64).max
+    (alarm,) = alarms([event])
+    assert alarm.peak.score == np.finfo(np.float64).max
     json.loads(event.to_json())
 
 
@@ -175,7 +170,8 @@ def test_alarm_can_be_closed_for_another_reason() -> None:
     alarm_log.track(judged([2.0, 3.0], by=watched))
     watched.close()
     (event,) = alarm_log.close(ACCEPTED, 1)
-    assert (event.kind, event.sample, event.alarm.reason) == ("closed", 1, "new normal accepted")
+    assert kinds([event]) == [("closed", 1)]
+    assert alarms([event])[0].reason == "accepted"
     assert alarm_log.alarm is None
     assert alarm_log.close(END_OF_STREAM, 1) == []
     assert alarm_log.track(judged([0.0], by=watched)) == []
@@ -196,9 +192,9 @@ def test_alarm_can_be_closed_for_another_reason() -> None:
 def test_channels_named_are_the_fewest_that_make_up_half_of_the_score(
     shares: list[float], named: dict[str, float]
 ) -> None:
-    (event,) = Log(CHANNELS).track(judged([2.0]), shares=np.array([shares]))
-    assert event.alarm.channels == named
-    assert list(event.alarm.channels) == list(named)
+    (alarm,) = alarms(Log(CHANNELS).track(judged([2.0]), shares=np.array([shares])))
+    assert alarm.channels == named
+    assert list(alarm.channels) == list(named)
 
 
 def test_channels_are_those_of_the_peak() -> None:
@@ -211,8 +207,8 @@ def test_channels_are_those_of_the_peak() -> None:
 
 def test_no_more_than_five_channels_are_named() -> None:
     names = tuple(f"c{number}" for number in range(100))
-    (event,) = Log(names).track(judged([2.0]), shares=np.full((1, 100), 0.01))
-    assert list(event.alarm.channels) == ["c0", "c1", "c2", "c3", "c4"]
+    (alarm,) = alarms(Log(names).track(judged([2.0]), shares=np.full((1, 100), 0.01)))
+    assert list(alarm.channels) == ["c0", "c1", "c2", "c3", "c4"]
 
 
 # ------------------------------------------------------------------ JSON
@@ -225,10 +221,13 @@ def test_event_has_a_documented_json_form() -> None:
         judged([0.0, 2.0, 0.0, 0.0, 0.0], first=7),
         shares=np.tile([0.25, 0.75, 0.0], (5, 1)),
         times=times,
+        samples=np.tile([1.0, 71.0, 3.0], (5, 1)),
+        expected=np.tile([1.0, 20.0, 3.0], (5, 1)),
+        spread=np.array([1.0, 2.0, 1.0]),
     )
     found = json.loads(events[-1].to_json())
     p_value = found["alarm"]["peak"].pop("p_value")
-    assert p_value == events[-1].alarm.peak.p_value
+    assert p_value == alarms(events)[-1].peak.p_value
     assert found == {
         "event": "closed",
         "sample": 11,
@@ -249,8 +248,19 @@ def test_event_has_a_documented_json_form() -> None:
             "open": False,
             "reason": "score back to normal",
             "cause": "score",
-            "state": "in alarm",
+            "evidence": [
+                {
+                    "channel": "level",
+                    "observed": 71.0,
+                    "expected": 20.0,
+                    "low": 14.0,
+                    "high": 26.0,
+                    "direction": "high",
+                }
+            ],
+            "sentence": "level 71, expected 14 to 26; high for 1 sample",
         },
+        "change": None,
     }
 
 
@@ -262,6 +272,66 @@ def test_alarm_comes_back_from_its_json_form() -> None:
     assert alarm_log.alarm.start_time == START
     assert alarm_log.alarm.end_time is None
     assert Alarm.from_dict(json.loads(json.dumps(alarm_log.alarm.as_dict()))) == alarm_log.alarm
+
+
+# ------------------------------------------------------------------ evidence
+
+
+def evidence(observed: float, expected: float | None, spread: float | None) -> Alarm:
+    """The alarm of a sample whose second channel is high, low or missing."""
+    (alarm,) = alarms(
+        Log(CHANNELS).track(
+            judged([2.0]),
+            shares=np.array([[0.0, 1.0, 0.0]]),
+            samples=np.array([[0.0, observed, 0.0]]),
+            expected=None if expected is None else np.array([[0.0, expected, 0.0]]),
+            spread=None if spread is None else np.full(3, spread),
+        )
+    )
+    return alarm
+
+
+@pytest.mark.parametrize(
+    ("observed", "direction", "text"),
+    [
+        (71.0, "high", "level 71, expected 14 to 26; high for 1 sample"),
+        (2.5, "low", "level 2.5, expected 14 to 26; low for 1 sample"),
+        (21.0, "within", "level 21, expected 14 to 26; unusual for 1 sample"),
+        (math.nan, "missing", "level missing, expected 14 to 26; missing for 1 sample"),
+    ],
+)
+def test_evidence_has_value_range_direction_and_a_sentence(
+    observed: float, direction: str, text: str
+) -> None:
+    alarm = evidence(observed, 20.0, 2.0)
+    (found,) = alarm.evidence
+    assert (found.channel, found.direction, found.expected) == ("level", direction, 20.0)
+    assert (found.low, found.high) == (14.0, 26.0)
+    assert found.observed == (None if math.isnan(observed) else observed)
+    assert alarm.sentence == text
+
+
+def test_model_that_expects_no_value_has_evidence_of_what_was_observed() -> None:
+    alarm = evidence(71.0, None, None)
+    (found,) = alarm.evidence
+    assert (found.observed, found.expected, found.low, found.high) == (71.0, None, None, None)
+    assert alarm.sentence == "level 71; unusual for 1 sample"
+
+
+def test_evidence_is_that_of_the_peak_and_the_sentence_has_the_length() -> None:
+    alarm_log = Log(CHANNELS)
+    times = START + np.arange(12) * np.timedelta64(1, "m")
+    events = alarm_log.track(
+        judged([2.0, 3.0, *[1.5] * 6, 0, 0, 0, 0]),
+        shares=np.tile([1.0, 0.0, 0.0], (12, 1)),
+        times=times,
+        samples=np.tile(np.arange(12.0)[:, None], (1, 3)),
+        expected=np.zeros((12, 3)),
+        spread=np.full(3, 0.1),
+    )
+    closed = alarms(events)[-1]
+    assert [each.observed for each in closed.evidence] == [1.0]
+    assert closed.sentence == "flow 1, expected -0.3 to 0.3; high for 8 min"
 
 
 # ------------------------------------------------------------------ a slow obvious twin
@@ -300,38 +370,11 @@ def test_samples_in_pieces_are_reported_as_samples_at_once(seed: int, cuts: list
     times = START + np.arange(300) * np.timedelta64(1, "s")
     whole, parted = Log(CHANNELS), Log(CHANNELS)
     ref = whole.track(found, shares=shares, times=times)
-    comp: list[AlarmEvent] = []
+    comp: list[Event] = []
     for start, stop in pairwise([0, *sorted(cuts), 300]):
-        parted = parted.loaded()
+        parted = parted.copied()
         rows = slice(start, stop)
         comp += parted.track(found, shares=shares, times=times, rows=rows)
     assert comp == ref
-    assert parted.facts() == whole.facts()
-
-
-def test_alarm_opened_by_distance_has_that_cause_and_names_the_channel_farthest_out() -> None:
-    flags = np.array([INSIDE, BEYOND, OUTSIDE, INSIDE], np.int8)
-    found = judged([0.1, 0.1, 0.1, 0.1], flags=flags)
-    alarm_log = Log(CHANNELS)
-    drift = DriftOut(flags, np.array([0, 1, 1, 0]))
-    events = alarm_log.track(found, shares=np.tile([0.5, 0.3, 0.2], (4, 1)), drift=drift)
-    assert [event.kind for event in events] == ["opened"]
-    alarm = events[0].alarm
-    assert (alarm.start, alarm.cause) == (1, "distance from the accepted normal")
-    assert dict(alarm.channels) == {CHANNELS[1]: 1.0}
-    assert alarm_log.alarm is not None
-    assert alarm_log.alarm.end == 2, "what is outside belongs to it"
-
-
-def test_state_of_an_alarm_is_reported_once() -> None:
-    alarm_log = Log(CHANNELS)
-    alarm_log.track(judged([2.0]))
-    events = alarm_log.mark(CANDIDATE, 5) + alarm_log.mark(CANDIDATE, 6)
-    assert [(event.kind, event.sample, event.alarm.state) for event in events] == [
-        ("updated", 5, "candidate new normal")
-    ]
-    closed = alarm_log.close(ACCEPTED, 9)
-    assert [(event.alarm.reason, event.alarm.open) for event in closed] == [
-        ("new normal accepted", False)
-    ]
-    assert alarm_log.mark(CANDIDATE, 10) == []
+    for one, other in zip(whole.state, parted.state, strict=True):
+        np.testing.assert_array_equal(one, other)

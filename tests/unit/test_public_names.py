@@ -15,9 +15,11 @@ import newnormal
 PUBLIC = {
     "M2N2",
     "Alarm",
-    "AlarmEvent",
+    "Change",
     "DatasetError",
     "Detector",
+    "Event",
+    "Evidence",
     "FeedbackError",
     "Fixed",
     "InputError",

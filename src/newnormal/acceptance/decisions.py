@@ -81,7 +81,8 @@ class Decisions(Reviewed):
                 *events,
             ]
         levels = state.alarm.levels
-        levels[START_LOCATION] = max(levels[START_LOCATION], levels[LOCATION])
+        if not fitted.model.translates:  # else the scores are soon as low as before
+            levels[START_LOCATION] = max(levels[START_LOCATION], levels[LOCATION])
         self._free(slot, keep=True)
         self._keep_undo()
         self.range.widen([*positions, self.drift.position.copy(), ahead])
@@ -93,12 +94,13 @@ class Decisions(Reviewed):
         state, fitted = self.state, self.fitted
         self._keep_undo()
         channels = np.array([name in alarm.channels for name in fitted.channels])
-        fitted.model.accept_pattern(state.model, np.array(alarm.votes), channels)
-        if state.shadow is not None:
-            fitted.model.accept_pattern(state.shadow.model, np.array(alarm.votes), channels)
-        events: list[Event] = []
         found = open_alarm(state.log, fitted.channels)
-        if found is not None and found.number == alarm.number:
+        is_open = found is not None and found.number == alarm.number
+        models = [state.model, *([] if state.shadow is None else [state.shadow.model])]
+        for model in models:
+            fitted.model.accept_pattern(model, np.array(alarm.votes), channels, grows=is_open)
+        events: list[Event] = []
+        if is_open:
             self.threshold.close()
             events = close(
                 state.log,

@@ -48,6 +48,7 @@ _LAGS = 24  # rows of `wanders`: lags up to 67 million samples
 # From where it was, a position may go a quarter farther than history's ever went in as long a time.
 _WANDER = 1.25
 _SURELY = 10  # samples, before which a jump's end is not extrapolated
+_FAR = 0.5  # of the limit: a channel that far outside of normal has moved
 
 
 class NormalRange(NamedTuple):
@@ -127,6 +128,24 @@ class NormalRange(NamedTuple):
             (state.jumps > 1) & (state.distances > 0)
         )
         return found
+
+    @property
+    def moved(self) -> NDArray[np.bool_]:
+        """Which channels' own level or roughness is far outside of normal, or far from the mark.
+
+        What others leave unexplained of a channel has no part in it: where one moves, that moves
+        for all.
+        """
+        state, C = self.state, len(self.params.mean)
+        own = slice(C, 4 * C)
+        position = state.position[own]
+        beyond = np.maximum(state.lows[own] - position, position - state.highs[own])
+        found = beyond / self.params.margins[own] > _FAR
+        if state.counts[MARK] >= 0:
+            lag = lag_index(state.counts[SEEN] - state.counts[MARK], len(self.params.wanders))
+            found |= np.abs(position - state.start[own]) > self.params.wanders[lag, own]
+        moved: NDArray[np.bool_] = found.reshape(3, C).any(axis=0)
+        return moved
 
     def measure(self, samples: Floats) -> DriftOut:
         """Consume samples (T, C) in the user's units."""

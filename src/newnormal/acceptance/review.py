@@ -37,7 +37,6 @@ from newnormal.core.state import Shadow, copied
 from newnormal.kernels.drift import (
     CROSSED,
     KEEP,
-    NEAR,
     SETTLING,
     WARM,
     lag_index,
@@ -58,7 +57,6 @@ _SHADOWED = 0.25  # of `accept_after`, after which a change gets a shadow
 # many times what was typical: for eight days one real stream has a normal that scores ten times so.
 _PREDICTABLE = 20.0
 _STABLE = 0.9  # of the shadow's newer scores are no higher than all of its older ones
-_MAIN = 0.5  # of the farthest channel's distance: a channel that far is part of the change
 _RECENT = 2  # reviews since an alarm, in which a change may have begun with it
 _SURELY = 10  # samples, before which a jump's end is not extrapolated
 _NO_TIME = np.iinfo(np.int64).min
@@ -92,8 +90,7 @@ class Review(Decisions):
 
     def crossed(self) -> list[Event]:
         """Open the change of the channels that went beyond the limit at the newest sample."""
-        crossing = np.where(self.drift.owned == 0, self.drift.crossing, 0.0)
-        main = crossing >= max(NEAR, _MAIN * float(crossing.max()))
+        main = self._about(self.drift.crossing)
         alarm = newest_alarm(self.state.log, self.fitted.channels, self.fitted.has_rhythm)
         if alarm is not None and not (self._is_recent(alarm) and self._is_about(alarm, main)):
             alarm = None
@@ -122,8 +119,15 @@ class Review(Decisions):
         lasts = self.judged - alarm.start >= self.timing.review_length
         if lasts and outside.any() and self.drift.counts[DRIFT_SEEN] >= WARM:
             far = np.where(outside, np.maximum(self.drift.distances, self.drift.jumps), 0.0)
-            events += self._open(outside & (far >= _MAIN * far.max()), alarm)
+            events += self._open(self._about(far), alarm)
         return events
+
+    def _about(self, far: Floats) -> NDArray[np.bool_]:
+        """Return which channels a change is about: the farthest, and those that moved as well."""
+        free = self.drift.owned == 0
+        found: NDArray[np.bool_] = self.range.moved & free
+        found[np.where(free, far, -1.0).argmax()] = True
+        return found
 
     def _open(self, channels: NDArray[np.bool_], alarm: Alarm | None) -> list[Event]:
         """Open a change of these channels, which began with this alarm or now."""

@@ -73,7 +73,9 @@ class Scorer(Protocol):
         """Forget a shift."""
         ...
 
-    def accept_pattern(self, state: ModelState, votes: Floats, channels: Bools) -> None:
+    def accept_pattern(
+        self, state: ModelState, votes: Floats, channels: Bools, *, grows: bool = False
+    ) -> None:
         """Accept samples with votes no higher than these, in these channels (C,), as normal."""
         ...
 

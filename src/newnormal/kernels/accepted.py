@@ -7,7 +7,8 @@ it stays where it is as long as the sample is within history's range there; else
 sample is; on the way between two places the sample is moved back by a part of the shift.
 
 A pattern is what the members voted while an alarm was open, at most, and its channels: a sample
-that is no worse by any member, in the same channels, counts as quiet.
+that is no worse by any member, in the same channels, counts as quiet. A member that had no vote
+then, as that of a window that was not full, does not matter.
 
 Shapes: C channels, K places, S patterns, V votes.
 """
@@ -21,16 +22,28 @@ import numpy as np
 from newnormal.kernels.compiled import compiled
 from newnormal.types import Floats, Floats32, Ints
 
-__all__ = ["PATTERNS", "PLACES", "AcceptedState", "blank_accepted", "is_accepted", "move_back"]
+__all__ = [
+    "GROWING",
+    "GROWS",
+    "PATTERNS",
+    "PLACES",
+    "AcceptedState",
+    "blank_accepted",
+    "is_accepted",
+    "move_back",
+]
 
 PLACES = 16  # the first half belong to open changes, the others are accepted
 PATTERNS = 10
 _MARGIN = 0.5  # by which a vote may exceed that of an accepted pattern
+_PART = 0.1  # of a score, from which on a channel belongs to a pattern that grows
+GROWING = 30  # samples after an open alarm was accepted, for which its pattern grows
 _SAME = 0.7  # share of a score that must be of the pattern's channels
 
 # Positions in AcceptedState.counts.
 NEXT_PLACE = 0  # places accepted so far
 NEXT_PATTERN = 1  # patterns accepted so far
+GROWS = 2  # samples that still belong to the newest pattern
 
 
 class AcceptedState(NamedTuple):
@@ -39,9 +52,9 @@ class AcceptedState(NamedTuple):
     shifts: Floats  # (K, C) in history's standard deviations; 0 where unused
     used: Ints  # (K,) 1 where there is a place
     at: Ints  # (K,) 1 where the stream is there
-    peaks: Floats  # (S, V) infinite votes never occur: unused rows are -inf
+    peaks: Floats  # (S, V) the highest votes; infinite where a member had none; unused rows -inf
     channels: Floats  # (S, C) 1 for the channels of a pattern
-    counts: Ints  # (2,) see the positions above
+    counts: Ints  # (3,) see the positions above
 
 
 def blank_accepted(channels: int, votes: int) -> AcceptedState:
@@ -52,7 +65,7 @@ def blank_accepted(channels: int, votes: int) -> AcceptedState:
         np.zeros(PLACES, np.int64),
         np.full((PATTERNS, votes), -np.inf),
         np.zeros((PATTERNS, channels)),
-        np.zeros(2, np.int64),
+        np.zeros(3, np.int64),
     )
 
 
@@ -169,11 +182,24 @@ def _part(sample: Floats, moved: Floats, shift: Floats, mean: Floats32, inverse:
 
 @compiled
 def is_accepted(votes: Floats32, shares: Floats32, state: AcceptedState) -> bool:
-    """Whether a sample's votes (V,) are no worse than those of a pattern, in its channels."""
+    """Whether a sample's votes (V,) are no worse than those of a pattern, in its channels.
+
+    For GROWING samples after an open alarm was accepted, what goes on belongs to its pattern.
+    """
     S, V = state.peaks.shape
     total = 0.0
     for c in range(len(shares)):
         total += shares[c]
+    if state.counts[GROWS] > 0:
+        state.counts[GROWS] -= 1
+        s = (state.counts[NEXT_PATTERN] - 1) % S
+        for c in range(len(shares)):
+            if shares[c] > _PART * total:
+                state.channels[s, c] = 1.0
+        for v in range(V):
+            if votes[v] > state.peaks[s, v]:  # not so for NaN
+                state.peaks[s, v] = votes[v]
+        return True
     for s in range(min(S, state.counts[NEXT_PATTERN])):
         same = 0.0
         for c in range(len(shares)):
@@ -182,7 +208,7 @@ def is_accepted(votes: Floats32, shares: Floats32, state: AcceptedState) -> bool
             continue
         worse = False
         for v in range(V):
-            if votes[v] > state.peaks[s, v] + _MARGIN:  # not so for NaN
+            if votes[v] > state.peaks[s, v] + _MARGIN:
                 worse = True
         if not worse:
             return True

@@ -42,6 +42,12 @@ def calibrated(
     scale = np.where(counts > 0, scale, mean)  # of a channel never observed
     if plan.members:  # T² is one number
         scale[E + LEVEL] = sums[E + LEVEL].sum() / max(counts[E + LEVEL].sum(), 1)
+    if plan.members:
+        # How far a channel may move that never did in history is not known: as far as the others.
+        still = (np.nanmax(history, axis=0) == np.nanmin(history, axis=0)) & (counts[0] > 0)
+        if still.any() and not still.all():
+            moving = scale[:, ~still].mean(axis=1, keepdims=True)
+            scale = np.where(still, np.maximum(scale, moving), scale)
     scale = np.maximum(scale, np.maximum(_FLOOR * mean, LEAST))
     counted = plan.counted
     scale[[at for at in range(V) if at not in counted]] = 1.0

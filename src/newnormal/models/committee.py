@@ -305,7 +305,8 @@ class Committee(Model):
         """
         if self.plan.members and len(samples) and state.step.counts[SEEN] == 0:
             # A trend begins at the first sample: history's mean may be far from it.
-            first = (samples[0] - params.mean) / params.scale
+            with np.errstate(over="ignore"):
+                first = (samples[0] - params.mean) / params.scale
             state.own.levels[:] = np.clip(np.nan_to_num(first), -FAR, FAR)
         advance(
             samples,
@@ -382,9 +383,11 @@ class Committee(Model):
         """Forget a shift."""
         places.drop_place(state.own, self.params.decays, slot)
 
-    def accept_pattern(self, state: ModelState, votes: Floats, channels: Bools) -> None:
+    def accept_pattern(
+        self, state: ModelState, votes: Floats, channels: Bools, *, grows: bool = False
+    ) -> None:
         """Accept samples with votes no higher than these, in these channels (C,), as normal."""
-        places.accept_pattern(state.own, votes, channels)
+        places.accept_pattern(state.own, votes, channels, grows=grows)
 
     def accepted(self, state: ModelState) -> AcceptedState:
         """Return what was accepted besides the weights and the trend."""

@@ -41,7 +41,9 @@ class NoPlaces:
     def drop_translation(self, state: ModelState, slot: int) -> None:
         """Forget a shift."""
 
-    def accept_pattern(self, state: ModelState, votes: Floats, channels: Bools) -> None:
+    def accept_pattern(
+        self, state: ModelState, votes: Floats, channels: Bools, *, grows: bool = False
+    ) -> None:
         """Accept samples with votes no higher than these, in these channels (C,), as normal."""
 
     def accepted(self, state: ModelState) -> Any:  # noqa: ARG002

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from newnormal.kernels.accepted import (
+    GROWING,
+    GROWS,
     NEXT_PATTERN,
     NEXT_PLACE,
     PATTERNS,
@@ -65,15 +67,21 @@ def drop_place(own: CommitteeState, decays: Floats, slot: int) -> None:
     accepted.used[slot] = accepted.at[slot] = 0
 
 
-def accept_pattern(own: CommitteeState, votes: Floats, channels: Bools) -> None:
-    """Accept samples that no member finds worse than these votes, in these channels."""
+def accept_pattern(
+    own: CommitteeState, votes: Floats, channels: Bools, *, grows: bool = False
+) -> None:
+    """Accept samples that no member finds worse than these votes, in these channels.
+
+    A pattern that grows is not over: what follows belongs to it.
+    """
     accepted = own.accepted
     if len(votes) != accepted.peaks.shape[1]:
         return
     row = int(accepted.counts[NEXT_PATTERN]) % PATTERNS
-    accepted.peaks[row] = np.maximum(votes, _QUIET)
+    accepted.peaks[row] = np.where(np.isneginf(votes), np.inf, np.maximum(votes, _QUIET))
     accepted.channels[row] = channels
     accepted.counts[NEXT_PATTERN] += 1
+    accepted.counts[GROWS] = GROWING if grows else 0
 
 
 def restore(own: CommitteeState, kept: AcceptedState) -> None:

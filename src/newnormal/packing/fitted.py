@@ -18,7 +18,15 @@ from newnormal.core.rhythm import Rhythm
 from newnormal.core.stages import NO_ACCEPTANCE, NO_ALARMS
 from newnormal.core.state import Baseline, Fitted, aligned
 from newnormal.errors import StateError
-from newnormal.kernels.accepted import PATTERNS, PLACES, AcceptedState, blank_accepted
+from newnormal.kernels.accepted import (
+    GROWING,
+    GROWS,
+    NEXT_PATTERN,
+    PATTERNS,
+    PLACES,
+    AcceptedState,
+    blank_accepted,
+)
 from newnormal.kernels.alarm import KNOTS, RECENT, AlarmParams, AlarmState
 from newnormal.kernels.drift import DriftParams
 from newnormal.kernels.members import BLOCKS, KINDS, LONG, PAST, SPAN
@@ -360,8 +368,11 @@ class FittedReader:
             return blank_accepted(C, V)
         self.dims |= {"G": PLACES, "O": PATTERNS}
         found = self.take(schema.ACCEPTED, f"{prefix}accepted.")
-        if (found["counts"] > schema.LARGEST_COUNT).any():
+        counts = found["counts"]
+        if (counts > schema.LARGEST_COUNT).any() or counts[GROWS] > GROWING:
             raise StateError(f"{prefix}accepted.counts: expected numbers of acceptances")
+        if counts[GROWS] and not counts[NEXT_PATTERN]:
+            raise StateError(f"{prefix}accepted.counts: expected a pattern where one grows")
         return AcceptedState(**{name: array.copy() for name, array in found.items()})
 
 

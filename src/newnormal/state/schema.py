@@ -237,7 +237,7 @@ ACCEPTED = (
     Field("at", "G", "binary", "i8"),
     Field("peaks", "OV", "known"),
     Field("channels", "OC", "binary"),
-    Field("counts", "2", "not negative", "i8"),
+    Field("counts", "3", "not negative", "i8"),
 )
 BASELINE = (
     Field("weights", "P", "finite", "f4"),

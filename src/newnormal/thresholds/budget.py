@@ -20,7 +20,7 @@ __all__ = ["Budget", "check_target"]
 # Chosen on 36 real streams of five collections and on halves of SKAB and NAB: found and false
 # alarms hardly differ for steps from a quarter to one spread, rises from 1.25 to 2, and alarms that
 # are judged from where they are after 30 to 120 samples.
-_SHARE = 1.0  # of the limit at which history's scores would reach the threshold
+_SHARE = 0.75  # of the limit at which history's scores would reach the threshold
 _STEP = 0.5  # spreads by which an alarm raises the threshold
 _RISE = 1.5  # times its start that the threshold's height may be
 _RAISES = 1.0  # of its start: by what an alarm raises it for its own channel

@@ -122,7 +122,8 @@ def accepted(events: Iterable[Event]) -> list[Event]:
     return [
         event
         for event in events
-        if event.kind == "accepted" or (event.kind == CLOSED and event.alarm.reason == ACCEPTED)
+        if event.kind == "accepted"
+        or (event.kind == CLOSED and event.alarm and event.alarm.reason == ACCEPTED)
     ]
 
 
@@ -168,6 +169,8 @@ def _spans(events: Iterable[Any], samples: int) -> list[_Span]:
     spans: dict[tuple[bool, int], _Span] = {}
     for event in events:
         subject = _subject(event)
+        if subject is None:  # a rollback is of neither
+            continue
         alarm = subject is event.alarm
         new = _Span(subject.start, samples, alarm or event.alarm is None)
         start, _, opening = spans.get((alarm, subject.number), new)

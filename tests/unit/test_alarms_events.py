@@ -1,0 +1,305 @@
+"""Alarms as an operator meets them: one a fault, reported once, and none hides another."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from newnormal import M2N2, Detector, Event, FeedbackError, Fixed
+from newnormal.kernels.alarm import START_HEIGHT
+from newnormal.types import Floats
+from newnormal.verbs import PAST
+from tests.plants import ACCEPT_AFTER, AT, CHANNELS, SIGMA, alarms_of, changes_of, fresh, plant
+
+FLOW, LEVEL, POWER = range(3)
+
+
+def events_of(live: Floats, detector: Detector | None = None) -> list[Event]:
+    detector = detector or fresh()
+    detector.run(live)
+    return detector.take_events()
+
+
+def spiky(size: float = 10.0, *, length: int = 2_000, channel: int = FLOW) -> Floats:
+    live = plant(1, length)
+    live[AT, channel] += size * SIGMA[channel]
+    return live
+
+
+# ------------------------------------------------------------------ one fault, one alarm
+
+
+@pytest.mark.parametrize("channel", range(3))
+def test_spike_opens_one_alarm_that_names_its_channel_and_closes(channel: int) -> None:
+    events = events_of(spiky(channel=channel))
+    assert [event.kind for event in events] == ["opened", "closed"]
+    assert events[0].sample == AT
+    opened, closed = events[0].alarm, events[1].alarm
+    assert opened is not None and closed is not None
+    assert (opened.open, opened.reason) == (True, None)
+    assert (closed.open, closed.reason) == (False, "score back to normal")
+    assert AT < events[1].sample <= AT + 60
+    assert next(iter(opened.channels)) == CHANNELS[channel]
+
+
+def test_quiet_stream_has_no_events() -> None:
+    assert events_of(plant(2, 6_000)) == []
+
+
+def test_verdict_of_every_sample_comes_at_once() -> None:
+    detector = fresh()
+    for sample in plant(1, 30):
+        (verdict,) = detector.step(sample)
+        assert np.isfinite(verdict.score)
+    assert detector.counters["pending"] == 0
+
+
+def test_far_worse_fault_in_another_channel_is_another_alarm() -> None:
+    live = plant(1, 2_000)
+    live[AT : AT + 60, LEVEL] += 3 * SIGMA[LEVEL]
+    live[AT + 20, POWER] += 20 * SIGMA[POWER]
+    opened = [event for event in events_of(live) if event.kind == "opened"]
+    assert [event.sample for event in opened] == [AT, AT + 20]
+    names = [next(iter(event.alarm.channels)) for event in opened if event.alarm]
+    assert names == ["level", "power"]
+
+
+def test_alarm_of_hours_is_over_after_an_hour_and_a_later_fault_opens_another() -> None:
+    live = plant(1, 3_000)
+    live[AT:, FLOW] += 6 * SIGMA[FLOW]
+    live[AT + 250, LEVEL] += 10 * SIGMA[LEVEL]
+    detector = fresh()
+    events = events_of(live, detector)
+    closed = [event for event in events if event.kind == "closed"]
+    assert closed[0].sample <= AT + 120
+    opened = [event for event in events if event.kind == "opened"]
+    assert [event.sample for event in opened][:2] == [AT, AT + 250]
+    assert list(opened[1].alarm.channels) == ["level"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("every", [30, 60, 240])
+def test_spikes_in_one_channel_do_not_delay_a_step_in_another(every: int) -> None:
+    live = plant(1, 3_000)
+    live[500:1_700:every, FLOW] += 10 * SIGMA[FLOW]
+    step = 1_760
+    live[step : step + 240, POWER] += 4 * SIGMA[POWER]
+    opened = [event for event in events_of(live) if event.kind == "opened"]
+    assert len([event for event in opened if event.sample < step]) >= 4
+    after = [event for event in opened if event.sample >= step]
+    assert after[0].sample <= step + 5
+    assert list(after[0].alarm.channels) == ["power"]  # type: ignore[union-attr]
+
+
+def test_threshold_is_never_below_its_start_and_its_rise_is_bounded() -> None:
+    live = plant(1, 4_000)
+    live[500:3_500:50, FLOW] += 10 * SIGMA[FLOW]
+    detector = fresh()
+    start = detector.alarm_threshold_
+    verdicts = detector.run(live)
+    assert verdicts.thresholds.min() >= start * (1 - 1e-9)
+    levels, params = detector._state.alarm.levels, detector._fitted.alarm
+    # What every channel meets, as logarithms.
+    now = (np.log(detector.alarm_threshold_) - levels[0]) / params.spread
+    assert now <= 1.5 * levels[START_HEIGHT] * (1 + 1e-9)
+    assert detector._state.alarm.raised.max() <= levels[START_HEIGHT] * (1 + 1e-9)
+
+
+# ------------------------------------------------------------------ options
+
+
+def test_detector_has_a_limit_of_one_alarm_a_day() -> None:
+    found = [
+        Detector(epochs=1, **options).fit(plant(0, 600)).alarm_rate_.limit_per_day
+        for options in ({}, {"alarms_per_day": 3}, {"risk": 1 / 144}, {"threshold": 0.99})
+    ]
+    assert found == [1, 3, pytest.approx(10), pytest.approx(np.nan, nan_ok=True)]
+
+
+def test_threshold_that_is_given_stays_where_it_is_put() -> None:
+    detector = Detector(threshold=Fixed(3.0), epochs=1).fit(plant(0, 600))
+    verdicts = detector.run(spiky())
+    assert set(verdicts.thresholds.tolist()) == {3.0}
+    np.testing.assert_array_equal(verdicts.anomalous, verdicts.scores >= 3.0)
+    assert np.isnan(detector.alarm_rate_.limit_per_day)
+
+
+def test_m2n2_keeps_its_quantile_and_has_no_alarms_of_its_own() -> None:
+    detector = M2N2(window=5, epochs=1).fit(plant(0, 600))
+    assert (
+        detector.threshold_
+        == M2N2(window=5, epochs=1, threshold=0.99).fit(plant(0, 600)).threshold_
+    )
+    assert np.isnan(detector.alarm_rate_.limit_per_day)
+    verdicts = detector.run(plant(1, 200))
+    assert verdicts.alarms is None
+    assert verdicts.changes is None
+
+
+# ------------------------------------------------------------------ events as data
+
+
+@pytest.fixture(scope="module")
+def story() -> list[Event]:
+    """A spike, a shift that is accepted, one that is rejected and goes back, and a rollback."""
+    live = plant(1, 6_000)
+    live[300, LEVEL] -= 10 * SIGMA[LEVEL]
+    live[AT:, FLOW] += 6 * SIGMA[FLOW]
+    live[3_000:3_400, POWER] -= 6 * SIGMA[POWER]
+    detector = fresh()
+    detector.run(live[:3_200])
+    detector.reject()
+    detector.run(live[3_200:5_000])
+    detector.rollback()
+    detector.run(live[5_000:])
+    return detector.take_events()
+
+
+def test_kinds_of_events_and_what_each_is_about(story: list[Event]) -> None:
+    kinds = {event.kind for event in story}
+    assert kinds >= {"opened", "closed", "changed", "accepted", "rejected", "reverted"}
+    assert "rolled_back" in kinds
+    for event in story:
+        if event.kind in ("opened", "updated", "closed"):
+            assert event.alarm is not None and event.change is None
+        elif event.kind == "rolled_back":
+            assert event.alarm is None and event.change is None
+        else:
+            assert event.change is not None
+            assert event.kind == "changed" or event.alarm is None
+
+
+def test_events_are_in_order_and_numbers_count_from_one(story: list[Event]) -> None:
+    samples = [event.sample for event in story]
+    assert samples == sorted(samples)
+    for found in (alarms_of(story, "opened"), changes_of(story, "changed")):
+        assert [each.number for each in found] == list(range(1, len(found) + 1))
+
+
+def test_event_of_a_change_names_the_alarm_it_began_with(story: list[Event]) -> None:
+    changed = next(event for event in story if event.kind == "changed")
+    assert changed.alarm is not None and changed.change is not None
+    assert changed.alarm.number == changed.change.alarm == 2
+    assert changed.change.start == changed.alarm.start == AT
+    assert changed.sample > AT, "known later than it began"
+
+
+def test_every_event_comes_back_from_its_json_form(story: list[Event]) -> None:
+    for event in story:
+        again = Event.from_dict(json.loads(event.to_json()))
+        assert again.as_dict() == event.as_dict()
+        assert (again.kind, again.change) == (event.kind, event.change)
+        if event.alarm is None:
+            assert again == event
+
+
+def test_evidence_is_in_the_users_units_with_a_direction_and_a_sentence(
+    story: list[Event],
+) -> None:
+    alarm = alarms_of(story, "opened")[0]
+    found = alarm.evidence[0]
+    assert (found.channel, found.direction) == ("level", "low")
+    assert found.observed == pytest.approx(plant(1, 301)[300, LEVEL] - 10 * SIGMA[LEVEL])
+    assert found.low is not None and found.high is not None and found.expected is not None
+    assert -1 < found.low < found.expected < found.high < 2
+    assert alarm.sentence.startswith("level -2.")
+    assert "expected" in alarm.sentence and "; low for 1 sample" in alarm.sentence
+    change = changes_of(story, "changed")[0]
+    assert change.sentence == (
+        f"flow from {change.before['flow']:.1f} to {change.after['flow']:.1f} since sample {AT}"
+    )
+
+
+def test_what_is_closed_says_closed(story: list[Event]) -> None:
+    for alarm in alarms_of(story, "closed"):
+        assert not alarm.open
+        assert alarm.as_dict()["open"] is False
+    for kind in ("accepted", "reverted"):
+        for change in changes_of(story, kind):
+            assert (change.state, change.open) == (kind, False)
+
+
+# ------------------------------------------------------------------ what is past
+
+
+def test_the_last_hundred_are_kept_and_travel_with_the_state() -> None:
+    detector = Detector(risk=0.05, accept_after="never", epochs=1).fit(plant(0, 600))
+    live = plant(1, 20_000)
+    live[::80, FLOW] += 30 * SIGMA[FLOW]
+    live[40::80, LEVEL] += 30 * SIGMA[LEVEL]
+    detector.run(live)
+    assert len(detector.past_) == PAST == 100
+    numbers = [each.number for each in detector.past_ if hasattr(each, "peak")]
+    assert numbers[-1] > 100
+    assert numbers == sorted(numbers)
+    again = Detector.from_state(detector.to_state())
+    assert [each.as_dict() for each in again.past_] == [each.as_dict() for each in detector.past_]
+
+
+def test_alarm_of_the_past_is_kept_as_it_closed() -> None:
+    detector = fresh()
+    detector.run(spiky())
+    (alarm,) = detector.past_
+    assert not alarm.open
+    assert detector.alarms_ == []
+
+
+# ------------------------------------------------------------------ errors of feedback
+
+
+def test_feedback_without_anything_open_is_an_error() -> None:
+    detector = fresh()
+    detector.run(plant(1, 200))
+    for act in ("accept", "reject"):
+        with pytest.raises(FeedbackError) as error:
+            getattr(detector, act)()
+        assert str(error.value) == (
+            f"expected an open change or alarm to {act}, found none\n"
+            "hint: name an alarm that is over by its number; `rollback` undoes the newest "
+            "acceptance"
+        )
+    with pytest.raises(FeedbackError) as error:
+        detector.rollback()
+    assert str(error.value) == (
+        "expected an accepted new normal to go back from, found none since `fit`\n"
+        "hint: `reset` goes back to what `fit` left"
+    )
+
+
+def test_feedback_on_an_alarm_or_a_change_that_is_not_known_changes_nothing() -> None:
+    live = plant(1, 2_000)
+    live[AT:, FLOW] += 6 * SIGMA[FLOW]
+    detector = fresh()
+    detector.run(live[: AT + 40])
+    before = detector.to_state().facts
+    with pytest.raises(FeedbackError) as error:
+        detector.accept(7)
+    assert str(error.value) == (
+        "expected the number of one of the last 100 alarms, found 7\n"
+        "hint: the open alarms are 1; `past_` has the others"
+    )
+    with pytest.raises(FeedbackError) as error:
+        detector.reject(change=7)
+    assert str(error.value) == (
+        "expected an open change to reject, which is 1, found change 7\n"
+        "hint: `changes_` has the open ones; `rollback` undoes the newest acceptance"
+    )
+    assert detector.to_state().facts == before
+    detector.reject(change=1)
+    with pytest.raises(FeedbackError) as error:
+        detector.reject(change=1)
+    assert str(error.value) == (
+        "expected a pending change to reject, found change 1, which is rejected\n"
+        "hint: it stays rejected until the stream is back"
+    )
+
+
+def test_change_that_is_over_can_no_longer_be_decided() -> None:
+    live = plant(1, 2_500)
+    live[AT:, FLOW] += 6 * SIGMA[FLOW]
+    detector = fresh()
+    detector.run(live[: AT + 2 * ACCEPT_AFTER])
+    assert detector.changes_ == []
+    with pytest.raises(FeedbackError, match="expected an open change to accept, which is none"):
+        detector.accept(change=1)
