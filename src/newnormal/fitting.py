@@ -257,7 +257,7 @@ def _assembled(
         acceptance=TimedAcceptance(config.patience(period)) if accepts else NO_ACCEPTANCE,
         drift=None if normal is None else normal.params,
         spread=model.expected_spread(params),
-        never_missing=~np.isnan(history).any(axis=0),
+        never_missing=np.asarray(~np.isnan(history).any(axis=0)),
     )
     if normal is not None:
         trend = model.snapshot(model.initial(params.fitted))[1]

@@ -191,7 +191,7 @@ class Views:
     @property
     def alarm_(self) -> Alarm | None:
         """The newest open alarm, or None."""
-        return (self.alarms_ or [None])[-1]
+        return next(reversed(self.alarms_), None)
 
     @property
     def changes_(self) -> list[Change]:
@@ -203,7 +203,7 @@ class Views:
     @property
     def change_(self) -> Change | None:
         """The newest open change, or None."""
-        return (self.changes_ or [None])[-1]
+        return next(reversed(self.changes_), None)
 
     @property
     def past_(self) -> list[Alarm | Change]:

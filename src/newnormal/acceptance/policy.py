@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from newnormal.acceptance.changes import IS_REJECTED, NUMBER, REVIEWS, open_slots
+from newnormal.acceptance.changes import IS_REJECTED, NUMBER, REVIEWS, STATE
 from newnormal.acceptance.range import initial
 from newnormal.acceptance.review import Review
 from newnormal.acceptance.shadow import NEXT, SCORES, TRAINS, Timing
@@ -89,7 +89,7 @@ class TimedAcceptance:
     def is_frozen(self, state: StreamState) -> bool:
         """Whether the weights are held, while a rejected change lasts."""
         assert state.changes is not None
-        return bool(open_slots(state.changes, IS_REJECTED))
+        return bool(state.changes.counts[:, STATE].max() == IS_REJECTED)
 
     def train_shadow(
         self,

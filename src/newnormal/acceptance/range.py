@@ -144,8 +144,7 @@ class NormalRange(NamedTuple):
         if state.counts[MARK] >= 0:
             lag = lag_index(state.counts[SEEN] - state.counts[MARK], len(self.params.wanders))
             found |= np.abs(position - state.start[own]) > self.params.wanders[lag, own]
-        moved: NDArray[np.bool_] = found.reshape(3, C).any(axis=0)
-        return moved
+        return np.asarray(found.reshape(3, C).any(axis=0))
 
     def measure(self, samples: Floats) -> DriftOut:
         """Consume samples (T, C) in the user's units."""

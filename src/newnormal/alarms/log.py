@@ -202,7 +202,7 @@ def _leads(shares: Floats32 | None, rows: slice) -> Ints:
     """Return the channel with the largest share of each score; none where shares are not known."""
     if shares is None:
         return _NO_LEADS
-    return shares[rows].argmax(axis=1)
+    return np.asarray(shares[rows].argmax(axis=1), dtype=np.int64)
 
 
 def log_scores(scores: Floats) -> Floats:

@@ -47,6 +47,7 @@ __all__ = [
 NUMBER = 0  # of the open alarm; 0 without one
 START = 1  # the first sample with missing values
 ALL = 2  # samples for which all channels have been missing
+ANY = 3  # 1 where a channel was missing at the newest sample
 
 # Positions in SilenceState.times.
 START_TIME = 0
@@ -91,16 +92,18 @@ def find_silence(
     """
     most, longest = longest_silence(fitted.period)
     gaps = _gaps(silence, times, longest)
-    missing = np.isnan(samples)
-    if gaps is None and not silence.missing.any() and not missing.any():
+    # A sum is NaN where a value is: the quickest way to know that nothing is missing.
+    if gaps is None and not silence.counts[ANY] and not np.isnan(samples.sum()):
         _keep_time(silence, times)
         return
+    missing = np.isnan(samples)
     watched = fitted.never_missing
     for row in range(len(samples)):
         if gaps is not None and gaps[row]:
             yield Silence(row, gap=float(gaps[row]))
         silence.missing[:] = np.where(missing[row], silence.missing + 1, 0)
         silence.counts[ALL] = silence.counts[ALL] + 1 if missing[row].all() else 0
+        silence.counts[ANY] = missing[row].any()
         gone = silence.missing > most
         if silence.counts[ALL] <= most:
             gone &= False if watched is None else watched
@@ -189,11 +192,22 @@ def _gaps(silence: SilenceState, times: Times | None, longest: float) -> Floats 
     """Return the seconds before each row that are too many, else 0; None where there are none."""
     if times is None or len(times) == 0 or math.isinf(longest):
         return None
+    if len(times) == 1:
+        return _gap(silence, times[0], longest)
     own = times.astype("datetime64[ns]").astype(np.int64)
     before = np.concatenate([silence.times[LAST_TIME:], own[:-1]])
     known = (before != _NO_TIME) & (own != _NO_TIME)
     apart = np.where(known, (own - np.where(known, before, own)) / 1e9, 0.0)
     return np.where(apart > longest, apart, 0.0) if (apart > longest).any() else None
+
+
+def _gap(silence: SilenceState, time: np.datetime64, longest: float) -> Floats | None:
+    """Return what `_gaps` does for one sample."""
+    before = int(silence.times[LAST_TIME])
+    if before == _NO_TIME or np.isnat(time):
+        return None
+    apart = (int(time.astype("datetime64[ns]").astype(np.int64)) - before) / 1e9
+    return np.array([apart]) if apart > longest else None
 
 
 def _keep_time(silence: SilenceState, times: Times | None) -> None:

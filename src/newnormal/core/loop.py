@@ -109,8 +109,7 @@ def _stretch(
     step = state.model.step
     pending = int(step.counts[PENDING])
     stop = done + pending + len(part)
-    waiting = step.samples[len(step.samples) - pending :]
-    waiting = waiting.copy() if pending else waiting
+    waiting = step.samples[len(step.samples) - pending :].copy()
     params = fitted.step
     if params.learn_threshold != state.learn_threshold[0] or fitted.acceptance.is_frozen(state):
         params = _params(fitted, state)
@@ -120,13 +119,10 @@ def _stretch(
 
     times = None if verdicts.times is None else verdicts.times[done + pending : stop]
     phases = fitted.phases(times, int(step.counts[SEEN]), len(part))
-    count = fitted.model.vote_count
-    votes = np.empty((stop - done, count), np.float32) if count else None
+    votes = fitted.votes(stop - done)
     fitted.acceptance.train_shadow(fitted, state, part, flush, phases)
     fitted.model.advance(part, flush, state.model, params, rows, phases, votes)
     final = stop - int(step.counts[PENDING])
-    if final == done:
-        return done, []
     judged = np.concatenate([waiting, part])[: final - done] if pending else part[: final - done]
     events: list[Event] = []
     start = done
@@ -138,13 +134,12 @@ def _stretch(
             own = slice(start - done, start - done + len(drift.distances))
             verdicts.distances[start : done + own.stop] = drift.distances
             verdicts.changes[start : done + own.stop] = fitted.acceptance.newest_open(state)
-        rows_now = slice(start, done + own.stop)
-        own_votes = None if votes is None else votes[own]
-        events += fitted.alarms.judge(fitted, state, verdicts, rows_now, judged[own], own_votes)
-        start = rows_now.stop
+        now, each = slice(start, done + own.stop), None if votes is None else votes[own]
+        events += fitted.alarms.judge(fitted, state, verdicts, now, judged[own], each)
+        start = now.stop
         if drift is not None and drift.crossings[-1]:
-            sample, when = verdicts.first + start - 1, time_at(verdicts.times, start - 1)
-            events += fitted.acceptance.crossed(fitted, state, sample, when)
+            when = time_at(verdicts.times, start - 1)
+            events += fitted.acceptance.crossed(fitted, state, verdicts.first + start - 1, when)
     return final, events
 
 

@@ -108,7 +108,7 @@ class LogState(NamedTuple):
 class SilenceState(NamedTuple):
     """The open alarm by silence; see `newnormal.alarms.silence` for the positions."""
 
-    counts: Ints  # (3,)
+    counts: Ints  # (4,)
     times: Ints  # (2,) of its start, and of the newest sample; the least number for none
     missing: Ints  # (C,) samples for which a channel has been missing
     channels: Ints  # (5,) the channels that were missing when it opened; -1 for none
@@ -118,7 +118,7 @@ class SilenceState(NamedTuple):
         """Return the state before the first sample."""
         least = np.iinfo(np.int64).min
         missing = np.zeros(channels, np.int64)
-        return cls(np.zeros(3, np.int64), np.full(2, least), missing, np.full(5, -1))
+        return cls(np.zeros(4, np.int64), np.full(2, least), missing, np.full(5, -1))
 
 
 class ReviewState(NamedTuple):
@@ -240,6 +240,11 @@ class Fitted:
         if self.rhythm is not None:
             found = self.rhythm.phases(times, first, count)
         return found
+
+    def votes(self, rows: int) -> Floats32 | None:
+        """Return room for the votes of the model's members, (rows, V); None without any."""
+        count = self.model.vote_count
+        return np.empty((rows, count), np.float32) if count else None
 
     def initial(self) -> StreamState:
         """Return the state before the first sample."""

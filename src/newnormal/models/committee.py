@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from newnormal.core.scaling import deviations
 from newnormal.core.state import ModelState
-from newnormal.kernels.accepted import AcceptedState, blank_accepted
+from newnormal.kernels.accepted import blank_accepted
 from newnormal.kernels.committee import (
     LEAST,
     CommitteeParams,
@@ -61,7 +61,7 @@ _FITTED = (
 )
 
 
-class Committee(Model):
+class Committee(places.InPlaces, Model):
     """Experts that each subtract a trend of their own memory and vote on what is left, and others.
 
     An expert's autoencoder is trained on history less the trend it will subtract live. Its score
@@ -105,6 +105,11 @@ class Committee(Model):
         if self.plan.members:
             found += sum(each.size for each in blank_members(self.channels, 0))
         return found
+
+    @property
+    def vote_count(self) -> int:
+        """How many members vote."""
+        return len(self.params.weights)
 
     @property
     def vote_kinds(self) -> tuple[str, ...]:
@@ -364,40 +369,6 @@ class Committee(Model):
         )
         usual = np.sqrt(self.params.residual_scale[vote]) * self.params.scales[expert]
         return np.asarray(usual * params.scale)
-
-    @property
-    def translates(self) -> bool:
-        """Whether it judges a changed stream as if it had stayed where it was."""
-        return bool(self.plan.members)
-
-    def translate(self, state: ModelState, slot: int, shift: Floats, age: int) -> None:
-        """Judge a stream that moved by `shift` (C,) scaled `age` samples ago from where it is."""
-        if self.translates:
-            places.set_place(state.own, self.params.decays, slot, shift, age)
-
-    def accept_translation(self, state: ModelState, slot: int) -> None:
-        """Accept a shift, the way there and the way back as normal."""
-        places.accept_place(state.own, slot)
-
-    def drop_translation(self, state: ModelState, slot: int) -> None:
-        """Forget a shift."""
-        places.drop_place(state.own, self.params.decays, slot)
-
-    def accept_pattern(
-        self, state: ModelState, votes: Floats, channels: Bools, *, grows: bool = False
-    ) -> None:
-        """Accept samples with votes no higher than these, in these channels (C,), as normal."""
-        places.accept_pattern(state.own, votes, channels, grows=grows)
-
-    def accepted(self, state: ModelState) -> AcceptedState:
-        """Return what was accepted besides the weights and the trend."""
-        found: AcceptedState = state.own.accepted
-        return found
-
-    def restore_accepted(self, state: ModelState, kept: AcceptedState | None) -> None:
-        """Restore what `accepted` returned."""
-        if kept is not None:
-            places.restore(state.own, kept)
 
     def snapshot(self, state: ModelState) -> tuple[Floats32, Floats]:
         """Return copies of what was learned: the weights, and each expert's trend."""

@@ -54,6 +54,7 @@ SILENCE_COUNTS = {
     "open": silence.NUMBER,
     "start": silence.START,
     "all_missing": silence.ALL,
+    "any_missing": silence.ANY,
 }
 # In the order of Baseline.levels.
 BASELINE_LEVELS = ("location", "height", "start_height", "start_location", "moved")

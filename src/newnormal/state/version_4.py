@@ -143,7 +143,7 @@ def _alarm(
         },
         "levels": {**levels, "start_location": levels["location"]},
         "log": {"counts": own, "levels": heights},
-        "silence": {"open": 0, "start": 0, "all_missing": 0},
+        "silence": {"open": 0, "start": 0, "all_missing": 0, "any_missing": 0},
     }
 
 
