@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -519,8 +520,8 @@ def test_feedback_on_what_began_elsewhere_is_refused(plant: Plant, newnormal: Co
     detector = load(state)
     change = detector.change_
     assert change is not None
-    for kind, numbers in (("alarm", {"alarm": 1}), ("change", {"change": 1})):
-        other = Feedback.of(Act.accept, start="sample 7", **numbers)
+    for kind in ("alarm", "change"):
+        other = replace(Feedback.of(Act.accept, start="sample 7"), **{kind: 1})  # type: ignore[arg-type]
         with pytest.raises(FeedbackError) as caught:
             apply(detector, other)
         assert str(caught.value) == (

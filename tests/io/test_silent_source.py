@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from newnormal import M2N2
+from newnormal.io import Batch
+from newnormal.runtime.checkpoint import Resumed
 from newnormal.runtime.silent_source import SilentSource
+from newnormal.runtime.watch import Watch
+from newnormal.testing import MemorySink, MemorySource
 
 
 def reports(period: np.timedelta64 | None, *steps: tuple[float, int]) -> list[str]:
@@ -42,3 +48,38 @@ def test_without_a_period_nothing_is_reported() -> None:
 def test_each_silence_is_reported() -> None:
     found = reports(MINUTE, (0, 1), (400, 0), (401, 2), (800, 0), (1200, 0))
     assert [line.split(": ")[1].split(" ")[0] for line in found] == ["no", "samples", "no"]
+
+
+def test_watch_reports_a_source_that_pauses_and_prints_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The line is for the user alone: verdicts and events are those of a source without a pause."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(400, 2))
+    times = np.datetime64("2026-01-01T00:00:00", "ns") + np.arange(400) * MINUTE
+    detector = M2N2(window=4, epochs=1, accept_after=50).fit(values[:300], times=times[:300])
+
+    class Pausing(MemorySource):
+        pauses = 0
+
+        def next_batch(self, limit: int) -> Batch | None:
+            if self.snapshot()["at"] == 50 and self.pauses < 3:
+                self.pauses += 1
+                return Batch(np.empty((0, 2)))
+            return super().next_batch(min(limit, 50))
+
+    seconds = iter(range(0, 10_000, 200))
+    monkeypatch.setattr("time.monotonic", lambda: next(seconds))
+    found: list[str] = []
+    lines = []
+    for kind in (MemorySource, Pausing):
+        sink = MemorySink()
+        twin = detector.with_options()
+        source = kind(values[300:], times[300:])
+        Watch(Resumed(twin, source), sink, report=found.append).run()
+        lines.append([*sink.lines, *(event.to_json() for event in sink.events)])
+    assert lines[0] == lines[1]
+    assert found == [
+        "memory: no sample for 6.7 min, expected one every 60 s",
+        "memory: samples again, after 13 min",
+    ]

@@ -220,7 +220,7 @@ def fit(
             "try --fit-stride 1, more --epochs or a smaller --batch, or no --method at all"
         )
     say(
-        f"wrote {output}: threshold {detector.threshold_:.6g}"
+        f"wrote {output}: threshold {detector.alarm_threshold_:.6g}"
         f"{'' if loss is None else f', loss {loss:.4g}'}\n"
         f"next: newnormal watch {output} LIVE.csv"
     )

@@ -30,7 +30,7 @@ class SilentSource:
     report
         Called with a line for the user.
     clock
-        Gives the seconds now.
+        Gives the seconds now; None: the clock of this machine, which never goes back.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class SilentSource:
         name: str,
         period: np.timedelta64 | None,
         report: Callable[[str], None],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self._name = name
         self._period = 0.0 if period is None else float(period / np.timedelta64(1, "s"))
         self._longest = longest_silence(period)[1]
         self._report = report
-        self._clock = clock
-        self._newest = clock()
+        self._clock = clock or time.monotonic
+        self._newest = self._clock()
         self._is_reported = False
 
     def received(self, samples: int) -> None:
