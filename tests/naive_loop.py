@@ -99,7 +99,7 @@ class NaiveThreshold:
             self.height = max(self.height, min(self.height + self.step, most))
             if is_known:
                 more = self.raised[lead] + self.raises * self.start_height
-                self.raised[lead] = max(self.raised[lead], min(more, self.start_height))
+                self.raised[lead] = max(self.raised[lead], min(more, 2 * self.start_height))
         if not self.samples:
             self.come_back(score)
         return threshold, ratio, anomalous, self.number

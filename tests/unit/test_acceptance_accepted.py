@@ -107,7 +107,7 @@ def test_ten_acceptances_leave_a_detector_that_finds_faults_and_three_can_be_und
     at, count = 500, 0
     for number in range(10):
         channel = number % 3
-        live[at:, channel] += 6 * SIGMA[channel]  # each to a level where it never was
+        live[at:, channel] += 4 * SIGMA[channel]  # each to a level where it never was
         detector.run(live[at : at + 100])
         for change in detector.changes_:
             detector.accept(change)

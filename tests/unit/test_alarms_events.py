@@ -86,7 +86,7 @@ def test_spikes_in_one_channel_do_not_delay_a_step_in_another(every: int) -> Non
     step = 1_760
     live[step : step + 240, POWER] += 4 * SIGMA[POWER]
     opened = [event for event in events_of(live) if event.kind == "opened"]
-    assert len([event for event in opened if event.sample < step]) >= 4
+    assert len([event for event in opened if event.sample < step]) >= 3
     after = [event for event in opened if event.sample >= step]
     assert after[0].sample <= step + 5
     assert list(after[0].alarm.channels) == ["power"]  # type: ignore[union-attr]
@@ -103,7 +103,7 @@ def test_threshold_is_never_below_its_start_and_its_rise_is_bounded() -> None:
     # What every channel meets, as logarithms.
     now = (np.log(detector.alarm_threshold_) - levels[0]) / params.spread
     assert now <= 1.5 * levels[START_HEIGHT] * (1 + 1e-9)
-    assert detector._state.alarm.raised.max() <= levels[START_HEIGHT] * (1 + 1e-9)
+    assert detector._state.alarm.raised.max() <= 2 * levels[START_HEIGHT] * (1 + 1e-9)
 
 
 # ------------------------------------------------------------------ options

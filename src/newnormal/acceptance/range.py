@@ -140,7 +140,7 @@ class NormalRange(NamedTuple):
         own = slice(C, 4 * C)
         position = state.position[own]
         beyond = np.maximum(state.lows[own] - position, position - state.highs[own])
-        found = beyond / self.params.margins[own] > _FAR
+        found: NDArray[np.bool_] = np.asarray(beyond / self.params.margins[own] > _FAR)
         if state.counts[MARK] >= 0:
             lag = lag_index(state.counts[SEEN] - state.counts[MARK], len(self.params.wanders))
             found |= np.abs(position - state.start[own]) > self.params.wanders[lag, own]

@@ -12,7 +12,7 @@ Where there is a limit on alarms, these things move, and all come back:
 - the threshold's height rises by `step` with every alarm that opens, to `rise` times its start at
   most, and sinks by `rate · step` with every sample out of alarm, to its start at least;
 - for scores led by the same channel as the alarm it rises further, by `raises` times its start, to
-  as much again at most, and comes back as slowly: what one channel does over and over is reported
+  twice its start at most, and comes back as slowly: what one channel does over and over is reported
   less and less, and no other channel for it;
 - a score that is twice the open alarm's peak, after a sample of quiet or in another channel, is
   another alarm, so that none hides another;

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["calibrated", "limited"]
 
+_STILL = 0.1  # of the others' usual residual, that of a channel that never moved in history
 _FLOOR = 1e-3  # of a channel's usual residual, as a share of the mean channel's
 _NARROW = 1e-6  # a spread below this is that of a constant
 _WITHIN = 3.0  # the vote on a sample's level up to which it is within history's range
@@ -43,11 +44,11 @@ def calibrated(
     if plan.members:  # T² is one number
         scale[E + LEVEL] = sums[E + LEVEL].sum() / max(counts[E + LEVEL].sum(), 1)
     if plan.members:
-        # How far a channel may move that never did in history is not known: as far as the others.
+        # How far a channel may move that never did in history is not known.
         still = (np.nanmax(history, axis=0) == np.nanmin(history, axis=0)) & (counts[0] > 0)
         if still.any() and not still.all():
             moving = scale[:, ~still].mean(axis=1, keepdims=True)
-            scale = np.where(still, np.maximum(scale, moving), scale)
+            scale = np.where(still, np.maximum(scale, _STILL * moving), scale)
     scale = np.maximum(scale, np.maximum(_FLOOR * mean, LEAST))
     counted = plan.counted
     scale[[at for at in range(V) if at not in counted]] = 1.0

@@ -20,7 +20,6 @@ __all__ = ["Budget", "check_target"]
 # Chosen on 36 real streams of five collections and on halves of SKAB and NAB: found and false
 # alarms hardly differ for steps from a quarter to one spread, rises from 1.25 to 2, and alarms that
 # are judged from where they are after 30 to 120 samples.
-_SHARE = 0.75  # of the limit at which history's scores would reach the threshold
 _STEP = 0.5  # spreads by which an alarm raises the threshold
 _RISE = 1.5  # times its start that the threshold's height may be
 _RAISES = 1.0  # of its start: by what an alarm raises it for its own channel
@@ -110,7 +109,7 @@ class Budget:
         """
         known = known_scores(scores)
         fit = Peaks.of(known, self.gap)
-        height = fit.height(_SHARE * self.rate)
+        height = fit.height(self.rate)
         params = AlarmParams(
             location=fit.location,
             spread=fit.spread,
