@@ -92,8 +92,9 @@ def find_silence(
     """
     most, longest = longest_silence(fitted.period)
     gaps = _gaps(silence, times, longest)
-    # A sum is NaN where a value is: the quickest way to know that nothing is missing.
-    if gaps is None and not silence.counts[ANY] and not np.isnan(samples.sum()):
+    # A minimum is NaN where a value is, and cannot overflow: the quickest way to know that nothing
+    # is missing.
+    if gaps is None and not silence.counts[ANY] and not np.isnan(samples.min(initial=np.inf)):
         _keep_time(silence, times)
         return
     missing = np.isnan(samples)
