@@ -366,7 +366,7 @@ def test_risk_and_alarms_a_day_are_one_limit() -> None:
 
 def test_alarm_rate_stands_beside_the_limit() -> None:
     limit = Budget(alarms_per_day=2).calibrate(noise(0, 7))
-    assert str(limit.alarm_rate) == "0 alarms in 0 samples, limited to 2 a day"
+    assert str(limit.alarm_rate) == "0 alarms in 0 samples; limit on false ones: 2 a day"
     scores = np.zeros(20 * DAY)
     scores[:DAY:144] = 90  # ten on the first day, none after
     limit.judge(scores)

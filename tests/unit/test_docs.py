@@ -160,7 +160,7 @@ def test_the_first_example_of_the_readme_runs_as_pasted_with_nothing_but_the_cor
     )
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(
-        r"\d+ anomalous samples, \d+ alarms in 20160 samples: .* a day lately, limited to 1 .*\n",
+        r"\d+ anomalous samples, \d+ alarms in 20160 samples: .* a day lately; limit on false ones: 1 .*\n",
         done.stdout,
     )
 

@@ -83,6 +83,7 @@ class Decisions(Reviewed):
         levels = state.alarm.levels
         if not fitted.model.translates:  # else the scores are soon as low as before
             levels[START_LOCATION] = max(levels[START_LOCATION], levels[LOCATION])
+        state.alarm.raised[:] = 0  # what raised the threshold is normal now
         self._free(slot, keep=True)
         self._keep_undo()
         self.range.widen([*positions, self.drift.position.copy(), ahead])
@@ -110,6 +111,7 @@ class Decisions(Reviewed):
                 self.time,
                 fitted.has_rhythm,
             )
+        state.alarm.raised[:] = 0  # what raised the threshold is normal now
         state.accepted = self._present()
         state.last_quiet = copied(state.accepted)
         return events

@@ -153,7 +153,7 @@ def open_silence(
 def close_silence(fitted: Fitted, state: StreamState, verdicts: Verdicts, at: int) -> list[Event]:
     """Close the alarm by missing values at a row of the verdicts."""
     sample, time = verdicts.first + at, time_at(verdicts.times, at)
-    alarm = silence_alarm(fitted, state.silence, sample, time)
+    alarm = silence_alarm(fitted, state.silence, sample - 1, time)
     state.silence.counts[NUMBER] = 0
     assert alarm is not None
     return [Event(CLOSED, sample, time, replace(alarm, reason=SAMPLES_AGAIN))]

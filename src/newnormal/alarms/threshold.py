@@ -67,7 +67,7 @@ class AlarmRate:
         if self.samples:
             text += f": {self.per_day:.3g} a day, {self.recent_per_day:.3g} a day lately"
         if not math.isnan(self.limit_per_day):
-            text += f", limited to {self.limit_per_day:.3g} a day"
+            text += f"; limit on false ones: {self.limit_per_day:.3g} a day"
         return text
 
 

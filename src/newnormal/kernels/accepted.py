@@ -38,7 +38,7 @@ PATTERNS = 10
 _MARGIN = 0.5  # by which a vote may exceed that of an accepted pattern
 _PART = 0.1  # of a score, from which on a channel belongs to a pattern that grows
 GROWING = 30  # samples after an open alarm was accepted, for which its pattern grows
-_SAME = 0.7  # share of a score that must be of the pattern's channels
+_SAME = 0.35  # share of a score that must be of the pattern's channels
 
 # Positions in AcceptedState.counts.
 NEXT_PLACE = 0  # places accepted so far

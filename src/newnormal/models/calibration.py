@@ -21,7 +21,7 @@ __all__ = ["calibrated", "limited"]
 _STILL = 0.1  # of the others' usual residual, that of a channel that never moved in history
 _FLOOR = 1e-3  # of a channel's usual residual, as a share of the mean channel's
 _NARROW = 1e-6  # a spread below this is that of a constant
-_WITHIN = 3.0  # the vote on a sample's level up to which it is within history's range
+_WITHIN = 2.0  # the vote on a sample's level up to which it is within history's range
 
 
 def calibrated(
