@@ -160,7 +160,8 @@ def test_the_first_example_of_the_readme_runs_as_pasted_with_nothing_but_the_cor
     )
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(
-        r"\d+ anomalous samples, \d+ alarms in 20160 samples: .* a day lately; limit on false ones: 1 .*\n",
+        r"\d+ anomalous samples, \d+ alarms in 20160 samples: .* a day lately; "
+        r"limit on false ones: 1 .*\n",
         done.stdout,
     )
 
