@@ -23,7 +23,7 @@ HISTORY = (20_000, 38)
 NOTES = (
     "`Detector()`, which tests its settings on history and then runs a committee of two "
     "autoencoders and members of five other kinds, with a verdict for each sample at once, beside "
-    "one autoencoder, adapting, with a verdict every five samples: `M2N2(window=5)`. The first also "
+    "one autoencoder, adapting, with a verdict every five samples: `M2N2(window=5)`. It also "
     "turns its verdicts into alarms and changes.",
     "“Outside kernels” is what `step` takes besides the compiled functions it calls, entering them "
     "included: checking the sample, making room for the verdicts, and the loop itself.",
