@@ -714,9 +714,10 @@ class NaiveLoop:
                 if self.threshold.rate:
                     scores = [math.log(max(score, 1e-30)) for score in scores]
                 self.threshold.lift(median(scores))
-        if self.log.alarm and is_alone:
+        if self.log.alarm and (is_alone or self.log.alarm["number"] == change.alarm):
             self.threshold.close()
             self.log.close("accepted", self.judged - 1)
+        self.threshold.raised = [0.0] * len(self.threshold.raised)
         if not self.translates:
             start, now = self.threshold.start_location, self.threshold.location
             self.threshold.start_location = max(start, now)

@@ -158,7 +158,10 @@ def test_feedback_goes_with_a_threshold_that_moves(fits: dict[str, BaseDetector]
     live[60:] += 3.0
     detector.run(live[:100], flush=False)
     assert detector.status_ != "normal"
-    assert detector.accept().status_ == "normal"
+    for _ in range(len(detector.changes_) + len(detector.alarms_)):
+        if detector.status_ != "normal":
+            detector.accept()
+    assert detector.status_ == "normal"
     detector.run(live[100:], flush=False)
     detector.rollback()
     assert np.isfinite(detector.alarm_threshold_)

@@ -278,7 +278,7 @@ def test_an_experts_vote_that_finds_less_than_a_third_of_the_best_gets_weight_0(
     monkeypatch: pytest.MonkeyPatch, found: tuple[float, ...], counted: tuple[int, ...]
 ) -> None:
     comp = decided(monkeypatch, (*found, 0.0, 0.0, 0.0))
-    weights = [1 / 3 if at in counted else 0.0 for at in range(3)]
+    weights = [1 / len(counted) if at in counted else 0.0 for at in range(3)]
     assert [vote.weight for vote in comp.plan.votes] == weights
     assert [(vote.expert, vote.linear) for vote in comp.plan.votes] == [
         (vote.expert, vote.linear) for vote in Plan().votes
@@ -307,7 +307,9 @@ def test_an_autoencoder_that_leaves_nine_tenths_learned_nothing(
 ) -> None:
     comp = decided(monkeypatch, left=left)
     assert tuple(member.dropped for member in comp.members[:3]) == (*why, "")
-    assert [vote.weight for vote in comp.plan.votes[:2]] == [0.0 if each else 1 / 3 for each in why]
+    left_over = 1 + sum(not each for each in why)  # the linear subspace among them
+    weights = [0.0 if each else 1 / left_over for each in why]
+    assert [vote.weight for vote in comp.plan.votes[:2]] == weights
     assert comp.learned_nothing == all(why)
 
 

@@ -67,7 +67,8 @@ class Decisions(Reviewed):
         elif not fitted.model.translates:
             self._shift_trend(state.model, start)
         fitted.model.accept_translation(state.model, slot)
-        if open_alarm(state.log, fitted.channels) is not None and alone:
+        found = open_alarm(state.log, fitted.channels)
+        if found is not None and (alone or found.number == event.change.alarm):
             self.threshold.close()
             events = [
                 *close(

@@ -45,7 +45,9 @@ def calibrated(
         scale[E + LEVEL] = sums[E + LEVEL].sum() / max(counts[E + LEVEL].sum(), 1)
     if plan.members:
         # How far a channel may move that never did in history is not known.
-        still = (np.nanmax(history, axis=0) == np.nanmin(history, axis=0)) & (counts[0] > 0)
+        there = ~np.isnan(history)
+        most = np.where(there, history, -np.inf).max(axis=0)
+        still = (most == np.where(there, history, np.inf).min(axis=0)) & there.any(axis=0)
         if still.any() and not still.all():
             moving = scale[:, ~still].mean(axis=1, keepdims=True)
             scale = np.where(still, np.maximum(scale, _STILL * moving), scale)
