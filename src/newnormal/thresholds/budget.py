@@ -45,6 +45,7 @@ class Budget:
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> threshold = Budget(alarms_per_day=3).calibrate(rng.normal(size=3 * 1440))
     >>> judged = threshold.judge(rng.normal(size=14 * 1440))
