@@ -321,7 +321,10 @@ class NaiveMemberVote:
 
 @dataclass
 class NaiveCommittee:
-    """Experts, each with a memory of its own, and others, whose votes are averaged and smoothed."""
+    """Experts, each with a memory of its own, and others, whose votes are averaged.
+
+    They are smoothed, but for those of what expects a sample where the committee is `prompt`.
+    """
 
     mean: Array
     scale: Array
@@ -334,6 +337,7 @@ class NaiveCommittee:
     floor: float = -np.inf  # of a vote
     members: NaiveMembers | None = None
     member_votes: list[NaiveMemberVote] = field(default_factory=list)
+    prompt: bool = False
 
     smooth: float | None = None
 
@@ -385,7 +389,7 @@ class NaiveCommittee:
             observed = int((~np.isnan(self.experts[0].rests[number])).sum())
             if observed == 0:
                 continue
-            together, shares = 0.0, np.zeros(len(self.mean))
+            together, at_once, shares = 0.0, 0.0, np.zeros(len(self.mean))
             self.newest = np.full(len(self.votes) + len(self.member_votes), np.nan)
             for v, (vote, squares) in enumerate(self.ballot(looks, row)):
                 if vote.weight == 0 or squares is None:
@@ -397,7 +401,11 @@ class NaiveCommittee:
                     own = 3 + np.log(own - 2)
                 self.newest[v] = own
                 counted = max(own, self.floor)
-                together += vote.weight * counted
+                expects = v == len(self.votes) or (v < len(self.votes) and vote.basis is None)
+                if self.prompt and expects:
+                    at_once += vote.weight * counted
+                else:
+                    together += vote.weight * counted
                 part = vote.weight
                 if np.isfinite(self.floor):
                     part *= counted - self.floor + 1e-3
@@ -405,7 +413,7 @@ class NaiveCommittee:
                     shares += part * relative / relative.sum()
             before = together if self.smooth is None else self.smooth
             self.smooth = self.keep * before + (1 - self.keep) * together
-            verdict.score = float(np.exp(min(self.smooth, 700.0)))
+            verdict.score = float(np.exp(min(self.smooth + at_once, 700.0)))
             verdict.anomalous = bool(verdict.score >= self.threshold)
             verdict.shares = shares / shares.sum() if shares.sum() > 0 else shares
         return verdicts

@@ -52,6 +52,7 @@ def plan_of(*, at_once: bool = False, **changes: Any) -> Plan:
         "floor": -math.inf,
         "stride": 1 if at_once else 5,
         "bounded": False,
+        "prompt": False,
     }
     return Plan(**(values | changes))
 
@@ -72,6 +73,7 @@ NEW_PLANS = (
     FULL,
     replace(FULL, members=(2.0, 0.0, 0.5, 0.0, 1.0), floor=-0.5, smoothing=0.0),
     replace(FULL, votes=tuple(replace(vote, weight=0.0) for vote in FULL.votes)),
+    replace(FULL, prompt=False),
 )
 
 
@@ -162,6 +164,7 @@ class Pair:
                 )
                 for v, (kind, weight) in enumerate(zip(KINDS, plan.members, strict=False))
             ],
+            plan.prompt,
         )
         self.phases: Floats | None = None  # of the series that is walked
 

@@ -17,7 +17,8 @@ from newnormal.acceptance.changes import (
     STATE,
     open_slots,
 )
-from newnormal.acceptance.reviewed import MOVED_WEIGHTS, Reviewed
+from newnormal.acceptance.levels import Levels
+from newnormal.acceptance.reviewed import MOVED_WEIGHTS
 from newnormal.acceptance.shadow import (
     POSITIONS,
     SCORES,
@@ -44,13 +45,15 @@ __all__ = ["Decisions"]
 _MOVED_LEVEL = 0.5  # of history's standard deviations: a level that moved less did not move
 
 
-class Decisions(Reviewed):
+class Decisions(Levels):
     """Decisions about one stream."""
 
     def accept(self, slot: int) -> list[Event]:
         """Accept a change as normal."""
         state, fitted = self.state, self.fitted
         start = int(self.changes.counts[slot, START])
+        self._follow(slot)
+        self._place(slot)
         event = self._event(ACCEPTED, slot)
         assert event.change is not None
         events = [replace(event, change=replace(event.change, state=ACCEPTED))]
@@ -69,18 +72,7 @@ class Decisions(Reviewed):
         fitted.model.accept_translation(state.model, slot)
         found = open_alarm(state.log, fitted.channels)
         if found is not None and (alone or found.number == event.change.alarm):
-            self.threshold.close()
-            events = [
-                *close(
-                    state.log,
-                    fitted.channels,
-                    ACCEPTED,
-                    self.judged - 1,
-                    self.time,
-                    fitted.has_rhythm,
-                ),
-                *events,
-            ]
+            events = [*self._close_alarm(), *events]
         levels = state.alarm.levels
         if not fitted.model.translates:  # else the scores are soon as low as before
             levels[START_LOCATION] = max(levels[START_LOCATION], levels[LOCATION])
@@ -98,28 +90,26 @@ class Decisions(Reviewed):
         channels = np.array([name in alarm.channels for name in fitted.channels])
         found = open_alarm(state.log, fitted.channels)
         is_open = found is not None and found.number == alarm.number
-        models = [state.model, *([] if state.shadow is None else [state.shadow.model])]
-        for model in models:
+        for model in self._models:
             fitted.model.accept_pattern(model, np.array(alarm.votes), channels, grows=is_open)
-        events: list[Event] = []
-        if is_open:
-            self.threshold.close()
-            events = close(
-                state.log,
-                fitted.channels,
-                ACCEPTED,
-                self.judged - 1,
-                self.time,
-                fitted.has_rhythm,
-            )
+        events = self._close_alarm() if is_open else []
         state.alarm.raised[:] = 0  # what raised the threshold is normal now
         state.accepted = self._present()
         state.last_quiet = copied(state.accepted)
         return events
 
+    def _close_alarm(self) -> list[Event]:
+        """Close the open alarm: what it is about is normal."""
+        self.threshold.close()
+        log, fitted = self.state.log, self.fitted
+        newest = self.judged - 1
+        return close(log, fitted.channels, ACCEPTED, newest, self.time, fitted.has_rhythm)
+
     def reject(self, slot: int) -> list[Event]:
         """Go back to what was known before a change, and learn nothing while it lasts."""
         self.changes.counts[slot, STATE] = IS_REJECTED
+        self._follow(slot)
+        self._place(slot)
         # What drifts too slowly to stand out was learned long before it was known.
         back = self.state.last_quiet
         if not self.changes.counts[slot, ALARM]:

@@ -28,7 +28,7 @@ from newnormal.kernels.drift import (
 )
 from newnormal.types import Floats
 
-__all__ = ["NormalRange", "initial", "pad_lags"]
+__all__ = ["SURELY", "NormalRange", "initial", "pad_lags"]
 
 # Of a level's variance, this share is never held to be explained by the other channels.
 _UNEXPLAINED = 0.1
@@ -47,7 +47,7 @@ _NO_STEPS = np.log(2 * LEAST_STEP)
 _LAGS = 24  # rows of `wanders`: lags up to 67 million samples
 # From where it was, a position may go a quarter farther than history's ever went in as long a time.
 _WANDER = 1.25
-_SURELY = 10  # samples, before which a jump's end is not extrapolated
+SURELY = 10  # samples, before which a jump's end is not extrapolated
 _FAR = 0.5  # of the limit: a channel that far outside of normal has moved
 
 
@@ -165,7 +165,7 @@ class NormalRange(NamedTuple):
         if self.state.counts[MARK] < 0:
             return position
         levels = slice(0, 2 * len(self.params.mean))
-        gone = 1 - KEEP ** max(age, _SURELY)
+        gone = 1 - KEEP ** max(age, SURELY)
         start = self.state.start
         position[levels] = start[levels] + (position - start)[levels] / gone
         return position

@@ -15,7 +15,6 @@ from newnormal.acceptance.changes import (
     MOVED,
     MOVES,
     NEWEST,
-    PLACED,
     REJECTED_ALARM,
     REVIEWS,
     SINCE,
@@ -36,10 +35,7 @@ from newnormal.alarms.log import newest_alarm, open_alarm
 from newnormal.core.state import Shadow, copied
 from newnormal.kernels.drift import (
     CROSSED,
-    KEEP,
-    SETTLING,
     WARM,
-    lag_index,
     measure,
 )
 from newnormal.kernels.drift import SEEN as DRIFT_SEEN
@@ -58,7 +54,6 @@ _SHADOWED = 0.25  # of `accept_after`, after which a change gets a shadow
 _PREDICTABLE = 20.0
 _STABLE = 0.9  # of the shadow's newer scores are no higher than all of its older ones
 _RECENT = 2  # reviews since an alarm, in which a change may have begun with it
-_SURELY = 10  # samples, before which a jump's end is not extrapolated
 _NO_TIME = np.iinfo(np.int64).min
 
 
@@ -163,47 +158,14 @@ class Review(Decisions):
             measure(self.drift, self.range.params)
         return [self._event(CHANGED, slot, alarm)]
 
-    def _level(self, slot: int) -> Floats:
-        """Return the level that each channel moves to: at once where the change began so."""
-        before, levels = self.changes.before[slot], self.drift.levels
-        age = max(self.judged - int(self.changes.counts[slot, START]), _SURELY)
-        if not self.changes.counts[slot, ALARM]:  # it came slowly
-            return levels.copy()
-        moved: Floats = before + (levels - before) / (1 - KEEP**age)
-        return moved
-
     def _follow_levels(self) -> None:
-        """Judge the stream from where the channels of open changes are."""
-        changes, model = self.changes, self.fitted.model
-        for slot in open_slots(changes):
-            channels = changes.channels[slot] != 0
-            if not channels.any():
-                continue
-            before, after = changes.before[slot], changes.after[slot]
-            start = int(changes.counts[slot, START])
-            if self._moves_on(slot, channels):
-                changes.after[slot] = after = self._level(slot)
-                changes.counts[slot, PLACED] = self.judged
-            changes.distances[slot] = self.drift.distances[channels].max()
-            shift = np.where(channels, after - before, 0.0)
-            model.translate(self.state.model, slot, shift, self.judged - start)
-            if self.state.shadow is not None:
-                model.translate(self.state.shadow.model, slot, shift, self.judged - start)
+        """Follow the channels of open changes, and judge the stream from where they are."""
+        for slot in open_slots(self.changes):
+            self._follow(slot)
+            if self._stands(slot):
+                self._place(slot)
         if self.drift.counts[DRIFT_SEEN] >= WARM:
             measure(self.drift, self.range.params)
-
-    def _moves_on(self, slot: int, channels: NDArray[np.bool_]) -> bool:
-        """Whether a change is not where it was: still settling, or farther off than normal goes."""
-        changes = self.changes
-        start, placed = changes.counts[slot, [START, PLACED]].tolist()
-        if placed < start + SETTLING:
-            return True
-        C = len(channels)
-        lag = lag_index(self.judged - placed, len(self.range.params.wanders))
-        wander = self.range.params.wanders[lag, C : 2 * C]
-        away = np.abs(self.drift.levels - changes.after[slot])
-        back = np.abs(self.drift.levels - changes.before[slot]) < away
-        return bool((channels & ~back & (away > wander)).any())
 
     # ------------------------------------------------------------------ acceptance by time
 

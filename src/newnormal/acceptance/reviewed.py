@@ -79,6 +79,12 @@ class Reviewed:
         """How far stream or weights are from the accepted normal; 1 is the limit."""
         return max(self.range.distance, float(self.levels[MOVES]))
 
+    @property
+    def _models(self) -> list[ModelState]:
+        """The running model's state, and its shadow's."""
+        shadow = self.state.shadow
+        return [self.state.model, *([] if shadow is None else [shadow.model])]
+
     def _event(self, kind: str, slot: int, alarm: Alarm | None = None) -> Event:
         change = open_change(self.fitted, self.state, slot)
         return Event(kind, self.judged - 1, self.time, alarm, change)
@@ -90,9 +96,8 @@ class Reviewed:
         self.changes.counts[slot] = 0
         self.changes.channels[slot] = 0
         if not keep:
-            self.fitted.model.drop_translation(self.state.model, slot)
-            if self.state.shadow is not None:
-                self.fitted.model.drop_translation(self.state.shadow.model, slot)
+            for model in self._models:
+                self.fitted.model.drop_translation(model, slot)
         if self.drift.counts[DRIFT_SEEN] >= WARM:
             measure(self.drift, self.range.params)
 

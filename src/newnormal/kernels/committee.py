@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.kernels.accepted import AcceptedState, is_accepted, move_back
+from newnormal.kernels.accepted import NEXT_PATTERN, AcceptedState, is_accepted, move_back
 from newnormal.kernels.compiled import compiled, inlined
 from newnormal.kernels.decision import decide
 from newnormal.kernels.members import (
@@ -70,7 +70,7 @@ class CommitteeState(NamedTuple):
     residuals: Floats  # (J, L, C) the newest samples minus those trends
     reaches: Floats  # (J, 1) as StepState.reach, an expert each
     counts: Ints  # (J, 7) as StepState.counts, an expert each
-    smooth: Floats  # (1,) the smoothed vote; NaN before the first
+    smooth: Floats  # (1,) the smoothed votes together; NaN before the first
     members: MembersState  # of the members without a trend
     accepted: AcceptedState  # places and patterns
 
@@ -89,8 +89,9 @@ class CommitteeParams(NamedTuple):
     centers: Floats  # (V,) mean of the logarithm on history
     spreads: Floats  # (V,) its standard deviation
     weights: Floats  # (V,) of the votes, 1 in all; 0 is not counted
+    smoothed: Ints  # (V,) 1 where it is smoothed
     floor: float  # a vote below it counts as it; -infinity: each counts as it is
-    keep: float  # share of the smoothed vote that a sample keeps; 0 does not smooth
+    keep: float  # share of the smoothed votes that a sample keeps; 0 does not smooth
     reported_expert: int  # the expert whose expected values are reported
     members: MembersParams  # of the members without a trend
     level_limit: float  # T² up to which a sample is within history's range
@@ -102,7 +103,8 @@ class CommitteeWork(NamedTuple):
     scaled: Floats  # (R, C)
     trails: Floats  # (J, R, C)
     residuals: Floats  # (J, R, C)
-    votes: Floats  # (R,)
+    votes: Floats  # (R,) those that are smoothed, together
+    prompt: Floats  # (R,) the others
     zeros: Floats  # (C,) an expert's mean
     held: Floats  # (C,) an expert's trend: it is subtracted already
     out: StepOut  # R rows: an expert's verdicts
@@ -116,6 +118,7 @@ def blank_work(rows: int, experts: int, window: int, channels: int, widths: Ints
         np.empty((rows, channels)),
         np.empty((experts, rows, channels)),
         np.empty((experts, rows, channels)),
+        np.empty(rows),
         np.empty(rows),
         np.empty(channels),
         np.empty(channels),
@@ -248,7 +251,7 @@ def advance_in(
     R = len(out.scores)
 
     # The rows are the samples pending so far and then the new ones.
-    scaled, votes = work.scaled[:R], work.votes[:R]
+    scaled, votes, prompt = work.scaled[:R], work.votes[:R], work.prompt[:R]
     for r in range(R):
         for c in range(C):
             x = recent[L - pending + r, c] if r < pending else samples[r - pending, c]
@@ -278,6 +281,7 @@ def advance_in(
     zeros[:] = 0
     held[:] = 0
     votes[:] = 0
+    prompt[:] = 0
     out.shares[:] = 0
     each[:] = np.nan
     # Allocated here: as a part of `work`, LLVM adds up the squares in another order.
@@ -353,7 +357,10 @@ def advance_in(
                     vote -= usual(phases[r], params.members.usual_votes, v)
                     weight = emphasis(vote, weight, params.floor)
                 each[r, v] = vote
-                votes[r] += params.weights[v] * max(vote, params.floor)
+                if params.smoothed[v]:
+                    votes[r] += params.weights[v] * max(vote, params.floor)
+                else:
+                    prompt[r] += params.weights[v] * max(vote, params.floor)
                 for c in range(C):
                     if total > 0:
                         out.shares[r, c] += weight * square[c] / total
@@ -367,17 +374,20 @@ def advance_in(
             params.centers[E:],
             params.spreads[E:],
             params.weights[E:],
+            params.smoothed[E:],
             params.floor,
             votes,
+            prompt,
             out.shares,
             squares[E:],
             each[:, E:],
         )
-    if state.accepted.counts[1] > 0:
+    if state.accepted.counts[NEXT_PATTERN] > 0:
         for r in range(R):
             if is_accepted(each[r], out.shares[r], state.accepted):
                 votes[r] = 0.0
-    _conclude(votes, params.keep, state.smooth, step_params.alarm_threshold, out)
+                prompt[r] = 0.0
+    _conclude(votes, prompt, params.keep, state.smooth, step_params.alarm_threshold, out)
     counts[:] = state.counts[0]
     counts[LEARNED] = state.counts[:, LEARNED].max()
     counts[RESTORED] = state.counts[:, RESTORED].sum()
@@ -397,7 +407,12 @@ def _append(source: Floats, newest: Floats) -> None:
 
 @inlined
 def _conclude(
-    votes: Floats, keep: float, smooth: Floats, alarm_threshold: float, out: StepOut
+    votes: Floats,
+    prompt: Floats,
+    keep: float,
+    smooth: Floats,
+    alarm_threshold: float,
+    out: StepOut,
 ) -> None:
     """Smooth the votes, which are logarithms, and write scores and what is anomalous."""
     for r in range(len(votes)):
@@ -406,7 +421,7 @@ def _conclude(
             if np.isnan(smooth[0]):
                 smooth[0] = votes[r]
             smooth[0] = keep * smooth[0] + (1 - keep) * votes[r]
-            score = np.exp(min(smooth[0], 700.0))
+            score = np.exp(min(smooth[0] + prompt[r], 700.0))
             _normalise(out.shares[r])
         else:
             out.shares[r, :] = np.nan

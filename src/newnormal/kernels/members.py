@@ -25,6 +25,7 @@ from newnormal.kernels.compiled import compiled, inlined
 from newnormal.types import Floats, Floats32, Ints
 
 __all__ = [
+    "BLOCK",
     "BLOCKS",
     "FAR",
     "FORECAST",
@@ -56,10 +57,10 @@ PAST = 5  # samples that the forecast takes
 BLOCKS = 10  # means that a window is made of
 SPAN = 20  # samples of a window
 _PAIR = 2  # samples of a window's mean
-_BLOCK = 10  # samples of a shape's mean
+BLOCK = 10  # samples of a shape's mean
 LONG = 100  # samples of a shape
 SPANS = (PAST + 1, 1, SPAN, LONG, 1)  # samples that each member takes before its first vote
-PRESSED = 3.0  # votes of `windows` and `shapes` beyond it count by their logarithm
+PRESSED = 3.0  # what a pressed vote is beyond it counts by its logarithm
 FAR = 1e3  # in history's standard deviations: the farthest that a value is taken for
 
 LEAST = 1e-12  # a residual of exactly nothing still has a logarithm
@@ -74,7 +75,7 @@ class MembersState(NamedTuple):
     """The newest samples, in history's standard deviations, within ±FAR."""
 
     recent: Floats32  # (SPAN, C) the newest last
-    means: Floats32  # (LONG, C) means of the newest _BLOCK at each sample, in a ring
+    means: Floats32  # (LONG, C) means of the newest BLOCK at each sample, in a ring
     counts: Ints  # (2,) see the positions above
 
 
@@ -137,14 +138,17 @@ def vote_members(
     centers: Floats,
     spreads: Floats,
     weights: Floats,
+    smoothed: Ints,
     floor: float,
     votes: Floats,
+    prompt: Floats,
     shares: Floats32,
     squares: Floats,
     each: Floats32,
 ) -> None:
     """Add the votes on scaled samples (R, C) to `votes` (R,), and what they rest on to `shares`.
 
+    Those that are not smoothed are added to `prompt` (R,) instead.
     `each` (R, members) gets every vote, `squares` (members, R, C), which may be empty, what each
     rests on. Calibration and weights are those of the members alone.
     """
@@ -167,12 +171,13 @@ def vote_members(
         for v in range(M):
             if weights[v] == 0:
                 continue
+            together = votes if smoothed[v] else prompt
             known = _squares_of(v, sample, phases[r], state, params, work, square)
             if squares.size:
                 for c in range(C):
                     squares[v, r, c] = square[c] if known else np.nan
             if not known:
-                votes[r] += weights[v] * max(0.0, floor)
+                together[r] += weights[v] * max(0.0, floor)
                 continue
             total = 0.0
             for c in range(C):
@@ -183,7 +188,7 @@ def vote_members(
             if v == WINDOWS or v == SHAPES:
                 vote = pressed(vote)
             each[r, v] = vote
-            votes[r] += weights[v] * max(vote, floor)
+            together[r] += weights[v] * max(vote, floor)
             weight = emphasis(vote, weights[v], floor)
             for c in range(C):
                 if total > 0:
@@ -207,9 +212,9 @@ def _remember(sample: Floats, state: MembersState, filled: Floats32) -> None:
     for c in range(C):
         recent[SPAN - 1, c] = filled[c]
         total = np.float32(0)
-        for k in range(SPAN - _BLOCK, SPAN):
+        for k in range(SPAN - BLOCK, SPAN):
             total += recent[k, c]
-        means[head, c] = total / np.float32(_BLOCK)
+        means[head, c] = total / np.float32(BLOCK)
     counts[HEAD] = (head + 1) % LONG
     counts[HELD] = min(counts[HELD] + 1, LONG)
 
@@ -327,7 +332,7 @@ def _shapes(
     for c in range(C):
         squares[c] = 0.0
     for b in range(BLOCKS):
-        row = (head + LONG - 1 - _BLOCK * b) % LONG
+        row = (head + LONG - 1 - BLOCK * b) % LONG
         for c in range(C):
             window[b * C + c] = means[row, c]
             squares[c] += means[row, c]

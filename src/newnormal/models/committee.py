@@ -76,9 +76,10 @@ class Committee(places.InPlaces, Model):
     With x a sample, μ ← γ·μ + (1 - γ)·x an expert's trend, r the residual of x - μ, and s, m, d
     the mean square of each channel's residual, the mean and the standard deviation of the
     logarithm on history: vote = (log mean_c(r²/s) - m) / d. What the vote usually is at this phase
-    of the rhythm is subtracted. The weighted mean of max(vote, floor) is smoothed by an exponential
-    moving average where the plan has a `smoothing`. A vote that does not exist, as that of a
-    window that is not full yet, counts as 0.
+    of the rhythm is subtracted. The score is the weighted mean of max(vote, floor). Where the plan
+    has a `smoothing`, the votes that say where the stream is, or in which shape, are smoothed by an
+    exponential moving average; those of what expects a sample count at once. A vote that does not
+    exist, as that of a window that is not full yet, counts as 0.
     """
 
     learns: ClassVar[bool] = True
@@ -171,6 +172,7 @@ class Committee(places.InPlaces, Model):
             centers=np.zeros(V),
             spreads=np.ones(V),
             weights=np.array([weight / total for weight in plan.weights]),
+            smoothed=np.array(plan.smoothed, dtype=np.int64),
             floor=plan.floor,
             keep=0.0 if plan.smoothing == 0 else decay_of(plan.smoothing),
             reported_expert=plan.reported_expert,

@@ -24,6 +24,7 @@ __all__ = ["MLP", "widths_of"]
 _LATENTS = (1, 2, 4, 8, 16)
 _OUTER = (16, 128)
 _INNER = (8, 64)
+_BOTTLENECK = 2  # the layer that leads to it
 
 
 def widths_of(n: int) -> tuple[int, ...]:
@@ -65,6 +66,7 @@ class MLP(Model):
 
     def __init__(self, window: int, channels: int, latent: int, *, bounded: bool = False) -> None:
         super().__init__(window, channels, latent)
+        self.bounded = bounded
         n = window * channels
         outer, inner = max(n // 2, 1), max(n // 4, 1)
         widths = widths_of(n) if bounded else (n, outer, inner, latent, inner, outer, n)
@@ -110,12 +112,18 @@ class MLP(Model):
         return views
 
     def initial_weights(self, rng: np.random.Generator) -> Floats32:
-        """Return untrained parameters, uniform within ±1/√(inputs of the layer)."""
+        """Return untrained parameters, uniform within ±1/√(inputs of the layer).
+
+        With bounded widths the bottleneck's bias is 1: of its few units none begins below zero for
+        all windows, where a ReLU has no gradient and it would learn nothing.
+        """
         packed = np.zeros(self.size, dtype=np.float32)
         for matrix, bias in self.layers(packed):
             bound = 1 / np.sqrt(len(matrix))
             matrix[:] = rng.uniform(-bound, bound, size=matrix.shape[::-1]).T
             bias[:] = rng.uniform(-bound, bound, size=bias.shape)
+        if self.bounded:
+            self.layers(packed)[_BOTTLENECK][1][:] = 1.0
         return packed
 
     def _fit(self, history: Floats, training: Training) -> tuple[Floats32, list[float]]:

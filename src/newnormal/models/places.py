@@ -15,7 +15,7 @@ from newnormal.kernels.accepted import (
     AcceptedState,
 )
 from newnormal.kernels.committee import CommitteeParams, CommitteeState
-from newnormal.kernels.members import HEAD, LONG, SPAN
+from newnormal.kernels.members import BLOCK, HEAD, LONG, SPAN
 from newnormal.models.no_places import NoPlaces
 from newnormal.models.plan import Plan
 from newnormal.types import Bools, Floats
@@ -25,7 +25,6 @@ __all__ = ["InPlaces", "accept_pattern", "accept_place", "drop_place", "restore"
 _NEWS = 0.25  # of history's standard deviations: a shift that moved less is left as it is
 _QUIET = 1.5  # a vote that counts as quiet for every pattern
 _OPEN = PLACES // 2  # places of open changes; the others are accepted
-_BLOCK = 10  # samples of a mean of `shapes`
 
 
 def set_place(own: CommitteeState, decays: Floats, slot: int, shift: Floats, age: int) -> None:
@@ -107,7 +106,7 @@ def _move(own: CommitteeState, decays: Floats, shift: Floats, age: int) -> None:
         members.recent[SPAN - min(age, SPAN) :] -= shift.astype(np.float32)
         newest = int(members.counts[HEAD])
         for back in range(min(age, LONG)):
-            share = min(1.0, (age - back) / _BLOCK)
+            share = min(1.0, (age - back) / BLOCK)
             members.means[(newest - 1 - back) % LONG] -= np.float32(share) * shift
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from newnormal.kernels.members import FORECAST
+
 __all__ = ["Plan", "Vote"]
 
 _THIRD = 1 / 3
@@ -47,7 +49,7 @@ class Plan:
         Weights of the members without a trend, in the order of `newnormal.kernels.members.KINDS`;
         empty for a committee without any.
     smoothing
-        Half-life of the smoothing of the score, in samples; 0 does not smooth.
+        Half-life of the smoothing of votes, in samples; 0 does not smooth.
     rank
         Of the linear subspaces.
     learns_below
@@ -58,6 +60,9 @@ class Plan:
         Samples between judgements. 1 gives each sample its verdict at once, from the first one on.
     bounded
         Whether the widths of the autoencoders are bounded: see `newnormal.models.mlp.widths_of`.
+    prompt
+        Whether the votes of what expects a sample, the autoencoders and the forecast, count at
+        once; if not, all votes are smoothed.
     """
 
     memories: tuple[float, ...] = (60.0, 300.0)
@@ -74,6 +79,7 @@ class Plan:
     floor: float = 0.0
     stride: int = 1
     bounded: bool = True
+    prompt: bool = True
 
     @property
     def weights(self) -> tuple[float, ...]:
@@ -84,6 +90,14 @@ class Plan:
     def counted(self) -> list[int]:
         """Which votes have a weight."""
         return [at for at, weight in enumerate(self.weights) if weight > 0]
+
+    @property
+    def smoothed(self) -> tuple[bool, ...]:
+        """Which votes are smoothed: all, or those that do not expect a sample."""
+        if not self.prompt:
+            return tuple(True for _ in self.weights)
+        members = (at != FORECAST for at in range(len(self.members)))
+        return (*(vote.linear for vote in self.votes), *members)
 
     @property
     def reported_expert(self) -> int:
@@ -103,6 +117,7 @@ class Plan:
             "floor": self.floor if math.isfinite(self.floor) else None,
             "stride": self.stride,
             "bounded": self.bounded,
+            "prompt": self.prompt,
         }
 
     @classmethod
@@ -120,4 +135,5 @@ class Plan:
             -math.inf if floor is None else float(floor),
             int(facts.get("stride", 5)),
             bool(facts.get("bounded", False)),
+            bool(facts.get("prompt", False)),
         )

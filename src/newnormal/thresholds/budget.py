@@ -18,9 +18,9 @@ from newnormal.types import Floats
 __all__ = ["Budget", "check_target"]
 
 # Chosen on 36 real streams of five collections and on halves of SKAB and NAB: found and false
-# alarms hardly differ for steps from a quarter to one spread, rises from 1.25 to 2, and alarms that
+# alarms hardly differ for steps from half a spread to one, rises from 1.25 to 2, and alarms that
 # are judged from where they are after 30 to 120 samples.
-_STEP = 0.5  # spreads by which an alarm raises the threshold
+_STEP = 1.0  # spreads by which an alarm raises the threshold
 _RISE = 1.5  # times its start that the threshold's height may be
 _RAISES = 1.0  # of its start: by what an alarm raises it for its own channel
 _STAND = 60  # samples after which an alarm is judged from where the scores are

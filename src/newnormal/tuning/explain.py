@@ -94,4 +94,7 @@ def _smoothing(choice: Choice) -> str:
     if choice.plan.smoothing == 0:
         return "The score is not smoothed."
     unit = "sample" if choice.plan.smoothing == 1 else "samples"
-    return f"The score is smoothed with a half-life of {choice.plan.smoothing:g} {unit}."
+    half_life = f"smoothed with a half-life of {choice.plan.smoothing:g} {unit}"
+    if not choice.plan.prompt:
+        return f"The score is {half_life}."
+    return f"The autoencoders and the forecast vote at once; the other votes are {half_life}."
