@@ -181,7 +181,7 @@ class NaiveLog:
             self.alarm = {"number": number, "start": sample, "end": sample, "score": -math.inf}
             self.alarm |= {"cause": "score", "reason": None}
             self.newest = self.alarm
-        if anomalous:
+        if anomalous or ratio >= 0.75:
             self.alarm["end"] = sample
         if score > self.alarm["score"]:
             names = [self.channels[channel] for channel in self.largest(shares)]
@@ -640,12 +640,15 @@ class NaiveLoop:
 
     def follow_levels(self) -> None:
         for change in self.changes:
-            if not change.channels:
-                continue
-            if self.moves_on(change):
-                change.after, change.placed = self.level(change), self.judged
-            change.distance = max(self.range.distances[c] for c in change.channels)
+            self.follow(change)
         self.range.measure_if_known()
+
+    def follow(self, change: NaiveChange) -> None:
+        if not change.channels:
+            return
+        if self.moves_on(change):
+            change.after, change.placed = self.level(change), self.judged
+        change.distance = max(self.range.distances[c] for c in change.channels)
 
     def moves_on(self, change: NaiveChange) -> bool:
         """Whether a change is still settling, or has gone farther than normal streams wander."""
@@ -704,6 +707,7 @@ class NaiveLoop:
 
     def accept(self, change: NaiveChange, look: Look) -> None:
         """Make normal what a change is about."""
+        self.follow(change)
         ahead = self.range.extrapolated(self.judged - change.start)
         is_alone = len(self.changes) == 1
         moved = look.moved
@@ -734,6 +738,7 @@ class NaiveLoop:
     def reject(self, change: NaiveChange) -> None:
         """Go back to what was known before a change, and learn nothing while it lasts."""
         change.state = "rejected"
+        self.follow(change)
         back = self.last_quiet
         if not change.alarm:  # a drift was learned long before it was known
             back = self.accepted or self.fitted

@@ -133,7 +133,7 @@ def test_what_is_not_known_is_refused() -> None:
 
 def test_nights_are_shown_seed_by_seed() -> None:
     nights = tuple(
-        Night("nightly/new", seed, seed, None, None, seed > 1, seed - 1) for seed in (1, 2)
+        Night("nightly/new", seed, seed, accepted=seed > 1, later=seed - 1) for seed in (1, 2)
     )
     page = ObviousFaults(Results(nights=nights), {}, "command").markdown()
     assert "| new | alarms in the first night | 1, 2 |" in page

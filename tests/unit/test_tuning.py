@@ -159,13 +159,15 @@ def test_the_scores_a_threshold_is_taken_from_are_those_of_the_running_committee
     votes = model.votes(series, fitted, plan.rates)
     silent = np.isnan(series).all(axis=1)
     votes = np.maximum(np.where(np.isnan(votes), 0, votes), 0)
-    mean = np.array(plan.weights) @ votes / sum(plan.weights)
+    parts = np.array(plan.weights)[:, None] * votes / sum(plan.weights)
+    late = np.array(plan.smoothed)
+    mean, at_once = parts[late].sum(axis=0), parts[~late].sum(axis=0)
     keep = 0.5 ** (1 / smoothing) if smoothing else 0.0
     smooth = math.nan
     for t in np.flatnonzero(~silent):
         before = mean[t] if math.isnan(smooth) else smooth
         smooth = keep * before + (1 - keep) * mean[t]
-        assert ref[t] == pytest.approx(math.exp(smooth), rel=1e-9)
+        assert ref[t] == pytest.approx(math.exp(smooth + at_once[t]), rel=1e-9)
     assert np.isnan(ref).sum() == 41
 
 
@@ -386,7 +388,8 @@ def test_the_choice_is_explained_in_sentences_and_one_table() -> None:
         "The member 'shapes' has weight 0: history is too short for it.\n"
         "The member 'rhythm' has weight 0: history has no rhythm.\n"
         "Two values were left out.\n"
-        "The score is smoothed with a half-life of 1 sample."
+        "The autoencoders and the forecast vote at once; the other votes are smoothed\n"
+        "with a half-life of 1 sample."
     )
 
 
@@ -408,7 +411,8 @@ def test_the_reason_is_given_when_nothing_was_tested() -> None:
         "The member 'windows' has weight 0: history is too short for it.\n"
         "The member 'shapes' has weight 0: history is too short for it.\n"
         "The member 'rhythm' has weight 0: history has no rhythm.\n"
-        "The score is smoothed with a half-life of 1 sample."
+        "The autoencoders and the forecast vote at once; the other votes are smoothed\n"
+        "with a half-life of 1 sample."
     )
 
 

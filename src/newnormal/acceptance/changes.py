@@ -9,7 +9,7 @@ import numpy as np
 from newnormal.alarms.sentences import change_sentence
 from newnormal.core.state import ChangeState, Fitted, StreamState
 from newnormal.kernels.drift import DriftParams
-from newnormal.types import PENDING, REJECTED, Change, Floats
+from newnormal.types import NO_TIME, PENDING, REJECTED, Change, Floats
 
 __all__ = [
     "ALARM",
@@ -51,7 +51,6 @@ PLACED = 6  # the sample at which `after` was taken
 IS_PENDING = 1
 IS_REJECTED = 2
 _STATES = {IS_PENDING: PENDING, IS_REJECTED: REJECTED}
-_NO_TIME = np.iinfo(np.int64).min
 
 
 def open_slots(changes: ChangeState, state: int | None = None) -> list[int]:
@@ -81,7 +80,7 @@ def open_change(fitted: Fitted, state: StreamState, slot: int) -> Change:
     change = Change(
         counts[NUMBER],
         counts[START],
-        None if time == _NO_TIME else np.datetime64(time, "ns"),
+        None if time == NO_TIME else np.datetime64(time, "ns"),
         tuple(named),
         {name: float(before[at]) for name, at in named.items()},
         {name: float(after[at]) for name, at in named.items()},

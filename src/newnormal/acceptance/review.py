@@ -41,6 +41,7 @@ from newnormal.kernels.drift import (
 from newnormal.kernels.drift import SEEN as DRIFT_SEEN
 from newnormal.types import (
     CHANGED,
+    NO_TIME,
     Alarm,
     Event,
     Floats,
@@ -54,7 +55,6 @@ _SHADOWED = 0.25  # of `accept_after`, after which a change gets a shadow
 _PREDICTABLE = 20.0
 _STABLE = 0.9  # of the shadow's newer scores are no higher than all of its older ones
 _RECENT = 2  # reviews since an alarm, in which a change may have begun with it
-_NO_TIME = np.iinfo(np.int64).min
 
 
 class Review(Decisions):
@@ -142,7 +142,7 @@ class Review(Decisions):
             newest,
         )
         changes.times[slot] = (
-            _NO_TIME if time is None else time.astype("datetime64[ns]").astype(np.int64)
+            NO_TIME if time is None else time.astype("datetime64[ns]").astype(np.int64)
         )
         C = len(channels)
         changes.channels[slot] |= channels  # those of a change that had no row of its own too

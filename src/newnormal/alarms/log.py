@@ -18,10 +18,11 @@ import numpy as np
 from newnormal.alarms.moving import judge_moving
 from newnormal.alarms.sentences import alarm_sentence, seconds_between
 from newnormal.alarms.silence import close_silence, find_silence, forget_silence, open_silence
-from newnormal.kernels.alarm import OPEN, AlarmOut, judge
+from newnormal.kernels.alarm import LOW_RATIO, OPEN, AlarmOut, judge
 from newnormal.types import (
     BACK_TO_NORMAL,
     CLOSED,
+    NO_TIME,
     OPENED,
     SCORE,
     UPDATED,
@@ -82,7 +83,6 @@ _SPREADS = 3.0  # the range of a channel: so many of its usual distances from wh
 
 _LARGEST = sys.float_info.max
 _LEAST = 1e-30  # a score below this is as good as 0
-_NO_TIME = np.iinfo(np.int64).min  # NaT, as nanoseconds
 _NO_LEADS = np.zeros(0, np.int64)
 
 
@@ -225,7 +225,7 @@ def newest_alarm(
     counts = log.counts.tolist()
     if counts[NEWEST] == 0:
         return None
-    times = [None if each == _NO_TIME else np.datetime64(each, "ns") for each in log.times.tolist()]
+    times = [None if each == NO_TIME else np.datetime64(each, "ns") for each in log.times.tolist()]
     named = zip(log.channels.tolist(), log.shares.tolist(), strict=True)
     peak = Peak(
         counts[PEAK],
@@ -346,8 +346,11 @@ def _extend(
     start: int,
     votes: Floats32 | None,
 ) -> None:
-    """Move the alarm's end to the newest anomalous sample of the rows, and keep high votes."""
-    abnormal = out.anomalous[rows]
+    """Move the alarm's end to the newest of the rows that is not quiet, and keep high votes.
+
+    A score may be below the threshold, which rose when the alarm opened, and not be quiet.
+    """
+    abnormal = out.anomalous[rows] | (out.ratios[rows] >= LOW_RATIO)
     if abnormal.any():
         last = start + rows.stop - 1 - int(abnormal[::-1].argmax())
         log.counts[END] = verdicts.first + last
@@ -405,4 +408,4 @@ def _stretches(numbers: Ints) -> list[slice]:
 
 def _nanoseconds(times: Times | None, row: int) -> int:
     when = time_at(times, row)
-    return _NO_TIME if when is None else int(when.astype("datetime64[ns]").astype(np.int64))
+    return NO_TIME if when is None else int(when.astype("datetime64[ns]").astype(np.int64))

@@ -17,6 +17,7 @@ from newnormal.alarms.sentences import seconds_between, silence_sentence
 from newnormal.kernels.alarm import ALARMS
 from newnormal.types import (
     CLOSED,
+    NO_TIME,
     OPENED,
     SAMPLES_AGAIN,
     SILENCE,
@@ -55,7 +56,6 @@ LAST_TIME = 1  # of the newest sample
 
 _PERIODS = 5
 _SECONDS = 60.0
-_NO_TIME = np.iinfo(np.int64).min
 
 
 class Silence(NamedTuple):
@@ -143,7 +143,7 @@ def open_silence(
         return [Event(OPENED, sample, time, alarm), Event(CLOSED, sample, time, closed)]
     silence.counts[NUMBER] = number
     silence.counts[START] = max(0, sample - found.samples + 1)
-    silence.times[START_TIME] = _NO_TIME
+    silence.times[START_TIME] = NO_TIME
     if time is not None and fitted.period is not None:
         began = time - (found.samples - 1) * fitted.period
         silence.times[START_TIME] = began.astype("datetime64[ns]").astype(np.int64)
@@ -167,7 +167,7 @@ def silence_alarm(
         return None
     start = int(silence.counts[START])
     since = int(silence.times[START_TIME])
-    started = None if since == _NO_TIME else np.datetime64(since, "ns")
+    started = None if since == NO_TIME else np.datetime64(since, "ns")
     named = [fitted.channels[at] for at in silence.channels.tolist() if at >= 0]
     sentence = silence_sentence(named, newest - start + 1, seconds_between(started, time), None)
     return Alarm(
@@ -197,7 +197,7 @@ def _gaps(silence: SilenceState, times: Times | None, longest: float) -> Floats 
         return _gap(silence, times[0], longest)
     own = times.astype("datetime64[ns]").astype(np.int64)
     before = np.concatenate([silence.times[LAST_TIME:], own[:-1]])
-    known = (before != _NO_TIME) & (own != _NO_TIME)
+    known = (before != NO_TIME) & (own != NO_TIME)
     apart = np.where(known, (own - np.where(known, before, own)) / 1e9, 0.0)
     return np.where(apart > longest, apart, 0.0) if (apart > longest).any() else None
 
@@ -205,7 +205,7 @@ def _gaps(silence: SilenceState, times: Times | None, longest: float) -> Floats 
 def _gap(silence: SilenceState, time: np.datetime64, longest: float) -> Floats | None:
     """Return what `_gaps` does for one sample."""
     before = int(silence.times[LAST_TIME])
-    if before == _NO_TIME or np.isnat(time):
+    if before == NO_TIME or np.isnat(time):
         return None
     apart = (int(time.astype("datetime64[ns]").astype(np.int64)) - before) / 1e9
     return np.array([apart]) if apart > longest else None

@@ -14,14 +14,14 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from newnormal.errors import NewnormalWarning
-from newnormal.types import Floats, Ints, Times
+from newnormal.types import NO_TIME, Floats, Ints, Times
 
 __all__ = ["DAY", "Phases", "SampleClock", "TimeClock", "clock_from_json", "utc_offset"]
 
 DAY = 86_400 * 10**9  # in nanoseconds
 # Zones change their offset at whole quarters of an hour of UTC, since 1972 at least.
 _QUARTER = 900 * 10**9
-_MISSING = np.iinfo(np.int64).min  # NaT as an integer
+_MISSING = NO_TIME  # NaT as an integer
 _FIXED = re.compile(r"([+-])(\d\d):(\d\d)")
 _KINDS = {1: (0,) * 7, 2: (0, 0, 0, 0, 0, 1, 1), 7: tuple(range(7))}  # by weekday, Monday first
 

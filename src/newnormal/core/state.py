@@ -34,7 +34,7 @@ from newnormal.kernels.step import (
     StepParams,
     StepState,
 )
-from newnormal.types import Bools, Floats, Floats32, Ints, Times
+from newnormal.types import NO_TIME, Bools, Floats, Floats32, Ints, Times
 
 __all__ = [
     "CHANGES",
@@ -97,7 +97,7 @@ class LogState(NamedTuple):
         return cls(
             np.zeros(5, np.int64),
             np.zeros(4),
-            np.full(3, np.iinfo(np.int64).min),
+            np.full(3, NO_TIME),
             np.full(5, -1),
             np.zeros(5),
             np.full((4, 5), np.nan),
@@ -116,7 +116,7 @@ class SilenceState(NamedTuple):
     @classmethod
     def initial(cls, channels: int) -> SilenceState:
         """Return the state before the first sample."""
-        least = np.iinfo(np.int64).min
+        least = NO_TIME
         missing = np.zeros(channels, np.int64)
         return cls(np.zeros(4, np.int64), np.full(2, least), missing, np.full(5, -1))
 
@@ -143,7 +143,7 @@ class ChangeState(NamedTuple):
         """Return the state without a change."""
         return cls(
             np.zeros((CHANGES, 7), np.int64),
-            np.full(CHANGES, np.iinfo(np.int64).min),
+            np.full(CHANGES, NO_TIME),
             np.zeros(CHANGES),
             np.zeros((CHANGES, channels), np.int64),
             np.zeros((CHANGES, channels)),

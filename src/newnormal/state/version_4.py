@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.errors import StateError
+from newnormal.types import NO_TIME
 
 __all__ = ["FACTS", "OPTIONAL", "from_4"]
 
@@ -49,7 +50,6 @@ _CHANGES = 8
 _NAMED = 5
 _NEAR = 0.25  # the distance beyond which a channel is outside its accepted normal
 _VOTES = 4  # of every committee of version 4
-_NO_TIME = np.iinfo(np.int64).min
 _LONGEST_TIME = 40  # characters
 
 
@@ -67,7 +67,7 @@ def from_4(facts: dict[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Any:
     new["events"] = [_event(each) for each in facts["events"]]
     made = {name: each for name, each in tensors.items() if not name.startswith("shadow.")}
     made |= {
-        "live.silence.times": np.array([_NO_TIME, int(tensors["live.last_time"].reshape(-1)[0])]),
+        "live.silence.times": np.array([NO_TIME, int(tensors["live.last_time"].reshape(-1)[0])]),
         "live.silence.missing": np.zeros(C, np.int64),
         "live.silence.channels": np.full(_NAMED, -1),
     }
@@ -162,7 +162,7 @@ def _check_alarm(found: Any) -> None:
 
 def _log(found: Any, channels: list[str], votes: int) -> dict[str, NDArray[Any]]:
     """Return the tensors of the open alarm; what its channels showed is not known."""
-    times, named = np.full(3, _NO_TIME), np.full(_NAMED, -1)
+    times, named = np.full(3, NO_TIME), np.full(_NAMED, -1)
     shares = np.zeros(_NAMED)
     if found is not None:
         peak = found["peak"]
@@ -181,7 +181,7 @@ def _log(found: Any, channels: list[str], votes: int) -> dict[str, NDArray[Any]]
 
 def _nanoseconds(text: Any) -> int:
     if text is None:
-        return int(_NO_TIME)
+        return int(NO_TIME)
     if not isinstance(text, str) or len(text) > _LONGEST_TIME:
         raise StateError("alarm.open: expected times or null, found others")
     return int(np.datetime64(text, "ns").astype(np.int64))
@@ -268,7 +268,7 @@ def _drift(acceptance: dict[str, Any], C: int, has_change: bool) -> dict[str, ND
 def _changes(
     acceptance: dict[str, Any], tensors: Mapping[str, NDArray[Any]], C: int, found: Any
 ) -> dict[str, NDArray[Any]]:
-    times, distances = np.full(_CHANGES, _NO_TIME), np.zeros(_CHANGES)
+    times, distances = np.full(_CHANGES, NO_TIME), np.zeros(_CHANGES)
     channels = np.zeros((_CHANGES, C), np.int64)
     before, after = np.zeros((_CHANGES, C)), np.zeros((_CHANGES, C))
     if found is not None:

@@ -22,7 +22,7 @@ from newnormal.types.alarms import (
     Evidence,
     Peak,
 )
-from newnormal.types.arrays import Bools, Floats, Floats32, Ints, Times, time_at, time_text
+from newnormal.types.arrays import NO_TIME, Bools, Floats, Floats32, Ints, Times, time_at, time_text
 from newnormal.types.verdicts import Verdict, Verdicts
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "CHANGED",
     "CLOSED",
     "END_OF_STREAM",
+    "NO_TIME",
     "OPENED",
     "PENDING",
     "REJECTED",

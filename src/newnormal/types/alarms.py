@@ -131,7 +131,7 @@ class Alarm:
     number
         Counted from 1 over the life of a stream.
     start, end
-        The first and the newest sample that is anomalous.
+        The first sample that is anomalous, and the newest that is not quiet.
     start_time, end_time
         Their times; None where the stream has none.
     peak

@@ -7,13 +7,15 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bools", "Floats", "Floats32", "Ints", "Times", "time_at", "time_text"]
+__all__ = ["NO_TIME", "Bools", "Floats", "Floats32", "Ints", "Times", "time_at", "time_text"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Floats32: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 Times: TypeAlias = NDArray[np.datetime64]
+
+NO_TIME = np.iinfo(np.int64).min  # NaT, as nanoseconds
 
 
 def time_at(times: Times | None, row: int) -> np.datetime64 | None:

@@ -33,8 +33,6 @@ from newnormal.experiments.ours.drift_figures import (
     TARGET,
     TUNED,
     Figures,
-    Shares,
-    called,
     collection,
 )
 from newnormal.experiments.ours.drift_operator import Operator
@@ -78,11 +76,8 @@ class Drift:
         """Return a line a trial, and a line for each data set not found and each failure."""
         text = io.StringIO()
         measures = ["auroc", "auprc", "vus_pr", "f1", "precision", "recall"]
-        around = [f"{part}_{at}" for at in (1, 2) for part in Shares._fields]
         head = ["status", "dataset", "collection", "half", "row", "seed", "rule", "tau"]
-        table = csv.DictWriter(
-            text, [*head, *measures, "called", "found", *around, "note"], lineterminator="\n"
-        )
+        table = csv.DictWriter(text, [*head, *measures, "found", "note"], lineterminator="\n")
         table.writeheader()
         for line, trials in self.experiment.lines:
             for trial in trials:
@@ -99,10 +94,8 @@ class Drift:
                     cells |= {"status": "failed", "note": self.experiment.failures[trial]}
                 else:
                     found = {name: getattr(outcome.report, name) for name in measures}
-                    found |= {"tau": outcome.tau, "called": called(outcome)}
+                    found["tau"] = outcome.tau
                     found["found"] = self.figures.found(outcome)
-                    every = [value for each in self.figures.shares.get(trial, []) for value in each]
-                    found |= dict(zip(around, every, strict=False))
                     cells |= {name: _number(value) for name, value in found.items()}
                     cells["status"] = "ok"
                 table.writerow(cells)

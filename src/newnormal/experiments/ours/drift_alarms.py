@@ -23,6 +23,7 @@ from newnormal.experiments.engine.published import Figure
 from newnormal.experiments.engine.runner import Runner
 from newnormal.experiments.engine.streams import load_stream
 from newnormal.experiments.engine.trial import Outcome
+from newnormal.experiments.ours.drift_around import Around, Shares, shares
 from newnormal.experiments.ours.drift_figures import OURS, TUNED, collection
 from newnormal.experiments.ours.watching import watch
 from newnormal.metrics import AlarmCounts, trace_alarms
@@ -150,7 +151,7 @@ def acceptances(
 
 def _subject(event: Event) -> Any:
     """Return what an event is about: a change, or else an alarm."""
-    return getattr(event, "change", None) or event.alarm
+    return event.change or event.alarm
 
 
 class _Span(NamedTuple):
@@ -194,14 +195,11 @@ def absorbed(reported: Bools, onset: int) -> bool:
 
 
 def reject_pending(detector: BaseDetector) -> bool:
-    """Reject every pending change, or the open alarm of a detector without changes."""
-    changes = getattr(detector, "changes_", None)
-    pending = [detector.alarm_] if changes is None else list(changes)
+    """Reject every pending change; return whether there was one."""
     rejected = False
-    for each in pending:
-        if each is not None:
-            detector.reject(each)
-            rejected = True
+    for each in detector.changes_:
+        detector.reject(each)
+        rejected = True
     return rejected
 
 
@@ -242,6 +240,8 @@ class Alarms:
     ----------
     counts
         What an operator gets, of every row on every stream.
+    around
+        Normal samples in alarm around each change, of every row on generated streams.
     acceptances
         Of the default detector on generated streams.
     faults
@@ -249,6 +249,7 @@ class Alarms:
     """
 
     counts: dict[Run, AlarmCounts] = field(default_factory=dict)
+    around: dict[Run, list[Shares]] = field(default_factory=dict)
     acceptances: dict[Run, list[Acceptance]] = field(default_factory=dict)
     faults: dict[Run, list[Fault]] = field(default_factory=dict)
 
@@ -276,6 +277,8 @@ class Alarms:
         events = watch(detector, data.test)
         trace = trace_alarms(events, len(data.test))
         self.counts[of] = trace.count(data.labels, samples_per_day=SAMPLES_PER_DAY)
+        if kind is not None:
+            self.around[of] = shares(trace.in_alarm, data.labels, data.shifts)
         if kind is not None and ours:
             changes, shifts = (NOTHING, *kind.changes), (0, *data.shifts)
             self.acceptances[of] = acceptances(events, changes, shifts, len(data.test))
@@ -283,6 +286,20 @@ class Alarms:
             self.faults[of] = list(_faults(detector, of.stream, accepts=ours))
 
     # ------------------------------------------------------------------ figures
+
+    def around_changes(self) -> dict[tuple[str, str], dict[str, Around]]:
+        """Return each row's shares around each change, by the streams' kind and the change."""
+        parts: dict[tuple[str, str], dict[str, dict[int, list[Shares]]]] = {}
+        for of, every in self.around.items():
+            kind = kind_of(of.stream)
+            assert kind is not None
+            for what, each in zip(kind.changes, every, strict=True):
+                rows = parts.setdefault((kind.name, what), {})
+                rows.setdefault(of.row, {}).setdefault(of.seed, []).append(each)
+        return {
+            which: {row: _around(list(seeds.values())) for row, seeds in rows.items()}
+            for which, rows in parts.items()
+        }
 
     def changes(self) -> dict[tuple[str, str], list[Acceptance]]:
         """Return the acceptances of each change, over streams and seeds, by the streams' kind.
@@ -320,7 +337,8 @@ class Alarms:
         text = io.StringIO()
         counted = [each.name for each in fields(AlarmCounts) if each.name != "delays"]
         counted += ["found", "median_delay"]
-        own = dict.fromkeys([*counted, *Acceptance._fields, *Fault._fields])
+        own = dict.fromkeys([*counted, "change", *Shares._fields, *Acceptance._fields])
+        own |= dict.fromkeys(Fault._fields)
         head = ["dataset", "collection", "row", "seed", "measure"]
         table = csv.DictWriter(text, [*head, *own], lineterminator="\n")
         table.writeheader()
@@ -334,6 +352,11 @@ class Alarms:
             parts = {**asdict(counts), "found": counts.found, "median_delay": counts.median_delay}
             del parts["delays"]
             write(of, "alarms", parts)
+        for of, around in self.around.items():
+            kind = kind_of(of.stream)
+            assert kind is not None
+            for what, share in zip(kind.changes, around, strict=True):
+                write(of, "around", {"change": what, **share._asdict()})
         for of, every in self.acceptances.items():
             for each in every:
                 write(of, "acceptance", each._asdict())
@@ -341,6 +364,15 @@ class Alarms:
             for fault in faults:
                 write(of, "fault", fault._asdict())
         return text.getvalue()
+
+
+def _around(seeds: Sequence[Sequence[Shares]]) -> Around:
+    """Return figures over seeds of the mean over streams."""
+    every = (
+        [fmean(getattr(each, part) for each in streams) for streams in seeds]
+        for part in Shares._fields
+    )
+    return Around._make(map(Figure.of, every))
 
 
 def _cell(value: object) -> object:

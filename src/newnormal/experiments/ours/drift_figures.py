@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.experiments.engine.drifting import KINDS, Kind, kind_of
+from newnormal.experiments.engine.drifting import kind_of
 from newnormal.experiments.engine.experiment import Experiment
 from newnormal.experiments.engine.halves import HALVED, is_choosing
 from newnormal.experiments.engine.published import Figure
@@ -16,26 +15,21 @@ from newnormal.experiments.engine.runner import Runner
 from newnormal.experiments.engine.streams import load_stream
 from newnormal.experiments.engine.trial import Outcome
 from newnormal.experiments.ours.averages import Values, macro, shared
-from newnormal.types import Bools, Floats, Ints
+from newnormal.types import Floats, Ints
 
 __all__ = [
     "CHOOSING",
     "COLLECTIONS",
     "FIVE_SETS",
-    "LATER",
     "OURS",
     "PLAIN",
     "REPORTING",
     "TARGET",
     "TUNED",
     "UCR",
-    "Around",
     "Figures",
-    "Shares",
-    "called",
     "collection",
     "mark_found",
-    "shares",
 ]
 
 COLLECTIONS = ("SMD", "ASD", "JumpStarter", "MSL", "SMAP")  # which the macro mean is over
@@ -43,50 +37,8 @@ FIVE_SETS = ("SMD/1-4", "SMD/2-1", "MSL/P-15", "SMAP/T-3", "CreditCard")
 CHOOSING, REPORTING = "choosing", "reporting"  # halves of a collection
 UCR = "UCR"  # the collection in which one sample is marked
 MARK_BEFORE, MARK_AFTER = 150, 350  # samples around the mark
-LATER = 1000  # samples after a change, by which a detector should have adapted to it
 TARGET = 0.01  # share of normal samples above the threshold on history
 PLAIN, OURS, TUNED = "frozen MLP", "default", "hand-tuned"  # rows
-
-
-class Shares(NamedTuple):
-    """The share of normal samples called anomalous around a change; NaN if there are none."""
-
-    before: float
-    after: float
-    later: float
-
-
-class Around(NamedTuple):
-    """The same as figures over streams and seeds."""
-
-    before: Figure
-    after: Figure
-    later: Figure
-
-
-def shares(anomalous: Bools, labels: Ints, shifts: Sequence[int]) -> list[Shares]:
-    """Return the shares around each of the samples at which normal changed.
-
-    Before is since the previous change. After is until the next. Later is the same without its
-    first `LATER` samples.
-    """
-    ends = [*shifts[1:], len(labels)]
-
-    def share(start: int, stop: int) -> float:
-        normal = labels[start:stop] == 0
-        return float(anomalous[start:stop][normal].mean()) if normal.any() else math.nan
-
-    return [
-        Shares(share(since, at), share(at, end), share(at + LATER, end))
-        for since, at, end in zip([0, *shifts], shifts, ends, strict=False)
-    ]
-
-
-def called(outcome: Outcome) -> float:
-    """Return the share of all normal samples that were called anomalous."""
-    counts = outcome.report
-    normal = counts.fp + counts.tn
-    return counts.fp / normal if normal else math.nan
 
 
 def mark_found(scores: Floats, labels: Ints) -> bool:
@@ -112,11 +64,6 @@ class Figures:
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
-        self.shares = {
-            trial: _around(outcome, experiment.runner)
-            for trial, outcome in experiment.outcomes.items()
-            if kind_of(trial.dataset) is not None
-        }
         self._marks = {
             trial: _mark(outcome, experiment.runner)
             for trial, outcome in experiment.outcomes.items()
@@ -200,31 +147,6 @@ class Figures:
         sets = shared([values.get(name, {}) for name in names], FIVE_SETS)
         return sets, self._figures(names, values, [sets])
 
-    def changes(self) -> dict[tuple[str, str], dict[str, Around]]:
-        """Return each row's shares around each change, by the streams' kind and the change."""
-        found: dict[tuple[str, str], dict[str, Around]] = {}
-        for kind in KINDS:
-            for at, what in enumerate(kind.changes):
-                parts = [self._around(kind, at, part) for part in Shares._fields]
-                if rows := [name for name in self.rows if all(name in part for part in parts)]:
-                    found[kind.name, what] = {
-                        name: Around(*(part[name] for part in parts)) for name in rows
-                    }
-        return found
-
-    def _around(self, kind: Kind, at: int, part: str) -> dict[str, Figure]:
-        """Return each row's mean of one of the shares around a kind's change."""
-
-        def measure(outcome: Outcome) -> float:
-            if kind_of(outcome.trial.dataset) != kind:
-                return math.nan
-            share: float = getattr(self.shares[outcome.trial][at], part)
-            return share
-
-        values = self.values(measure)
-        streams = self.collections(values).get(kind.name, [])
-        return self._figures(self.rows, values, [streams])
-
     @staticmethod
     def _figures(
         rows: Sequence[str], values: dict[str, Values], groups: Sequence[Sequence[str]]
@@ -243,9 +165,3 @@ def _mark(outcome: Outcome, runner: Runner) -> float:
     stream = runner.streams.about(outcome.trial.dataset)
     labels = load_stream(stream.name, stream.root).labels
     return float(mark_found(outcome.judgement.scores, labels))
-
-
-def _around(outcome: Outcome, runner: Runner) -> list[Shares]:
-    stream = runner.streams.about(outcome.trial.dataset)
-    data = load_stream(stream.name, stream.root)
-    return shares(outcome.judgement.anomalous, data.labels, data.shifts)

@@ -36,7 +36,8 @@ NIGHTLY = "nightly"
 _SEEDS = SEEDS[:3]
 _DAY = 288  # samples of the nightly job
 _FOLLOWED = 5  # days after the acceptance in which alarms are counted
-_JOB_END = 46  # samples from midnight to the end of the job
+_JOB_BEGIN, _JOB_END = 42, 46  # samples from midnight to the job, and to its end
+_AFTER = 10  # samples after its end
 
 
 class _Task(NamedTuple):
@@ -230,11 +231,14 @@ def _night(variant: str, seed: int, epochs: int | None) -> Night:
     if variant == "new":
         return _accepting(detector, data, seed)
     events = watch(detector, data.test, data.test_times)
-    counts = trace_alarms(events, len(data.test)).count(data.labels, samples_per_day=_DAY)
+    trace = trace_alarms(events, len(data.test))
+    counts = trace.count(data.labels, samples_per_day=_DAY)
+    since = (trace.openings - _JOB_BEGIN) % _DAY  # the job's newest beginning
     return Night(
         stream=f"{NIGHTLY}/{variant}",
         seed=seed,
         openings=counts.openings,
+        at_job=int((since < _JOB_END - _JOB_BEGIN + _AFTER).sum()),
         false=counts.false,
         found=counts.found if variant == "noon" else None,
     )
@@ -261,7 +265,7 @@ def accept_newest(detector: BaseDetector, events: Iterable[Event]) -> bool:
     """Accept the newest thing that was reported: a change, or else an alarm."""
     for event in reversed(list(events)):
         if event.kind in ("opened", "changed"):
-            what = getattr(event, "change", None) or event.alarm
+            what = event.change or event.alarm
             try:
                 detector.accept(what)
             except NewnormalError:  # closed meanwhile, and not kept

@@ -100,9 +100,14 @@ def _summary(results: Results) -> list[str]:
                 f"Without a fault it opened {quiet.mean:.2f} alarms a day at {_NAMES[rate]}; "
                 f"nine streams of ten have at most {quiet.decile:.2f}."
             )
-    usual = mean_of(results.nights_of("usual"), lambda night: night.openings)
+    nights = results.nights_of("usual")
+    usual = mean_of(nights, lambda night: night.at_job)
+    every = mean_of(nights, lambda night: night.openings)
     if usual is not None:
-        sentences.append(f"A nightly job that is in history: {usual:.1f} alarms in 30 nights.")
+        sentences.append(
+            f"A nightly job that is in history: {usual:.1f} alarms at the job in 30 nights, "
+            f"{every:.1f} in all."
+        )
     lines = "\n".join(f"- {each}" for each in sentences)
     return ["## Summary\n", f"{lines}\n"] if sentences else []
 
@@ -164,10 +169,13 @@ def _quiet(results: Results) -> list[str]:
 
 def _nightly(results: Results) -> list[str]:
     lines = []
-    for variant, header in (("usual", "alarms in 30 nights"), ("noon", "alarms in 30 nights")):
+    for variant in ("usual", "noon"):
         nights = results.nights_of(variant)
         if nights:
-            lines.append([variant, header, _numbers([night.openings for night in nights])])
+            at_job = _numbers([night.at_job for night in nights])
+            every = _numbers([night.openings for night in nights])
+            lines.append([variant, "alarms at the nightly job in 30 nights", at_job])
+            lines.append([variant, "alarms in 30 days in all", every])
     noon, new = results.nights_of("noon"), results.nights_of("new")
     if noon:
         lines.append(["noon", "job at noon found", _numbers([night.found for night in noon])])

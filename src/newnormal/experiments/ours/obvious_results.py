@@ -74,6 +74,8 @@ class Night(NamedTuple):
     ----------
     openings, false
         What opened in all nights (in the first night for ``nightly/new``), and what of it is false.
+    at_job
+        What of it opened at the nightly job, or up to ten samples after it.
     found
         Whether the job at noon was found (1 or 0).
     accepted, later
@@ -84,6 +86,7 @@ class Night(NamedTuple):
     stream: str
     seed: int
     openings: int
+    at_job: int | None = None
     false: int | None = None
     found: int | None = None
     accepted: bool | None = None
