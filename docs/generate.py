@@ -5,7 +5,8 @@
     python docs/generate.py            write the pages
     python docs/generate.py --check    write nothing; exit 1 if a page is out of date
 
-The README's table comes from docs/results/drift.csv, which `newnormal reproduce drift` wrote;
+The README's table comes from docs/results/drift.csv and drift-alarms.csv, which
+`newnormal reproduce drift` wrote;
 `python.md` comes from the public names, their signatures and docstrings; `cli.md` from the command
 line's own objects.
 """
@@ -33,7 +34,7 @@ __all__ = ["MODULES", "anchors", "main", "pages"]
 
 _FOLDER = Path(__file__).parent / "reference"
 _README = Path(__file__).parents[1] / "README.md"
-_RESULTS = Path(__file__).parent / "results" / "drift.csv"
+_RESULTS = Path(__file__).parent / "results"
 MODULES = (
     "newnormal",
     "newnormal.metrics",
@@ -360,28 +361,54 @@ def _readme() -> str:
 
 
 def _results_table() -> str:
-    with _RESULTS.open(encoding="utf-8", newline="") as file:
-        runs = [run for run in csv.DictReader(file) if run["status"] == "ok"]
-    lines = [
-        "| data | streams | AUPRC frozen | `Detector` | VUS-PR frozen | `Detector` |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
+    runs = [run for run in _lines_of("drift.csv") if run["status"] == "ok"]
     # Constants are chosen on the other half, and one marked sample of UCR cannot be ranked.
-    runs = [run for run in runs if run.get("half") != "choosing" and run["collection"] != "UCR"]
+    runs = [run for run in runs if run["half"] != "choosing" and run["collection"] != "UCR"]
+    streams = {run["dataset"] for run in runs}
+    alarms = [run for run in _lines_of("drift-alarms.csv") if run["measure"] == "alarms"]
+    alarms = [run for run in alarms if run["dataset"] in streams]
+    heads = [f"{name} frozen | `Detector`" for name in ("AUPRC", "found", "false a day")]
+    lines = [f"| data | streams | {' | '.join(heads)} |", f"| ---{' | ---:' * 7} |"]
     for collection in dict.fromkeys(run["collection"] for run in runs):
         own = [run for run in runs if run["collection"] == collection]
+        reported = [run for run in alarms if run["collection"] == collection]
         cells = []
-        for measure in ("auprc", "vus_pr"):
+        for measure in (_auprc, _found, _false_a_day):
             # The better of the two is bold. Every stream has the same number of seeds.
-            frozen, default = (
-                f"{mean(float(run[measure]) for run in own if run['row'] == row):.3f}"
+            source = own if measure is _auprc else reported
+            both = [
+                measure([run for run in source if run["row"] == row])
                 for row in ("frozen MLP", "default")
-            )
-            best = max(frozen, default)
-            cells += [f"**{each}**" if each == best else each for each in (frozen, default)]
-        streams = len({run["dataset"] for run in own})
-        lines.append(f"| {collection} | {streams} | {' | '.join(cells)} |")
+            ]
+            best = min(both) if measure is _false_a_day else max(both)
+            digits = 3 if measure is _auprc else 2
+            cells += [
+                f"**{each:.{digits}f}**" if each == best else f"{each:.{digits}f}" for each in both
+            ]
+        count = len({run["dataset"] for run in own})
+        lines.append(f"| {collection} | {count} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _lines_of(name: str) -> list[dict[str, str]]:
+    with (_RESULTS / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _auprc(runs: list[dict[str, str]]) -> float:
+    return mean(float(run["auprc"]) for run in runs)
+
+
+def _found(runs: list[dict[str, str]]) -> float:
+    return _sum(runs, "found") / _sum(runs, "events")
+
+
+def _false_a_day(runs: list[dict[str, str]]) -> float:
+    return (_sum(runs, "openings") - _sum(runs, "true")) / _sum(runs, "days")
+
+
+def _sum(runs: list[dict[str, str]], name: str) -> float:
+    return sum(float(run[name]) for run in runs)
 
 
 if __name__ == "__main__":

@@ -612,7 +612,15 @@ class NaiveLoop:
         if alarm:
             self.last_alarm = alarm["number"]
         centre = normal.params.centre.tolist()
-        before = [level + at for level, at in zip(normal.start[C : 2 * C], centre, strict=True)]
+        start = list(normal.start[C : 2 * C])
+        if not alarm:  # it came slowly: from the border of what was normal
+            for c in range(C):
+                level, low, high = (
+                    each[C + c] for each in (normal.position, normal.lows, normal.highs)
+                )
+                if not low <= level <= high:
+                    start[c] = low if level < low else high
+        before = [level + at for level, at in zip(start, centre, strict=True)]
         change = NaiveChange(
             self.newest_change,
             alarm.get("start", newest),

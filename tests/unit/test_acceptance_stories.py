@@ -132,6 +132,8 @@ def test_slow_drift_is_a_change_without_an_alarm() -> None:
     assert first.alarm is None and first.change is not None
     assert (first.change.channels, first.change.alarm) == (("level",), None)
     assert 0 < 0.001 * (first.sample - AT) < 3, "known before it has gone far"
+    moved = first.change.after["level"] - first.change.before["level"]
+    assert moved > 0.5 * SIGMA[LEVEL], "from the border of what was normal"
 
 
 def test_stuck_sensor_is_a_change(detector: Detector) -> None:

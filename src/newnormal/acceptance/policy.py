@@ -5,8 +5,8 @@ A change is that the stream stands away from its accepted normal. The order of t
 1. At every review, a fixed number of samples apart, without alarm or change: what was learned is
    kept, in case the next change is rejected.
 2. A channel that goes beyond the limit opens a change at once; one that an alarm left outside its
-   normal opens one at the next review. From the next review on the stream is judged from where it
-   is, so that what happens next is seen.
+   normal opens one at the next review. Once it has lasted for four reviews the stream is judged
+   from where it is, so that what happens next is seen.
 3. A change that lasts for a quarter of `accept_after` gets a shadow: a copy of the running model
    that learns what the running one does not. Once the shadow's scores are low and stable, and
    `accept_after` is over, it is accepted: the shadow takes over, and what was normal before is

@@ -146,7 +146,12 @@ class Review(Decisions):
         )
         C = len(channels)
         changes.channels[slot] |= channels  # those of a change that had no row of its own too
-        changes.before[slot] = self.drift.start[C : 2 * C] + self.range.params.centre
+        before = self.drift.start[C : 2 * C]
+        if alarm is None:  # it came slowly: from the border of what was normal
+            own = slice(C, 2 * C)
+            normal = self.drift.position[own].clip(self.drift.lows[own], self.drift.highs[own])
+            before = np.where(normal != self.drift.position[own], normal, before)
+        changes.before[slot] = before + self.range.params.centre
         changes.after[slot] = self._level(slot)
         moved = self.levels[MOVES] if not channels.any() else self.drift.distances[channels].max()
         changes.distances[slot] = moved

@@ -4,7 +4,8 @@ A place is a shift of the channels' levels. A sample there is judged as if it ha
 was: it is moved back before any member sees it, so the old normal, the new one and the way between
 them look the same. Which places the stream is at is decided sample by sample, by Hotelling's T²:
 it stays where it is as long as the sample is within history's range there; else it goes where the
-sample is; on the way between two places the sample is moved back by a part of the shift.
+sample is; on the way between two places the sample is moved back by a part of the shift, which grows
+along the way where both are accepted.
 
 A pattern is what the members voted while an alarm was open, at most, and its channels: a sample
 that is no worse by any member, in the same channels, counts as quiet. A member that had no vote
@@ -35,6 +36,7 @@ __all__ = [
 
 PLACES = 16  # the first half belong to open changes, the others are accepted
 PATTERNS = 10
+_NEAR = 0.25  # of the way between two levels, up to which a sample is at one of them
 _MARGIN = 0.5  # by which a vote may exceed that of an accepted pattern
 _PART = 0.1  # of a score, from which on a channel belongs to a pattern that grows
 GROWING = 30  # samples after an open alarm was accepted, for which its pattern grows
@@ -110,17 +112,18 @@ def move_back(
         if least <= limit:
             at[:] = chosen
             _sum_of(shifts, used, at, moved)
-        else:  # on the way: a part of one shift, for this sample alone
+        else:  # on the way to an open change: a part of its shift, for this sample alone
             _sum_of(shifts, used, at, best)
             least = _distance(sample, best, mean, inverse)
             found = False
-            for k in range(K):
+            for k in range(K // 2):
                 if used[k] == 0:
                     continue
                 option[:] = at
                 option[k] = 0
                 _sum_of(shifts, used, option, trial)
-                share = _part(sample, trial, shifts[k], mean, inverse)
+                way, _ = _part(sample, trial, shifts[k], mean, inverse)
+                share = min(max(way, 0.0), 1.0)
                 for c in range(C):
                     trial[c] += share * shifts[k, c]
                 distance = _distance(sample, trial, mean, inverse)
@@ -132,8 +135,49 @@ def move_back(
                 moved[:] = best
             else:
                 _sum_of(shifts, used, at, moved)
+    _blend(sample, state, mean, inverse, limit, trial, moved)
     for c in range(C):
         sample[c] -= moved[c]
+
+
+@compiled
+def _blend(
+    sample: Floats,
+    state: AcceptedState,
+    mean: Floats32,
+    inverse: Floats32,
+    limit: float,
+    trial: Floats,
+    moved: Floats,
+) -> None:
+    """Move a sample between two accepted levels by a part of the shift, which grows on the way.
+
+    The part is 0 near the one and 1 near the other, so that what goes slowly from one to the other
+    is moved back without a jump.
+    """
+    shifts, used, at = state.shifts, state.used, state.at
+    K, C = shifts.shape
+    least = _distance(sample, moved, mean, inverse)
+    option = at.copy()
+    best = moved.copy()
+    for k in range(K // 2, K):
+        if used[k] == 0:
+            continue
+        option[:] = at
+        option[k] = 0
+        _sum_of(shifts, used, option, trial)
+        way, length = _part(sample, trial, shifts[k], mean, inverse)
+        if length == 0:
+            continue
+        near = min(_NEAR, np.sqrt(limit / length) / 2)
+        part = min(max((way - near) / (1 - 2 * near), 0.0), 1.0)
+        for c in range(C):
+            trial[c] += part * shifts[k, c]
+        distance = _distance(sample, trial, mean, inverse)
+        if distance < least:
+            least = distance
+            best[:] = trial
+    moved[:] = best
 
 
 @compiled
@@ -163,8 +207,10 @@ def _distance(sample: Floats, moved: Floats, mean: Floats32, inverse: Floats32) 
 
 
 @compiled
-def _part(sample: Floats, moved: Floats, shift: Floats, mean: Floats32, inverse: Floats32) -> float:
-    """Return the part of a shift, 0 to 1, that brings a sample nearest to the mean."""
+def _part(
+    sample: Floats, moved: Floats, shift: Floats, mean: Floats32, inverse: Floats32
+) -> tuple[float, float]:
+    """Return the part of a shift that brings a sample nearest to the mean, and its own T²."""
     C = len(sample)
     above = 0.0
     below = 0.0
@@ -177,7 +223,7 @@ def _part(sample: Floats, moved: Floats, shift: Floats, mean: Floats32, inverse:
                 product += inverse[c, i] * shift[i]
         above += product * (sample[c] - moved[c] - mean[c])
         below += product * shift[c]
-    return min(max(above / below, 0.0), 1.0) if below > 0 else 0.0
+    return (above / below, below) if below > 0 else (0.0, 0.0)
 
 
 @compiled
