@@ -415,12 +415,13 @@ def test_the_page_and_the_csv_say_so(result: Drift, alarms: Alarms) -> None:
     lines = list(csv.DictReader(alarms.csv().splitlines()))
     kinds = {
         name: [line for line in lines if line["measure"] == name]
-        for name in ("alarms", "acceptance", "fault")
+        for name in ("alarms", "around", "acceptance", "fault")
     }
     assert len(kinds["alarms"]) == 4 * 5
     for line in kinds["alarms"]:
         assert int(line["found"]) <= int(line["events"])
         assert int(line["true"]) <= int(line["openings"])
+    assert len(kinds["around"]) == 4 * 5
     assert len(kinds["acceptance"]) == 4 * 2
     assert len(kinds["fault"]) == len(FAULTS) * 2 * 5
     assert sum(map(len, kinds.values())) == len(lines)

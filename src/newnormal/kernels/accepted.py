@@ -4,8 +4,8 @@ A place is a shift of the channels' levels. A sample there is judged as if it ha
 was: it is moved back before any member sees it, so the old normal, the new one and the way between
 them look the same. Which places the stream is at is decided sample by sample, by Hotelling's T²:
 it stays where it is as long as the sample is within history's range there; else it goes where the
-sample is; on the way between two places the sample is moved back by a part of the shift, which grows
-along the way where both are accepted.
+sample is; on the way between two places the sample is moved back by a part of the shift, which
+grows along the way where both are accepted.
 
 A pattern is what the members voted while an alarm was open, at most, and its channels: a sample
 that is no worse by any member, in the same channels, counts as quiet. A member that had no vote
