@@ -160,6 +160,7 @@ class NaiveLog:
         self.newest: dict[str, Any] = {}  # the newest, open or closed
         self.events: list[dict[str, Any]] = []
         self.reported = 0.0  # the ratio of the newest event
+        self.farthest = math.nan  # of the channels that are named
 
     def judged(
         self,
@@ -169,8 +170,12 @@ class NaiveLog:
         anomalous: bool,
         number: int,
         shares: list[float],
+        apart: list[float],
     ) -> None:
-        """Follow one sample that has its verdict; `number` is that of the open alarm, or 0."""
+        """Follow one sample that has its verdict; `number` is that of the open alarm, or 0.
+
+        `apart` is how far each channel is from what is expected of it, in its usual range.
+        """
         if self.alarm and self.alarm["number"] != number:
             self.close("score back to normal", sample)
         if not number:
@@ -184,8 +189,12 @@ class NaiveLog:
         if anomalous or ratio >= 0.75:
             self.alarm["end"] = sample
         if score > self.alarm["score"]:
-            names = [self.channels[channel] for channel in self.largest(shares)]
-            self.alarm |= {"peak": sample, "score": score, "channels": names}
+            named = self.largest(shares)
+            farthest = max((apart[channel] for channel in named), default=math.nan)
+            self.alarm |= {"peak": sample, "score": score}
+            if kind == "opened" or not farthest < self.farthest:
+                self.alarm["channels"] = [self.channels[channel] for channel in named]
+                self.farthest = farthest
             if kind == "opened" or ratio >= max(1.0, 2 * self.reported):
                 self.reported = ratio
                 self.report(kind, sample)
@@ -369,9 +378,17 @@ class NaiveRange:
         self.owned -= channels
         self.measure_if_known()
 
-    def widen(self, positions: list[list[float]]) -> None:
-        """Include these positions and what is half a margin away; stillness has no upper end."""
+    def widen(self, positions: list[list[float]], explained: list[float]) -> None:
+        """Include these positions and what is half a margin away; stillness has no upper end.
+
+        The range of channels that belong to a change grows by what this one explains of them.
+        """
         for j, column in enumerate(zip(*positions, strict=True)):
+            if j % self.C in self.owned:
+                if j < self.C:
+                    self.lows[j] += min(explained[j], 0.0)
+                    self.highs[j] += max(explained[j], 0.0)
+                continue
             room = self.params.margins[j] / 2
             self.lows[j] = min(self.lows[j], min(column) - room)
             if j >= 3 * self.C and max(column) > self.highs[j]:
@@ -385,6 +402,16 @@ class NaiveRange:
             self.measure()
 
 
+def squeezed(level: float) -> float:
+    """Return a level as it is measured: beyond 20 a tenfold one counts 4 more, and 40 is most."""
+    far = 20 + 4 * math.log10(max(abs(level), 20.0) / 20)
+    return math.copysign(min(far, 40.0), level) if abs(level) > 20 else level
+
+
+def unsqueezed(level: float) -> float:
+    return math.copysign(20 * 10 ** ((abs(level) - 20) / 4), level) if abs(level) > 20 else level
+
+
 # ------------------------------------------------------------------ the loop
 
 
@@ -394,6 +421,7 @@ class Look:
 
     scores: list[float] = field(default_factory=list)  # of the samples that became final
     shares: list[list[float]] = field(default_factory=list)
+    apart: list[list[float]] = field(default_factory=list)  # from what was expected
     shadow_scores: list[float] = field(default_factory=list)  # that became final, NaN left out
     moved: float = 0.0  # how far the weights are from the fitted ones, in their own length
     shadow_moved: float = 0.0  # the same of the shadow's
@@ -494,7 +522,7 @@ class NaiveLoop:
             self.shadow_scores = kept[-self.kept_scores :]
         # 2. The model has scored what became final.
         verdicts = []
-        for score, shares in zip(look.scores, look.shares, strict=True):
+        for score, shares, apart in zip(look.scores, look.shares, look.apart, strict=True):
             # 3. How far is it from the accepted normal?
             crosses = self.range.step(self.pending.pop(0))
             distance, change = self.range.distance, self.newest_open()
@@ -502,7 +530,7 @@ class NaiveLoop:
             height = math.log(max(score, 1e-30)) if self.threshold.rate else score
             lead = shares.index(max(shares)) if self.threshold.rate else -1
             level, ratio, anomalous, number = self.threshold.judge(height, lead)
-            self.log.judged(self.judged, score, ratio, anomalous, number, shares)
+            self.log.judged(self.judged, score, ratio, anomalous, number, shares, apart)
             if self.threshold.rate:
                 level = math.exp(level)
             verdicts.append(NaiveVerdict(level, anomalous, number, distance, change))
@@ -520,7 +548,7 @@ class NaiveLoop:
     def crossed(self) -> None:
         """Open the change of the channels that went beyond the limit just now."""
         far = {c: d for c, d in enumerate(self.range.distances) if c not in self.range.owned}
-        channels = self.range.moved() | {max(far, key=lambda c: far[c])}
+        channels = self.range.moved() or {max(far, key=lambda c: far[c])}
         alarm = self.recent_alarm()
         names = [self.log.channels[c] for c in channels]
         if alarm and not self.log.alarm and not set(alarm["channels"]) & set(names):
@@ -574,8 +602,8 @@ class NaiveLoop:
         if self.judged - change.known < self.review_length:
             return False
         for c in change.channels:
-            moved = abs(change.after[c] - change.before[c])
-            away = abs(self.range.levels[c] - change.before[c])
+            moved = abs(squeezed(change.after[c]) - squeezed(change.before[c]))
+            away = abs(self.range.levels[c] - squeezed(change.before[c]))
             if self.range.distances[c] > 0.25 or (moved >= 0.5 and away >= moved / 2):
                 return False
         return True
@@ -594,7 +622,7 @@ class NaiveLoop:
             if c not in self.range.owned
         }
         if far:
-            self.open(self.range.moved() | {max(far, key=lambda c: far[c])}, alarm)
+            self.open(self.range.moved() or {max(far, key=lambda c: far[c])}, alarm)
 
     def recent_alarm(self) -> dict[str, Any]:
         """Return the newest alarm, if a change that is found now may have begun with it."""
@@ -620,7 +648,7 @@ class NaiveLoop:
                 )
                 if not low <= level <= high:
                     start[c] = low if level < low else high
-        before = [level + at for level, at in zip(start, centre, strict=True)]
+        before = [unsqueezed(level + at) for level, at in zip(start, centre, strict=True)]
         change = NaiveChange(
             self.newest_change,
             alarm.get("start", newest),
@@ -641,10 +669,16 @@ class NaiveLoop:
     def level(self, change: NaiveChange) -> list[float]:
         """Return where each level is going: at once where the change began with an alarm."""
         if not change.alarm:
-            return list(self.range.levels)
+            return [unsqueezed(level) for level in self.range.levels]
         gone = 1 - 0.5 ** (max(self.judged - change.start, 10) / 30)
-        pairs = zip(change.before, self.range.levels, strict=True)
-        return [before + (level - before) / gone for before, level in pairs]
+        levels = []
+        for before, level, newest in zip(
+            map(squeezed, change.before), self.range.levels, self.range.last, strict=True
+        ):
+            both = (level, level if newest is None else newest)
+            end = before + (level - before) / gone
+            levels.append(unsqueezed(min(max(end, min(both) - 2), max(both) + 2)))
+        return levels
 
     def follow_levels(self) -> None:
         for change in self.changes:
@@ -665,8 +699,9 @@ class NaiveLoop:
         wander = self.range.wander(self.judged - change.placed)
         for c in change.channels:
             level = self.range.levels[c]
-            away = abs(level - change.after[c])
-            if away > wander[self.range.C + c] and abs(level - change.before[c]) >= away:
+            away = abs(level - squeezed(change.after[c]))
+            back = abs(level - squeezed(change.before[c]))
+            if away > wander[self.range.C + c] and back >= away:
                 return True
         return False
 
@@ -734,14 +769,29 @@ class NaiveLoop:
             start, now = self.threshold.start_location, self.threshold.location
             self.threshold.start_location = max(start, now)
         self.report("accepted", change)
+        explained = self.explained(change)
+        beside = list(self.range.position)
+        for c, more in enumerate(explained):
+            beside[c] += more
         self.free(change)
         self.undo = [*self.undo, self.last_quiet][-3:]
-        self.range.widen([*self.positions, self.range.position, ahead])
+        positions = [*self.positions, list(self.range.position), ahead, beside]
+        self.range.widen(positions, explained)
         self.accepted_moved, self.moves = moved, 0.0
         self.learn_threshold = self.limits()[0]
         self.accepted = self.last_quiet = self.present(moved)
         if not self.changes:
             self.range.mark()
+
+    def explained(self, change: NaiveChange) -> list[float]:
+        """Return by how much the change moves what is left unexplained of the other channels."""
+        found = [0.0] * self.range.C
+        for c in range(self.range.C):
+            if c not in change.channels:
+                for k in change.channels:
+                    moved = squeezed(change.after[k]) - squeezed(change.before[k])
+                    found[c] += float(self.range.params.blend[c, k]) * moved
+        return found
 
     def reject(self, change: NaiveChange) -> None:
         """Go back to what was known before a change, and learn nothing while it lasts."""
@@ -765,6 +815,8 @@ class NaiveLoop:
         back = self.undo.pop()
         self.threshold.restore(back.levels)
         self.range.lows, self.range.highs = list(back.lows), list(back.highs)
+        bounds = zip(self.range.start, back.lows, back.highs, strict=True)
+        self.range.start = [min(max(at, low), high) for at, low, high in bounds]
         self.range.measure_if_known()
         self.accepted_moved = back.accepted_moved
         self.measure_weights(back.moved)

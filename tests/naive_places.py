@@ -44,24 +44,28 @@ class NaivePlaces:
         return self.blended(sample, moved, limit)
 
     def searched(self, sample: Array, moved: Array, limit: float) -> Array:
-        K = len(self.used)
-        options = [self.with_place(k, not self.at[k]) for k in range(K) if self.used[k]]
-        options += [[i == k for i in range(K)] for k in range(K) if self.used[k]]
-        options.append([False] * K)
-        best = min([self.at, *options], key=lambda at: self.distance(sample, self.total(at)))
+        """Toggle places, each time the one that brings the sample nearest, from here and none."""
+        found = [self.at]
+        for at in (self.at, [False] * len(self.at)):
+            now = list(at)
+            while True:
+                found.append(now)
+                options = [
+                    [each != (i == k) for i, each in enumerate(now)]
+                    for k in range(len(now))
+                    if self.used[k]
+                ]
+                best = min(options, key=lambda each: self.distance(sample, self.total(each)))
+                if self.distance(sample, self.total(best)) >= self.distance(
+                    sample, self.total(now)
+                ):
+                    break
+                now = best
+        best = min(found, key=lambda each: self.distance(sample, self.total(each)))
         if self.distance(sample, self.total(best)) <= limit:
             self.at = list(best)
             return self.total(best)
-        # On the way to an open change: a part of its shift, for this sample alone.
-        parts = [moved]
-        for k in range(K // 2):
-            if self.used[k]:
-                base = self.total(self.with_place(k, False))
-                way, _ = self.way(sample, base, self.shifts[k])
-                parts.append(base + min(max(way, 0.0), 1.0) * self.shifts[k])
-        found = min(parts, key=lambda each: self.distance(sample, each))
-        near = self.distance(sample, found)
-        return found if near <= limit and near < self.distance(sample, moved) else moved
+        return moved
 
     def blended(self, sample: Array, moved: Array, limit: float) -> Array:
         """Between two accepted levels the part of the shift grows along the way."""

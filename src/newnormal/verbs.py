@@ -16,6 +16,7 @@ from newnormal.acceptance import TimedAcceptance
 from newnormal.acceptance.changes import NUMBER, open_slots
 from newnormal.alarms import AlarmLog
 from newnormal.alarms.log import forget
+from newnormal.alarms.silence import forget_time
 from newnormal.core import loop
 from newnormal.core.stages import NO_ACCEPTANCE
 from newnormal.core.times import NO_TIME
@@ -192,6 +193,7 @@ class Verbs(Views):
         if state.shadow is not None:
             self._model.forget_samples(state.shadow.model)
         state.times.clear()
+        forget_time(state.silence)
         return self
 
     @in_turn

@@ -121,6 +121,14 @@ class Pair:
         assert found.shares is not None
         look.scores = found.scores[:final].tolist()
         look.shares = found.shares[:final].tolist()
+        assert found.expected is not None
+        spread = np.nan if self.fitted.spread is None else self.fitted.spread
+        for values, expected in zip(
+            [*self.twin.pending, *samples.tolist()], found.expected[:final], strict=False
+        ):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                apart = np.abs(np.array(values) - expected) / spread
+            look.apart.append(apart.tolist())
         self.compare(found, None if sample is None else sample.tolist(), look)
 
     def compare(self, found: Verdicts, sample: list[float] | None, look: Look) -> None:

@@ -359,6 +359,7 @@ def test_log_equals_its_slow_twin(seed: int) -> None:
             bool(out.anomalous[row]),
             int(out.alarms[row]),
             shares[row].tolist(),
+            [math.nan] * len(CHANNELS),
         )
     assert [ref.fields(event) for event in comp] == ref.events
 

@@ -23,10 +23,10 @@ __all__ = [
     "SINCE",
     "START",
     "STATE",
+    "free_row",
     "open_change",
     "open_changes",
     "open_slots",
-    "reserve",
 ]
 
 # Positions in ReviewState.counts.
@@ -60,10 +60,10 @@ def open_slots(changes: ChangeState, state: int | None = None) -> list[int]:
     return sorted(found, key=lambda row: int(changes.counts[row, NUMBER]))
 
 
-def reserve(changes: ChangeState) -> int:
-    """Return a free row, or that of the newest change where all are taken."""
+def free_row(changes: ChangeState) -> int | None:
+    """Return a row without a change, or None where all are taken."""
     free = np.flatnonzero(changes.counts[:, NUMBER] == 0)
-    return int(free[0]) if len(free) else int(changes.counts[:, NUMBER].argmax())
+    return int(free[0]) if len(free) else None
 
 
 def open_change(fitted: Fitted, state: StreamState, slot: int) -> Change:

@@ -18,6 +18,7 @@ from newnormal.acceptance.changes import (
     open_slots,
 )
 from newnormal.acceptance.levels import Levels
+from newnormal.acceptance.range import squeezed
 from newnormal.acceptance.reviewed import MOVED_WEIGHTS
 from newnormal.acceptance.shadow import (
     POSITIONS,
@@ -53,7 +54,7 @@ class Decisions(Levels):
         state, fitted = self.state, self.fitted
         start = int(self.changes.counts[slot, START])
         self._follow(slot)
-        self._place(slot)
+        self._place(slot, whole=True)
         event = self._event(ACCEPTED, slot)
         assert event.change is not None
         events = [replace(event, change=replace(event.change, state=ACCEPTED))]
@@ -77,11 +78,27 @@ class Decisions(Levels):
         if not fitted.model.translates:  # else the scores are soon as low as before
             levels[START_LOCATION] = max(levels[START_LOCATION], levels[LOCATION])
         state.alarm.raised[:] = 0  # what raised the threshold is normal now
+        explained, C = self._explained(slot), len(fitted.channels)
+        beside = self.drift.position.copy()
+        beside[:C] += explained
         self._free(slot, keep=True)
         self._keep_undo()
-        self.range.widen([*positions, self.drift.position.copy(), ahead])
+        # What others, still open, are about is not accepted with it.
+        kept = self.drift.owned != 0
+        positions += [self.drift.position.copy(), ahead, beside]
+        self.range.widen(positions, kept, explained)
         self._renew()
         return events
+
+    def _explained(self, slot: int) -> Floats:
+        """Return by how much a change moves what is left unexplained of the other channels, (C,).
+
+        Their levels did not follow it.
+        """
+        changes, channels = self.changes, self.changes.channels[slot] != 0
+        moved = squeezed(changes.after[slot]) - squeezed(changes.before[slot])
+        found: Floats = self.range.params.blend @ np.where(channels, moved, 0.0)
+        return np.where(channels, 0.0, found)
 
     def accept_pattern(self, alarm: Alarm) -> list[Event]:
         """Accept samples like those of an alarm as normal; close it if it is open."""
@@ -147,6 +164,7 @@ class Decisions(Levels):
         state.undo = tuple(rest)
         self._restore(back)
         self.range.move(back.lows, back.highs)
+        self.drift.start.clip(back.lows, back.highs, out=self.drift.start)
         self.levels[MOVED] = back.levels[MOVED_WEIGHTS]
         self._measure_weights()
         self._restart_timers()
@@ -179,7 +197,7 @@ class Decisions(Levels):
             return bool(self.levels[MOVES] <= NEAR)
         if self.judged - changes.counts[slot, KNOWN] < self.timing.review_length:
             return False
-        before, after = changes.before[slot, channels], changes.after[slot, channels]
+        before, after = (squeezed(each[slot, channels]) for each in (changes.before, changes.after))
         moved = np.abs(after - before)
         away = np.abs(self.drift.levels[channels] - before)
         near = (moved < _MOVED_LEVEL) | (away < moved / 2)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.acceptance.changes import ALARM, IS_REJECTED, PLACED, START, STATE
-from newnormal.acceptance.range import SURELY
+from newnormal.acceptance.range import SURELY, squeezed, unsqueezed
 from newnormal.acceptance.reviewed import Reviewed
 from newnormal.kernels.drift import KEEP, SETTLING, lag_index
 from newnormal.types import Floats
@@ -19,17 +19,22 @@ __all__ = ["Levels"]
 _STANDS = 4
 
 
+_BEYOND = 2.0  # of history's standard deviations: how far beyond the newest value a jump may end
+
+
 class Levels(Reviewed):
     """The levels of changed channels."""
 
     def _level(self, slot: int) -> Floats:
         """Return the level that each channel moves to: at once where the change began so."""
-        before, levels = self.changes.before[slot], self.drift.levels
+        before, levels = squeezed(self.changes.before[slot]), self.drift.levels
         age = max(self.judged - int(self.changes.counts[slot, START]), SURELY)
         if not self.changes.counts[slot, ALARM]:  # it came slowly
-            return levels.copy()
-        moved: Floats = before + (levels - before) / (1 - KEEP**age)
-        return moved
+            return unsqueezed(levels)
+        found = before + (levels - before) / (1 - KEEP**age)
+        newest = np.where(np.isnan(self.drift.last), levels, self.drift.last)
+        low, high = np.minimum(levels, newest), np.maximum(levels, newest)
+        return unsqueezed(found.clip(low - _BEYOND, high + _BEYOND))
 
     def _follow(self, slot: int) -> None:
         """Bring `after` and the distance of a change up to date."""
@@ -47,12 +52,18 @@ class Levels(Reviewed):
         lasts = self.judged - start >= _STANDS * self.timing.review_length
         return bool(lasts or state == IS_REJECTED)
 
-    def _place(self, slot: int) -> None:
-        """Judge the stream from where the channels of a change are."""
+    def _place(self, slot: int, *, whole: bool = False) -> None:
+        """Judge the stream from where the channels of a change are.
+
+        What is farther out than can be measured in full stays in the scores, in part, until it is
+        accepted: then the `whole` shift counts.
+        """
         changes, channels = self.changes, self.changes.channels[slot] != 0
         if not channels.any():
             return
-        shift = np.where(channels, changes.after[slot] - changes.before[slot], 0.0)
+        before, after = changes.before[slot], changes.after[slot]
+        moved = after - before if whole else squeezed(after) - squeezed(before)
+        shift = np.where(channels, moved, 0.0)
         age = self.judged - int(changes.counts[slot, START])
         for model in [
             self.state.model,
@@ -69,6 +80,6 @@ class Levels(Reviewed):
         C = len(channels)
         lag = lag_index(self.judged - placed, len(self.range.params.wanders))
         wander = self.range.params.wanders[lag, C : 2 * C]
-        away = np.abs(self.drift.levels - changes.after[slot])
-        back = np.abs(self.drift.levels - changes.before[slot]) < away
+        away = np.abs(self.drift.levels - squeezed(changes.after[slot]))
+        back = np.abs(self.drift.levels - squeezed(changes.before[slot])) < away
         return bool((channels & ~back & (away > wander)).any())

@@ -15,8 +15,10 @@ from newnormal.kernels.drift import (
     LEAST_STEP,
     LINEAR,
     MARK,
+    MOST,
     NEAR,
     SEEN,
+    TENFOLD,
     WARM,
     DriftOut,
     DriftParams,
@@ -28,7 +30,7 @@ from newnormal.kernels.drift import (
 )
 from newnormal.types import Floats
 
-__all__ = ["SURELY", "NormalRange", "initial", "pad_lags"]
+__all__ = ["SURELY", "NormalRange", "initial", "pad_lags", "squeezed", "unsqueezed"]
 
 # Of a level's variance, this share is never held to be explained by the other channels.
 _UNEXPLAINED = 0.1
@@ -202,14 +204,29 @@ class NormalRange(NamedTuple):
         far: NDArray[np.bool_] = np.abs(position[C : 2 * C] + self.params.centre) > 0.95 * LINEAR
         return far
 
-    def widen(self, positions: Sequence[Floats]) -> None:
-        """Include these positions, and what is near; a channel that stood still may always do."""
+    def widen(
+        self,
+        positions: Sequence[Floats],
+        kept: NDArray[np.bool_] | None = None,
+        explained: Floats | float = 0.0,
+    ) -> None:
+        """Include these positions, and what is near; a channel that stood still may always do so.
+
+        The range of channels that are `kept` (C,) grows by what the accepted change explains of
+        them alone (C,).
+        """
         room = self.params.margins / 2  # a new normal will be as wide as the first was
         lowest, highest = np.min(positions, axis=0), np.max(positions, axis=0)
         lows = np.minimum(self.state.lows, lowest - room)
         highs = np.maximum(self.state.highs, highest + room)
         still = slice(3 * len(self.params.mean), None)
         highs[still][highest[still] > self.state.highs[still]] = np.inf
+        if kept is not None:
+            same = np.tile(kept, 4)
+            lows[same], highs[same] = self.state.lows[same], self.state.highs[same]
+            C = len(kept)
+            lows[:C] += np.where(kept, np.minimum(explained, 0.0), 0.0)
+            highs[:C] += np.where(kept, np.maximum(explained, 0.0), 0.0)
         self.move(lows, highs)
 
     def move(self, lows: Floats, highs: Floats) -> None:
@@ -217,6 +234,32 @@ class NormalRange(NamedTuple):
         self.state.lows[:], self.state.highs[:] = lows, highs
         if self.state.counts[SEEN] >= WARM:
             measure(self.state, self.params)
+
+
+def squeezed(levels: Floats) -> Floats:
+    """Return levels as they are measured: far out, a tenfold one counts a little more.
+
+    Examples
+    --------
+    >>> squeezed(np.array([-7.0, 20.0, 200.0, 1e30]))
+    array([-7., 20., 24., 40.])
+    """
+    size = np.abs(levels)
+    far = LINEAR + TENFOLD * np.log10(np.maximum(size, LINEAR) / LINEAR)
+    return np.where(size > LINEAR, np.copysign(np.minimum(far, MOST), levels), levels)
+
+
+def unsqueezed(levels: Floats) -> Floats:
+    """Return what `squeezed` was made from.
+
+    Examples
+    --------
+    >>> unsqueezed(np.array([-7.0, 20.0, 24.0])).round(9)
+    array([ -7.,  20., 200.])
+    """
+    size = np.abs(levels)
+    far = LINEAR * 10 ** ((np.maximum(size, LINEAR) - LINEAR) / TENFOLD)
+    return np.where(size > LINEAR, np.copysign(far, levels), levels)
 
 
 def initial(lows: Floats, highs: Floats) -> DriftState:

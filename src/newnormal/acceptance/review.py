@@ -19,10 +19,11 @@ from newnormal.acceptance.changes import (
     REVIEWS,
     SINCE,
     START,
+    free_row,
     open_slots,
-    reserve,
 )
 from newnormal.acceptance.decisions import Decisions
+from newnormal.acceptance.range import unsqueezed
 from newnormal.acceptance.reviewed import LIMIT
 from newnormal.acceptance.shadow import (
     POSITIONS,
@@ -118,15 +119,21 @@ class Review(Decisions):
         return events
 
     def _about(self, far: Floats) -> NDArray[np.bool_]:
-        """Return which channels a change is about: the farthest, and those that moved as well."""
+        """Return which channels a change is about: those that moved, or else the farthest.
+
+        Where one moves, what it leaves unexplained of the others moves as well.
+        """
         free = self.drift.owned == 0
         found: NDArray[np.bool_] = self.range.moved & free
-        found[np.where(free, far, -1.0).argmax()] = True
+        if not found.any():
+            found[np.where(free, far, -1.0).argmax()] = True
         return found
 
     def _open(self, channels: NDArray[np.bool_], alarm: Alarm | None) -> list[Event]:
         """Open a change of these channels, which began with this alarm or now."""
-        changes, slot, newest = self.changes, reserve(self.changes), self.judged - 1
+        changes, slot, newest = self.changes, free_row(self.changes), self.judged - 1
+        if slot is None:
+            return self._join(channels)
         self.counts[NEWEST] += 1
         start, time = newest, self.time
         if alarm is not None:
@@ -145,13 +152,13 @@ class Review(Decisions):
             NO_TIME if time is None else time.astype("datetime64[ns]").astype(np.int64)
         )
         C = len(channels)
-        changes.channels[slot] |= channels  # those of a change that had no row of its own too
+        changes.channels[slot] = channels
         before = self.drift.start[C : 2 * C]
         if alarm is None:  # it came slowly: from the border of what was normal
             own = slice(C, 2 * C)
             normal = self.drift.position[own].clip(self.drift.lows[own], self.drift.highs[own])
             before = np.where(normal != self.drift.position[own], normal, before)
-        changes.before[slot] = before + self.range.params.centre
+        changes.before[slot] = unsqueezed(before + self.range.params.centre)
         changes.after[slot] = self._level(slot)
         moved = self.levels[MOVES] if not channels.any() else self.drift.distances[channels].max()
         changes.distances[slot] = moved
@@ -162,6 +169,16 @@ class Review(Decisions):
         if self.drift.counts[DRIFT_SEEN] >= WARM:
             measure(self.drift, self.range.params)
         return [self._event(CHANGED, slot, alarm)]
+
+    def _join(self, channels: NDArray[np.bool_]) -> list[Event]:
+        """Give channels to the newest change that is pending, where there is no room for another.
+
+        Of eight that are all rejected, to the newest of them.
+        """
+        slot = (open_slots(self.changes, IS_PENDING) or open_slots(self.changes))[-1]
+        self.changes.channels[slot] |= channels
+        self.drift.owned[channels] = 1
+        return []
 
     def _follow_levels(self) -> None:
         """Follow the channels of open changes, and judge the stream from where they are."""

@@ -314,8 +314,7 @@ def _follow(
         if votes is not None:
             np.fmax(log.votes, votes[at], out=log.votes)
         since = at + 1
-        _name(log, _largest(verdicts.shares, row))
-        _observe(log, verdicts, row, samples[at], spread)
+        _observe(log, verdicts, row, samples[at], spread, anew=kind == OPENED)
         log.levels[PEAK_SCORE] = min(float(scores[at]), _LARGEST)
         log.levels[PEAK_RATIO] = ratio = min(float(out.ratios[at]), _LARGEST)
         log.levels[PEAK_P_VALUE] = out.p_values[at]
@@ -360,19 +359,41 @@ def _extend(
 
 
 def _observe(
-    log: LogState, verdicts: Verdicts, row: int, sample: Floats, spread: Floats | None
+    log: LogState,
+    verdicts: Verdicts,
+    row: int,
+    sample: Floats,
+    spread: Floats | None,
+    *,
+    anew: bool,
 ) -> None:
-    """Keep what the named channels show at the peak."""
-    log.evidence[:] = np.nan
-    named = log.channels[log.channels >= 0]
-    log.evidence[OBSERVED, : len(named)] = sample[named]
-    if verdicts.expected is None:
-        return
-    expected = verdicts.expected[row, named]
-    log.evidence[EXPECTED, : len(named)] = expected
-    if spread is not None:
-        log.evidence[LOWEST, : len(named)] = expected - _SPREADS * spread[named]
-        log.evidence[HIGHEST, : len(named)] = expected + _SPREADS * spread[named]
+    """Keep the channels of a score that is higher than any before, and what they show.
+
+    Later in a fault the trend has followed it, and what is expected is near what is observed: the
+    sample that is farthest from its expectation stays.
+    """
+    channels = _largest(verdicts.shares, row)
+    named = list(channels)
+    evidence = np.full_like(log.evidence, np.nan)
+    evidence[OBSERVED, : len(named)] = sample[named]
+    if verdicts.expected is not None:
+        expected = verdicts.expected[row, named]
+        evidence[EXPECTED, : len(named)] = expected
+        if spread is not None:
+            evidence[LOWEST, : len(named)] = expected - _SPREADS * spread[named]
+            evidence[HIGHEST, : len(named)] = expected + _SPREADS * spread[named]
+    if anew or not _apart(evidence) < _apart(log.evidence):
+        _name(log, channels)
+        log.evidence[:] = evidence
+
+
+def _apart(evidence: Floats) -> float:
+    """Return how far the farthest channel is from its expectation, in its range; NaN if unknown."""
+    width = evidence[HIGHEST] - evidence[LOWEST]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        far = np.abs(evidence[OBSERVED] - evidence[EXPECTED]) / width
+    known = far[~np.isnan(far)]
+    return float(known.max()) if len(known) else math.nan
 
 
 def _known(value: float) -> float | None:

@@ -21,6 +21,7 @@ from newnormal.types import (
     OPENED,
     SAMPLES_AGAIN,
     SILENCE,
+    UPDATED,
     Alarm,
     Event,
     Evidence,
@@ -39,6 +40,7 @@ __all__ = [
     "close_silence",
     "find_silence",
     "forget_silence",
+    "forget_time",
     "longest_silence",
     "open_silence",
     "silence_alarm",
@@ -108,22 +110,30 @@ def find_silence(
         gone = silence.missing > most
         if silence.counts[ALL] <= most:
             gone &= False if watched is None else watched
-        if gone.any() and not silence.counts[NUMBER]:
-            named = np.flatnonzero(gone)[: len(silence.channels)]
+        if silence.counts[NUMBER] and not gone[silence.channels[silence.channels >= 0]].any():
+            yield Silence(row)  # those it is about are there again
+        is_open = bool(silence.counts[NUMBER])
+        known = silence.channels[silence.channels >= 0].tolist() if is_open else []
+        new = [each for each in np.flatnonzero(gone).tolist() if each not in known]
+        if new and len(known) < len(silence.channels):
+            named = [*known, *new][: len(silence.channels)]
             silence.channels[:] = -1
             silence.channels[: len(named)] = named
             yield Silence(row, samples=int(silence.missing[named].max()))
-        elif silence.counts[NUMBER] and not gone.any():
-            yield Silence(row)
     _keep_time(silence, times)
 
 
 def open_silence(
     fitted: Fitted, state: StreamState, verdicts: Verdicts, at: int, found: Silence
 ) -> list[Event]:
-    """Open an alarm by silence at a row of the verdicts; a gap is over at once."""
+    """Open an alarm by silence at a row of the verdicts; a gap is over at once.
+
+    A channel that goes missing while others are joins their alarm.
+    """
     sample, time = verdicts.first + at, time_at(verdicts.times, at)
     silence = state.silence
+    if silence.counts[NUMBER] and not found.gap:
+        return [Event(UPDATED, sample, time, silence_alarm(fitted, silence, sample, time))]
     state.alarm.counts[ALARMS] += 1
     number = int(state.alarm.counts[ALARMS])
     if found.gap:
@@ -153,7 +163,10 @@ def open_silence(
 def close_silence(fitted: Fitted, state: StreamState, verdicts: Verdicts, at: int) -> list[Event]:
     """Close the alarm by missing values at a row of the verdicts."""
     sample, time = verdicts.first + at, time_at(verdicts.times, at)
-    alarm = silence_alarm(fitted, state.silence, sample - 1, time)
+    last = int(state.silence.times[LAST_TIME])  # of the sample before this call
+    before = None if last == NO_TIME else np.datetime64(last, "ns")
+    end = time_at(verdicts.times, at - 1) if at else before
+    alarm = silence_alarm(fitted, state.silence, sample - 1, end)
     state.silence.counts[NUMBER] = 0
     assert alarm is not None
     return [Event(CLOSED, sample, time, replace(alarm, reason=SAMPLES_AGAIN))]
@@ -184,9 +197,15 @@ def silence_alarm(
 
 
 def forget_silence(silence: SilenceState) -> None:
-    """Forget the open alarm by missing values, and which are missing."""
+    """Forget the open alarm by missing values, which are missing, and the newest time."""
     silence.counts[:] = 0
     silence.missing[:] = 0
+    silence.times[:] = NO_TIME
+
+
+def forget_time(silence: SilenceState) -> None:
+    """Forget the time of the newest sample: the next one is of another input."""
+    silence.times[LAST_TIME] = NO_TIME
 
 
 def _gaps(silence: SilenceState, times: Times | None, longest: float) -> Floats | None:

@@ -4,8 +4,8 @@ A place is a shift of the channels' levels. A sample there is judged as if it ha
 was: it is moved back before any member sees it, so the old normal, the new one and the way between
 them look the same. Which places the stream is at is decided sample by sample, by Hotelling's T²:
 it stays where it is as long as the sample is within history's range there; else it goes where the
-sample is; on the way between two places the sample is moved back by a part of the shift, which
-grows along the way where both are accepted.
+sample is. On the way between two accepted places the sample is moved back by a part of the shift,
+which grows along the way.
 
 A pattern is what the members voted while an alarm was open, at most, and its channels: a sample
 that is no worse by any member, in the same channels, counts as quiet. A member that had no vote
@@ -37,8 +37,7 @@ __all__ = [
 PLACES = 16  # the first half belong to open changes, the others are accepted
 PATTERNS = 10
 _NEAR = 0.25  # of the way between two levels, up to which a sample is at one of them
-_MARGIN = 0.5  # by which a vote may exceed that of an accepted pattern
-_PART = 0.1  # of a score, from which on a channel belongs to a pattern that grows
+_MARGIN = 1.0  # by which a vote may exceed that of an accepted pattern
 GROWING = 30  # samples after an open alarm was accepted, for which its pattern grows
 _SAME = 0.35  # share of a score that must be of the pattern's channels
 
@@ -87,54 +86,37 @@ def move_back(
     shifts, used, at = state.shifts, state.used, state.at
     K, C = shifts.shape
     _sum_of(shifts, used, at, moved)
-    trial, best = np.empty(C), np.empty(C)
+    trial = np.empty(C)
     least = _distance(sample, moved, mean, inverse)
     if least > limit:
-        chosen = at.copy()
-        option = np.empty(K, np.int64)
-        # Each place left or entered by itself, then each alone, then none.
-        for kind in range(2 * K + 1):
-            k = kind % K
-            if kind < 2 * K and used[k] == 0:
-                continue
-            if kind < K:
-                option[:] = at
-                option[k] = 1 - at[k]
-            else:
-                option[:] = 0
-                if kind < 2 * K:
-                    option[k] = 1
+        chosen, option = at.copy(), np.empty(K, np.int64)
+        # From where it is and from none: the place that brings it nearest is left or entered, as
+        # long as one does.
+        for start in range(2):
+            option[:] = at * (1 - start)
             _sum_of(shifts, used, option, trial)
-            distance = _distance(sample, trial, mean, inverse)
-            if distance < least:
-                least = distance
-                chosen[:] = option
+            nearest = _distance(sample, trial, mean, inverse)
+            toggled = 0
+            while toggled >= 0:
+                if nearest < least:
+                    least = nearest
+                    chosen[:] = option
+                toggled = -1
+                for k in range(K):
+                    if used[k] == 0:
+                        continue
+                    option[k] = 1 - option[k]
+                    _sum_of(shifts, used, option, trial)
+                    distance = _distance(sample, trial, mean, inverse)
+                    option[k] = 1 - option[k]
+                    if distance < nearest:
+                        nearest = distance
+                        toggled = k
+                if toggled >= 0:
+                    option[toggled] = 1 - option[toggled]
         if least <= limit:
             at[:] = chosen
             _sum_of(shifts, used, at, moved)
-        else:  # on the way to an open change: a part of its shift, for this sample alone
-            _sum_of(shifts, used, at, best)
-            least = _distance(sample, best, mean, inverse)
-            found = False
-            for k in range(K // 2):
-                if used[k] == 0:
-                    continue
-                option[:] = at
-                option[k] = 0
-                _sum_of(shifts, used, option, trial)
-                way, _ = _part(sample, trial, shifts[k], mean, inverse)
-                share = min(max(way, 0.0), 1.0)
-                for c in range(C):
-                    trial[c] += share * shifts[k, c]
-                distance = _distance(sample, trial, mean, inverse)
-                if distance <= limit and distance < least:
-                    least = distance
-                    best[:] = trial
-                    found = True
-            if found:
-                moved[:] = best
-            else:
-                _sum_of(shifts, used, at, moved)
     _blend(sample, state, mean, inverse, limit, trial, moved)
     for c in range(C):
         sample[c] -= moved[c]
@@ -239,9 +221,6 @@ def is_accepted(votes: Floats32, shares: Floats32, state: AcceptedState) -> bool
     if state.counts[GROWS] > 0:
         state.counts[GROWS] -= 1
         s = (state.counts[NEXT_PATTERN] - 1) % S
-        for c in range(len(shares)):
-            if shares[c] > _PART * total:
-                state.channels[s, c] = 1.0
         for v in range(V):
             if votes[v] > state.peaks[s, v]:  # not so for NaN
                 state.peaks[s, v] = votes[v]

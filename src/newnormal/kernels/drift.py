@@ -31,9 +31,11 @@ __all__ = [
     "LEAST_STEP",
     "LINEAR",
     "MARK",
+    "MOST",
     "NEAR",
     "SEEN",
     "SETTLING",
+    "TENFOLD",
     "WARM",
     "DriftOut",
     "DriftParams",
@@ -60,8 +62,8 @@ EVERY = 8  # samples between measurements, which cost more than all the rest
 # Beyond 20 of history's standard deviations a tenfold value counts 4 more, and 40 is the most: one
 # absurd value is not a level, and what goes on drifting is still measured.
 LINEAR = 20.0
-_TENFOLD = 4.0
-_MOST = 40.0
+TENFOLD = 4.0
+MOST = 40.0
 _LONGEST_STEP = 5.0  # for the same reason
 LEAST_STEP = 0.001  # of them a step: a smaller one counts as standing still
 
@@ -151,8 +153,8 @@ def _move(sample: Floats, state: DriftState, params: DriftParams) -> None:
         state.missing[c] = 0
         z = (sample[c] - params.mean[c]) / params.scale[c]
         if abs(z) > LINEAR:
-            far = LINEAR + _TENFOLD * np.log10(abs(z) / LINEAR)
-            z = np.copysign(min(far, _MOST), z)
+            far = LINEAR + TENFOLD * np.log10(abs(z) / LINEAR)
+            z = np.copysign(min(far, MOST), z)
         state.levels[c] += share * (z - state.levels[c])
         if not np.isnan(state.last[c]):
             step = min(abs(z - state.last[c]), _LONGEST_STEP)

@@ -84,6 +84,8 @@ def accept_pattern(
     accepted.channels[row] = channels
     accepted.counts[NEXT_PATTERN] += 1
     accepted.counts[GROWS] = GROWING if grows else 0
+    if grows:  # the votes of its samples are not smoothed into those that follow
+        own.smooth[:] = 0
 
 
 def restore(own: CommitteeState, kept: AcceptedState) -> None:
