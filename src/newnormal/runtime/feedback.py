@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING, Any
 from newnormal.errors import FeedbackError, StateError
 from newnormal.runtime.lock import Progress, beside
 from newnormal.types import Alarm, Change, time_text
-from newnormal.verbs import meant
 
 if TYPE_CHECKING:
     from newnormal.detector import BaseDetector
@@ -152,6 +151,8 @@ def found_by(detector: BaseDetector, feedback: Feedback) -> Alarm | Change:
     FeedbackError
         If there is none, or one that began elsewhere.
     """
+    from newnormal.verbs import meant  # imports Numba, which `newnormal --help` does without
+
     found = meant(detector, feedback.act, feedback.alarm, feedback.change)
     if feedback.start not in (None, start_of(found)):
         kind, number = "change", feedback.change
@@ -175,6 +176,8 @@ def progress_of(detector: BaseDetector, stream: str) -> Progress:
     """Return how far a detector is, and what feedback without a number means there."""
     alarm = change = start = None
     with suppress(FeedbackError):  # nothing is open
+        from newnormal.verbs import meant
+
         found = meant(detector, Act.accept, None, None)
         (alarm, change), start = _numbers(found), start_of(found)
     return Progress(
