@@ -389,8 +389,8 @@ def _observe(
 
 def _apart(evidence: Floats) -> float:
     """Return how far the farthest channel is from its expectation, in its range; NaN if unknown."""
-    width = evidence[HIGHEST] - evidence[LOWEST]
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        width = evidence[HIGHEST] - evidence[LOWEST]
         far = np.abs(evidence[OBSERVED] - evidence[EXPECTED]) / width
     known = far[~np.isnan(far)]
     return float(known.max()) if len(known) else math.nan
