@@ -17,8 +17,6 @@ __all__ = ["Levels"]
 # its scores would fall while the alarm is young; on 36 real streams the average precision of SMD
 # falls by .02 without it. An alarm that stands does not hide another meanwhile.
 _STANDS = 4
-
-
 _BEYOND = 2.0  # of history's standard deviations: how far beyond the newest value a jump may end
 
 
@@ -65,10 +63,7 @@ class Levels(Reviewed):
         moved = after - before if whole else squeezed(after) - squeezed(before)
         shift = np.where(channels, moved, 0.0)
         age = self.judged - int(changes.counts[slot, START])
-        for model in [
-            self.state.model,
-            *([] if self.state.shadow is None else [self.state.shadow.model]),
-        ]:
+        for model in self._models:
             self.fitted.model.translate(model, slot, shift, age)
 
     def _moves_on(self, slot: int, channels: NDArray[np.bool_]) -> bool:

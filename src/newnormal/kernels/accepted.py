@@ -90,8 +90,8 @@ def move_back(
     least = _distance(sample, moved, mean, inverse)
     if least > limit:
         chosen, option = at.copy(), np.empty(K, np.int64)
-        # From where it is and from none: the place that brings it nearest is left or entered, as
-        # long as one does.
+        # From where it is, and from none: the place that brings it nearest is left or entered,
+        # until none brings it nearer.
         for start in range(2):
             option[:] = at * (1 - start)
             _sum_of(shifts, used, option, trial)

@@ -9,12 +9,12 @@ import numpy as np
 from newnormal.datasets.base import Dataset
 from newnormal.errors import ParameterError
 
-__all__ = ["nightly_job"]
+__all__ = ["DAY", "JOB_BEGIN", "JOB_END", "nightly_job"]
 
 _PERIOD = np.timedelta64(5, "m")
-_DAY = 288  # samples
+DAY = 288  # samples
 _DAYS = 30  # of history, and as many live
-_BEGIN, _LENGTH = 42, 4  # samples since midnight: 03:30 to 03:50
+JOB_BEGIN, JOB_END = 42, 46  # samples since midnight: 03:30 to 03:50
 _NOON_DAY = 15  # the live day on which the job runs at noon
 _SIZE = (50.0, 20.0)
 
@@ -54,18 +54,18 @@ def nightly_job(
         least = _NOON_DAY if variant == "noon" else 1
         raise ParameterError(f"days: expected at least {least}, found {days}")
     rng = np.random.default_rng(seed)
-    count, live = 2 * days * _DAY, days * _DAY
+    count, live = 2 * days * DAY, days * DAY
     sample = np.arange(count)
     phase = rng.uniform(0, 1, 2)
-    swing = np.array(_SWING) * np.sin(2 * np.pi * (sample[:, None] / _DAY + phase))
+    swing = np.array(_SWING) * np.sin(2 * np.pi * (sample[:, None] / DAY + phase))
     values = np.array(_LEVEL) + swing + np.array(_NOISE) * rng.standard_normal((count, 2))
-    job = (sample % _DAY >= _BEGIN) & (sample % _DAY < _BEGIN + _LENGTH)
+    job = (sample % DAY >= JOB_BEGIN) & (sample % DAY < JOB_END)
     if variant == "new":
         job[:live] = False
     labels = np.zeros(live, dtype=np.int64)
     if variant == "noon":
-        noon = (_NOON_DAY - 1) * _DAY + _DAY // 2
-        labels[noon : noon + _LENGTH] = 1
+        noon = (_NOON_DAY - 1) * DAY + DAY // 2
+        labels[noon : noon + JOB_END - JOB_BEGIN] = 1
         job[live:] |= labels == 1
     values[job] += _SIZE
     times = np.datetime64("2024-01-01T00:00", "m") + sample * _PERIOD
@@ -78,5 +78,5 @@ def nightly_job(
         period=_PERIOD,
         train_times=times[:live],
         test_times=times[live:],
-        shifts=(_BEGIN,) if variant == "new" else (),
+        shifts=(JOB_BEGIN,) if variant == "new" else (),
     )

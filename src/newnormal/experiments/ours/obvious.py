@@ -20,6 +20,7 @@ import numpy as np
 from newnormal import Detector, Event
 from newnormal.datasets import Dataset
 from newnormal.datasets.synthetic import nightly_job, obvious
+from newnormal.datasets.synthetic.nightly import DAY, JOB_BEGIN, JOB_END
 from newnormal.detector import BaseDetector
 from newnormal.errors import NewnormalError, ParameterError
 from newnormal.experiments.engine.experiment import write_texts
@@ -34,10 +35,8 @@ __all__ = ["ObviousFaults", "accept_newest", "names", "obvious_faults"]
 
 NIGHTLY = "nightly"
 _SEEDS = SEEDS[:3]
-_DAY = 288  # samples of the nightly job
 _FOLLOWED = 5  # days after the acceptance in which alarms are counted
-_JOB_BEGIN, _JOB_END = 42, 46  # samples from midnight to the job, and to its end
-_AFTER = 10  # samples after its end
+_AFTER = 10  # samples after the end of the nightly job, in which an alarm is about it
 
 
 class _Task(NamedTuple):
@@ -232,13 +231,13 @@ def _night(variant: str, seed: int, epochs: int | None) -> Night:
         return _accepting(detector, data, seed)
     events = watch(detector, data.test, data.test_times)
     trace = trace_alarms(events, len(data.test))
-    counts = trace.count(data.labels, samples_per_day=_DAY)
-    since = (trace.openings - _JOB_BEGIN) % _DAY  # the job's newest beginning
+    counts = trace.count(data.labels, samples_per_day=DAY)
+    since = (trace.openings - JOB_BEGIN) % DAY  # the job's newest beginning
     return Night(
         stream=f"{NIGHTLY}/{variant}",
         seed=seed,
         openings=counts.openings,
-        at_job=int((since < _JOB_END - _JOB_BEGIN + _AFTER).sum()),
+        at_job=int((since < JOB_END - JOB_BEGIN + _AFTER).sum()),
         false=counts.false,
         found=counts.found if variant == "noon" else None,
     )
@@ -247,7 +246,7 @@ def _night(variant: str, seed: int, epochs: int | None) -> Night:
 def _accepting(detector: BaseDetector, data: Dataset, seed: int) -> Night:
     """Accept what opened in the first night, at the end of the job, and count what opens later."""
     assert data.test_times is not None
-    end, last = _JOB_END, _JOB_END + _FOLLOWED * _DAY
+    end, last = JOB_END, JOB_END + _FOLLOWED * DAY
     first = watch(detector, data.test[:end], data.test_times[:end], flush=False)
     accepted = accept_newest(detector, first)
     events = watch(detector, data.test[end:last], data.test_times[end:last])
