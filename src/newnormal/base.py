@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from newnormal import state as state_file
 from newnormal import thresholds
 from newnormal.config import Config, duration, option_as_json
 from newnormal.core.history import check_history, median_period
-from newnormal.core.state import Fitted
+from newnormal.core.state import Fitted, StreamState
 from newnormal.errors import ParameterError, StateError
 from newnormal.fitting import Goal, HistoryScores, refit_threshold, writable
 from newnormal.models.base import OnEpoch
@@ -24,11 +24,11 @@ from newnormal.state import State
 from newnormal.state.schema import AGAIN
 from newnormal.tabular import Table, default_channels, to_table
 from newnormal.thresholds import MovingThreshold, Threshold
-from newnormal.types import Floats
+from newnormal.types import Alarm, Change, Floats
 from newnormal.verbs import EVENTS, PAST, Verbs
 from newnormal.views import add_lock, in_turn
 
-__all__ = ["BaseDetector"]
+__all__ = ["BaseDetector", "Parts"]
 
 _TRAINING = (
     "window",
@@ -41,6 +41,14 @@ _TRAINING = (
     "period",
     "seed",
 )
+
+
+class Parts(NamedTuple):
+    """A fitted detector taken apart."""
+
+    fitted: Fitted
+    state: StreamState
+    past: tuple[Alarm | Change, ...] = ()
 
 
 class BaseDetector(Parameters, Verbs):
@@ -127,6 +135,25 @@ class BaseDetector(Parameters, Verbs):
         before = self._validate()[1]
         anew = scores is not None
         twin._begin(refit_threshold(self._fitted, config, goal, before, known, anew=anew), known)
+        return twin
+
+    # ------------------------------------------------------------------ parts
+
+    def unfitted(self, **options: Any) -> Self:
+        """Return a detector with the same options, but for these, that is not fitted."""
+        return type(self)(**{**self.get_params(), **options})
+
+    @in_turn
+    def to_parts(self) -> Parts:
+        """Return what was fitted, and copies of the live state and of the newest alarms."""
+        return Parts(self._fitted, self._live().copy(), tuple(self._past))
+
+    def with_parts(self, parts: Parts) -> Self:
+        """Return a detector with these options that goes on from `parts`, which it shares."""
+        twin = self._shallow()
+        twin._begin(parts.fitted, None)
+        twin._state = parts.state
+        twin._past.extend(parts.past)
         return twin
 
     # ------------------------------------------------------------------ state

@@ -41,7 +41,7 @@ from newnormal.types import (
 )
 from newnormal.views import Views, add_lock, in_turn
 
-__all__ = ["EVENTS", "Verbs", "meant"]
+__all__ = ["EVENTS", "PAST", "Verbs", "keep_newest", "meant"]
 
 _LOG = logging.getLogger("newnormal")
 EVENTS = 1000  # kept until they are taken
@@ -138,14 +138,8 @@ class Verbs(Views):
         self._events.extend(events)
         for event in events:
             found: Alarm | Change | None = event.change or event.alarm
-            if found is None:
-                continue
-            for at, kept in enumerate(self._past):
-                if type(kept) is type(found) and kept.number == found.number:
-                    self._past[at] = found
-                    break
-            else:
-                self._past.append(found)
+            if found is not None:
+                keep_newest(self._past, found)
 
     def flush(self) -> list[Verdict]:
         """Judge the pending samples in one last window made of the newest `window` samples.
@@ -335,6 +329,15 @@ class Verbs(Views):
         vars(twin).update(vars(self))
         add_lock(twin)
         return twin
+
+
+def keep_newest(past: deque[Alarm | Change], found: Alarm | Change) -> None:
+    """Keep an alarm or a change as it stands; the one of its number so far is replaced."""
+    for at, kept in enumerate(past):
+        if type(kept) is type(found) and kept.number == found.number:
+            past[at] = found
+            return
+    past.append(found)
 
 
 def meant(

@@ -33,14 +33,14 @@ from newnormal.kernels.drift import DriftOut, advance
 from newnormal.kernels.step import PENDING, SEEN, blank_out
 from newnormal.types import Alarm, Event, Floats, Ints
 
-__all__ = ["TimedAcceptance"]
+__all__ = ["EAGER", "TimedAcceptance"]
 
 _REVIEWS = 6  # in `accept_after`
 _LONGEST = 60  # samples between reviews, at most
 _SCORED = 0.5  # of `accept_after`: how long a shadow's scores are kept
 # A shadow learns from scores this many times the threshold; from any, one wild sample could throw
 # its weights out of all bounds.
-_EAGER = 100.0
+EAGER = 100.0
 _MOST_SCORES = 1 << 20
 _MOST_POSITIONS = 2048
 
@@ -106,9 +106,9 @@ class TimedAcceptance:
         counts = shadow.model.step.counts
         rows = int(counts[PENDING]) + len(samples)
         out = blank_out(rows, samples.shape[1])
-        threshold = _EAGER * float(state.learn_threshold[0])
+        threshold = EAGER * float(state.learn_threshold[0])
         params = fitted.step._replace(alarm_threshold=threshold, learn_threshold=threshold)
-        fitted.model.eager(_EAGER).advance(samples, flush, shadow.model, params, out, phases)
+        fitted.model.eager(EAGER).advance(samples, flush, shadow.model, params, out, phases)
         scores = out.scores[: rows - int(counts[PENDING])]
         for score in scores[~np.isnan(scores)].tolist():
             shadow.scores[shadow.counts[NEXT]] = score

@@ -18,7 +18,13 @@ import numpy as np
 from newnormal.alarms.moving import judge_moving
 from newnormal.alarms.sentences import alarm_sentence, seconds_between
 from newnormal.alarms.silence import close_silence, find_silence, forget_silence, open_silence
-from newnormal.kernels.alarm import LOW_RATIO, OPEN, AlarmOut, judge
+from newnormal.kernels.alarm import (
+    LOW_RATIO,
+    OPEN,
+    AlarmOut,
+    blank_out,
+    judge_scores,
+)
 from newnormal.types import (
     BACK_TO_NORMAL,
     CLOSED,
@@ -83,7 +89,7 @@ _SPREADS = 3.0  # the range of a channel: so many of its usual distances from wh
 
 _LARGEST = sys.float_info.max
 _LEAST = 1e-30  # a score below this is as good as 0
-_NO_LEADS = np.zeros(0, np.int64)
+_NO_SHARES = np.zeros((0, 0), np.float32)
 
 
 class AlarmLog:
@@ -143,13 +149,11 @@ class AlarmLog:
         known = state.alarm, fitted.alarm, fitted.tail_chances
         if state.moving is not None:
             out = judge_moving(fitted.rule, state.moving, scores, *known)
-            verdicts.thresholds[rows] = out.thresholds
-        elif fitted.alarm.rate:
-            out = judge(log_scores(scores), *known, _leads(verdicts.shares, rows))
-            verdicts.thresholds[rows] = np.exp(out.thresholds)
         else:
-            out = judge(scores, *known)
-            verdicts.thresholds[rows] = out.thresholds
+            out = blank_out(len(scores))
+            shares = _NO_SHARES if verdicts.shares is None else verdicts.shares[rows]
+            judge_scores(scores, shares, *known, out)
+        verdicts.thresholds[rows] = out.thresholds
         verdicts.anomalous[rows] = out.anomalous
         verdicts.ratios[rows] = out.ratios
         verdicts.p_values[rows] = out.p_values
@@ -196,13 +200,6 @@ def track(
                 log, number, rows, out, verdicts, start, samples, votes, spread, at_this_hour
             )
     return events
-
-
-def _leads(shares: Floats32 | None, rows: slice) -> Ints:
-    """Return the channel with the largest share of each score; none where shares are not known."""
-    if shares is None:
-        return _NO_LEADS
-    return np.asarray(shares[rows].argmax(axis=1), dtype=np.int64)
 
 
 def log_scores(scores: Floats) -> Floats:

@@ -25,9 +25,9 @@ import numpy as np
 
 from newnormal.core.state import Fitted, StreamState
 from newnormal.kernels.step import PENDING, SEEN, StepOut, StepParams, blank_out
-from newnormal.types import Event, Floats, Times, Verdicts, time_at
+from newnormal.types import Event, Floats, Floats32, Times, Verdicts, time_at
 
-__all__ = ["advance"]
+__all__ = ["advance", "judge_rows"]
 
 
 def advance(
@@ -124,23 +124,39 @@ def _stretch(
     fitted.model.advance(part, flush, state.model, params, rows, phases, votes)
     final = stop - int(step.counts[PENDING])
     judged = np.concatenate([waiting, part])[: final - done] if pending else part[: final - done]
+    events = judge_rows(fitted, state, verdicts, slice(done, final), judged, votes)
+    return final, events
+
+
+def judge_rows(
+    fitted: Fitted,
+    state: StreamState,
+    verdicts: Verdicts,
+    rows: slice,
+    samples: Floats,
+    votes: Floats32 | None,
+) -> list[Event]:
+    """Judge rows that became final: 3 and 4 of the order; return the events.
+
+    `samples` and `votes` are those of these rows.
+    """
     events: list[Event] = []
-    start = done
-    while start < final:
-        own = slice(start - done, final - done)
-        drift = fitted.acceptance.measure(fitted, state, judged[own])
+    start = rows.start
+    while start < rows.stop:
+        own = slice(start - rows.start, rows.stop - rows.start)
+        drift = fitted.acceptance.measure(fitted, state, samples[own])
         if drift is not None:  # up to a sample that crosses the limit
             assert verdicts.distances is not None and verdicts.changes is not None
-            own = slice(start - done, start - done + len(drift.distances))
-            verdicts.distances[start : done + own.stop] = drift.distances
-            verdicts.changes[start : done + own.stop] = fitted.acceptance.newest_open(state)
-        now, each = slice(start, done + own.stop), None if votes is None else votes[own]
-        events += fitted.alarms.judge(fitted, state, verdicts, now, judged[own], each)
+            own = slice(own.start, own.start + len(drift.distances))
+            verdicts.distances[start : rows.start + own.stop] = drift.distances
+            verdicts.changes[start : rows.start + own.stop] = fitted.acceptance.newest_open(state)
+        now, each = slice(start, rows.start + own.stop), None if votes is None else votes[own]
+        events += fitted.alarms.judge(fitted, state, verdicts, now, samples[own], each)
         start = now.stop
         if drift is not None and drift.crossings[-1]:
             when = time_at(verdicts.times, start - 1)
             events += fitted.acceptance.crossed(fitted, state, verdicts.first + start - 1, when)
-    return final, events
+    return events
 
 
 def _params(fitted: Fitted, state: StreamState) -> StepParams:

@@ -16,14 +16,14 @@ import numpy as np
 from newnormal.errors import NewnormalWarning
 from newnormal.types import NO_TIME, Floats, Ints, Times
 
-__all__ = ["DAY", "Phases", "SampleClock", "TimeClock", "clock_from_json", "utc_offset"]
+__all__ = ["DAY", "KINDS", "Phases", "SampleClock", "TimeClock", "clock_from_json", "utc_offset"]
 
 DAY = 86_400 * 10**9  # in nanoseconds
 # Zones change their offset at whole quarters of an hour of UTC, since 1972 at least.
 _QUARTER = 900 * 10**9
 _MISSING = NO_TIME  # NaT as an integer
 _FIXED = re.compile(r"([+-])(\d\d):(\d\d)")
-_KINDS = {1: (0,) * 7, 2: (0, 0, 0, 0, 0, 1, 1), 7: tuple(range(7))}  # by weekday, Monday first
+KINDS = {1: (0,) * 7, 2: (0, 0, 0, 0, 0, 1, 1), 7: tuple(range(7))}  # by weekday, Monday first
 
 
 @cache
@@ -118,7 +118,7 @@ class TimeClock:
 
     def kind(self, days: Ints) -> Ints:
         """Return the kind of each day."""
-        kinds: Ints = np.array(_KINDS[self.kinds])[(days + 3) % 7]  # 1970 began on a Thursday
+        kinds: Ints = np.array(KINDS[self.kinds])[(days + 3) % 7]  # 1970 began on a Thursday
         return kinds
 
     def local(self, when: Ints) -> Ints:
@@ -134,7 +134,7 @@ class TimeClock:
             return np.nan
         local = when + utc_offset(self.zone)(when // _QUARTER) - self.shift
         day, rest = divmod(local, DAY)
-        return float(_KINDS[self.kinds][(day + 3) % 7] * self.bins + rest * self.bins // DAY)
+        return float(KINDS[self.kinds][(day + 3) % 7] * self.bins + rest * self.bins // DAY)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as values of JSON."""

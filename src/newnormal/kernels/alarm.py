@@ -31,7 +31,7 @@ import numpy as np
 
 from newnormal.kernels.compiled import compiled
 from newnormal.kernels.decision import decide
-from newnormal.types import Bools, Floats, Ints
+from newnormal.types import Bools, Floats, Floats32, Ints
 
 __all__ = [
     "AGE",
@@ -55,7 +55,9 @@ __all__ = [
     "AlarmParams",
     "AlarmState",
     "advance",
+    "blank_out",
     "judge",
+    "judge_scores",
     "p_values",
     "peaks",
     "threshold_at",
@@ -72,6 +74,8 @@ _FOLLOW = 0.02
 # Times its peak, from which on a score may be another alarm.
 _WORSE = 2.0
 _NO_LEADS = np.zeros(0, np.int64)
+_LEAST = 1e-30  # a score below this is as good as 0
+_LARGEST = np.finfo(np.float64).max
 _MOST_RAISED = 2.0  # of its start, that the height is raised for a channel, at most
 
 # Positions in AlarmState.levels.
@@ -129,31 +133,87 @@ class AlarmOut(NamedTuple):
 
 
 def judge(
-    scores: Floats,
-    state: AlarmState,
-    params: AlarmParams,
-    chances: Floats,
-    leads: Ints = _NO_LEADS,
+    scores: Floats, state: AlarmState, params: AlarmParams, chances: Floats, leads: Ints = _NO_LEADS
 ) -> AlarmOut:
     """Judge the scores of consecutive samples and follow them; in pieces or at once is the same.
 
-    `chances` (K,) belong to `state.tail_levels`. `leads` are the channels with the largest share
-    of each score; empty: not known.
+    Where there is a limit on alarms, scores are logarithms of the detector's. `chances` (K,) belong
+    to `state.tail_levels`. `leads` are the channels with the largest share of each score; empty:
+    not known.
     """
-    rows = len(scores)
-    out = AlarmOut(
+    out = blank_out(len(scores))
+    advance(scores, leads, state, params, out)
+    _write_p_values(scores, state, params, chances, out)
+    return out
+
+
+def blank_out(rows: int) -> AlarmOut:
+    """Return room for what is known of so many scores."""
+    return AlarmOut(
         np.empty(rows),
         np.empty(rows),
         np.empty(rows, np.bool_),
         np.empty(rows, np.int64),
         np.empty(rows),
     )
-    advance(scores, leads, state, params, out)
-    if params.rate:  # the threshold moves: the chance of what the score was in history
-        reach = params.spread * state.levels[START_HEIGHT]
-        scores = params.location + out.ratios * reach
-    p_values(scores, state.tail_levels, chances, state.tail_excess, out.p_values)
-    return out
+
+
+@compiled
+def judge_scores(
+    scores: Floats,
+    shares: Floats32,
+    state: AlarmState,
+    params: AlarmParams,
+    chances: Floats,
+    out: AlarmOut,
+) -> None:
+    """Judge the detector's scores (T,): by their logarithms where there is a limit on alarms.
+
+    `shares` (T, C) are those of the channels; without a row, which channel leads is not known.
+    Thresholds are written as scores of the detector.
+    """
+    T = len(scores)
+    is_limited = params.rate > 0
+    leads = np.empty(T if is_limited and len(shares) else 0, np.int64)
+    levels = scores
+    if is_limited:
+        levels = np.empty(T)
+        for t in range(T):
+            levels[t] = np.log(min(max(scores[t], _LEAST), _LARGEST))
+            if np.isnan(scores[t]):
+                levels[t] = np.nan
+        for t in range(len(leads)):
+            leads[t] = _lead(shares[t])
+    advance(levels, leads, state, params, out)
+    _write_p_values(levels, state, params, chances, out)
+    if is_limited:
+        for t in range(T):
+            out.thresholds[t] = np.exp(out.thresholds[t])
+
+
+@compiled
+def _lead(shares: Floats32) -> int:
+    """Return the channel with the largest share, the first of several; 0 without a score."""
+    lead = 0
+    for c in range(1, len(shares)):
+        if shares[c] > shares[lead]:
+            lead = c
+    return lead
+
+
+@compiled
+def _write_p_values(
+    scores: Floats, state: AlarmState, params: AlarmParams, chances: Floats, out: AlarmOut
+) -> None:
+    """Write the chances; where the threshold moves, that of what the score was in history."""
+    if params.rate == 0:
+        p_values(scores, state.tail_levels, chances, state.tail_excess, out.p_values)
+        return
+    reach = params.spread * state.levels[START_HEIGHT]
+    then = np.empty(len(scores))
+    for t in range(len(scores)):
+        then[t] = params.location + out.ratios[t] * reach
+    p_values(then, state.tail_levels, chances, state.tail_excess, out.p_values)
 
 
 @compiled

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.table import default_channels
 
-__all__ = ["Roles", "Selection", "check_unique", "listed", "match_count", "match_names"]
+__all__ = ["Roles", "Selection", "alike", "check_unique", "listed", "match_count", "match_names"]
 
 _SHOWN = 8
 
@@ -89,7 +89,7 @@ class Selection:
                 if name not in names:
                     raise InputError(
                         f"{option} names column {name!r}, found only {listed(names)}",
-                        hint=_alike([name], names),
+                        hint=alike([name], names),
                     )
 
     def kept(self, names: Sequence[str]) -> list[str]:
@@ -175,7 +175,7 @@ def match_names(found: Sequence[str], channels: Sequence[str], *, extra: bool = 
     there, wanted = set(found), set(channels)
     missing = [name for name in channels if name not in there]
     unknown = [name for name in found if name not in wanted]
-    alike = _alike(missing, unknown)
+    alike = alike(missing, unknown)
     if not extra:
         unknown = []
     if not missing and not unknown:
@@ -222,7 +222,7 @@ def listed(names: Sequence[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown or "none"
 
 
-def _alike(wanted: Sequence[str], names: Sequence[str]) -> str | None:
+def alike(wanted: Sequence[str], names: Sequence[str]) -> str | None:
     """Return a hint with the names most like the wanted ones, or None if nothing is."""
     pairs = [
         f"{name!r} may be {' or '.join(map(repr, close))}"

@@ -1,0 +1,123 @@
+"""The arrays of a state in one block of memory, each at a known place.
+
+What a stream keeps is a tree of named tuples with arrays of fixed shape. `Layout` says where each
+array is in a block of bytes, so that a stream is one stretch of memory: compiled code finds its
+arrays by address, a checkpoint is a copy of the block, and a file of blocks can be mapped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ALIGNMENT", "Field", "Layout", "blank_block", "place", "view"]
+
+ALIGNMENT = 64  # bytes: of a cache line
+_Tree = TypeVar("_Tree")
+
+
+@dataclass(frozen=True)
+class Field:
+    """One array of a tree: its name, what it holds, and where it begins."""
+
+    name: str  # the names of the fields that lead to it, joined by dots
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes it takes."""
+        return int(np.dtype(self.dtype).itemsize * np.prod(self.shape, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each array of a tree is in a block of `nbytes` bytes.
+
+    Examples
+    --------
+    >>> from newnormal.core.times import SampleTimes
+    >>> layout = Layout.of(SampleTimes.initial(3))
+    >>> [(field.name, field.offset) for field in layout.fields], layout.nbytes
+    ([('times', 0), ('last', 64), ('counts', 128)], 192)
+    """
+
+    fields: tuple[Field, ...]
+    nbytes: int
+
+    @classmethod
+    def of(cls, tree: object) -> Layout:
+        """Return the layout of a tree: its arrays in their order, each at a cache line."""
+        fields, end = [], 0
+        for name, array in _arrays(tree):
+            fields.append(Field(name, array.dtype.str, array.shape, end))
+            end += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+        return cls(tuple(fields), end)
+
+    def offsets(self, names: tuple[str, ...]) -> NDArray[np.int64]:
+        """Return where the arrays of these names begin."""
+        known = {field.name: field.offset for field in self.fields}
+        return np.array([known[name] for name in names], dtype=np.int64)
+
+    def to_json(self) -> list[list[Any]]:
+        """Return it as values of JSON."""
+        return [[each.name, each.dtype, list(each.shape), each.offset] for each in self.fields]
+
+
+def blank_block(nbytes: int) -> NDArray[np.uint8]:
+    """Return a block that begins at a cache line; what it holds is not defined."""
+    room = np.empty(nbytes + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    return room[start : start + nbytes]
+
+
+def view(tree: _Tree, layout: Layout, block: NDArray[np.uint8]) -> _Tree:
+    """Return a tree like this one whose arrays are those of a block."""
+    return _rebuilt(tree, _views(layout, block), "")
+
+
+def place(tree: _Tree, layout: Layout, block: NDArray[np.uint8], name: str = "") -> _Tree:
+    """Copy the arrays of a tree into a block; return the tree of them there.
+
+    `name` is that of the tree, where it is a part of the one the layout is of.
+    """
+    views = _views(layout, block)
+    for own, array in _arrays(tree, name):
+        views[own][...] = array
+    return _rebuilt(tree, views, name)
+
+
+def _views(layout: Layout, block: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
+    return {
+        each.name: np.ndarray(each.shape, each.dtype, block.data, each.offset)
+        for each in layout.fields
+    }
+
+
+def _arrays(part: object, name: str = "") -> Iterator[tuple[str, NDArray[Any]]]:
+    if isinstance(part, np.ndarray):
+        yield name, part
+    else:
+        for own, each in _children(part):
+            yield from _arrays(each, f"{name}.{own}" if name else own)
+
+
+def _children(part: object) -> list[tuple[str, object]]:
+    if isinstance(part, tuple):
+        names = getattr(part, "_fields", None) or tuple(map(str, range(len(part))))
+        return list(zip(names, part, strict=True))
+    return []
+
+
+def _rebuilt(part: Any, views: Mapping[str, NDArray[Any]], name: str) -> Any:
+    if isinstance(part, np.ndarray):
+        return views[name]
+    if not isinstance(part, tuple):
+        return part
+    parts = [_rebuilt(each, views, f"{name}.{own}" if name else own) for own, each in _children(part)]
+    return part._make(parts) if hasattr(part, "_make") else tuple(parts)

@@ -1,0 +1,71 @@
+"""Where in its rhythm each sample of many streams is, for all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from newnormal.core.phases import DAY, KINDS, SampleClock, TimeClock
+from newnormal.core.state import Fitted
+from newnormal.types import NO_TIME, Floats, Ints
+
+__all__ = ["Clocks"]
+
+
+class Clocks:
+    """The clocks of streams, as columns: what `Fitted.phases` gives for one, for all.
+
+    Parameters
+    ----------
+    fits
+        What was fitted of each stream.
+    """
+
+    def __init__(self, fits: Sequence[Fitted]) -> None:
+        clocks = [None if each.rhythm is None else each.rhythm.clock for each in fits]
+        self._is_timed = np.array([isinstance(each, TimeClock) for each in clocks], np.bool_)
+        self._is_counted = np.array([isinstance(each, SampleClock) for each in clocks], np.bool_)
+        self._zones = np.zeros(len(clocks), np.int64)
+        self._bins, self._kinds, self._shifts, self._periods, self._origins = np.ones(
+            (5, len(clocks)), np.int64
+        )
+        known: dict[str | None, TimeClock] = {}
+        for at, clock in enumerate(clocks):
+            if isinstance(clock, TimeClock):
+                known.setdefault(clock.zone, clock)
+                self._zones[at] = list(known).index(clock.zone)
+                self._bins[at], self._kinds[at] = clock.bins, clock.kinds
+                self._shifts[at] = clock.shift
+            elif isinstance(clock, SampleClock):
+                self._bins[at], self._periods[at] = clock.bins, clock.period
+                self._origins[at] = clock.origin
+        self._by_zone = list(known.values())
+        self._weekdays = np.zeros((8, 7), np.int64)
+        for kinds, days in KINDS.items():
+            self._weekdays[kinds] = days
+        self._is_used = bool(self._is_timed.any() or self._is_counted.any())
+
+    def phases(self, streams: Ints, times: Ints, numbers: Ints) -> Floats:
+        """Return the phase of each row: its stream, its time in ns and its number are given."""
+        found = np.full(len(streams), np.nan)
+        if not self._is_used:
+            return found
+        counted = np.flatnonzero(self._is_counted[streams])
+        if len(counted):
+            own = streams[counted]
+            number = numbers[counted] + self._origins[own]
+            found[counted] = number % self._periods[own] * self._bins[own] // self._periods[own]
+        timed = np.flatnonzero(self._is_timed[streams] & (times != NO_TIME))
+        if len(timed):
+            own, when = streams[timed], times[timed]
+            local = np.empty_like(when)
+            for zone, clock in enumerate(self._by_zone):
+                here = self._zones[own] == zone
+                local[here] = clock.local(when[here])
+            local -= self._shifts[own]
+            day = local // DAY
+            bins = (local - day * DAY) * self._bins[own] // DAY
+            kinds = self._weekdays[self._kinds[own], (day + 3) % 7]
+            found[timed] = kinds * self._bins[own] + bins
+        return found

@@ -1,0 +1,418 @@
+"""`Fleet`: many streams behind the verbs of one detector."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from newnormal.base import BaseDetector
+from newnormal.detector import Detector
+from newnormal.errors import InputError, NewnormalError, NewnormalWarning, ParameterError
+from newnormal.fleet.fitting import Progress, fit_streams
+from newnormal.fleet.group import Group, Judged
+from newnormal.fleet.incidents import IncidentTracker, Opening
+from newnormal.fleet.results import FleetEvent, FleetVerdicts, Part
+from newnormal.fleet.streams import Streams
+from newnormal.fleet.work import Gathered, gather_array, gather_samples, gather_tables
+from newnormal.tabular import Long, StreamTables, Table, to_table, to_tables
+from newnormal.types import OPENED, Alarm, Change, Incident, Ints
+
+__all__ = ["Fleet"]
+
+EVENTS = 10_000  # kept until they are taken
+
+
+class Fleet:
+    """Many streams in one process: each has a detector of its own, judged by one compiled call.
+
+    Parameters
+    ----------
+    detector
+        What each stream gets: a `Detector` or an `M2N2` with its options, not fitted. None: a
+        `Detector` with the `options`.
+    fleet_alarms_per_day
+        A limit on false alarms a day for all streams together: each stream's is this divided by
+        the streams at `fit`. `add` and `remove` change no other's until `refit`.
+    workers
+        Processes that fit. None: as many as there are processors.
+    options
+        Of the detector.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from newnormal import Fleet
+    >>> rng = np.random.default_rng(0)
+    >>> histories = {name: rng.normal(size=(400, 2)) for name in ("web-1", "web-2", "web-3")}
+    >>> fleet = Fleet(alarms_per_day=0.2, epochs=1).fit(histories)
+    >>> verdicts = fleet.step({"web-1": [0.1, 0.2], "web-3": [9.0, 9.0]})
+    >>> verdicts.streams.tolist(), verdicts.anomalous.tolist()
+    (['web-1', 'web-3'], [False, True])
+    >>> [(event.stream, event.event.kind) for event in verdicts.events]
+    [('web-3', 'opened')]
+    """
+
+    def __init__(
+        self,
+        detector: BaseDetector | None = None,
+        *,
+        fleet_alarms_per_day: float | None = None,
+        workers: int | None = None,
+        **options: Any,
+    ) -> None:
+        if detector is None:
+            self.detector: BaseDetector = Detector(**options)
+        elif isinstance(detector, BaseDetector):
+            self.detector = detector.unfitted(**options)
+        else:
+            raise ParameterError(
+                f"detector: expected a Detector or an M2N2, found {type(detector).__name__}",
+                hint="Fleet(M2N2(window=12)), or Fleet(alarms_per_day=0.2)",
+            )
+        if workers is not None and workers < 1:
+            raise ParameterError(f"workers: expected at least 1, found {workers}")
+        self.fleet_alarms_per_day = _limit(fleet_alarms_per_day, self.detector)
+        self.workers = workers
+        self.failures_: dict[str, NewnormalError] = {}
+        self._streams = Streams()
+        self._tracker = IncidentTracker(None)
+        self._ticks = 0
+        self._reading: dict[str, Any] = {}  # how `fit` read its data: `run` reads alike
+        self._events: deque[FleetEvent] = deque(maxlen=EVENTS)
+        self._lock = threading.RLock()
+
+    # ------------------------------------------------------------------ streams
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._streams.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._streams
+
+    def __getitem__(self, name: str) -> BaseDetector:
+        """Return a copy of one stream's detector, which goes on by itself."""
+        with self._lock:
+            return self._streams[name].detector()
+
+    @property
+    def streams_(self) -> tuple[str, ...]:
+        """The names of the streams, in the fleet's order."""
+        return self._streams.names
+
+    @property
+    def nbytes_(self) -> int:
+        """How many bytes the arrays of all streams take."""
+        return self._streams.nbytes
+
+    # ------------------------------------------------------------------ fit
+
+    def fit(
+        self,
+        X: Any,
+        by: str | Sequence[str] | None = None,
+        *,
+        times: Any = None,
+        long: bool | Long | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> Self:
+        """Learn what normal is of each stream from its history; any streams before are forgotten.
+
+        Parameters
+        ----------
+        X
+            A frame with a column that names the stream (`by`), or a mapping from names to
+            histories, or a folder with a file for each stream.
+        by
+            The column, or columns, that name the stream.
+        times
+            The column of times, where there are several.
+        long
+            Whether a row is (time, tag, value) instead of one column a channel; or which columns
+            these are.
+        on_progress
+            Called with a `Progress` after each stream.
+
+        A stream that cannot be fitted is left out, with a warning: `failures_` has the errors.
+        """
+        tables = to_tables(X, by=by, times=times, long=long)
+        with self._lock:
+            self._reading = {"by": by, "times": times, "long": long}
+            streams = Streams()
+            self.failures_ = {}
+            fitted = self._fitted(tables, len(tables.tables) + len(tables.errors), on_progress)
+            for name, detector in fitted.items():
+                streams.add(name, detector)
+            self._report_failures(len(fitted))
+            self._streams = streams
+            self._tracker = IncidentTracker(streams.period)
+            self._ticks = 0
+            self._events.clear()
+        return self
+
+    def _fitted(
+        self,
+        tables: StreamTables,
+        count: int,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> dict[str, BaseDetector]:
+        """Fit detectors; each stream's limit is the fleet's divided by `count`."""
+        shell = self.detector
+        if self.fleet_alarms_per_day is not None:
+            shell = shell.unfitted(alarms_per_day=self.fleet_alarms_per_day / max(count, 1))
+        self.failures_ |= tables.errors
+        detectors = dict.fromkeys(tables.tables, shell)
+        found: dict[str, BaseDetector] = {}
+        for name, result in fit_streams(
+            detectors, tables.tables, workers=self.workers, on_progress=on_progress
+        ):
+            if isinstance(result, BaseDetector):
+                found[name] = result.track_alarms()
+            else:
+                self.failures_[name] = result
+        return {name: found[name] for name in tables.tables if name in found}
+
+    def _report_failures(self, fitted: int) -> None:
+        if not self.failures_:
+            return
+        name, error = next(iter(self.failures_.items()))
+        count = f"{len(self.failures_)} of {fitted + len(self.failures_)} streams"
+        if not fitted:
+            raise InputError(f"no stream could be fitted; {name}: {error.message}", hint=error.hint)
+        warnings.warn(
+            f"{count} could not be fitted and are left out: {name}: {error.message}\n"
+            "hint: `failures_` has every error by stream",
+            NewnormalWarning,
+            stacklevel=4,
+        )
+
+    def add(self, name: str, X: Any, times: Any = None) -> Self:
+        """Add a stream: its history, or a fitted detector, which goes on from where it is."""
+        with self._lock:
+            if name in self._streams:
+                raise ParameterError(
+                    f"name: expected a new stream, found {name!r}, which there is",
+                    hint="refit learns it anew, remove takes it out",
+                )
+            if isinstance(X, BaseDetector):
+                self._streams.add(name, X.track_alarms())
+            else:
+                self.failures_.pop(name, None)
+                tables = StreamTables({name: to_table(X, times=times)}, None, {})
+                found = self._fitted(tables, len(self) + 1)
+                if name not in found:
+                    raise self.failures_.pop(name)
+                self._streams.add(name, found[name])
+            self._tracker.period = self._streams.period
+        return self
+
+    def remove(self, name: str) -> BaseDetector:
+        """Take a stream out; return its detector."""
+        with self._lock:
+            detector = self._streams[name].detector()
+            self._streams.remove(name)
+        return detector
+
+    def refit(self, X: Any, by: str | Sequence[str] | None = None, *, times: Any = None) -> Self:
+        """Learn some streams anew from other history, given as for `fit`; the others stay.
+
+        A stream that cannot be fitted stays as it is: `failures_` has the error.
+        """
+        with self._lock:
+            reading = {**self._reading, **({} if by is None else {"by": by})}
+            reading |= {} if times is None else {"times": times}
+            tables = to_tables(X, **reading)
+            for name in tables.tables:
+                self._streams[name]  # raises where there is none
+            self.failures_ = {}
+            found = self._fitted(tables, len(self))
+            for name, detector in found.items():
+                self._streams.replace(name, detector)
+            self._report_failures(len(found))
+        return self
+
+    # ------------------------------------------------------------------ live
+
+    def run(
+        self,
+        X: Any,
+        by: str | Sequence[str] | None = None,
+        *,
+        times: Any = None,
+        long: bool | Long | None = None,
+        flush: bool = True,
+    ) -> FleetVerdicts:
+        """Consume series of many streams, given as for `fit`; return verdicts as columns.
+
+        A stream whose samples cannot be taken does not hold up the others: its error is in the
+        result (`errors`), and nothing of it has changed.
+        """
+        with self._lock:
+            given = {"by": by, "times": times, "long": long}
+            reading = {**self._reading, **{k: v for k, v in given.items() if v is not None}}
+            channels = {name: self._streams[name].fitted.channels for name in self._streams.names}
+            tables = to_tables(X, channels=channels, **reading)
+            gathered = gather_tables(self._streams, tables)
+            return self._advance(gathered, flush)
+
+    def step(
+        self, samples: Mapping[str, ArrayLike | Mapping[str, float]] | ArrayLike, times: Any = None
+    ) -> FleetVerdicts:
+        """Consume one sample of each of many streams, and return what became final.
+
+        Parameters
+        ----------
+        samples
+            A mapping from names to samples as `Detector.step` takes them, of any of the streams;
+            or an array (S, C), a row for every stream in the fleet's order.
+        times
+            One time for all, or one each: in the order of the samples, or by name.
+        """
+        with self._lock:
+            gather = gather_samples if isinstance(samples, Mapping) else gather_array
+            return self._advance(gather(self._streams, samples, times), False)
+
+    def flush(self) -> FleetVerdicts:
+        """Judge what is pending of every stream, as `Detector.flush` does."""
+        with self._lock:
+            nothing = {
+                stream.name: Table(np.empty((0, len(stream.fitted.channels))), None, None)
+                for stream in self._streams
+            }
+            return self._advance(gather_tables(self._streams, StreamTables(nothing)), True)
+
+    def _advance(self, gathered: Gathered, flush: bool) -> FleetVerdicts:
+        parts: list[Part] = []
+        events: list[tuple[int, FleetEvent]] = []
+        openings: list[Opening] = []
+        length = 0
+        for group, rows, origin in gathered.work:
+            before = group.seen.copy()
+            judged = group.advance(rows, flush)
+            length = max(length, int((rows.last - rows.first).max(initial=0)))
+            for at, event in judged.events:
+                stream = group.streams[at]
+                moment = self._ticks + event.sample - int(before[at])
+                if event.time is not None:
+                    moment = int(event.time.astype("datetime64[ns]").astype(np.int64))
+                found = event.change or event.alarm
+                if found is not None:
+                    stream.remember([found])
+                events.append((moment, FleetEvent(stream.name, event)))
+                if event.kind == OPENED and event.alarm is not None:
+                    openings.append(Opening(stream.name, event.alarm.number, moment, event.time))
+            parts.append(_part(group, judged, origin))
+        self._ticks += length
+        events.sort(key=lambda each: each[0])
+        ordered = tuple(event for _, event in events)
+        self._events.extend(ordered)
+        incidents = self._tracker.update(openings, len(self))
+        return FleetVerdicts(tuple(parts), tuple(gathered.errors), ordered, tuple(incidents))
+
+    # ------------------------------------------------------------------ alarms and changes
+
+    def accept(
+        self,
+        name: str,
+        alarm: Alarm | Change | int | None = None,
+        *,
+        change: Change | int | None = None,
+    ) -> Self:
+        """Accept a change of a stream, or what an alarm is about, as `Detector.accept` does."""
+        return self._act(name, lambda detector: detector.accept(alarm, change=change))
+
+    def reject(
+        self,
+        name: str,
+        alarm: Alarm | Change | int | None = None,
+        *,
+        change: Change | int | None = None,
+    ) -> Self:
+        """Reject a change of a stream, as `Detector.reject` does."""
+        return self._act(name, lambda detector: detector.reject(alarm, change=change))
+
+    def rollback(self, name: str) -> Self:
+        """Undo the newest acceptance of a stream, as `Detector.rollback` does."""
+        return self._act(name, lambda detector: detector.rollback())
+
+    def _act(self, name: str, act: Callable[[BaseDetector], object]) -> Self:
+        """Act on a copy of a stream's detector, and take it over if that raises nothing."""
+        with self._lock:
+            group, at = self._streams.where(name)
+            stream = group.streams[at]
+            parts = stream.parts()
+            detector = stream.shell.with_parts(parts)
+            act(detector)
+            events = detector.take_events()
+            stream.put(parts.state, stream.past or ())
+            stream.remember(each for event in events if (each := event.change or event.alarm))
+            group.refresh(at)
+            self._events.extend(FleetEvent(name, event) for event in events)
+        return self
+
+    def take_events(self) -> list[FleetEvent]:
+        """Return what happened to alarms and changes since the last call; the newest are kept."""
+        with self._lock:
+            events = list(self._events)
+            self._events.clear()
+        return events
+
+    @property
+    def incidents_(self) -> list[Incident]:
+        """The newest incidents, open ones last."""
+        return self._tracker.incidents
+
+    @property
+    def alarms_(self) -> dict[str, list[Alarm]]:
+        """The open alarms of each stream that has any."""
+        return self._opened("alarms_")
+
+    @property
+    def changes_(self) -> dict[str, list[Change]]:
+        """The open changes of each stream that has any."""
+        return self._opened("changes_")
+
+    def _opened(self, what: str) -> dict[str, list[Any]]:
+        with self._lock:
+            found = {
+                stream.name: list(getattr(stream.live(), what))
+                for stream in self._streams
+                if stream.past  # without any event nothing was ever opened
+            }
+        return {name: each for name, each in found.items() if each}
+
+
+def _part(group: Group, judged: Judged, origin: Ints) -> Part:
+    late = judged.rows < 0
+    rows = np.where(late, -1, origin[judged.rows] if len(origin) else -1)
+    stages = [stream.fitted for stream in group.streams[:1]]
+    return Part(
+        tuple(group.streams),
+        judged,
+        rows,
+        any(each.alarms.active for each in stages),
+        any(each.drift is not None for each in stages),
+    )
+
+
+def _limit(limit: float | None, detector: BaseDetector) -> float | None:
+    """Return the limit on the alarms of all streams, if it can be one."""
+    if limit is None:
+        return None
+    if not limit > 0:
+        raise ParameterError(f"fleet_alarms_per_day: expected more than 0, found {limit}")
+    for name in ("alarms_per_day", "risk", "threshold"):
+        if detector.get_params()[name] is not None:
+            raise ParameterError(
+                f"fleet_alarms_per_day and {name}: expected one of them, found both",
+                hint="fleet_alarms_per_day is divided among the streams, alarms_per_day is of each",
+            )
+    return float(limit)

@@ -1,0 +1,277 @@
+"""What a fleet made of samples: verdicts as columns, with the stream of each; events; errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newnormal.errors import NewnormalError
+from newnormal.fleet.group import Judged
+from newnormal.fleet.stream import Stream
+from newnormal.types import (
+    NO_TIME,
+    Bools,
+    Event,
+    Floats,
+    IncidentEvent,
+    Ints,
+    Times,
+    Verdicts,
+)
+
+__all__ = ["FleetEvent", "FleetVerdicts", "Part", "StreamError"]
+
+
+@dataclass(frozen=True)
+class FleetEvent:
+    """An event of one stream, with the stream's name.
+
+    Attributes
+    ----------
+    stream
+        The stream's name.
+    event
+        What happened to an alarm or to a change of it.
+    """
+
+    stream: str
+    event: Event
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return `stream` and the entries of the event as plain Python values."""
+        return {"stream": self.stream, **self.event.as_dict()}
+
+
+@dataclass(frozen=True)
+class StreamError:
+    """Samples of one stream that were not taken, and why.
+
+    Attributes
+    ----------
+    stream
+        The stream's name.
+    error
+        What was expected, what was found, and what to do.
+    rows
+        The rows of the input that were not taken; none where the stream was not one of them.
+    """
+
+    stream: str
+    error: NewnormalError
+    rows: tuple[int, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return `stream`, `error` and `hint` as plain Python values."""
+        return {"stream": self.stream, "error": self.error.message, "hint": self.error.hint}
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The verdicts of streams of one shape."""
+
+    streams: tuple[Stream, ...]  # of the group, by position
+    judged: Judged
+    rows: Ints  # (N,) of the input
+    has_alarms: bool
+    has_changes: bool
+
+    @cached_property
+    def names(self) -> NDArray[np.object_]:
+        """The names of the group's streams, by position."""
+        return np.array([stream.name for stream in self.streams], dtype=object)
+
+
+class FleetVerdicts:
+    """Verdicts of many streams as columns, a row a sample, in the order of the input.
+
+    Attributes
+    ----------
+    events
+        What happened to alarms and changes meanwhile, in the order of their times.
+    incidents
+        What happened to incidents, events of the fleet beside the streams' own.
+    errors
+        The samples that were not taken, by stream. Each is a row of the columns as well, without a
+        score.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from newnormal import Fleet
+    >>> rng = np.random.default_rng(0)
+    >>> histories = {name: rng.normal(size=(300, 2)) for name in ("web-1", "web-2")}
+    >>> fleet = Fleet(epochs=1).fit(histories)
+    >>> verdicts = fleet.step({"web-1": [0.1, 0.2], "web-2": [np.inf, 0.0]})
+    >>> verdicts.streams.tolist(), np.isnan(verdicts.scores).tolist()
+    (['web-1', 'web-2'], [False, True])
+    >>> verdicts.errors[0].stream
+    'web-2'
+    """
+
+    def __init__(
+        self,
+        parts: tuple[Part, ...],
+        errors: tuple[StreamError, ...] = (),
+        events: tuple[FleetEvent, ...] = (),
+        incidents: tuple[IncidentEvent, ...] = (),
+    ) -> None:
+        self._parts = parts
+        self.errors = errors
+        self.events = events
+        self.incidents = incidents
+
+    def __len__(self) -> int:
+        failed = sum(len(each.rows) for each in self.errors)
+        return failed + sum(len(part.rows) for part in self._parts)
+
+    def __repr__(self) -> str:
+        return (
+            f"FleetVerdicts({len(self)} rows, {int(self.anomalous.sum())} anomalous, "
+            f"{len(self.events)} events, {len(self.errors)} errors)"
+        )
+
+    @cached_property
+    def _order(self) -> Ints | None:
+        """The order of the rows of all parts, and then of errors; None: as they are."""
+        failed = [row for each in self.errors for row in each.rows]
+        rows = np.concatenate([*(part.rows for part in self._parts), np.array(failed, np.int64)])
+        if len(rows) < 2 or (rows[1:] >= rows[:-1]).all():
+            return None
+        return np.argsort(rows, kind="stable")
+
+    def _column(self, name: str, blank: Any) -> NDArray[Any]:
+        found = [getattr(part.judged.columns, name) for part in self._parts]
+        return self._together(found, blank)
+
+    def _together(self, found: list[NDArray[Any]], blank: Any) -> NDArray[Any]:
+        failed = sum(len(each.rows) for each in self.errors)
+        if len(found) == 1 and not failed and self._order is None:
+            return found[0]
+        dtype = found[0].dtype if found else np.asarray(blank).dtype
+        column = np.concatenate([*found, np.full(failed, blank, dtype)])
+        return column if self._order is None else column[self._order]
+
+    @property
+    def scores(self) -> Floats:
+        """The scores; NaN where there is none."""
+        return self._column("scores", np.nan)
+
+    @property
+    def thresholds(self) -> Floats:
+        """What each score was compared with."""
+        return self._column("thresholds", np.nan)
+
+    @property
+    def anomalous(self) -> Bools:
+        """Whether each sample is anomalous."""
+        return self._column("anomalous", False)
+
+    @property
+    def ratios(self) -> Floats:
+        """How far each score is to its threshold: 1 and above is anomalous."""
+        return self._column("ratios", np.nan)
+
+    @property
+    def p_values(self) -> Floats:
+        """The chance of such a score or a higher one."""
+        return self._column("p_values", np.nan)
+
+    @property
+    def alarms(self) -> Ints:
+        """The number of the stream's open alarm, 0 without one."""
+        return self._column("alarms", 0)
+
+    @property
+    def distances(self) -> Floats:
+        """How far the stream is from its accepted normal; NaN without acceptance."""
+        return self._column("distances", np.nan)
+
+    @property
+    def changes(self) -> Ints:
+        """The number of the stream's newest open change, 0 without one."""
+        return self._column("changes", 0)
+
+    @property
+    def samples(self) -> Ints:
+        """The sample's number in its stream; -1 for one that was not taken."""
+        return self._together([part.judged.numbers for part in self._parts], -1)
+
+    @property
+    def times(self) -> Times | None:
+        """The samples' times; NaT for one without, None where no sample has one."""
+        times = self._together([part.judged.times for part in self._parts], NO_TIME)
+        return None if (times == NO_TIME).all() else times.view("datetime64[ns]")
+
+    @cached_property
+    def streams(self) -> NDArray[np.object_]:
+        """The name of each row's stream."""
+        found = [
+            part.names[part.judged.streams] if len(part.rows) else _NO_NAMES
+            for part in self._parts
+        ]
+        names = [each.stream for each in self.errors for _ in each.rows]
+        column = np.concatenate([*found, np.array(names, dtype=object)])
+        return column if self._order is None else column[self._order]
+
+    def columns(self) -> Mapping[str, NDArray[Any]]:
+        """Return the columns of one value a sample, ready for ``pandas.DataFrame(...)``."""
+        table: dict[str, NDArray[Any]] = {"stream": self.streams, "sample": self.samples}
+        times = self.times
+        if times is not None:
+            table["time"] = times
+        table |= {"score": self.scores, "threshold": self.thresholds, "anomalous": self.anomalous}
+        if any(part.has_alarms for part in self._parts):
+            table |= {"ratio": self.ratios, "p_value": self.p_values, "alarm": self.alarms}
+        if any(part.has_changes for part in self._parts):
+            table |= {"distance": self.distances, "change": self.changes}
+        if self.errors:
+            table["error"] = self._texts()
+        return table
+
+    def _texts(self) -> NDArray[np.object_]:
+        judged = sum(len(part.rows) for part in self._parts)
+        texts = [each.error.message for each in self.errors for _ in each.rows]
+        column = np.array([None] * judged + texts, dtype=object)
+        return column if self._order is None else column[self._order]
+
+    def __getitem__(self, stream: str) -> Verdicts:
+        """Return the verdicts of one stream."""
+        for part in self._parts:
+            found = np.flatnonzero(part.names == stream)
+            if len(found):
+                return self._of(part, int(found[0]))
+        raise KeyError(stream)
+
+    def __iter__(self) -> Iterator[str]:
+        """Give the names of the streams that have a verdict here."""
+        for part in self._parts:
+            for at in np.unique(part.judged.streams).tolist():
+                yield part.names[at]
+
+    def _of(self, part: Part, at: int) -> Verdicts:
+        rows = np.flatnonzero(part.judged.streams == at)
+        own: Any = slice(int(rows[0]), int(rows[-1]) + 1) if len(rows) else slice(0)
+        columns, times = part.judged.columns, part.judged.times[own]
+        alarms = (columns.ratios[own], columns.p_values[own], columns.alarms[own])
+        changes = (columns.distances[own], columns.changes[own])
+        return Verdicts(
+            columns.scores[own],
+            columns.thresholds[own],
+            columns.anomalous[own],
+            columns.expected[own],
+            columns.shares[own],
+            None if (times == NO_TIME).all() else times.view("datetime64[ns]"),
+            part.streams[at].fitted.channels,
+            int(part.judged.numbers[rows[0]]) if len(rows) else 0,
+            None,
+            *(alarms if part.has_alarms else (None, None, None)),
+            *(changes if part.has_changes else (None, None)),
+        )
+
+
+_NO_NAMES = np.array([], dtype=object)

@@ -1,0 +1,273 @@
+"""One stream of a fleet: its arrays in one block, and what it has only sometimes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newnormal.acceptance import TimedAcceptance
+from newnormal.acceptance.policy import EAGER
+from newnormal.alarms.silence import longest_silence
+from newnormal.base import BaseDetector, Parts
+from newnormal.core.arena import Layout, blank_block, place, view
+from newnormal.core.state import (
+    Baseline,
+    Fitted,
+    Shadow,
+    StreamState,
+    arrays,
+    copied,
+    nbytes,
+)
+from newnormal.kernels import fleet as kernel
+from newnormal.kernels.alarm import AlarmParams
+from newnormal.kernels.committee import CommitteeParams
+from newnormal.kernels.drift import DriftParams
+from newnormal.models.committee import Committee
+from newnormal.types import Alarm, Bools, Change, Floats, Floats32
+from newnormal.verbs import PAST, keep_newest
+
+__all__ = ["FitBlock", "LiveParts", "Shape", "Stream", "is_compiled"]
+
+
+class LiveParts(NamedTuple):
+    """The parts of a StreamState that every stream has; the others are there only sometimes."""
+
+    model: Any
+    times: Any
+    learn_threshold: Any
+    alarm: Any
+    log: Any
+    silence: Any
+    drift: Any
+    review: Any
+    changes: Any
+    last_quiet: Any
+    moving: Any
+
+    @classmethod
+    def of(cls, state: StreamState) -> LiveParts:
+        """Return these parts of a state."""
+        return cls._make(getattr(state, name) for name in cls._fields)
+
+
+class FitParts(NamedTuple):
+    """What fitting left, as `newnormal.kernels.fleet` takes it."""
+
+    numbers: Floats
+    mean: Floats
+    scale: Floats
+    weights: Floats32
+    model: CommitteeParams
+    tail_chances: Floats
+    drift: DriftParams
+    watched: Bools
+
+    @classmethod
+    def of(cls, fitted: Fitted) -> FitParts:
+        """Return these parts of a fitted detector."""
+        model, acceptance = fitted.model, fitted.acceptance
+        assert isinstance(model, Committee) and isinstance(acceptance, TimedAcceptance)
+        assert fitted.drift is not None
+        params, step = model.params, fitted.step
+        most, longest = longest_silence(fitted.period)
+        numbers = np.zeros(kernel.NUMBERS)
+        numbers[: kernel.ALARM_LOCATION] = (
+            step.decay,
+            step.lr,
+            params.floor,
+            params.keep,
+            params.level_limit,
+            params.reported_expert,
+        )
+        alarm = slice(kernel.ALARM_LOCATION, kernel.ALARM_LOCATION + len(AlarmParams._fields))
+        numbers[alarm] = fitted.alarm
+        numbers[alarm.stop :] = most, longest, acceptance.timing.review_length, EAGER
+        watched = fitted.never_missing
+        if watched is None:
+            watched = np.zeros(len(fitted.channels), np.bool_)
+        return cls(
+            numbers,
+            step.mean,
+            step.scale,
+            step.fitted,
+            params,
+            fitted.tail_chances,
+            fitted.drift,
+            watched,
+        )
+
+
+def is_compiled(fitted: Fitted) -> bool:
+    """Whether `newnormal.kernels.fleet` can judge a stream; any other goes through the loop."""
+    model = fitted.model
+    return (
+        isinstance(model, Committee)
+        and model.plan.stride == 1
+        and bool(model.plan.members)
+        and isinstance(fitted.acceptance, TimedAcceptance)
+        and fitted.alarms.active
+        and fitted.rule is None
+        and fitted.drift is not None
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class FitBlock:
+    """What fitting left, in one block; streams of one fit share it."""
+
+    fitted: Fitted
+    layout: Layout
+    block: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, fitted: Fitted) -> FitBlock:
+        """Return the block of a fitted detector; an empty one where the loop is not compiled."""
+        parts = FitParts.of(fitted) if is_compiled(fitted) else ()
+        layout = Layout.of(parts)
+        block = blank_block(layout.nbytes)
+        place(parts, layout, block)
+        return cls(fitted, layout, block)
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """What the live parts of streams look like: where each array is, and in which tuples."""
+
+    layout: Layout
+    template: LiveParts
+
+    @classmethod
+    def of(cls, state: StreamState) -> Shape:
+        """Return the shape of a state."""
+        live = LiveParts.of(state)
+        layout = Layout.of(live)
+        return cls(layout, place(live, layout, blank_block(layout.nbytes)))
+
+
+class Stream:
+    """One stream: what fitting left, and its live state in a block.
+
+    Parameters
+    ----------
+    name
+        Its name in the fleet.
+    shell
+        A detector with its options; streams may share it.
+    fit
+        The block of what was fitted; streams of one fit share it.
+    shape
+        Of its live state; streams of one shape share it.
+
+    Attributes
+    ----------
+    block
+        The live state that every stream has.
+    shadow, accepted, undo
+        What it has only sometimes, as in a StreamState.
+    past
+        Its newest alarms and changes; None before the first.
+    """
+
+    __slots__ = (
+        "accepted",
+        "block",
+        "fit",
+        "name",
+        "past",
+        "shadow",
+        "shadow_block",
+        "shape",
+        "shell",
+        "undo",
+    )
+
+    def __init__(self, name: str, shell: BaseDetector, fit: FitBlock, shape: Shape) -> None:
+        self.name = name
+        self.shell = shell
+        self.fit = fit
+        self.shape = shape
+        self.block = blank_block(shape.layout.nbytes)
+        self.past: deque[Alarm | Change] | None = None
+        self.shadow: Shadow | None = None
+        self.shadow_block: NDArray[np.uint8] | None = None
+        self.accepted: Baseline | None = None
+        self.undo: tuple[Baseline, ...] = ()
+
+    @property
+    def fitted(self) -> Fitted:
+        """What fitting left."""
+        return self.fit.fitted
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes its live state takes."""
+        return len(self.block) + nbytes((self.accepted, self.undo, self.shadow))
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether `newnormal.kernels.fleet` judges it."""
+        return bool(self.fit.layout.fields)
+
+    def open(self) -> StreamState:
+        """Return the live state; it shares the stream's memory. `close` takes it back."""
+        live = view(self.shape.template, self.shape.layout, self.block)
+        rare = {"accepted": self.accepted, "undo": self.undo, "shadow": self.shadow}
+        return StreamState(**live._asdict(), **rare)
+
+    def close(self, state: StreamState) -> None:
+        """Take a live state back: what was replaced in it is copied into the stream's memory."""
+        start = self.block.ctypes.data
+        stop = start + len(self.block)
+        for name, part in LiveParts.of(state)._asdict().items():
+            if part is not None and not start <= _address(part) < stop:
+                place(part, self.shape.layout, self.block, name)
+        self.accepted, self.undo = state.accepted, state.undo
+        if state.shadow is not self.shadow:
+            self._keep_shadow(state.shadow)
+
+    def _keep_shadow(self, shadow: Shadow | None) -> None:
+        self.shadow = shadow
+        self.shadow_block = None
+        if shadow is not None:
+            layout = Layout.of(shadow)
+            self.shadow_block = blank_block(layout.nbytes)
+            self.shadow = place(shadow, layout, self.shadow_block)
+
+    def put(self, state: StreamState, past: Iterable[Alarm | Change] = ()) -> None:
+        """Take over another live state."""
+        place(LiveParts.of(state), self.shape.layout, self.block)
+        self.accepted, self.undo = copied(state.accepted), copied(state.undo)
+        self._keep_shadow(state.shadow)
+        self.past = None
+        self.remember(past)
+
+    def parts(self) -> Parts:
+        """Return copies of what makes it a detector again."""
+        return Parts(self.fitted, self.open().copy(), tuple(self.past or ()))
+
+    def detector(self) -> BaseDetector:
+        """Return a detector that goes on from here by itself."""
+        return self.shell.with_parts(self.parts())
+
+    def live(self) -> BaseDetector:
+        """Return a detector that shares the stream's memory: to look at, not to change."""
+        return self.shell.with_parts(Parts(self.fitted, self.open(), tuple(self.past or ())))
+
+    def remember(self, found: Iterable[Alarm | Change]) -> None:
+        """Keep the newest alarms and changes as they stand."""
+        for each in found:
+            if self.past is None:
+                self.past = deque(maxlen=PAST)
+            keep_newest(self.past, each)
+
+
+def _address(part: Any) -> int:
+    """Return where the first array of a part begins."""
+    first = next(iter(arrays(part)))
+    return int(first.ctypes.data)

@@ -1,0 +1,163 @@
+"""The streams of a fleet: by name, in order, and in groups of one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from newnormal.base import BaseDetector
+from newnormal.core.arena import Layout
+from newnormal.core.state import Fitted
+from newnormal.errors import InputError
+from newnormal.fleet.group import CompiledGroup, Group
+from newnormal.fleet.stream import FitBlock, Shape, Stream
+from newnormal.tabular.columns import alike, listed
+from newnormal.types import Ints
+
+__all__ = ["Streams", "unknown_stream"]
+
+
+class Streams:
+    """Streams by name; those of one shape are in one group.
+
+    Examples
+    --------
+    >>> streams = Streams()
+    >>> len(streams), streams.names
+    (0, ())
+    """
+
+    def __init__(self) -> None:
+        self.groups: list[Group] = []
+        self._where: dict[str, tuple[Group, int]] = {}
+        self._by_shape: dict[Any, Group] = {}
+        self._shapes: dict[Layout, Shape] = {}
+        self._fits: dict[int, FitBlock] = {}  # by the identity of a Fitted that is in use
+        self._names: tuple[str, ...] | None = ()
+        self._places: dict[int, Ints] = {}
+
+    def __len__(self) -> int:
+        return len(self._where)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._where
+
+    def __getitem__(self, name: str) -> Stream:
+        group, at = self.where(name)
+        return group.streams[at]
+
+    def __iter__(self) -> Iterator[Stream]:
+        """Give the streams in the fleet's order."""
+        for group, at in self._where.values():
+            yield group.streams[at]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in the fleet's order."""
+        if self._names is None:
+            self._names = tuple(self._where)
+        return self._names
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes the arrays of all streams take, those of shared fits once."""
+        fits = {id(stream.fit): len(stream.fit.block) for stream in self}
+        return sum(stream.nbytes for stream in self) + sum(fits.values())
+
+    @property
+    def period(self) -> np.timedelta64 | None:
+        """The median of the streams' periods; None where none has one."""
+        periods = [each.fitted.period for each in self if each.fitted.period is not None]
+        if not periods:
+            return None
+        return np.timedelta64(int(np.median([int(each.astype(np.int64)) for each in periods])), "ns")
+
+    def where(self, name: str) -> tuple[Group, int]:
+        """Return the group of a stream and its position there."""
+        try:
+            return self._where[name]
+        except (KeyError, TypeError):
+            raise unknown_stream(name, self.names) from None
+
+    def places(self, group: Group) -> Ints:
+        """Return the positions in a group of its streams, in the fleet's order."""
+        if id(group) not in self._places:
+            own = [at for other, at in self._where.values() if other is group]
+            self._places[id(group)] = np.array(own, dtype=np.int64)
+        return self._places[id(group)]
+
+    def add(self, name: str, detector: BaseDetector) -> Stream:
+        """Add a stream that goes on from where a detector is."""
+        parts = detector.to_parts()
+        shape = Shape.of(parts.state)
+        shape = self._shapes.setdefault(shape.layout, shape)
+        stream = Stream(name, detector.unfitted(), self._fit(parts.fitted), shape)
+        stream.put(parts.state, parts.past)
+        self._place(stream)
+        return stream
+
+    def add_copy(self, name: str, stream: Stream) -> Stream:
+        """Add a stream that is a copy of another, of the same fit."""
+        state = stream.open()
+        copy = Stream(name, stream.shell, stream.fit, stream.shape)
+        copy.put(state, stream.past or ())
+        self._place(copy)
+        return copy
+
+    def _place(self, stream: Stream) -> None:
+        group = self._group(stream)
+        self._where[stream.name] = group, group.add(stream)
+        self._changed()
+
+    def remove(self, name: str) -> Stream:
+        """Remove a stream, and return it."""
+        group, at = self.where(name)
+        stream = group.streams[at]
+        moved = group.remove(at)
+        del self._where[name]
+        if moved is not None:
+            self._where[moved.name] = group, at
+        self._changed()
+        return stream
+
+    def replace(self, name: str, detector: BaseDetector) -> Stream:
+        """Replace a stream by another of the same name; the order of streams stays."""
+        order = self.names
+        self.remove(name)
+        stream = self.add(name, detector)
+        self._where = {each: self._where[each] for each in order}
+        self._changed()
+        return stream
+
+    def _changed(self) -> None:
+        self._names = None
+        self._places = {}
+
+    def _fit(self, fitted: Fitted) -> FitBlock:
+        block = self._fits.get(id(fitted))
+        if block is None or block.fitted is not fitted:
+            block = self._fits[id(fitted)] = FitBlock.of(fitted)
+        return block
+
+    def _group(self, stream: Stream) -> Group:
+        layout = stream.shape.layout
+        if not stream.is_compiled:
+            key: Any = len(stream.fitted.channels)
+        else:
+            key = (layout, stream.fit.layout, stream.fitted.acceptance.timing)  # type: ignore[attr-defined]
+        if key not in self._by_shape:
+            channels = len(stream.fitted.channels)
+            made = CompiledGroup(stream) if stream.is_compiled else Group(channels)
+            self._by_shape[key] = made
+            self.groups.append(made)
+        return self._by_shape[key]
+
+
+def unknown_stream(name: object, names: tuple[str, ...]) -> InputError:
+    """Return the error for a name that no stream has."""
+    return InputError(
+        f"expected one of the {len(names)} streams of this fleet, found {name!r}",
+        hint=(isinstance(name, str) and alike([name], names)) or f"the streams are {listed(names)}",
+    )

@@ -1,0 +1,179 @@
+"""Samples of many streams, gathered for each group before anything changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from newnormal.errors import InputError, NewnormalError
+from newnormal.fleet.group import Group, Rows
+from newnormal.fleet.results import StreamError
+from newnormal.fleet.streams import Streams
+from newnormal.tabular import StreamTables, parse_time, parse_times, to_sample
+from newnormal.types import NO_TIME, Bools, Floats, Ints, time_text
+
+__all__ = ["Gathered", "gather_array", "gather_samples", "gather_tables"]
+
+
+class Gathered:
+    """What one call hands to each group, and what it cannot take.
+
+    Attributes
+    ----------
+    work
+        For each group its rows, and the row of the input that each of them came from.
+    errors
+        The samples that are not taken.
+    """
+
+    def __init__(self) -> None:
+        self.work: list[tuple[Group, Rows, Ints]] = []
+        self.errors: list[StreamError] = []
+
+
+def gather_tables(streams: Streams, tables: StreamTables) -> Gathered:
+    """Return series of many streams by group; a stream is taken whole, or not at all."""
+    found = Gathered()
+    start = 0
+    by_group: dict[int, list[tuple[int, Any, Ints]]] = {}
+    groups: dict[int, Group] = {}
+    for name, error in tables.errors.items():
+        found.errors.append(StreamError(name, error, tuple(_rows(tables, name, 0, start))))
+    for name, table in tables.tables.items():
+        rows = _rows(tables, name, len(table.values), start)
+        start += len(table.values)
+        try:
+            group, at = streams.where(name)
+            if table.times is not None and len(table.times):
+                first = table.times[:1].astype("datetime64[ns]").view(np.int64)
+                _check_time(group, at, int(first[0]))
+        except NewnormalError as error:
+            found.errors.append(StreamError(name, error, tuple(rows.tolist())))
+            continue
+        groups[id(group)] = group
+        by_group.setdefault(id(group), []).append((at, table, rows))
+    for key, parts in by_group.items():
+        counts = np.array([len(table.values) for _, table, _ in parts])
+        last = np.cumsum(counts)
+        times = np.full(int(last[-1]), NO_TIME)
+        for (_, table, _), stop, count in zip(parts, last.tolist(), counts.tolist(), strict=True):
+            if table.times is not None:
+                times[stop - count : stop] = table.times.astype("datetime64[ns]").view(np.int64)
+        rows_of = Rows(
+            np.array([at for at, _, _ in parts]),
+            last - counts,
+            last,
+            np.ascontiguousarray(np.concatenate([table.values for _, table, _ in parts])),
+            times,
+        )
+        found.work.append((groups[key], rows_of, np.concatenate([rows for _, _, rows in parts])))
+    return found
+
+
+def gather_array(streams: Streams, samples: Any, times: Any) -> Gathered:
+    """Return one sample of every stream, (S, C) in the fleet's order."""
+    values = np.array(samples, dtype=np.float64, order="C")
+    if len(streams.groups) > 1:
+        raise InputError(
+            "expected a mapping from names to samples, found an array: the streams of this fleet "
+            "differ in shape",
+            hint='fleet.step({"web-1": sample, ...})',
+        )
+    group = streams.groups[0]
+    if values.shape != (len(streams), group.channels):
+        raise InputError(
+            f"expected an array of shape ({len(streams)}, {group.channels}), a row a stream in the "
+            f"fleet's order, found shape {values.shape}",
+            hint='a part of the streams comes as a mapping: fleet.step({"web-1": sample, ...})',
+        )
+    found = Gathered()
+    places = streams.places(group)
+    when = _times(times, len(streams))
+    infinite = np.isinf(values).any(axis=1)
+    late = (when != NO_TIME) & (when <= group.newest[places])
+    wrong: Bools = infinite | late
+    for row in np.flatnonzero(wrong).tolist():
+        name, at = streams.names[row], int(places[row])
+        try:
+            to_sample(values[row], group.streams[at].fitted.channels, int(group.seen[at]))
+            _check_time(group, at, int(when[row]))
+        except NewnormalError as error:
+            found.errors.append(StreamError(name, error, (row,)))
+    taken = np.flatnonzero(~wrong)
+    if len(taken) < len(values):
+        values, when, places = values[taken], when[taken], places[taken]
+    first = np.arange(len(values))
+    found.work.append((group, Rows(places, first, first + 1, values, when), taken))
+    return found
+
+
+def gather_samples(streams: Streams, samples: Mapping[str, Any], times: Any) -> Gathered:
+    """Return one sample of each of some streams, by name."""
+    found = Gathered()
+    by_group: dict[int, list[tuple[int, Floats, int, int]]] = {}
+    groups: dict[int, Group] = {}
+    shared = None if isinstance(times, Mapping) else _times(times, len(samples))
+    for row, (name, sample) in enumerate(samples.items()):
+        try:
+            group, at = streams.where(name)
+            stream = group.streams[at]
+            values = to_sample(sample, stream.fitted.channels, int(group.seen[at]))
+            if shared is not None:
+                when = int(shared[row])
+            else:
+                given = times.get(name)
+                when = NO_TIME if given is None else _nanoseconds(given)
+            _check_time(group, at, when)
+        except NewnormalError as error:
+            found.errors.append(StreamError(str(name), error, (row,)))
+            continue
+        groups[id(group)] = group
+        by_group.setdefault(id(group), []).append((at, values, when, row))
+    for key, parts in by_group.items():
+        first = np.arange(len(parts))
+        rows = Rows(
+            np.array([at for at, _, _, _ in parts]),
+            first,
+            first + 1,
+            np.concatenate([values for _, values, _, _ in parts]),
+            np.array([when for _, _, when, _ in parts]),
+        )
+        found.work.append((groups[key], rows, np.array([row for _, _, _, row in parts])))
+    return found
+
+
+def _check_time(group: Group, at: int, when: int) -> None:
+    """Raise an InputError unless a sample with this time may come next."""
+    newest = int(group.newest[at])
+    if when != NO_TIME and when <= newest:
+        raise InputError(
+            f"sample {int(group.seen[at])}: expected a time after "
+            f"{time_text(np.datetime64(newest, 'ns'))}, found "
+            f"{time_text(np.datetime64(when, 'ns'))}",
+            hint="samples come in the order of their times, each time once",
+        )
+
+
+def _nanoseconds(time: Any) -> int:
+    return int(parse_time(time).astype("datetime64[ns]").astype(np.int64))
+
+
+def _times(times: Any, count: int) -> Ints:
+    """Return the times of `count` samples in ns: none, one for all, or one each."""
+    if times is None:
+        return np.full(count, NO_TIME)
+    if isinstance(times, Sequence | np.ndarray) and not isinstance(times, str):
+        parsed = parse_times(times)
+        if len(parsed) != count:
+            raise InputError(f"times: expected one for all or {count}, found {len(parsed)}")
+        return np.ascontiguousarray(parsed.astype("datetime64[ns]")).view(np.int64)
+    return np.full(count, _nanoseconds(times))
+
+
+def _rows(tables: StreamTables, name: str, count: int, start: int) -> Ints:
+    """Return the rows of the input that a stream's samples came from."""
+    if tables.rows is not None and name in tables.rows:
+        return tables.rows[name]
+    return np.arange(start, start + count)
