@@ -175,7 +175,7 @@ def match_names(found: Sequence[str], channels: Sequence[str], *, extra: bool = 
     there, wanted = set(found), set(channels)
     missing = [name for name in channels if name not in there]
     unknown = [name for name in found if name not in wanted]
-    alike = alike(missing, unknown)
+    similar = alike(missing, unknown)
     if not extra:
         unknown = []
     if not missing and not unknown:
@@ -189,7 +189,7 @@ def match_names(found: Sequence[str], channels: Sequence[str], *, extra: bool = 
     if tuple(channels) == default_channels(len(channels)):
         hint = "the detector learned from data without names: pass an array, or fit on named data"
     elif missing:
-        hint = alike
+        hint = similar
     else:
         hint = (
             "leave out what is no channel with --drop NAME (drop=), "
