@@ -1,0 +1,166 @@
+"""Data of many streams as tables: frames, arrays, mappings, files and folders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from newnormal.errors import InputError, ParameterError
+from newnormal.tabular.columns import check_unique
+from newnormal.tabular.frames import as_array, to_table
+from newnormal.tabular.long import Long
+from newnormal.tabular.splitting import Channels, StreamTables, split
+from newnormal.tabular.stream_files import read_tables
+from newnormal.tabular.stream_frames import frame_tables, given_times, name_cells, name_codes
+from newnormal.tabular.stream_names import StreamNames
+from newnormal.tabular.table import Table
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+__all__ = ["to_tables"]
+
+
+def to_tables(
+    data: Any,
+    *,
+    by: Any = None,
+    times: Any = None,
+    long: bool | Long | None = None,
+    channels: Channels | None = None,
+) -> StreamTables:
+    """Return the data of many streams as a table a stream.
+
+    Parameters
+    ----------
+    data
+        One of:
+
+        - a frame with a row a sample and the name of its stream in the column `by`. The other
+          columns are channels and times as in `to_table`; a stream has those channels of which it
+          has any value, so streams may differ in their channels;
+        - a frame with a row a value (`long`);
+        - an array of shape (T, C), with `by` the name of each row's stream;
+        - a mapping from the name of a stream to its data, anything `to_table` takes;
+        - the path of a file (CSV, JSON lines, Parquet), taken as a frame, or of a folder, of
+          which each such file is a stream, named by the file's name without its ending.
+    by
+        The column that names the stream, or a list of columns, whose cells are joined by "/"; or
+        an array or a Series of names, one a row.
+    times
+        The times: the name of a column, or one time a row. For a mapping a name, or a mapping
+        from the name of a stream to its times.
+    long
+        True or the columns if the rows are (time, tag, value). They become one sample a time,
+        in the order of the times, with a channel a tag; of several values for one time and tag
+        the last one counts. Without `by` it is one stream, called "".
+    channels
+        The channels of the streams that are known, matched by name as in `to_table`. A channel
+        of long data that has no row is missing throughout.
+
+    Returns
+    -------
+    The tables, and the errors of those streams whose data is wrong: one does not stop the others.
+
+    Raises
+    ------
+    InputError
+        If the data has no such form: there is no column `by`, or no long columns.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> frame = pl.DataFrame({"host": ["a", "b", "a"], "load": [1, 2, 3], "heat": [None, 20, None]})
+    >>> streams = to_tables(frame, by="host")
+    >>> {name: (table.channels, table.values.tolist()) for name, table in streams.tables.items()}
+    {'a': (('load',), [[1.0], [3.0]]), 'b': (('load', 'heat'), [[2.0, 20.0]])}
+    >>> streams.rows
+    {'a': array([0, 2]), 'b': array([1])}
+    """
+    form = Long() if long is True else long or None
+    known = {} if channels is None else channels
+    if isinstance(data, str | PathLike):
+        if not isinstance(times, str | None):
+            raise ParameterError("expected times to name a column of the file, found an array")
+        return read_tables(data, by=by, long=form, time=times, channels=known)
+    if isinstance(data, Mapping):
+        if by is not None:
+            raise ParameterError(
+                "expected no by with a mapping: its keys are the names of the streams"
+            )
+        return _mapping_tables(data, times, form, known)
+    frame = _frame(data)
+    if frame is not None:
+        return frame_tables(frame, by=by, times=times, long=form, channels=known)
+    return _array_tables(data, by, times, form, known)
+
+
+def _array_tables(
+    data: Any, by: Any, times: Any, long: Long | None, channels: Channels
+) -> StreamTables:
+    if long is not None:
+        raise ParameterError("expected a frame with long=, found data without columns")
+    columns = data.channels if isinstance(data, Table) else None
+    if isinstance(data, Table):
+        times = data.times if times is None else times
+        data = data.values
+    array = as_array(data)
+    if by is None or isinstance(by, str):
+        raise InputError(
+            "expected the name of each row's stream as by, found "
+            + ("none" if by is None else f"the column {by!r} of data without columns"),
+            hint="pass one name a row as by=, or a mapping from the name of a stream to its data",
+        )
+    cells = name_cells(by)
+    if isinstance(array, np.ma.MaskedArray):
+        array = np.where(np.ma.getmaskarray(array), np.nan, array.data)
+    if array.dtype.kind == "f":  # infinite values are looked for stream by stream
+        finite = to_table(np.where(np.isinf(array), 0, array)).values
+        values = array.reshape(finite.shape).astype(np.float64)
+    else:
+        values = to_table(array).values
+    if len(cells) != len(values):
+        raise InputError(f"expected {len(values)} names as by, one a row, found {len(cells)}")
+    streams = StreamNames(())
+    moments = None if times is None else given_times(times, len(values))
+    return split(streams, name_codes(streams, cells), values, columns, moments, channels)
+
+
+def _mapping_tables(
+    data: Mapping[Any, Any], times: Any, long: Long | None, channels: Channels
+) -> StreamTables:
+    found = StreamTables({})
+    for key, each in data.items():
+        name = str(key)
+        own = times.get(key) if isinstance(times, Mapping) else times
+        known = channels.get(name)
+        try:
+            if long is None:
+                found.tables[name] = to_table(each, times=own, channels=known)
+                continue
+            one = {} if known is None else {"": known}
+            pivot = to_tables(each, times=own, long=long, channels=one)
+            found.take(name, pivot)
+        except InputError as error:
+            found.errors[name] = error
+    return found
+
+
+def _frame(data: Any) -> nw.DataFrame[Any] | None:
+    if isinstance(data, np.ndarray | list | tuple | Table):
+        return None
+    import narwhals as nw
+
+    try:
+        frame = nw.from_native(data, pass_through=True, allow_series=True)
+    except ValueError:  # two columns of one name
+        check_unique([str(name) for name in data.columns])
+        raise
+    if isinstance(frame, nw.LazyFrame):
+        return frame.collect()
+    if isinstance(frame, nw.Series):
+        return frame.to_frame()
+    return frame if isinstance(frame, nw.DataFrame) else None
