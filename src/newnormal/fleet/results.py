@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,7 @@ from newnormal.types import (
     Times,
     Verdicts,
 )
+from newnormal.types.verdict_lines import Head, VerdictColumns, verdict_lines
 
 __all__ = ["FleetEvent", "FleetVerdicts", "Part", "StreamError"]
 
@@ -45,6 +47,10 @@ class FleetEvent:
     def as_dict(self) -> dict[str, Any]:
         """Return `stream` and the entries of the event as plain Python values."""
         return {"stream": self.stream, **self.event.as_dict()}
+
+    def to_json(self) -> str:
+        """Return it as one line of JSON."""
+        return _line(self.as_dict())
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,10 @@ class StreamError:
         """Return `stream`, `error` and `hint` as plain Python values."""
         return {"stream": self.stream, "error": self.error.message, "hint": self.error.hint}
 
+    def to_json(self) -> str:
+        """Return it as one line of JSON."""
+        return _line(self.as_dict())
+
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -84,6 +94,27 @@ class Part:
     def names(self) -> NDArray[np.object_]:
         """The names of the group's streams, by position."""
         return np.array([stream.name for stream in self.streams], dtype=object)
+
+    def json_lines(self) -> list[str]:
+        """Return a line of JSON a verdict."""
+        different, owners = np.unique(self.judged.streams, return_inverse=True)
+        streams = [self.streams[at] for at in different.tolist()]
+        heads = [Head.of_stream(stream.name, stream.fitted.channels) for stream in streams]
+        found = self.judged.columns
+        alarms = (found.ratios, found.p_values, found.alarms)
+        changes = (found.distances, found.changes)
+        columns = VerdictColumns(
+            self.judged.numbers,
+            self.judged.times.view("datetime64[ns]"),
+            found.scores,
+            found.thresholds,
+            found.anomalous,
+            found.expected,
+            found.shares,
+            *(alarms if self.has_alarms else (None, None, None)),
+            *(changes if self.has_changes else (None, None)),
+        )
+        return verdict_lines(columns, heads, owners.tolist()) if heads else []
 
 
 class FleetVerdicts:
@@ -211,8 +242,7 @@ class FleetVerdicts:
     def streams(self) -> NDArray[np.object_]:
         """The name of each row's stream."""
         found = [
-            part.names[part.judged.streams] if len(part.rows) else _NO_NAMES
-            for part in self._parts
+            part.names[part.judged.streams] if len(part.rows) else _NO_NAMES for part in self._parts
         ]
         names = [each.stream for each in self.errors for _ in each.rows]
         column = np.concatenate([*found, np.array(names, dtype=object)])
@@ -238,6 +268,15 @@ class FleetVerdicts:
         texts = [each.error.message for each in self.errors for _ in each.rows]
         column = np.array([None] * judged + texts, dtype=object)
         return column if self._order is None else column[self._order]
+
+    def json_lines(self) -> list[str]:
+        """Return a line of JSON a row, in the order of the input: `stream`, then as `Verdicts`.
+
+        A sample that was not taken has `stream`, `error` and `hint`.
+        """
+        lines = [line for part in self._parts for line in part.json_lines()]
+        lines += [each.to_json() for each in self.errors for _ in each.rows]
+        return lines if self._order is None else [lines[at] for at in self._order.tolist()]
 
     def __getitem__(self, stream: str) -> Verdicts:
         """Return the verdicts of one stream."""
@@ -272,6 +311,10 @@ class FleetVerdicts:
             *(alarms if part.has_alarms else (None, None, None)),
             *(changes if part.has_changes else (None, None)),
         )
+
+
+def _line(found: dict[str, Any]) -> str:
+    return json.dumps(found, ensure_ascii=False, allow_nan=False)
 
 
 _NO_NAMES = np.array([], dtype=object)
