@@ -21,7 +21,7 @@ from newnormal.fleet.results import FleetEvent, FleetVerdicts, Part
 from newnormal.fleet.streams import Streams
 from newnormal.fleet.work import Gathered, gather_array, gather_samples, gather_tables
 from newnormal.tabular import Long, StreamTables, Table, to_table, to_tables
-from newnormal.types import OPENED, Alarm, Change, Incident, Ints
+from newnormal.types import NO_TIME, OPENED, Alarm, Change, Incident, Ints
 
 __all__ = ["Fleet"]
 
@@ -112,6 +112,26 @@ class Fleet:
     def nbytes_(self) -> int:
         """How many bytes the arrays of all streams take."""
         return self._streams.nbytes
+
+    @property
+    def channels_(self) -> dict[str, tuple[str, ...]]:
+        """The channels of each stream."""
+        return {stream.name: stream.fitted.channels for stream in self._streams}
+
+    @property
+    def period_(self) -> np.timedelta64 | None:
+        """The time between samples that most streams have; None without times."""
+        return self._streams.period
+
+    @property
+    def last_times_(self) -> dict[str, np.datetime64]:
+        """The newest time of each stream that has one."""
+        found = {}
+        for name in self._streams.names:
+            group, at = self._streams.where(name)
+            if group.newest[at] != NO_TIME:
+                found[name] = np.datetime64(int(group.newest[at]), "ns")
+        return found
 
     # ------------------------------------------------------------------ fit
 
@@ -258,8 +278,7 @@ class Fleet:
         with self._lock:
             given = {"by": by, "times": times, "long": long}
             reading = {**self._reading, **{k: v for k, v in given.items() if v is not None}}
-            channels = {name: self._streams[name].fitted.channels for name in self._streams.names}
-            tables = to_tables(X, channels=channels, **reading)
+            tables = to_tables(X, channels=self.channels_, **reading)
             gathered = gather_tables(self._streams, tables)
             return self._advance(gathered, flush)
 

@@ -120,8 +120,9 @@ def _expected(expected: Floats | None, rows: int) -> tuple[Iterable[str], Iterab
 def _times(times: Times | None, rows: int) -> Iterable[str]:
     if times is None:
         return repeat("null", rows)
-    texts: Any = np.datetime_as_string(times.astype("datetime64[ns]"))
-    return ["null" if text == "NaT" else f'"{text.rstrip("0").rstrip(".")}"' for text in texts.tolist()]
+    found: Any = np.datetime_as_string(times.astype("datetime64[ns]"))
+    texts: list[str] = found.tolist()
+    return ["null" if text == "NaT" else f'"{text.rstrip("0").rstrip(".")}"' for text in texts]
 
 
 def _numbers(column: Floats) -> list[str]:
