@@ -156,7 +156,7 @@ class JsonCells:
         selection.check(self.names)
         self._keys = frozenset(self.names)
         self._pick = picker(self.names)
-        wanted = {*selection.kept(self.names), selection.time, selection.label}
+        wanted = {*selection.kept(self.names), selection.time, selection.label, *selection.by}
         self._needed = [name for name in self.names if name in wanted]
         self._closed = selection.columns is None
 

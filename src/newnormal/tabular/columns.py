@@ -47,12 +47,15 @@ class Selection:
         The only columns to take channels from; None for all.
     drop
         Columns to leave out.
+    by
+        The columns whose cells are names: of the stream a sample is of, or of the channel.
     """
 
     time: str | None = None
     columns: tuple[str, ...] | None = None
     drop: tuple[str, ...] = ()
     label: str | None = None
+    by: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -61,11 +64,12 @@ class Selection:
         columns: str | Sequence[str] | None,
         drop: str | Sequence[str],
         label: str | None,
+        by: str | Sequence[str] = (),
     ) -> Selection:
         """Return the selection from options as users write them: one name or several."""
         kept = None if columns is None else _several(columns)
-        selection = cls(time, kept, _several(drop), label)
-        chosen = {"time": (time,), "label": (label,), "columns": kept or ()}
+        selection = cls(time, kept, _several(drop), label, _several(by))
+        chosen = {"time": (time,), "label": (label,), "columns": kept or (), "by": selection.by}
         for option, names in chosen.items():
             for name in names:
                 if name in selection.drop:
@@ -74,6 +78,10 @@ class Selection:
                     )
         if time is not None and time == label:
             raise ParameterError(f"column {time!r} cannot be both the time and the label")
+        for name in selection.by:
+            for option in ("time", "label", "columns"):
+                if name in chosen[option]:
+                    raise ParameterError(f"column {name!r} cannot be both by and {option}")
         return selection
 
     def check(self, names: Sequence[str]) -> None:
@@ -81,6 +89,7 @@ class Selection:
         chosen = {
             "time": () if self.time is None else (self.time,),
             "label": () if self.label is None else (self.label,),
+            "by": self.by,
             "columns": self.columns or (),
             "drop": self.drop,
         }
@@ -94,13 +103,13 @@ class Selection:
 
     def kept(self, names: Sequence[str]) -> list[str]:
         """Return the columns that may be channels: all but those with another role."""
-        others = {self.time, self.label, *self.drop}
+        others = {self.time, self.label, *self.by, *self.drop}
         columns = set(names if self.columns is None else self.columns)
         return [name for name in names if name in columns and name not in others]
 
     def maybe_times(self, names: Sequence[str], channels: Collection[str]) -> list[str]:
         """Return the columns that have no role yet, and so may hold times."""
-        others = {self.time, self.label, *self.drop, *channels}
+        others = {self.time, self.label, *self.by, *self.drop, *channels}
         return [name for name in names if name not in others]
 
     def roles(

@@ -9,7 +9,7 @@ from io import TextIOWrapper
 from itertools import chain, islice
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,14 @@ from newnormal.tabular.lines import LineFormat, LineParser, Samples
 from newnormal.tabular.table import Table, check_times
 from newnormal.types import Ints
 
-__all__ = ["Format", "format_of", "read"]
+if TYPE_CHECKING:
+    import narwhals as nw
+
+__all__ = ["ENDINGS", "Format", "format_of", "named", "opened", "parquet_frame", "read"]
 
 Format = Literal["csv", "jsonl", "parquet"]
 
-_FORMATS: dict[str, Format] = {
+ENDINGS: dict[str, Format] = {
     ".csv": "csv",
     ".tsv": "csv",
     ".txt": "csv",
@@ -101,16 +104,21 @@ def read(
     kind = format_of(path, format)
     try:
         if kind == "parquet":
-            table = _parquet_table(path, selection, channels)
+            table = frame_table(parquet_frame(path), selection, channels=channels)
         else:
-            with _opened(path) as lines:
+            with opened(path) as lines:
                 table = _lines_table(lines, kind, selection, channels)
         if len(table.values) == 0:
             raise InputError("expected samples, found none")
     except InputError as error:
-        name = "standard input" if _is_stdin(path) else fspath(path)
-        raise InputError(f"{name}: {error.message}", hint=error.hint) from error.__cause__
+        raise named(path, error) from error.__cause__
     return table
+
+
+def named(path: str | PathLike[str], error: InputError) -> InputError:
+    """Return an error that names the file it was found in."""
+    name = "standard input" if _is_stdin(path) else fspath(path)
+    return InputError(f"{name}: {error.message}", hint=error.hint)
 
 
 def format_of(path: str | PathLike[str], format: Format | None = None) -> Format | None:  # noqa: A002
@@ -119,7 +127,7 @@ def format_of(path: str | PathLike[str], format: Format | None = None) -> Format
     >>> format_of("plant.ndjson")
     'jsonl'
     """
-    known = sorted(set(_FORMATS.values()))
+    known = sorted(set(ENDINGS.values()))
     if format is not None:
         if format not in known:
             raise ParameterError(f"expected format {', '.join(known)}, found {format!r}")
@@ -127,13 +135,13 @@ def format_of(path: str | PathLike[str], format: Format | None = None) -> Format
     if _is_stdin(path):
         return None
     suffix = Path(path).suffix.lower()
-    if suffix not in _FORMATS:
+    if suffix not in ENDINGS:
         raise InputError(
-            f"{fspath(path)}: expected a name that ends in {', '.join(_FORMATS)}, "
+            f"{fspath(path)}: expected a name that ends in {', '.join(ENDINGS)}, "
             f"found {suffix or 'no ending'}",
             hint=f"name the format with --format {'|'.join(known)} (format=)",
         )
-    return _FORMATS[suffix]
+    return ENDINGS[suffix]
 
 
 def _is_stdin(path: str | PathLike[str]) -> bool:
@@ -141,7 +149,7 @@ def _is_stdin(path: str | PathLike[str]) -> bool:
 
 
 @contextmanager
-def _opened(path: str | PathLike[str]) -> Iterator[Iterator[str]]:
+def opened(path: str | PathLike[str]) -> Iterator[Iterator[str]]:
     """Open text to read line by line, its failures as input errors."""
     try:
         if _is_stdin(path):
@@ -217,9 +225,8 @@ def _at_line(number: int, error: InputError) -> InputError:
     return InputError(f"line {number}: {error.message}", hint=error.hint)
 
 
-def _parquet_table(
-    path: str | PathLike[str], selection: Selection, channels: Sequence[str] | None
-) -> Table:
+def parquet_frame(path: str | PathLike[str]) -> nw.DataFrame[Any]:
+    """Return a Parquet file as a frame."""
     try:
         import polars as pl
     except ImportError:
@@ -230,9 +237,8 @@ def _parquet_table(
         raise InputError("expected CSV or JSON lines, and Parquet only from a file")
     try:
         # As bytes: polars itself would take a name with a star in it for several files.
-        frame = pl.read_parquet(Path(path).read_bytes())
+        return nw.from_native(pl.read_parquet(Path(path).read_bytes()))
     except OSError as error:
         raise _unreadable(error) from error
     except pl.exceptions.PolarsError as error:
         raise InputError(f"expected Parquet, found: {error}") from error
-    return frame_table(nw.from_native(frame), selection, channels=channels)

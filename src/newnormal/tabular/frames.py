@@ -20,7 +20,15 @@ from newnormal.types import Floats, Ints, Times
 if TYPE_CHECKING:
     import narwhals as nw
 
-__all__ = ["frame_table", "to_table"]
+__all__ = [
+    "as_array",
+    "cell_number",
+    "frame_table",
+    "holds_times",
+    "index_times",
+    "numbers",
+    "to_table",
+]
 
 
 def to_table(data: Any, *, times: Any = None, channels: Sequence[str] | None = None) -> Table:
@@ -71,7 +79,7 @@ def to_table(data: Any, *, times: Any = None, channels: Sequence[str] | None = N
             return _from_series(frame, times, channels)
         if isinstance(frame, nw.DataFrame):
             return frame_table(frame, channels=channels, times=times)
-    return _from_array(_as_array(data), times, channels)
+    return _from_array(as_array(data), times, channels)
 
 
 def frame_table(
@@ -89,12 +97,12 @@ def frame_table(
         selection = Selection(time=times if isinstance(times, str) else None)
     selection.check(names)
     temporal = [
-        name for name in selection.maybe_times(names, channels or ()) if _holds_times(columns[name])
+        name for name in selection.maybe_times(names, channels or ()) if holds_times(columns[name])
     ]
     if isinstance(times, str):
         times = None
     elif times is None and selection.time is None:
-        times = _index_times(frame)
+        times = index_times(frame)
         if times is not None and temporal:
             raise InputError(
                 f"expected times in one place, found them in the index and in {listed(temporal)}",
@@ -103,7 +111,7 @@ def frame_table(
     roles = selection.roles(names, temporal, channels, timed=times is not None)
     values = np.empty((len(frame), len(roles.columns)))
     for position, name in enumerate(roles.columns):
-        values[:, position] = _numbers(columns[name], name)
+        values[:, position] = numbers(columns[name], name)
     check_finite(values, roles.channels)
     zone = zone_of_times(times if roles.time is None else columns[roles.time])
     if roles.time is not None:
@@ -116,8 +124,8 @@ def _from_series(series: nw.Series[Any], times: Any, channels: Sequence[str] | N
     # A pandas Series without a name has None, a polars one "".
     if series.name not in (None, ""):
         return frame_table(series.to_frame(), times=times, channels=channels)
-    own = _index_times(series) if times is None else times
-    return _from_array(_numbers(series, "0"), own, channels)
+    own = index_times(series) if times is None else times
+    return _from_array(numbers(series, "0"), own, channels)
 
 
 def _from_table(table: Table, times: Any, channels: Sequence[str] | None) -> Table:
@@ -160,7 +168,8 @@ def _from_array(array: NDArray[Any], times: Any, channels: Sequence[str] | None)
     return Table(values, names, _checked(times, len(values)), zone=zone_of_times(times))
 
 
-def _as_array(data: Any) -> NDArray[Any]:
+def as_array(data: Any) -> NDArray[Any]:
+    """Return an array or nested lists as an array."""
     if isinstance(data, np.ndarray):
         return data
     if not hasattr(data, "__array__") and (
@@ -182,11 +191,12 @@ def _objects(array: NDArray[Any]) -> Floats:
     """Return Python objects as numbers, None as NaN."""
     values = np.empty(array.shape)
     for place, item in np.ndenumerate(array):
-        values[place] = _object(item, f"sample {place[0] if place else 0}")
+        values[place] = cell_number(item, f"sample {place[0] if place else 0}")
     return values
 
 
-def _object(item: object, place: str) -> float:
+def cell_number(item: object, place: str) -> float:
+    """Return the number of a Python object, NaN for None; `place` is for the message."""
     if item is None:
         return np.nan
     if not isinstance(item, Real | Decimal):
@@ -200,7 +210,8 @@ def _object(item: object, place: str) -> float:
         raise InputError(f"{place}: expected a finite number, found {item!r:.40}") from None
 
 
-def _numbers(series: nw.Series[Any], name: str) -> NDArray[Any]:
+def numbers(series: nw.Series[Any], name: str) -> NDArray[Any]:
+    """Return a column's numbers, NaN where they are missing."""
     import narwhals as nw
 
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:
@@ -216,13 +227,16 @@ def _numbers(series: nw.Series[Any], name: str) -> NDArray[Any]:
     missing = series.is_null().to_numpy()
     items = [None if gone else item for item, gone in zip(array, missing, strict=True)]
     return np.array(
-        [_object(item, f"column {name!r}, sample {sample}") for sample, item in enumerate(items)],
+        [
+            cell_number(item, f"column {name!r}, sample {sample}")
+            for sample, item in enumerate(items)
+        ],
         dtype=np.float64,
     )
 
 
 def _labels(series: nw.Series[Any], name: str) -> Ints:
-    values = _numbers(series, name)
+    values = numbers(series, name)
     wrong = (values != 0) & (values != 1)
     if wrong.any():
         sample = int(wrong.argmax())
@@ -232,7 +246,8 @@ def _labels(series: nw.Series[Any], name: str) -> Ints:
     return values.astype(np.int64)
 
 
-def _holds_times(series: nw.Series[Any]) -> bool:
+def holds_times(series: nw.Series[Any]) -> bool:
+    """Return whether a column holds times: by its type, or by its first cell."""
     import narwhals as nw
 
     if series.dtype in (nw.Datetime, nw.Date):
@@ -240,7 +255,7 @@ def _holds_times(series: nw.Series[Any]) -> bool:
     return series.dtype == nw.String and len(series) > 0 and is_time(series.item(0))
 
 
-def _index_times(frame: Any) -> Any:
+def index_times(frame: Any) -> Any:
     """Return a pandas DatetimeIndex, if the frame or Series has one."""
     import narwhals as nw
 

@@ -124,13 +124,9 @@ class LineParser:
             raise ParameterError(f"expected lines of format csv or jsonl, found {format!r}")
         if format is None:
             format = "jsonl" if first_line.lstrip("\ufeff \t").startswith("{") else "csv"  # noqa: A001
-        self._cells: Splitter = (
-            JsonCells(first_line, selection)
-            if format == "jsonl"
-            else CsvCells(first_line, channels)
-        )
         self._expected = None if channels is None else tuple(channels)
         self._selection = selection
+        self._cells = self._splitter(first_line, format)
         self._roles: Roles | None = None
         self._newest_time: Cell = None
         selection.check(self._cells.names)
@@ -234,6 +230,11 @@ class LineParser:
             tuple(errors),
         )
 
+    def _splitter(self, first_line: str, format: LineFormat) -> Splitter:  # noqa: A002
+        if format == "jsonl":
+            return JsonCells(first_line, self._selection)
+        return CsvCells(first_line, self._expected)
+
     def _maybe_times(self) -> list[str]:
         return self._selection.maybe_times(self._cells.names, self._expected or ())
 
@@ -249,7 +250,8 @@ class LineParser:
                 )
         self._columns = roles.columns
         position = {name: at for at, name in enumerate(names)}
-        self._pick = picker([position[column] for column in roles.columns])
+        self._positions = [position[column] for column in roles.columns]
+        self._pick = picker(self._positions)
         self._time_at = None if roles.time is None else position[roles.time]
         self._label_at = None if roles.label is None else position[roles.label]
         self._roles = roles

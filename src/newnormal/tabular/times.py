@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from newnormal.errors import InputError
 from newnormal.types import Times
 
-__all__ = ["is_time", "parse_time", "parse_times"]
+__all__ = ["is_time", "parse_time", "parse_times", "unwrapped"]
 
 _ZONE = r"(Z|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)"
 _ISO = re.compile(
@@ -50,7 +50,7 @@ def parse_times(values: Any) -> Times:
     """
     if isinstance(values, str):
         raise InputError(f"expected a sequence of times, found the text {values!r}")
-    array = values if isinstance(values, np.ndarray) else _unwrapped(values)
+    array = values if isinstance(values, np.ndarray) else unwrapped(values)
     if isinstance(array, np.ndarray):
         if array.ndim != 1:
             raise InputError(f"expected one time a sample, found an array of shape {array.shape}")
@@ -166,7 +166,7 @@ def _plain_texts(values: Any) -> Times | None:
         return None
 
 
-def _unwrapped(values: Any) -> Any:
+def unwrapped(values: Any) -> Any:
     """Return a Series' or an index' array, in UTC where it has a zone, or a list."""
     if isinstance(values, list | tuple):
         return values

@@ -10,31 +10,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from newnormal.errors import InputError
+from newnormal.tabular import Problem
 from newnormal.types import Floats, Times
 
 __all__ = ["FRESH", "Batch", "Problem", "Source", "SourceOptions", "check_batch"]
 
 # The hint of an error about a place in the input.
 FRESH = "delete the state file to read the input from the start"
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A record of the input that holds no sample.
-
-    Attributes
-    ----------
-    error
-        What was expected and what was found.
-    number
-        The record's number in the input, counted from 1.
-    before
-        How many samples of the same batch come before it.
-    """
-
-    error: InputError
-    number: int
-    before: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,90 @@
+"""Long data: a row a value, with its time and the name of its channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from newnormal.errors import InputError
+from newnormal.tabular.columns import Selection, listed
+
+__all__ = ["Long", "LongColumns", "find_long"]
+
+_NAMES = {
+    "time": ("time", "timestamp", "ts", "datetime"),
+    "tag": ("tag", "metric", "name", "channel", "variable", "sensor"),
+    "value": ("value",),
+}
+
+
+@dataclass(frozen=True)
+class Long:
+    """Where the columns of long data are.
+
+    Attributes
+    ----------
+    time, tag, value
+        The columns of the time, of the channel's name and of its value. None finds the column by
+        its name, in any case: time, timestamp, ts or datetime; tag, metric, name, channel,
+        variable or sensor; value.
+    """
+
+    time: str | None = None
+    tag: str | None = None
+    value: str | None = None
+
+
+@dataclass(frozen=True)
+class LongColumns:
+    """The columns of long data, found."""
+
+    time: str
+    tag: str
+    value: str
+
+    def selection(self, by: Sequence[str]) -> Selection:
+        """Return them for a parser of lines: the cells of `by` and the tag are names."""
+        return Selection(time=self.time, columns=(self.value,), by=(*by, self.tag))
+
+
+def find_long(names: Sequence[str], long: Long, by: Sequence[str] = ()) -> LongColumns:
+    """Return which columns hold the time, the tag and the value.
+
+    Raises
+    ------
+    InputError
+        If there is no such column, or more than one.
+
+    Examples
+    --------
+    >>> find_long(["Timestamp", "host", "metric", "Value"], Long(), by=["host"])
+    LongColumns(time='Timestamp', tag='metric', value='Value')
+    """
+    for name in by:
+        if name not in names:
+            raise InputError(f"by names column {name!r}, found only {listed(names)}")
+    taken = {*by, long.time, long.tag, long.value}
+    free = [name for name in names if name not in taken]
+    return LongColumns(
+        _found("time", long.time, names, free),
+        _found("tag", long.tag, names, free),
+        _found("value", long.value, names, free),
+    )
+
+
+def _found(role: str, given: str | None, names: Sequence[str], free: Sequence[str]) -> str:
+    choose = f'name it with long=Long({role}="...")'
+    if given is not None:
+        if given not in names:
+            raise InputError(f"long names column {given!r} as {role}, found only {listed(names)}")
+        return given
+    found = [name for name in free if name.strip().lower() in _NAMES[role]]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(f"expected one column of the {role}, found {listed(found)}", hint=choose)
+    raise InputError(
+        f"expected a column of the {role}, called {' or '.join(_NAMES[role])}, "
+        f"found only {listed(names)}",
+        hint=choose,
+    )

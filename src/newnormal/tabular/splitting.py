@@ -1,0 +1,263 @@
+"""Rows of many streams as a table a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from newnormal.errors import InputError
+from newnormal.tabular.columns import listed, match_count, match_names
+from newnormal.tabular.keyed_lines import unique_times
+from newnormal.tabular.stream_names import MISSING, StreamNames
+from newnormal.tabular.table import Table, check_finite, check_times, default_channels
+from newnormal.tabular.times import parse_times
+from newnormal.tabular.zones import zone_of
+from newnormal.types import Bools, Floats, Ints, Times
+
+__all__ = ["Channels", "StreamTables", "TimeColumn", "group", "pivoted", "split"]
+
+Channels = Mapping[str, Sequence[str]]
+Fault = Callable[
+    [Ints], InputError | None
+]  # what is wrong with these rows of a column, if anything
+
+
+@dataclass(frozen=True, eq=False)
+class StreamTables:
+    """The tables of many streams.
+
+    Attributes
+    ----------
+    tables
+        The table of each stream by its name, in the order of first appearance.
+    rows
+        For each stream the rows of the input that its samples were in, counted from 0; None where
+        the input was not one frame, array or file with a row a sample.
+    errors
+        What is wrong with the streams that have no table. Under the name "" how many rows have no
+        name, or which lines could not be read.
+    """
+
+    tables: dict[str, Table]
+    rows: dict[str, Ints] | None = None
+    errors: dict[str, InputError] = field(default_factory=dict)
+
+    def take(self, name: str, other: StreamTables) -> None:
+        """Add the one stream of `other`, or its error, under a name."""
+        for table in other.tables.values():
+            self.tables[name] = table
+        for error in other.errors.values():
+            self.errors[name] = error
+
+
+class TimeColumn:
+    """The times of all rows: parsed at once, or where one is wrong, stream by stream.
+
+    Parameters
+    ----------
+    cells
+        The times as they came: an array or a list.
+    zone
+        The zone of all of them; None finds it from the cells.
+    """
+
+    def __init__(self, cells: Any, zone: str | None = None) -> None:
+        self._cells = cells
+        self._zone = zone
+        self._parsed: Times | None = None
+        listed_cells = cells.tolist() if _is_objects(cells) else cells
+        try:
+            as_array = isinstance(listed_cells, np.ndarray)
+            self._parsed = parse_times(cells) if as_array else unique_times(listed_cells)
+        except InputError:
+            pass
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def of(self, rows: Ints) -> Times:
+        """Return the times of some rows; an error counts them as samples from 0."""
+        if self._parsed is not None:
+            times: Times = self._parsed[rows]
+            return times
+        cells = self._cells
+        return parse_times(
+            cells[rows] if isinstance(cells, np.ndarray) else [cells[row] for row in rows]
+        )
+
+    def zone(self, rows: Ints) -> str | None:
+        """Return the zone of some rows: that of the last one where each has its own."""
+        if self._zone is not None or len(rows) == 0:
+            return self._zone
+        return zone_of(self._cells[rows[-1]])
+
+
+def group(codes: Ints, count: int) -> list[Ints]:
+    """Return the rows of each of `count` numbers, in order; negative numbers are left out."""
+    # NumPy sorts numbers of 16 bits ten times as fast.
+    small = codes.astype(np.uint16) if count < 2**16 and codes.min(initial=0) >= 0 else codes
+    order = np.argsort(small, kind="stable")
+    ends = np.cumsum(np.bincount(codes[codes >= 0], minlength=count))
+    start = int(np.count_nonzero(codes < 0))
+    return np.split(order[start:], ends[:-1]) if count else []
+
+
+def split(
+    names: StreamNames,
+    codes: Ints,
+    values: Floats,
+    columns: Sequence[str] | None,
+    times: TimeColumn | None,
+    channels: Channels,
+    faults: Sequence[Fault] = (),
+    place: Callable[[int], str] | None = None,
+) -> StreamTables:
+    """Return the tables of rows that have their stream's number in `codes`.
+
+    Parameters
+    ----------
+    names, codes
+        The streams, and each row's. A row without a name is counted in `errors`.
+    values, columns
+        The rows' values, shape (N, C), and the names of their columns, None if they have none.
+    times
+        The rows' times.
+    channels
+        The channels of streams that are known. The others have the columns with any value.
+    faults
+        Functions that return the error of a stream's rows, if there is one.
+    place
+        What to call a row of the input in a message; by default its number in the stream.
+    """
+    found = StreamTables({}, {}, nameless(names, codes))
+    assert found.rows is not None
+    parts = group(codes, len(names.names))
+    infinite = bool(np.isinf(values).any())
+    for name, rows in zip(names.names, parts, strict=True):
+        try:
+            for fault in faults:
+                error = fault(rows)
+                if error is not None:
+                    raise error
+            own, kept = _channels_of(values[rows], columns, channels.get(name))
+            if infinite:
+                check_finite(own, kept or default_channels(own.shape[1]))
+            table = Table(own, kept, *_times_of(times, rows, place))
+        except InputError as error:
+            found.errors[name] = error
+        else:
+            found.tables[name], found.rows[name] = table, rows
+    return found
+
+
+def pivoted(
+    names: StreamNames,
+    codes: Ints,
+    tags: tuple[StreamNames, Ints],
+    values: Floats,
+    times: TimeColumn,
+    channels: Channels,
+    faults: Sequence[Fault] = (),
+) -> StreamTables:
+    """Return the tables of long rows: a sample a time, a channel a tag, the last value counts.
+
+    The parameters are those of `split`; `values` has shape (N,).
+    """
+    found = StreamTables({}, None, nameless(names, codes))
+    for name, rows in zip(names.names, group(codes, len(names.names)), strict=True):
+        try:
+            for fault in faults:
+                error = fault(rows)
+                if error is not None:
+                    raise error
+            found.tables[name] = _pivot(rows, tags, values, times, channels.get(name))
+        except InputError as error:
+            found.errors[name] = error
+    return found
+
+
+def nameless(names: StreamNames, codes: Ints) -> dict[str, InputError]:
+    """Return the error of rows without a name, under the name "", or nothing."""
+    count = int(np.count_nonzero(codes == MISSING))
+    return {"": names.nameless(count)} if count else {}
+
+
+def _channels_of(
+    values: Floats, columns: Sequence[str] | None, wanted: Sequence[str] | None
+) -> tuple[Floats, tuple[str, ...] | None]:
+    """Return a stream's values in its channels, and these."""
+    if columns is None:
+        if wanted is not None:
+            match_count(values.shape[1], wanted)
+        return values, None if wanted is None else tuple(wanted)
+    present: Bools = ~np.all(np.isnan(values), axis=0)
+    if wanted is None:
+        if not present.any():
+            raise InputError(f"expected values, found none in the columns {listed(columns)}")
+        kept = np.flatnonzero(present).tolist()
+        chosen = tuple(columns[at] for at in kept)
+    else:
+        chosen = tuple(wanted)
+        expected = set(chosen)
+        match_names(
+            [name for name, any_ in zip(columns, present, strict=True) if any_ or name in expected],
+            chosen,
+        )
+        position = {name: at for at, name in enumerate(columns)}
+        kept = [position[name] for name in chosen]
+    if kept == list(range(values.shape[1])):
+        return values, chosen
+    return np.ascontiguousarray(values[:, kept]), chosen
+
+
+def _times_of(
+    times: TimeColumn | None, rows: Ints, place: Callable[[int], str] | None
+) -> tuple[Times | None, None, str | None]:
+    """Return the times, the labels (none) and the zone of a stream's rows."""
+    if times is None:
+        return None, None, None
+    found = times.of(rows)
+    if place is None:
+        check_times(found, len(rows))
+    else:
+        check_times(found, len(rows), lambda row: place(int(rows[row])))
+    return found, None, times.zone(rows)
+
+
+def _pivot(
+    rows: Ints,
+    tags: tuple[StreamNames, Ints],
+    values: Floats,
+    times: TimeColumn,
+    wanted: Sequence[str] | None,
+) -> Table:
+    names, codes = tags
+    own = codes[rows]
+    if (own < 0).any():
+        count = int(np.count_nonzero(own < 0))
+        some = "1 row has" if count == 1 else f"{count} rows have"
+        raise InputError(f"expected the name of a channel in every row, {some} none")
+    moments = times.of(rows)
+    missing = np.isnat(moments)
+    if missing.any():
+        raise InputError(f"row {rows[missing.argmax()]}: expected a time, found none (NaT)")
+    different, at = np.unique(moments, return_inverse=True)
+    present, column = np.unique(own, return_inverse=True)
+    table = np.full((len(different), len(present)), np.nan)
+    table[at, column] = values[rows]  # of several for one place NumPy keeps the last
+    columns = [names.names[tag] for tag in present]
+    if wanted is not None:  # a channel without any row is missing throughout
+        absent = [name for name in wanted if name not in columns]
+        columns += absent
+        table = np.hstack([table, np.full((len(table), len(absent)), np.nan)])
+    chosen, channels = _channels_of(table, columns, wanted)
+    check_finite(chosen, channels or ())
+    last = rows[moments.argmax() : moments.argmax() + 1]
+    return Table(chosen, channels, different, None, times.zone(last))
+
+
+def _is_objects(cells: Any) -> bool:
+    return isinstance(cells, np.ndarray) and cells.dtype.kind != "M"
