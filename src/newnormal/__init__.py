@@ -22,8 +22,9 @@ if TYPE_CHECKING:
         ParameterError,
         StateError,
     )
+    from newnormal.fleet import Fleet
     from newnormal.thresholds import Fixed, MovingThreshold, Quantile, Threshold
-    from newnormal.types import Alarm, Change, Event, Evidence, Verdict, Verdicts
+    from newnormal.types import Alarm, Change, Event, Evidence, Incident, Verdict, Verdicts
 
 __version__ = "0.1.0"
 
@@ -37,6 +38,8 @@ __all__ = [
     "Evidence",
     "FeedbackError",
     "Fixed",
+    "Fleet",
+    "Incident",
     "InputError",
     "MissingExtraError",
     "MovingThreshold",
@@ -62,6 +65,8 @@ _MODULES = {
     "M2N2": "newnormal.detector",
     "load": "newnormal.detector",
     "Fixed": "newnormal.thresholds",
+    "Fleet": "newnormal.fleet",
+    "Incident": "newnormal.types",
     "MovingThreshold": "newnormal.thresholds",
     "Quantile": "newnormal.thresholds",
     "Threshold": "newnormal.thresholds",

@@ -170,7 +170,7 @@ class _Meter:
     def finished(self, name: str, outcome: Outcome) -> Result:
         """Count a stream, warn of what its fit warned of, and return it."""
         for category, text in outcome.warned:
-            warnings.warn(f"{text} (stream {name})", category, stacklevel=4)
+            warnings.warn(f"{text} (stream {name})", category, stacklevel=3)
         self.done += 1
         self.failed += isinstance(outcome.result, NewnormalError)
         self.report()

@@ -137,9 +137,11 @@ class CompiledGroup(Group):
             acceptance.timing.scores if np.isfinite(acceptance.timing.accept_after) else 1,
         )
         shadow = blank_shadow(stream.shape.template.model, acceptance.timing, len(fitted.drift.margins))
-        self._state_at = stream.shape.layout.offsets(kernel.STATE)
-        self._fitted_at = stream.fit.layout.offsets(kernel.FITTED)
-        self._shadow_at = Layout.of(shadow).offsets(kernel.SHADOW)
+        self._at = (
+            stream.shape.layout.offsets(kernel.STATE),
+            stream.fit.layout.offsets(kernel.FITTED),
+            Layout.of(shadow).offsets(kernel.SHADOW),
+        )
         self._states = self._fits = self._shadows = np.zeros(0, np.int64)
         self._clocks: Clocks | None = None
 
@@ -169,9 +171,12 @@ class CompiledGroup(Group):
         call = _Call(
             rows,
             self._clocks.phases(streams, rows.times, numbers),
-            self._states[rows.streams],
-            self._fits[rows.streams],
-            self._shadows[rows.streams],
+            kernel.Streams(
+                self._states[rows.streams],
+                self._fits[rows.streams],
+                self._shadows[rows.streams],
+                *self._at,
+            ),
             _columns(len(streams), self.channels, self._dims.votes),
             _stops(rows.first),
         )
@@ -196,12 +201,7 @@ class CompiledGroup(Group):
         """Run the kernel over these streams of a call, a part of them on each core."""
         rows = call.rows
         shared = (
-            call.states,
-            call.fits,
-            call.shadows,
-            self._state_at,
-            self._fitted_at,
-            self._shadow_at,
+            call.streams,
             self._dims,
             self._widths,
             rows.samples,
@@ -269,7 +269,7 @@ class CompiledGroup(Group):
             events += fitted.acceptance.review(fitted, state, when)
         stream.close(state)
         stops.done[k] = consumed
-        call.shadows[k] = self._shadows[at] = _address(stream.shadow_block)
+        call.streams.shadows[k] = self._shadows[at] = _address(stream.shadow_block)
         assert consumed <= end
         return [(at, event) for event in events]
 
@@ -287,9 +287,7 @@ class _Call(NamedTuple):
 
     rows: Rows
     phases: Floats
-    states: Ints
-    fits: Ints
-    shadows: Ints
+    streams: kernel.Streams
     columns: Columns
     stops: Stops
 

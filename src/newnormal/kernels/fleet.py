@@ -71,6 +71,7 @@ __all__ = [
     "Columns",
     "Dims",
     "Stops",
+    "Streams",
     "advance",
 ]
 
@@ -281,53 +282,21 @@ class Stops(NamedTuple):
     restored: Ints  # (S,) times that weights which had diverged were put back
 
 
-class _Stream(NamedTuple):
-    """The arrays of one stream."""
+class Streams(NamedTuple):
+    """Where the blocks of S streams are, and where in a block each array is."""
 
-    step: StepState
-    own: CommitteeState
-    times: Ints
-    last_time: Ints
-    times_counts: Ints
-    learn_threshold: Floats
-    alarm: AlarmState
-    log_counts: Ints
-    log_levels: Floats
-    log_times: Ints
-    log_votes: Floats
-    silence_counts: Ints
-    silence_times: Ints
-    missing: Ints
-    silent: Ints
-    drift: DriftState
-    review_counts: Ints
-    review_levels: Floats
-    changes: Ints
-
-
-class _Fitted(NamedTuple):
-    """What fitting left of one stream."""
-
-    numbers: Floats
-    mean: Floats
-    scale: Floats
-    weights: Floats32
-    model: CommitteeParams
-    alarm: AlarmParams
-    tail_chances: Floats
-    drift: DriftParams
-    watched: Bools
+    states: Ints  # (S,) addresses
+    fits: Ints  # (S,)
+    shadows: Ints  # (S,) 0 without one
+    state_at: Ints  # offsets, in the order of STATE
+    fitted_at: Ints
+    shadow_at: Ints
 
 
 @compiled
 def advance(
-    streams: Ints,
-    states: Ints,
-    fits: Ints,
-    shadows: Ints,
-    state_at: Ints,
-    fitted_at: Ints,
-    shadow_at: Ints,
+    which: Ints,
+    streams: Streams,
     dims: Dims,
     widths: Ints,
     samples: Floats,
@@ -340,220 +309,155 @@ def advance(
 ) -> None:
     """Consume the rows `first` to `last` of some of S streams, up to what is rare.
 
-    `streams` are the positions of those to go through. `stops.done` is where each goes on, its
-    first row at the first call. `states`, `fits` and `shadows` (S,) are the addresses of the blocks of each stream, 0 without
-    a shadow, and the `…_at` say where in a block each array is. `samples` (N, C) hold no infinity;
-    `times` (N,) are in ns, NO_TIME where there are none.
+    `which` are the positions of those to go through. `stops.done` is where each goes on: its first
+    row at the first call. `samples` (N, C) hold no infinity; `times` (N,) are in ns, NO_TIME where
+    there are none.
     """
     most = 1
-    for k in range(len(streams)):
-        length = int(floats(fits[streams[k]] + fitted_at[0], NUMBERS)[REVIEW_LENGTH])
-        most = max(most, min(last[streams[k]] - first[streams[k]], length))
+    for k in range(len(which)):
+        s = which[k]
+        length = int(floats(streams.fits[s] + streams.fitted_at[_NUMBERS], NUMBERS)[REVIEW_LENGTH])
+        most = max(most, min(last[s] - first[s], length))
     work = blank_work(most, dims.experts, dims.window, dims.channels, widths)
-    seen = StepOut(
-        np.empty(most),
-        np.empty(most, np.bool_),
-        np.empty((most, dims.channels)),
-        np.empty((most, dims.channels), np.float32),
-    )
     crossings = np.empty(most, np.bool_)
     # An empty array that lies at C numbers of its own: see `committee.advance_in`.
     nothing = np.empty(dims.channels)[:0].reshape((0, 0, 0))
-    for k in range(len(streams)):
-        s = streams[k]
-        fitted = _fitted(fits[s], fitted_at, dims)
-        stream = _stream(states[s], state_at, dims)
+    for k in range(len(which)):
+        s = which[k]
+        base, at = streams.states[s], streams.state_at
+        fit, fit_at = streams.fits[s], streams.fitted_at
+        counts = ints(base + at[_STEP_COUNTS], 7)
+        restored = counts[RESTORED]
         if stops.done[s] == first[s]:
-            _add_times(times[first[s] : last[s]], stream)
+            _add_times(times[first[s] : last[s]], base, at, dims)
         stops.why[s] = DONE
-        restored = stream.step.counts[RESTORED]
         while stops.done[s] < last[s] and stops.why[s] == DONE:
-            _stretch(
-                s,
-                stream,
-                fitted,
-                states[s],
-                state_at,
-                shadows[s],
-                shadow_at,
+            start = stops.done[s]
+            length = int(floats(fit + fit_at[_NUMBERS], NUMBERS)[REVIEW_LENGTH])
+            reviews = ints(base + at[_REVIEW_COUNTS], 4)[REVIEWS]
+            room = (reviews + 1) * length - counts[SEEN]
+            end = min(start + room, last[s])
+            stops.is_due[s] = end - start == room
+            stops.consumed[s] = end
+            if streams.shadows[s] != 0:
+                _train_shadow(
+                    streams.shadows[s],
+                    streams.shadow_at,
+                    floats(base + at[_LEARN_THRESHOLD], 1)[0],
+                    fit,
+                    fit_at,
+                    dims,
+                    widths,
+                    work,
+                    nothing,
+                    samples[start:end],
+                    phases[start:end],
+                )
+            out = StepOut(
+                columns.scores[start:end],
+                columns.anomalous[start:end],
+                columns.expected[start:end],
+                columns.shares[start:end],
+            )
+            votes = columns.votes[start:end]
+            _consume(
+                base,
+                at,
+                fit,
+                fit_at,
                 dims,
                 widths,
                 work,
-                seen,
-                crossings,
                 nothing,
-                samples,
-                times,
-                phases,
-                last[s],
-                columns,
-                stops,
+                samples[start:end],
+                phases[start:end],
+                out,
+                votes,
             )
-        stops.restored[s] += stream.step.counts[RESTORED] - restored
+            stops.why[s] = _judge(
+                s, base, at, fit, fit_at, dims, crossings, samples, times, end, columns, stops
+            )
+            if stops.why[s] == DONE and stops.is_due[s]:
+                if streams.shadows[s] == 0 and _is_quiet(base, at, fit, fit_at, dims, length):
+                    _review(base, at, fit, fit_at, dims)
+                else:
+                    stops.why[s] = REVIEW
+        stops.restored[s] += counts[RESTORED] - restored
 
 
 @compiled
-def _stretch(
-    s: int,
-    stream: _Stream,
-    fitted: _Fitted,
+def _consume(
     base: int,
-    state_at: Ints,
-    shadow: int,
-    shadow_at: Ints,
+    at: Ints,
+    fit: int,
+    fit_at: Ints,
     dims: Dims,
     widths: Ints,
     work: CommitteeWork,
-    seen: StepOut,
-    crossings: Bools,
     nothing: Floats,
     samples: Floats,
-    times: Ints,
     phases: Floats,
-    last: int,
-    columns: Columns,
-    stops: Stops,
+    out: StepOut,
+    votes: Floats32,
 ) -> None:
-    """Consume rows up to the next review."""
-    numbers = fitted.numbers
-    start = stops.done[s]
-    length = int(numbers[REVIEW_LENGTH])
-    reviews = stream.review_counts[REVIEWS]
-    room = (reviews + 1) * length - stream.step.counts[SEEN]
-    end = min(start + room, last)
-    stops.is_due[s] = end - start == room
-    stops.consumed[s] = end
-    threshold = stream.learn_threshold[0]
-    is_frozen = False
-    newest = 0
-    for row in range(dims.changes):
-        is_frozen = is_frozen or stream.changes[row, CHANGE_STATE] == IS_REJECTED
-        newest = max(newest, stream.changes[row, CHANGE_NUMBER])
+    """Hand samples to the model; it learns nothing while a rejected change lasts."""
+    changes = ints2(base + at[_CHANGES], dims.changes, 7)
+    threshold = floats(base + at[_LEARN_THRESHOLD], 1)[0]
+    numbers = floats(fit + fit_at[_NUMBERS], NUMBERS)
     lr = np.float32(numbers[LR])
-
-    if shadow != 0 and ints(shadow + shadow_at[-1], 4)[SHADOW_TRAINS]:
-        eager = numbers[EAGER] * threshold
-        params = StepParams(
-            fitted.mean, fitted.scale, fitted.weights, 1, eager, eager, numbers[DECAY], lr
-        )
-        _train_shadow(
-            shadow,
-            shadow_at,
-            dims,
-            widths,
-            work,
-            seen,
-            nothing,
-            samples[start:end],
-            phases[start:end],
-            params,
-            fitted,
-            columns.votes[start:end],
-        )
-
-    params = StepParams(
-        fitted.mean,
-        fitted.scale,
-        fitted.weights,
-        1,
-        threshold,
-        threshold,
-        numbers[DECAY],
-        np.float32(0) if is_frozen else lr,
+    for row in range(dims.changes):
+        if changes[row, CHANGE_STATE] == IS_REJECTED:
+            lr = np.float32(0)
+    step, own = _model(base, at, dims)
+    params = _step_params(fit, fit_at, dims, threshold, lr)
+    model = _committee_params(
+        fit, fit_at, dims, floats(fit + fit_at[_LEARN_BELOW], dims.experts)
     )
-    out = StepOut(
-        columns.scores[start:end],
-        columns.anomalous[start:end],
-        columns.expected[start:end],
-        columns.shares[start:end],
-    )
-    _begin(samples[start], stream.step, stream.own, params)
+    _begin(samples[0], step, own, params)
     advance_in(
-        work,
-        samples[start:end],
-        phases[start:end],
-        False,
-        widths,
-        stream.step,
-        stream.own,
-        params,
-        fitted.model,
-        out,
-        nothing,
-        columns.votes[start:end],
+        work, samples, phases, False, widths, step, own, params, model, out, nothing, votes
     )
-    stream.step.trend[:] = stream.own.levels[fitted.model.reported_expert]
-
-    stops.why[s] = _judge(
-        s, stream, fitted, crossings, samples, times, start, end, newest, columns, stops
-    )
-    if stops.why[s] == DONE and stops.is_due[s]:
-        if _is_quiet(stream, fitted, shadow, newest, length):
-            _review(stream, fitted, base, state_at, dims)
-        else:
-            stops.why[s] = REVIEW
-
-
-@compiled
-def _begin(sample: Floats, step: StepState, own: CommitteeState, params: StepParams) -> None:
-    """Begin each trend at the first sample of a stream."""
-    if step.counts[SEEN] != 0:
-        return
-    J, C = own.levels.shape
-    for c in range(C):
-        z = (sample[c] - params.mean[c]) / params.scale[c]
-        z = 0.0 if np.isnan(z) else min(max(z, -FAR), FAR)
-        for j in range(J):
-            own.levels[j, c] = z
+    step.trend[:] = own.levels[model.reported_expert]
 
 
 @compiled
 def _train_shadow(
-    shadow: int,
-    shadow_at: Ints,
+    base: int,
+    at: Ints,
+    learn_threshold: float,
+    fit: int,
+    fit_at: Ints,
     dims: Dims,
     widths: Ints,
     work: CommitteeWork,
-    seen: StepOut,
     nothing: Floats,
     samples: Floats,
     phases: Floats,
-    params: StepParams,
-    fitted: _Fitted,
-    votes: Floats32,
 ) -> None:
     """Hand a shadow what the running model is about to consume; see `TimedAcceptance`."""
+    counts = ints(base + at[_SHADOW_COUNTS], 4)
+    if counts[SHADOW_TRAINS] == 0:
+        return
     T = len(samples)
-    step, own = _model(shadow, shadow_at, dims)
-    scores = floats(shadow + shadow_at[-2], dims.kept_scores)
-    counts = ints(shadow + shadow_at[-1], 4)
-    below = fitted.numbers[EAGER] * fitted.model.learn_below
-    model = fitted.model
-    eager = CommitteeParams(
-        model.decays,
-        model.scales,
-        below,
-        model.rates,
-        model.bases,
-        model.experts,
-        model.linear,
-        model.residual_scale,
-        model.centers,
-        model.spreads,
-        model.weights,
-        model.smoothed,
-        model.floor,
-        model.keep,
-        model.reported_expert,
-        model.members,
-        model.level_limit,
+    numbers = floats(fit + fit_at[_NUMBERS], NUMBERS)
+    step, own = _model(base, at, dims)
+    eager = numbers[EAGER] * learn_threshold
+    params = _step_params(fit, fit_at, dims, eager, np.float32(numbers[LR]))
+    below = numbers[EAGER] * floats(fit + fit_at[_LEARN_BELOW], dims.experts)
+    model = _committee_params(fit, fit_at, dims, below)
+    out = StepOut(
+        np.empty(T),
+        np.empty(T, np.bool_),
+        np.empty((T, dims.channels)),
+        np.empty((T, dims.channels), np.float32),
     )
-    out = StepOut(seen.scores[:T], seen.anomalous[:T], seen.expected[:T], seen.shares[:T])
     _begin(samples[0], step, own, params)
+    votes = np.empty((T, dims.votes), np.float32)
     advance_in(
-        work, samples, phases, False, widths, step, own, params, eager, out, nothing, votes
+        work, samples, phases, False, widths, step, own, params, model, out, nothing, votes
     )
     step.trend[:] = own.levels[model.reported_expert]
+    scores = floats(base + at[_SHADOW_SCORES], dims.kept_scores)
     for t in range(T):
         if not np.isnan(out.scores[t]):
             scores[counts[SHADOW_NEXT]] = out.scores[t]
@@ -561,197 +465,233 @@ def _train_shadow(
             counts[SHADOW_SCORES] = min(counts[SHADOW_SCORES] + 1, len(scores))
 
 
+@inlined
+def _begin(sample: Floats, step: StepState, own: CommitteeState, params: StepParams) -> None:
+    """Begin each trend at the first sample of a stream."""
+    if step.counts[SEEN] == 0:
+        J, C = own.levels.shape
+        for c in range(C):
+            z = (sample[c] - params.mean[c]) / params.scale[c]
+            z = 0.0 if np.isnan(z) else min(max(z, -FAR), FAR)
+            for j in range(J):
+                own.levels[j, c] = z
+
+
 @compiled
 def _judge(
     s: int,
-    stream: _Stream,
-    fitted: _Fitted,
+    base: int,
+    at: Ints,
+    fit: int,
+    fit_at: Ints,
+    dims: Dims,
     crossings: Bools,
     samples: Floats,
     times: Ints,
-    start: int,
     end: int,
-    newest: int,
     columns: Columns,
     stops: Stops,
 ) -> int:
     """Judge the rows that the model has consumed, up to what is rare; return what that is."""
-    at = start
-    while at < end:
-        stop = _quiet_rows(stream, fitted, samples, times, at, end)
-        if stop == at:
-            stops.done[s] = at
+    changes = ints2(base + at[_CHANGES], dims.changes, 7)
+    newest = 0
+    for row in range(dims.changes):
+        newest = max(newest, changes[row, CHANGE_NUMBER])
+    drift, drift_params = _drift(base, at, dims), _drift_params(fit, fit_at, dims)
+    alarm, alarm_params = _alarm(base, at, dims), _alarm_params(fit, fit_at)
+    chances = floats(fit + fit_at[_TAIL_CHANCES], KNOTS)
+    start = stops.done[s]
+    while start < end:
+        stop = _quiet_rows(base, at, fit, fit_at, dims, samples, times, start, end)
+        if stop == start:
             return SILENT
-        moved = DriftOut(columns.distances[at:stop], crossings[: stop - at])
-        stop = at + drifting.advance(samples[at:stop], stream.drift, fitted.drift, moved)
-        columns.changes[at:stop] = newest
+        moved = DriftOut(columns.distances[start:stop], crossings)
+        stop = start + drifting.advance(samples[start:stop], drift, drift_params, moved)
+        columns.changes[start:stop] = newest
         judged = AlarmOut(
-            columns.thresholds[at:stop],
-            columns.ratios[at:stop],
-            columns.anomalous[at:stop],
-            columns.alarms[at:stop],
-            columns.p_values[at:stop],
+            columns.thresholds[start:stop],
+            columns.ratios[start:stop],
+            columns.anomalous[start:stop],
+            columns.alarms[start:stop],
+            columns.p_values[start:stop],
         )
-        judge_scores(
-            columns.scores[at:stop],
-            columns.shares[at:stop],
-            stream.alarm,
-            fitted.alarm,
-            fitted.tail_chances,
-            judged,
-        )
+        scores, shares = columns.scores[start:stop], columns.shares[start:stop]
+        judge_scores(scores, shares, alarm, alarm_params, chances, judged)
         why = DONE
-        if not _follow(stream, columns, times, at, stop, end):
+        if not _follow(base, at, dims, columns, times, start, stop, end):
             why = OPENS
-        if moved.crossings[stop - at - 1]:
+        if crossings[stop - start - 1]:
             why |= CHANGE
         stops.done[s] = stop
-        stops.since[s] = at
+        stops.since[s] = start
         if why != DONE:
             return why
-        at = stop
+        start = stop
     return DONE
 
 
 @compiled
 def _quiet_rows(
-    stream: _Stream, fitted: _Fitted, samples: Floats, times: Ints, start: int, end: int
+    base: int,
+    at: Ints,
+    fit: int,
+    fit_at: Ints,
+    dims: Dims,
+    samples: Floats,
+    times: Ints,
+    start: int,
+    end: int,
 ) -> int:
     """Return the first row at which an alarm by silence opens, grows or closes; `end` for none.
 
     The state of silence is that before this row: see `newnormal.alarms.silence.find_silence`.
     """
-    C = samples.shape[1]
-    most, longest = fitted.numbers[MOST_MISSING], fitted.numbers[LONGEST_SILENCE]
-    counts, missing = stream.silence_counts, stream.missing
-    stop = end
+    C = dims.channels
+    counts, newest = ints(base + at[_SILENCE_COUNTS], 4), ints(base + at[_SILENCE_TIMES], 2)
+    missing = ints(base + at[_MISSING], C)
+    numbers = floats(fit + fit_at[_NUMBERS], NUMBERS)
+    most, longest = numbers[MOST_MISSING], numbers[LONGEST_SILENCE]
     for row in range(start, end):
-        before, now = stream.silence_times[LAST_TIME], times[row]
+        before, now = newest[LAST_TIME], times[row]
         if before != NO_TIME and now != NO_TIME and (now - before) / 1e9 > longest:
-            stop = row
-            break
-        is_any = False
-        is_all = True
+            return row
+        absent = 0
         for c in range(C):
-            is_any = is_any or np.isnan(samples[row, c])
-            is_all = is_all and np.isnan(samples[row, c])
-        if is_any or counts[SILENCE_ANY]:
-            if _is_news(stream, fitted, samples[row], is_all, most):
-                stop = row
-                break
+            absent += np.isnan(samples[row, c])
+        if absent or counts[SILENCE_ANY]:
+            channels = ints(base + at[_SILENT], 5)
+            watched = bools(fit + fit_at[_WATCHED], C)
+            if _is_news(samples[row], counts, missing, channels, watched, most):
+                return row
             for c in range(C):
                 missing[c] = missing[c] + 1 if np.isnan(samples[row, c]) else 0
-            counts[SILENCE_ALL] = counts[SILENCE_ALL] + 1 if is_all else 0
-            counts[SILENCE_ANY] = 1 if is_any else 0
+            counts[SILENCE_ALL] = counts[SILENCE_ALL] + 1 if absent == C else 0
+            counts[SILENCE_ANY] = 1 if absent else 0
         if now != NO_TIME:
-            stream.silence_times[LAST_TIME] = now
-    return stop
+            newest[LAST_TIME] = now
+    return end
 
 
 @compiled
 def _is_news(
-    stream: _Stream, fitted: _Fitted, sample: Floats, is_all: bool, most: float
+    sample: Floats, counts: Ints, missing: Ints, channels: Ints, watched: Bools, most: float
 ) -> bool:
     """Whether an alarm by silence opens, grows or closes with this sample."""
-    counts, missing = stream.silence_counts, stream.missing
-    every = is_all and counts[SILENCE_ALL] + 1 > most
-    any_known_gone = False
-    any_new = False
-    room = False
-    for k in range(len(stream.silent)):
-        room = room or stream.silent[k] < 0
-    for c in range(len(sample)):
-        gone = np.isnan(sample[c]) and missing[c] + 1 > most and (every or fitted.watched[c])
-        known = False
-        for k in range(len(stream.silent)):
-            known = known or stream.silent[k] == c
-        if counts[SILENCE_NUMBER] == 0:
-            any_new = any_new or gone
-        else:
-            any_known_gone = any_known_gone or (gone and known)
-            any_new = any_new or (gone and not known and room)
-    return any_new or (counts[SILENCE_NUMBER] != 0 and not any_known_gone)
+    C = len(sample)
+    every = True
+    for c in range(C):
+        every = every and np.isnan(sample[c])
+    every = every and counts[SILENCE_ALL] + 1 > most
+    is_open = counts[SILENCE_NUMBER] != 0
+    is_room = not is_open
+    for k in range(len(channels)):
+        is_room = is_room or channels[k] < 0
+    stays = False
+    grows = False
+    for c in range(C):
+        is_gone = np.isnan(sample[c]) and missing[c] + 1 > most and (every or watched[c])
+        is_known = False
+        for k in range(len(channels)):
+            is_known = is_known or (is_open and channels[k] == c)
+        stays = stays or (is_gone and is_known)
+        grows = grows or (is_gone and not is_known and is_room)
+    return grows or (is_open and not stays)
 
 
 @compiled
 def _follow(
-    stream: _Stream, columns: Columns, times: Ints, start: int, stop: int, end: int
+    base: int,
+    at: Ints,
+    dims: Dims,
+    columns: Columns,
+    times: Ints,
+    start: int,
+    stop: int,
+    end: int,
 ) -> bool:
-    """Follow the alarm through rows; False where it opens, gets worse or closes there."""
-    number = stream.log_counts[LOG_NUMBER]
+    """Follow the alarm through rows; False where it opens, gets worse or closes there.
+
+    The model has consumed the rows up to `end`.
+    """
+    counts = ints(base + at[_LOG_COUNTS], 5)
+    number = counts[LOG_NUMBER]
+    peak = floats(base + at[_LOG_LEVELS], 4)[PEAK_SCORE]
     for row in range(start, stop):
-        if columns.alarms[row] != number:
-            return False
-        if number and columns.scores[row] > stream.log_levels[PEAK_SCORE]:
+        if columns.alarms[row] != number or (number and columns.scores[row] > peak):
             return False
     if number == 0:
         return True
-    first = stream.step.counts[SEEN] - end  # the model has consumed the rows up to `end`
+    log_times, highest = ints(base + at[_LOG_TIMES], 3), floats(base + at[_LOG_VOTES], dims.votes)
+    seen = ints(base + at[_STEP_COUNTS], 7)[SEEN]
     for row in range(start, stop):
         if columns.anomalous[row] or columns.ratios[row] >= LOW_RATIO:
-            stream.log_counts[LOG_END] = first + row
-            stream.log_times[END_TIME] = times[row]
-        for v in range(len(stream.log_votes)):
-            if columns.votes[row, v] > stream.log_votes[v]:  # not so for NaN
-                stream.log_votes[v] = columns.votes[row, v]
+            counts[LOG_END] = seen - end + row
+            log_times[END_TIME] = times[row]
+        for v in range(dims.votes):
+            if columns.votes[row, v] > highest[v]:  # not so for NaN
+                highest[v] = columns.votes[row, v]
     return True
 
 
 @compiled
-def _is_quiet(
-    stream: _Stream, fitted: _Fitted, shadow: int, newest: int, length: int
-) -> bool:
+def _is_quiet(base: int, at: Ints, fit: int, fit_at: Ints, dims: Dims, length: int) -> bool:
     """Whether a review finds nothing: no change is open, and none can open."""
-    if newest != 0 or shadow != 0:
-        return False
-    counts = stream.log_counts
-    if counts[LOG_NEWEST] > stream.review_counts[LAST_ALARM]:
-        reviews = (stream.step.counts[SEEN] - counts[LOG_START]) / length
+    changes = ints2(base + at[_CHANGES], dims.changes, 7)
+    for row in range(dims.changes):
+        if changes[row, CHANGE_NUMBER] != 0:
+            return False
+    counts = ints(base + at[_LOG_COUNTS], 5)
+    if counts[LOG_NEWEST] > ints(base + at[_REVIEW_COUNTS], 4)[LAST_ALARM]:
+        reviews = (ints(base + at[_STEP_COUNTS], 7)[SEEN] - counts[LOG_START]) / length
         if counts[LOG_NUMBER] != 0 or reviews <= RECENT_REVIEWS:
             return False
-    return _moves(stream, fitted) <= 1
+    return _moves(base, at, fit, fit_at, dims) <= 1
 
 
 @compiled
-def _moves(stream: _Stream, fitted: _Fitted) -> float:
+def _moves(base: int, at: Ints, fit: int, fit_at: Ints, dims: Dims) -> float:
     """Return how far the weights have moved since they were accepted; 1 is the limit."""
-    moved = min(drifting.weights_moved(stream.step.weights, fitted.weights), FARTHEST_WEIGHTS)
-    return max(0.0, moved - stream.review_levels[MOVED]) / WEIGHTS_LIMIT
+    weights = floats32(base + at[_WEIGHTS], dims.weights)
+    fitted = floats32(fit + fit_at[_FITTED_WEIGHTS], dims.weights)
+    moved = min(drifting.weights_moved(weights, fitted), FARTHEST_WEIGHTS)
+    return max(0.0, moved - floats(base + at[_REVIEW_LEVELS], 2)[MOVED]) / WEIGHTS_LIMIT
 
 
 @compiled
-def _review(stream: _Stream, fitted: _Fitted, base: int, at: Ints, dims: Dims) -> None:
+def _review(base: int, at: Ints, fit: int, fit_at: Ints, dims: Dims) -> None:
     """Review a stream without alarm or change: keep what is normal; see `acceptance.review`."""
-    drift = stream.drift
-    stream.review_counts[REVIEWS] += 1
+    drift = _drift(base, at, dims)
+    levels = floats(base + at[_REVIEW_LEVELS], 2)
+    ints(base + at[_REVIEW_COUNTS], 4)[REVIEWS] += 1
     drift.counts[CROSSED] = 0
-    stream.review_levels[MOVES] = _moves(stream, fitted)
+    levels[MOVES] = _moves(base, at, fit, fit_at, dims)
     is_warm = drift.counts[drifting.SEEN] >= WARM
     if is_warm:
-        drifting.measure(drift, fitted.drift)
-    if stream.log_counts[LOG_NUMBER] != 0:
+        drifting.measure(drift, _drift_params(fit, fit_at, dims))
+    if ints(base + at[_LOG_COUNTS], 5)[LOG_NUMBER] != 0:
         return
-    k = STATE_LAST_QUIET
+    k = _LAST_QUIET
     C, J, V = dims.channels, dims.experts, dims.votes
-    floats32(base + at[k], dims.weights)[:] = stream.step.weights
-    floats2(base + at[k + 1], J, C)[:] = stream.own.levels
+    step, own = _model(base, at, dims)
+    alarm = _alarm(base, at, dims)
+    floats32(base + at[k], dims.weights)[:] = step.weights
+    floats2(base + at[k + 1], J, C)[:] = own.levels
     floats(base + at[k + 2], 4 * C)[:] = drift.lows
     floats(base + at[k + 3], 4 * C)[:] = drift.highs
-    floats(base + at[k + 4], KNOTS)[:] = stream.alarm.tail_levels
-    floats(base + at[k + 5], 4)[:] = stream.alarm.tail_excess
+    floats(base + at[k + 4], KNOTS)[:] = alarm.tail_levels
+    floats(base + at[k + 5], 4)[:] = alarm.tail_excess
     kept = floats(base + at[k + 6], 5)
-    kept[0] = stream.alarm.levels[LOCATION]
-    kept[1] = stream.alarm.levels[HEIGHT]
-    kept[2] = stream.alarm.levels[START_HEIGHT]
-    kept[3] = stream.alarm.levels[START_LOCATION]
-    kept[4] = stream.review_levels[MOVED]
-    accepted = stream.own.accepted
-    floats2(base + at[k + 7], PLACES, C)[:] = accepted.shifts
-    ints(base + at[k + 8], PLACES)[:] = accepted.used
-    ints(base + at[k + 9], PLACES)[:] = accepted.at
-    floats2(base + at[k + 10], PATTERNS, V)[:] = accepted.peaks
-    floats2(base + at[k + 11], PATTERNS, C)[:] = accepted.channels
-    ints(base + at[k + 12], 3)[:] = accepted.counts
+    kept[0] = alarm.levels[LOCATION]
+    kept[1] = alarm.levels[HEIGHT]
+    kept[2] = alarm.levels[START_HEIGHT]
+    kept[3] = alarm.levels[START_LOCATION]
+    kept[4] = levels[MOVED]
+    floats2(base + at[k + 7], PLACES, C)[:] = own.accepted.shifts
+    ints(base + at[k + 8], PLACES)[:] = own.accepted.used
+    ints(base + at[k + 9], PLACES)[:] = own.accepted.at
+    floats2(base + at[k + 10], PATTERNS, V)[:] = own.accepted.peaks
+    floats2(base + at[k + 11], PATTERNS, C)[:] = own.accepted.channels
+    ints(base + at[k + 12], 3)[:] = own.accepted.counts
     if is_warm:
         drift.start[:] = drift.position
         drift.jumps[:] = 0
@@ -759,10 +699,11 @@ def _review(stream: _Stream, fitted: _Fitted, base: int, at: Ints, dims: Dims) -
 
 
 @compiled
-def _add_times(times: Ints, stream: _Stream) -> None:
+def _add_times(times: Ints, base: int, at: Ints, dims: Dims) -> None:
     """Append the times of samples about to come: see `newnormal.core.times.SampleTimes`."""
-    held, counts = stream.times, stream.times_counts
-    L = len(held)
+    L = dims.window
+    held, newest = ints(base + at[_TIMES], L), ints(base + at[_LAST_TIME], 1)
+    counts = ints(base + at[_TIMES_COUNTS], 2)
     for t in range(max(0, len(times) - L), len(times)):
         if counts[TIMES_HELD] < L:
             counts[TIMES_HELD] += 1
@@ -773,10 +714,43 @@ def _add_times(times: Ints, stream: _Stream) -> None:
         held[L - 1] = times[t]
         if times[t] != NO_TIME:
             counts[TIMES_TIMED] = 1
-            stream.last_time[0] = times[t]
+            newest[0] = times[t]
 
 
 # ---------------------------------------------------------------------- where the arrays are
+
+# Positions in STATE, SHADOW and FITTED.
+_WEIGHTS = STATE.index("model.step.weights")
+_STEP_COUNTS = STATE.index("model.step.counts")
+_TIMES = STATE.index("times.times")
+_LAST_TIME = STATE.index("times.last")
+_TIMES_COUNTS = STATE.index("times.counts")
+_LEARN_THRESHOLD = STATE.index("learn_threshold")
+_ALARM = STATE.index("alarm.levels")
+_LOG_COUNTS = STATE.index("log.counts")
+_LOG_LEVELS = STATE.index("log.levels")
+_LOG_TIMES = STATE.index("log.times")
+_LOG_VOTES = STATE.index("log.votes")
+_SILENCE_COUNTS = STATE.index("silence.counts")
+_SILENCE_TIMES = STATE.index("silence.times")
+_MISSING = STATE.index("silence.missing")
+_SILENT = STATE.index("silence.channels")
+_DRIFT = STATE.index("drift.levels")
+_REVIEW_COUNTS = STATE.index("review.counts")
+_REVIEW_LEVELS = STATE.index("review.levels")
+_CHANGES = STATE.index("changes.counts")
+_LAST_QUIET = STATE.index("last_quiet.weights")
+_SHADOW_SCORES = SHADOW.index("scores")
+_SHADOW_COUNTS = SHADOW.index("counts")
+_NUMBERS = FITTED.index("numbers")
+_MEAN = FITTED.index("mean")
+_FITTED_WEIGHTS = FITTED.index("weights")
+_MODEL = FITTED.index("model.decays")
+_LEARN_BELOW = FITTED.index("model.learn_below")
+_MEMBERS = FITTED.index("model.members.forecast")
+_TAIL_CHANCES = FITTED.index("tail_chances")
+_DRIFT_PARAMS = FITTED.index("drift.mean")
+_WATCHED = FITTED.index("watched")
 
 
 @inlined
@@ -816,93 +790,99 @@ def _model(base: int, at: Ints, dims: Dims) -> tuple[StepState, CommitteeState]:
 
 
 @inlined
-def _stream(base: int, at: Ints, dims: Dims) -> _Stream:
-    C = dims.channels
-    step, own = _model(base, at, dims)
-    return _Stream(
-        step,
-        own,
-        ints(base + at[21], dims.window),
-        ints(base + at[22], 1),
-        ints(base + at[23], 2),
-        floats(base + at[24], 1),
-        AlarmState(
-            floats(base + at[25], 7),
-            ints(base + at[26], 7),
-            floats(base + at[27], RECENT),
-            floats(base + at[28], C),
-            floats(base + at[29], KNOTS),
-            floats(base + at[30], 4),
-        ),
-        ints(base + at[31], 5),
-        floats(base + at[32], 4),
-        ints(base + at[33], 3),
-        floats(base + at[34], dims.votes),
-        ints(base + at[35], 4),
-        ints(base + at[36], 2),
-        ints(base + at[37], C),
-        ints(base + at[38], 5),
-        DriftState(
-            floats(base + at[39], C),
-            floats(base + at[40], C),
-            floats(base + at[41], C),
-            floats(base + at[42], C),
-            floats(base + at[43], C),
-            floats(base + at[44], 4 * C),
-            floats(base + at[45], 4 * C),
-            floats(base + at[46], C),
-            floats(base + at[47], C),
-            floats(base + at[48], C),
-            floats(base + at[49], C),
-            floats(base + at[50], 4 * C),
-            floats(base + at[51], 4 * C),
-            ints(base + at[52], 3),
-        ),
-        ints(base + at[53], 4),
-        floats(base + at[54], 2),
-        ints2(base + at[55], dims.changes, 7),
+def _alarm(base: int, at: Ints, dims: Dims) -> AlarmState:
+    k = _ALARM
+    return AlarmState(
+        floats(base + at[k], 7),
+        ints(base + at[k + 1], 7),
+        floats(base + at[k + 2], RECENT),
+        floats(base + at[k + 3], dims.channels),
+        floats(base + at[k + 4], KNOTS),
+        floats(base + at[k + 5], 4),
     )
-
-
-STATE_LAST_QUIET = 56  # the position of its first array in STATE
 
 
 @inlined
-def _fitted(base: int, at: Ints, dims: Dims) -> _Fitted:
-    C, J, V, E, K = dims.channels, dims.experts, dims.votes, dims.expert_votes, dims.rank
-    numbers = floats(base + at[0], NUMBERS)
-    members = MembersParams(
-        floats32_2(base + at[16], C, PAST * C),
-        floats32(base + at[17], C),
-        floats32(base + at[18], C),
-        floats32_2(base + at[19], C, C),
-        floats32(base + at[20], BLOCKS * C),
-        floats32_2(base + at[21], dims.windows_rank, BLOCKS * C),
-        floats32_2(base + at[22], dims.shapes, BLOCKS * C),
-        floats32_2(base + at[23], dims.bins, C),
-        floats32_2(base + at[24], dims.bins, C),
-        floats32_2(base + at[25], dims.vote_bins, V),
+def _drift(base: int, at: Ints, dims: Dims) -> DriftState:
+    k, C = _DRIFT, dims.channels
+    return DriftState(
+        floats(base + at[k], C),
+        floats(base + at[k + 1], C),
+        floats(base + at[k + 2], C),
+        floats(base + at[k + 3], C),
+        floats(base + at[k + 4], C),
+        floats(base + at[k + 5], 4 * C),
+        floats(base + at[k + 6], 4 * C),
+        floats(base + at[k + 7], C),
+        floats(base + at[k + 8], C),
+        floats(base + at[k + 9], C),
+        floats(base + at[k + 10], C),
+        floats(base + at[k + 11], 4 * C),
+        floats(base + at[k + 12], 4 * C),
+        ints(base + at[k + 13], 3),
     )
-    model = CommitteeParams(
-        floats(base + at[4], J),
-        floats2(base + at[5], J, C),
-        floats(base + at[6], J),
-        floats32(base + at[7], J),
-        floats3(base + at[8], E, K, C),
-        ints(base + at[9], E),
-        ints(base + at[10], E),
-        floats2(base + at[11], V, C),
-        floats(base + at[12], V),
-        floats(base + at[13], V),
-        floats(base + at[14], V),
-        ints(base + at[15], V),
+
+
+@inlined
+def _step_params(
+    fit: int, at: Ints, dims: Dims, threshold: float, lr: np.float32
+) -> StepParams:
+    k, C = _MEAN, dims.channels
+    numbers = floats(fit + at[_NUMBERS], NUMBERS)
+    return StepParams(
+        floats(fit + at[k], C),
+        floats(fit + at[k + 1], C),
+        floats32(fit + at[k + 2], dims.weights),
+        1,
+        threshold,
+        threshold,
+        numbers[DECAY],
+        lr,
+    )
+
+
+@inlined
+def _committee_params(fit: int, at: Ints, dims: Dims, learn_below: Floats) -> CommitteeParams:
+    C, J, V, E, K = dims.channels, dims.experts, dims.votes, dims.expert_votes, dims.rank
+    numbers = floats(fit + at[_NUMBERS], NUMBERS)
+    k, m = _MODEL, _MEMBERS
+    members = MembersParams(
+        floats32_2(fit + at[m], C, PAST * C),
+        floats32(fit + at[m + 1], C),
+        floats32(fit + at[m + 2], C),
+        floats32_2(fit + at[m + 3], C, C),
+        floats32(fit + at[m + 4], BLOCKS * C),
+        floats32_2(fit + at[m + 5], dims.windows_rank, BLOCKS * C),
+        floats32_2(fit + at[m + 6], dims.shapes, BLOCKS * C),
+        floats32_2(fit + at[m + 7], dims.bins, C),
+        floats32_2(fit + at[m + 8], dims.bins, C),
+        floats32_2(fit + at[m + 9], dims.vote_bins, V),
+    )
+    return CommitteeParams(
+        floats(fit + at[k], J),
+        floats2(fit + at[k + 1], J, C),
+        learn_below,
+        floats32(fit + at[k + 3], J),
+        floats3(fit + at[k + 4], E, K, C),
+        ints(fit + at[k + 5], E),
+        ints(fit + at[k + 6], E),
+        floats2(fit + at[k + 7], V, C),
+        floats(fit + at[k + 8], V),
+        floats(fit + at[k + 9], V),
+        floats(fit + at[k + 10], V),
+        ints(fit + at[k + 11], V),
         numbers[FLOOR],
         numbers[KEEP],
         int(numbers[REPORTED_EXPERT]),
         members,
         numbers[LEVEL_LIMIT],
     )
-    alarm = AlarmParams(
+
+
+@inlined
+def _alarm_params(fit: int, at: Ints) -> AlarmParams:
+    numbers = floats(fit + at[_NUMBERS], NUMBERS)
+    return AlarmParams(
         numbers[ALARM_LOCATION],
         numbers[SPREAD],
         numbers[RATE],
@@ -913,22 +893,16 @@ def _fitted(base: int, at: Ints, dims: Dims) -> _Fitted:
         numbers[STAND],
         numbers[SPAN_OF_RATE],
     )
-    drift = DriftParams(
-        floats(base + at[27], C),
-        floats(base + at[28], C),
-        floats(base + at[29], C),
-        floats2(base + at[30], C, C),
-        floats(base + at[31], 4 * C),
-        floats2(base + at[32], dims.lags, 4 * C),
-    )
-    return _Fitted(
-        numbers,
-        floats(base + at[1], C),
-        floats(base + at[2], C),
-        floats32(base + at[3], dims.weights),
-        model,
-        alarm,
-        floats(base + at[26], KNOTS),
-        drift,
-        bools(base + at[33], C),
+
+
+@inlined
+def _drift_params(fit: int, at: Ints, dims: Dims) -> DriftParams:
+    k, C = _DRIFT_PARAMS, dims.channels
+    return DriftParams(
+        floats(fit + at[k], C),
+        floats(fit + at[k + 1], C),
+        floats(fit + at[k + 2], C),
+        floats2(fit + at[k + 3], C, C),
+        floats(fit + at[k + 4], 4 * C),
+        floats2(fit + at[k + 5], dims.lags, 4 * C),
     )

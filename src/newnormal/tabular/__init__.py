@@ -13,8 +13,9 @@ from newnormal.tabular.long_lines import LongLines
 from newnormal.tabular.problems import Problem
 from newnormal.tabular.samples import to_sample
 from newnormal.tabular.splitting import StreamTables
+from newnormal.tabular.stream_batch import StreamBatch, StreamRows
 from newnormal.tabular.stream_files import read_tables
-from newnormal.tabular.stream_lines import StreamBatch, StreamLines, StreamRows
+from newnormal.tabular.stream_lines import StreamLines
 from newnormal.tabular.streams import to_tables
 from newnormal.tabular.table import Table, default_channels
 from newnormal.tabular.times import parse_time, parse_times

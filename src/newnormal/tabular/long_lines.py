@@ -15,7 +15,8 @@ from newnormal.tabular.columns import Selection, listed
 from newnormal.tabular.lines import LineFormat
 from newnormal.tabular.long import Long, find_long
 from newnormal.tabular.problems import Problem
-from newnormal.tabular.stream_lines import LineReader, StreamBatch
+from newnormal.tabular.stream_batch import StreamBatch
+from newnormal.tabular.stream_lines import LineReader
 from newnormal.tabular.stream_names import StreamNames
 from newnormal.types import Ints, time_text
 

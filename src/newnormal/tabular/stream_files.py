@@ -23,9 +23,9 @@ from newnormal.tabular.files import (
 from newnormal.tabular.long import Long
 from newnormal.tabular.long_lines import LongLines
 from newnormal.tabular.splitting import Channels, StreamTables, TimeColumn, pivoted, split
+from newnormal.tabular.stream_frames import frame_tables
 from newnormal.tabular.stream_lines import LineReader, StreamLines
 from newnormal.tabular.stream_names import SHARED, StreamNames
-from newnormal.tabular.streams import frame_tables
 from newnormal.types import Floats, Ints
 
 __all__ = ["read_tables"]

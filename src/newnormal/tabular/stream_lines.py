@@ -4,120 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from newnormal.errors import InputError, ParameterError
-from newnormal.tabular.columns import Selection, listed, match_names
+from newnormal.tabular.columns import Selection, listed
 from newnormal.tabular.keyed_lines import KeyedLines, KeyedSamples, column_names, line_format
 from newnormal.tabular.lines import LineFormat
 from newnormal.tabular.problems import Problem
+from newnormal.tabular.stream_batch import StreamBatch
 from newnormal.tabular.stream_names import StreamNames
-from newnormal.types import Bools, Floats, Ints, Times
 
-__all__ = ["LineReader", "StreamBatch", "StreamLines", "StreamRows", "blank"]
+__all__ = ["LineReader", "StreamLines", "blank"]
 
 # A line that does not fit is a bad line, but an input whose every line does not fit is a wrong one.
 _PATIENCE = 10
-
-
-class StreamRows(NamedTuple):
-    """The samples of one stream in a batch: their rows there, their values, and bad ones."""
-
-    rows: Ints
-    values: Floats
-    problems: tuple[Problem, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class StreamBatch:
-    """Samples of many streams, in the order of the input.
-
-    Attributes
-    ----------
-    names
-        The names of the streams so far.
-    codes
-        For each sample the position in `names` of its stream, shape (N,).
-    channels
-        The columns of the values.
-    values
-        One row a sample, shape (N, C); NaN is missing, as are channels that the stream does not
-        have.
-    times
-        The samples' times in UTC (datetime64[ns]), or None. Their order is not checked.
-    numbers
-        The line that each sample was read from, counted from 1.
-    problems
-        Lines that hold no sample, in order.
-    fixed
-        Whether the columns cannot be more, as those of a CSV header. If not, a channel that is no
-        column is missing so far.
-    """
-
-    names: tuple[str, ...]
-    codes: Ints
-    channels: tuple[str, ...]
-    values: Floats
-    times: Times | None
-    numbers: Ints
-    problems: tuple[Problem, ...] = ()
-    fixed: bool = True
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def select(self, channels: Mapping[str, Sequence[str]]) -> dict[str, StreamRows]:
-        """Return the samples of each stream in that stream's channels.
-
-        Parameters
-        ----------
-        channels
-            The channels of each stream; streams that are not in it are left out.
-
-        Returns
-        -------
-        The samples by stream, in the order of first appearance. A sample that has a value in a
-        column which is no channel of its stream is a problem. If the columns are `fixed`, so is
-        every sample of a stream of which a channel is no column.
-        """
-        order = np.argsort(self.codes, kind="stable")
-        present, starts = np.unique(self.codes[order], return_index=True)
-        parts = np.split(order, starts[1:])
-        appearance = np.argsort(order[starts], kind="stable").tolist()
-        position = {name: at for at, name in enumerate(self.channels)}
-        return {
-            name: self._selected(parts[at], tuple(channels[name]), position)
-            for at in appearance
-            if (name := self.names[present[at]]) in channels
-        }
-
-    def _selected(
-        self, rows: Ints, channels: tuple[str, ...], position: Mapping[str, int]
-    ) -> StreamRows:
-        own = self.values[rows]
-        values = np.full((len(rows), len(channels)), np.nan)
-        for at, name in enumerate(channels):
-            if name in position:
-                values[:, at] = own[:, position[name]]
-        lacking = self.fixed and not position.keys() >= set(channels)
-        others = [at for name, at in position.items() if name not in channels]
-        filled = ~np.isnan(own[:, others])
-        good: Bools = ~np.any(filled, axis=1) & (not lacking)
-        if good.all():
-            return StreamRows(rows, values, ())
-        there = [name for name in channels if name in position or not self.fixed]
-        problems = []
-        for at in np.flatnonzero(~good).tolist():
-            extra = [self.channels[others[each]] for each in np.flatnonzero(filled[at])]
-            try:
-                match_names([*there, *extra], channels)
-            except InputError as error:
-                before = int(np.count_nonzero(good[:at]))
-                problems.append(Problem(error, int(self.numbers[rows[at]]), before))
-        return StreamRows(rows[good], values[good], tuple(problems))
 
 
 class LineReader(ABC):

@@ -1,0 +1,129 @@
+"""Samples of many streams, and those of each stream in its own channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from newnormal.errors import InputError
+from newnormal.tabular.columns import match_names
+from newnormal.tabular.problems import Problem
+from newnormal.types import Bools, Floats, Ints, Times
+
+__all__ = ["StreamBatch", "StreamRows"]
+
+
+class StreamRows(NamedTuple):
+    """The samples of one stream in a batch: their rows there, their values, and bad ones."""
+
+    rows: Ints
+    values: Floats
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class StreamBatch:
+    """Samples of many streams, in the order of the input.
+
+    Attributes
+    ----------
+    names
+        The names of the streams so far.
+    codes
+        For each sample the position in `names` of its stream, shape (N,).
+    channels
+        The columns of the values.
+    values
+        One row a sample, shape (N, C); NaN is missing, as are channels that the stream does not
+        have.
+    times
+        The samples' times in UTC (datetime64[ns]), or None. Their order is not checked.
+    numbers
+        The line that each sample was read from, counted from 1.
+    problems
+        Lines that hold no sample, in order.
+    fixed
+        Whether the columns cannot be more, as those of a CSV header. If not, a channel that is no
+        column is missing so far.
+    """
+
+    names: tuple[str, ...]
+    codes: Ints
+    channels: tuple[str, ...]
+    values: Floats
+    times: Times | None
+    numbers: Ints
+    problems: tuple[Problem, ...] = ()
+    fixed: bool = True
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def select(self, channels: Mapping[str, Sequence[str]]) -> dict[str, StreamRows]:
+        """Return the samples of each stream in that stream's channels.
+
+        Parameters
+        ----------
+        channels
+            The channels of each stream; streams that are not in it are left out.
+
+        Returns
+        -------
+        The samples by stream, in the order of first appearance. A sample that has a value in a
+        column which is no channel of its stream is a problem. If the columns are `fixed`, so is
+        every sample of a stream of which a channel is no column.
+        """
+        order = np.argsort(self.codes, kind="stable")
+        present, starts = np.unique(self.codes[order], return_index=True)
+        parts = np.split(order, starts[1:])
+        # Most streams have the same channels: those are taken at once.
+        alike: dict[tuple[str, ...], list[int]] = {}
+        for at, code in enumerate(present.tolist()):
+            if self.names[code] in channels:
+                alike.setdefault(tuple(channels[self.names[code]]), []).append(at)
+        found: dict[int, StreamRows] = {}
+        for own, members in alike.items():
+            selected = self._selected([parts[at] for at in members], own)
+            found.update(zip(members, selected, strict=True))
+        appearance = np.argsort(order[starts], kind="stable").tolist()
+        return {self.names[present[at]]: found[at] for at in appearance if at in found}
+
+    def _selected(self, parts: Sequence[Ints], channels: tuple[str, ...]) -> Iterator[StreamRows]:
+        """Give the samples of streams that have the same channels."""
+        position = {name: at for at, name in enumerate(self.channels)}
+        rows = np.concatenate(parts)
+        taken = self.values[rows]
+        values = np.full((len(rows), len(channels)), np.nan)
+        for at, name in enumerate(channels):
+            if name in position:
+                values[:, at] = taken[:, position[name]]
+        others = [name for name in self.channels if name not in channels]
+        extra: Bools = ~np.isnan(taken[:, [position[name] for name in others]])
+        there = [name for name in channels if name in position or not self.fixed]
+        good: Bools = ~np.any(extra, axis=1) & (len(there) == len(channels))
+        end = 0
+        for part in parts:
+            start, end = end, end + len(part)
+            own = good[start:end]
+            if own.all():
+                yield StreamRows(part, values[start:end], ())
+                continue
+            problems = []
+            for at in np.flatnonzero(~own).tolist():
+                unknown = [others[each] for each in np.flatnonzero(extra[start + at])]
+                before = int(np.count_nonzero(own[:at]))
+                error = _mismatch([*there, *unknown], channels)
+                problems.append(Problem(error, int(self.numbers[part[at]]), before))
+            yield StreamRows(part[own], values[start:end][own], tuple(problems))
+
+
+def _mismatch(found: Sequence[str], channels: Sequence[str]) -> InputError:
+    """Return the error of columns that are not the channels."""
+    try:
+        match_names(found, channels)
+    except InputError as error:
+        return error
+    raise AssertionError(f"{found} are the channels")

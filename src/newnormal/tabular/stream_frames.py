@@ -1,0 +1,217 @@
+"""Frames with the data of many streams as a table a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from newnormal.errors import InputError, ParameterError
+from newnormal.tabular.columns import Selection, check_unique, listed
+from newnormal.tabular.frames import cell_number, holds_times, index_times, numbers
+from newnormal.tabular.long import Long, find_long
+from newnormal.tabular.splitting import Channels, StreamTables, TimeColumn, pivoted, split
+from newnormal.tabular.stream_names import SHARED, StreamNames
+from newnormal.tabular.times import unwrapped
+from newnormal.tabular.zones import zone_of_times
+from newnormal.types import Floats, Ints
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+__all__ = ["frame_tables", "given_times", "name_cells", "name_codes"]
+
+
+def frame_tables(
+    frame: nw.DataFrame[Any],
+    *,
+    by: Any,
+    times: Any = None,
+    long: Long | None = None,
+    channels: Channels,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+) -> StreamTables:
+    """Return the streams of a narwhals frame, as `to_tables`."""
+    names = [str(name) for name in frame.columns]
+    check_unique(names)
+    series = dict(zip(names, frame.iter_columns(), strict=True))
+    by_columns, cells = _by_cells(frame, series, by, needed=long is None)
+    streams = StreamNames(by_columns)
+    if long is not None and by is None:
+        streams.names.append("")
+        codes = np.zeros(len(frame), dtype=np.int64)
+    else:
+        codes = name_codes(streams, cells)
+    if long is not None:
+        return _long_tables(series, by_columns, streams, codes, times, long, channels)
+    time = times if isinstance(times, str) else None
+    kept = None if columns is None else tuple(columns)
+    selection = Selection(time, kept, tuple(drop), by=by_columns)
+    return _wide_tables(frame, series, selection, streams, codes, times, channels)
+
+
+def _wide_tables(
+    frame: nw.DataFrame[Any],
+    series: dict[str, nw.Series[Any]],
+    selection: Selection,
+    streams: StreamNames,
+    codes: Ints,
+    times: Any,
+    channels: Channels,
+) -> StreamTables:
+    names = list(series)
+    selection.check(names)
+    expected = {channel for each in channels.values() for channel in each}
+    temporal = [
+        name for name in selection.maybe_times(names, expected) if holds_times(series[name])
+    ]
+    if times is None:
+        times = index_times(frame)
+        if times is not None and temporal:
+            raise InputError(
+                f"expected times in one place, found them in the index and in {listed(temporal)}",
+                hint="name the column to use with times=, or leave it out of the frame",
+            )
+    given = times is not None and not isinstance(times, str)
+    roles = selection.roles(names, temporal, None, timed=given)
+    moments = None
+    if roles.time is not None:
+        column = series[roles.time]
+        moments = TimeColumn(column.to_numpy(), _dtype_zone(column))
+    elif given:
+        moments = given_times(times, len(frame))
+    values = np.empty((len(frame), len(roles.columns)))
+    faults = []
+    for at, name in enumerate(roles.columns):
+        values[:, at], wrong = _column(series[name], name)
+        if wrong is not None:
+            faults.append(wrong)
+    return split(streams, codes, values, roles.channels, moments, channels, faults)
+
+
+def _long_tables(
+    series: dict[str, nw.Series[Any]],
+    by: Sequence[str],
+    streams: StreamNames,
+    codes: Ints,
+    times: Any,
+    long: Long,
+    channels: Channels,
+) -> StreamTables:
+    if not isinstance(times, str | None):
+        raise ParameterError("expected times to name a column of long data, found an array")
+    if times is not None:
+        long = Long(times, long.tag, long.value)
+    columns = find_long(list(series), long, by)
+    tags = StreamNames([columns.tag])
+    tag_codes = tags.codes(series[columns.tag].to_list())
+    values, wrong = _column(series[columns.value], columns.value, word="row")
+    column = series[columns.time]
+    moments = TimeColumn(column.to_numpy(), _dtype_zone(column))
+    faults = [] if wrong is None else [wrong]
+    return pivoted(streams, codes, (tags, tag_codes), values, moments, channels, faults)
+
+
+def _by_cells(
+    frame: nw.DataFrame[Any], series: dict[str, nw.Series[Any]], by: Any, needed: bool
+) -> tuple[tuple[str, ...], Sequence[Any]]:
+    """Return the columns that name the streams, and their cells."""
+    names = list(series)
+    if by is None or (isinstance(by, Sequence) and len(by) == 0):
+        if needed:
+            raise InputError(
+                f"expected the column that names the stream, found none among {listed(names)}",
+                hint="name it with by=, or pass a mapping from the name of a stream to its data",
+            )
+        return (), ()
+    if not isinstance(by, str | list | tuple):
+        cells = name_cells(by)
+        if len(cells) != len(frame):
+            raise InputError(f"expected {len(frame)} names as by, one a row, found {len(cells)}")
+        return (), cells
+    columns = (by,) if isinstance(by, str) else tuple(by)
+    for name in columns:
+        if name not in series:
+            index = getattr(getattr(frame.to_native(), "index", None), "names", None) or ()
+            raise InputError(
+                f"by names column {name!r}, found only {listed(names)}",
+                hint="it is in the index: pass frame.reset_index()" if name in index else None,
+            )
+    cells = [series[name].to_list() for name in columns]
+    return columns, cells[0] if len(cells) == 1 else list(zip(*cells, strict=True))
+
+
+def name_cells(by: Any) -> Sequence[Any]:
+    """Return names of streams, one a row, as a list."""
+    cells = unwrapped(by)
+    return cells.tolist() if isinstance(cells, np.ndarray) else list(cells)
+
+
+def name_codes(streams: StreamNames, cells: Sequence[Any]) -> Ints:
+    """Return the number of each row's stream."""
+    try:
+        codes = streams.codes(cells)
+    except TypeError:
+        raise InputError("expected names of streams that are text or numbers") from None
+    if (codes == SHARED).any():
+        raise streams.error(SHARED, cells[int((codes == SHARED).argmax())])
+    return codes
+
+
+def given_times(times: Any, count: int) -> TimeColumn:
+    """Return times that are no column, one a row."""
+    if isinstance(times, str):
+        raise InputError(f"times names a column, {times!r}, and the data has no columns")
+    moments = TimeColumn(unwrapped(times), zone_of_times(times))
+    if len(moments) != count:
+        raise InputError(f"expected one time a sample, {count} in all, found {len(moments)} times")
+    return moments
+
+
+def _dtype_zone(series: nw.Series[Any]) -> str | None:
+    """Return the zone that all times of a column have by its type."""
+    zoned = getattr(series.dtype, "time_zone", None) is not None
+    return zone_of_times(series) if zoned else None
+
+
+def _column(series: nw.Series[Any], name: str, word: str = "sample") -> tuple[Floats, Any]:
+    """Return a column's numbers, and what finds the error of a stream's rows, or None."""
+    import narwhals as nw
+
+    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+        return numbers(series, name), None
+    array = series.to_numpy()
+    if array.dtype.kind not in "OU":
+        return numbers(series, name), None
+    items = [
+        None if gone else item for item, gone in zip(array, series.is_null().to_list(), strict=True)
+    ]
+    good = {kind for kind in set(map(type, items)) if issubclass(kind, Real | Decimal)}
+    values = np.full(len(items), np.nan)
+    wrong = np.zeros(len(items), dtype=np.bool_)
+    for row, item in enumerate(items):
+        if item is None:
+            continue
+        try:
+            wrong[row] = type(item) not in good
+            values[row] = np.nan if wrong[row] else float(item)
+        except OverflowError:
+            wrong[row] = True
+
+    def fault(rows: Ints) -> InputError | None:
+        found = wrong[rows]
+        if not found.any():
+            return None
+        first = int(found.argmax())
+        at = first if word == "sample" else int(rows[first])
+        try:
+            cell_number(items[rows[first]], f"column {name!r}, {word} {at}")
+        except InputError as error:
+            return error
+        return None
+
+    return values, fault if wrong.any() else None
