@@ -62,6 +62,8 @@ def scan(path: Path, begin: int, position: int = 0) -> Iterator[Found]:
     """Give the parts of a log file that begins at position `begin`, from a position on."""
     try:
         content = path.read_bytes()
+    except FileNotFoundError:
+        raise
     except OSError as error:
         raise StateError(f"cannot read {path}: {error.strerror}", hint=AGAIN) from error
     at = max(0, position - begin)

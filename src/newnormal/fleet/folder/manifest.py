@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,8 @@ class Manifest:
         The file of the fits, and how much of it is used.
     events
         The file of the events that nobody has taken, if there are any.
+    streams
+        The file of all streams' names and fits, which is needed only where a share is damaged.
     """
 
     detector: dict[str, Any]
@@ -87,6 +89,7 @@ class Manifest:
     fits: str
     fits_size: int
     events: str | None
+    streams: str
     layouts: tuple[Layout, ...] = ()
     shares: tuple[ShareFile, ...] = ()
     version: int = field(default=VERSION)
@@ -95,7 +98,7 @@ class Manifest:
     def files(self) -> set[str]:
         """The names of the files that belong to the fleet, besides the log's."""
         events = set() if self.events is None else {self.events}
-        return {self.fits, *(share.name for share in self.shares)} | events
+        return {self.fits, self.streams, *(share.name for share in self.shares)} | events
 
     @property
     def first(self) -> int:
@@ -174,6 +177,7 @@ class Manifest:
             fits=_name(facts, "fits"),
             fits_size=facts.count("fits_size"),
             events=_name(facts, "events") if facts.has("events") else facts.take("events"),
+            streams=_name(facts, "streams"),
             layouts=layouts,
             shares=shares,
             version=facts.count("version", 1),
@@ -182,11 +186,6 @@ class Manifest:
             raise facts.wrong("epoch", "letters and digits", found.epoch)
         facts.done()
         return found
-
-    def at(self, position: int) -> Manifest:
-        """Return the same with all shares at a position."""
-        shares = tuple(replace(share, position=position) for share in self.shares)
-        return replace(self, shares=shares, position=position)
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -230,5 +230,3 @@ class _Reader:
 
     def array(self, dtype: str, size: int) -> NDArray[Any]:
         return np.frombuffer(self.take(np.dtype(dtype).itemsize * size), dtype)
-
-
