@@ -17,7 +17,9 @@ from newnormal.errors import InputError, NewnormalError, NewnormalWarning, Param
 from newnormal.fleet.fitting import Progress, fit_streams
 from newnormal.fleet.group import Group, Judged
 from newnormal.fleet.incidents import IncidentTracker, Opening
+from newnormal.fleet.folder.journal import Journal
 from newnormal.fleet.results import FleetEvent, FleetVerdicts, Part
+from newnormal.fleet.saved import Saved
 from newnormal.fleet.streams import Streams
 from newnormal.fleet.work import Gathered, gather_array, gather_samples, gather_tables
 from newnormal.tabular import Long, StreamTables, Table, to_table, to_tables
@@ -28,7 +30,7 @@ __all__ = ["Fleet"]
 EVENTS = 10_000  # kept until they are taken
 
 
-class Fleet:
+class Fleet(Saved):
     """Many streams in one process: each has a detector of its own, judged by one compiled call.
 
     Parameters
@@ -85,6 +87,8 @@ class Fleet:
         self._ticks = 0
         self._reading: dict[str, Any] = {}  # how `fit` read its data: `run` reads alike
         self._events: deque[FleetEvent] = deque(maxlen=EVENTS)
+        self._journal: Journal | None = None  # of the folder that it is open on
+        self._position = 0
         self._lock = threading.RLock()
 
     # ------------------------------------------------------------------ streams
@@ -176,7 +180,13 @@ class Fleet:
             self._tracker = IncidentTracker(streams.period)
             self._ticks = 0
             self._events.clear()
+            self._restructured()
         return self
+
+    def _restructured(self) -> None:
+        """Have other streams, or other fits, on the disk before the call returns."""
+        if self._journal is not None:
+            self._journal.structure()
 
     def _fitted(
         self,
@@ -232,6 +242,7 @@ class Fleet:
                     raise self.failures_.pop(name)
                 self._streams.add(name, found[name])
             self._tracker.period = self._streams.period
+            self._restructured()
         return self
 
     def remove(self, name: str) -> BaseDetector:
@@ -239,6 +250,7 @@ class Fleet:
         with self._lock:
             detector = self._streams[name].detector()
             self._streams.remove(name)
+            self._restructured()
         return detector
 
     def refit(self, X: Any, by: str | Sequence[str] | None = None, *, times: Any = None) -> Self:
@@ -256,6 +268,7 @@ class Fleet:
             found = self._fitted(tables, len(self))
             for name, detector in found.items():
                 self._streams.replace(name, detector)
+            self._restructured()
             self._report_failures(len(found))
         return self
 
@@ -309,6 +322,8 @@ class Fleet:
             return self._advance(gather_tables(self._streams, StreamTables(nothing)), True)
 
     def _advance(self, gathered: Gathered, flush: bool) -> FleetVerdicts:
+        if self._journal is not None:
+            self._journal.samples(gathered, flush)
         parts: list[Part] = []
         events: list[tuple[int, FleetEvent]] = []
         openings: list[Opening] = []
@@ -346,7 +361,7 @@ class Fleet:
         change: Change | int | None = None,
     ) -> Self:
         """Accept a change of a stream, or what an alarm is about, as `Detector.accept` does."""
-        return self._act(name, lambda detector: detector.accept(alarm, change=change))
+        return self._act(name, "accept", alarm, change)
 
     def reject(
         self,
@@ -356,23 +371,22 @@ class Fleet:
         change: Change | int | None = None,
     ) -> Self:
         """Reject a change of a stream, as `Detector.reject` does."""
-        return self._act(name, lambda detector: detector.reject(alarm, change=change))
+        return self._act(name, "reject", alarm, change)
 
     def rollback(self, name: str) -> Self:
         """Undo the newest acceptance of a stream, as `Detector.rollback` does."""
-        return self._act(name, lambda detector: detector.rollback())
+        return self._act(name, "rollback")
 
-    def _act(self, name: str, act: Callable[[BaseDetector], object]) -> Self:
-        """Act on a copy of a stream's detector, and take it over if that raises nothing."""
+    def _act(self, name: str, verb: str, alarm: Any = None, change: Any = None) -> Self:
+        """Do what a person says about a stream; nothing changes if that raises."""
         with self._lock:
             group, at = self._streams.where(name)
-            stream = group.streams[at]
-            parts = stream.parts()
-            detector = stream.shell.with_parts(parts)
-            act(detector)
-            events = detector.take_events()
-            stream.put(parts.state, stream.past or ())
-            stream.remember(each for event in events if (each := event.change or event.alarm))
+            if isinstance(alarm, Change):
+                alarm, change = None, alarm
+            named = [getattr(each, "number", each) for each in (alarm, change)]
+            if self._journal is not None:
+                self._journal.act(self._streams, name, verb, *named)
+            events = group.streams[at].act(verb, *named)
             group.refresh(at)
             self._events.extend(FleetEvent(name, event) for event in events)
         return self

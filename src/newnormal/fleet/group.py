@@ -136,7 +136,9 @@ class CompiledGroup(Group):
             CHANGES,
             acceptance.timing.scores if np.isfinite(acceptance.timing.accept_after) else 1,
         )
-        shadow = blank_shadow(stream.shape.template.model, acceptance.timing, len(fitted.drift.margins))
+        shadow = blank_shadow(
+            stream.shape.template.model, acceptance.timing, len(fitted.drift.margins)
+        )
         self._at = (
             stream.shape.layout.offsets(kernel.STATE),
             stream.fit.layout.offsets(kernel.FITTED),

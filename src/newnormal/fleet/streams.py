@@ -72,7 +72,9 @@ class Streams:
         periods = [each.fitted.period for each in self if each.fitted.period is not None]
         if not periods:
             return None
-        return np.timedelta64(int(np.median([int(each.astype(np.int64)) for each in periods])), "ns")
+        return np.timedelta64(
+            int(np.median([int(each.astype(np.int64)) for each in periods])), "ns"
+        )
 
     def where(self, name: str) -> tuple[Group, int]:
         """Return the group of a stream and its position there."""
@@ -105,6 +107,14 @@ class Streams:
         copy.put(state, stream.past or ())
         self._place(copy)
         return copy
+
+    def restore(self, stream: Stream) -> None:
+        """Add a stream that was made elsewhere; `share` says of what."""
+        self._place(stream)
+
+    def share(self, fitted: Fitted, shape: Shape) -> tuple[FitBlock, Shape]:
+        """Return what streams of one fit, and those of one shape, have in common."""
+        return self._fit(fitted), self._shapes.setdefault(shape.layout, shape)
 
     def _place(self, stream: Stream) -> None:
         group = self._group(stream)
