@@ -124,7 +124,7 @@ class Fleet(Saved):
 
     @property
     def period_(self) -> np.timedelta64 | None:
-        """The time between samples that most streams have; None without times."""
+        """The median of the streams' times between samples; None where none has one."""
         return self._streams.period
 
     @property

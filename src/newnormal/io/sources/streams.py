@@ -153,6 +153,10 @@ class StreamInput:
         """Go to the place of a snapshot; return False if it belongs to another input."""
         return self.source.resume(snapshot)
 
+    def close(self) -> None:
+        """Close the file."""
+        self.source.close()
+
 
 class _LongSource(Source):
     """Long lines of one stream as its samples."""
