@@ -334,14 +334,18 @@ class Fleet(Saved):
             length = max(length, int((rows.last - rows.first).max(initial=0)))
             for at, event in judged.events:
                 stream = group.streams[at]
-                moment = self._ticks + event.sample - int(before[at])
+                moment = tick = self._ticks + event.sample - int(before[at])
                 if event.time is not None:
                     moment = int(event.time.astype("datetime64[ns]").astype(np.int64))
                 found = event.change or event.alarm
                 if found is not None:
                     stream.remember([found])
                 events.append((moment, FleetEvent(stream.name, event)))
-                if event.kind == OPENED and event.alarm is not None:
+                if event.kind != OPENED or event.alarm is None:
+                    continue
+                if self._tracker.period is None:  # no stream had times when it was fitted
+                    openings.append(Opening(stream.name, event.alarm.number, tick))
+                elif event.time is not None:
                     openings.append(Opening(stream.name, event.alarm.number, moment, event.time))
             parts.append(_part(group, judged, origin))
         self._ticks += length

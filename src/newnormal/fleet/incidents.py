@@ -89,6 +89,16 @@ class IncidentTracker:
         self._seen = {(each.stream, each.alarm) for each in kept.openings}
 
     @property
+    def period(self) -> np.timedelta64 | None:
+        """The time between samples; None where openings have no times."""
+        return self._kept.period
+
+    @period.setter
+    def period(self, period: np.timedelta64 | None) -> None:
+        self._kept.period = period
+        self._begin(self._kept)
+
+    @property
     def incidents(self) -> list[Incident]:
         """The open incident and the newest hundred past ones, in the order of their numbers."""
         found = self._kept.incidents
