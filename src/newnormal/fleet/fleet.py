@@ -15,9 +15,9 @@ from newnormal.base import BaseDetector
 from newnormal.detector import Detector
 from newnormal.errors import InputError, NewnormalError, NewnormalWarning, ParameterError
 from newnormal.fleet.fitting import Progress, fit_streams
+from newnormal.fleet.folder.journal import Journal
 from newnormal.fleet.group import Group, Judged
 from newnormal.fleet.incidents import IncidentTracker, Opening
-from newnormal.fleet.folder.journal import Journal
 from newnormal.fleet.results import FleetEvent, FleetVerdicts, Part
 from newnormal.fleet.saved import Saved
 from newnormal.fleet.streams import Streams

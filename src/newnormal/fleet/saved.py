@@ -29,7 +29,7 @@ from newnormal.fleet.work import Gathered
 
 __all__ = ["Replayed", "Saved"]
 
-Path_ = str | os.PathLike[str]
+_Path = str | os.PathLike[str]
 
 
 class Replayed(NamedTuple):
@@ -70,6 +70,9 @@ class Saved:
     _journal: Journal | None
     _position: int
 
+    def __init__(self, detector: BaseDetector | None = None) -> None:
+        raise NotImplementedError
+
     def _advance(self, gathered: Gathered, flush: bool) -> FleetVerdicts:
         raise NotImplementedError
 
@@ -78,7 +81,7 @@ class Saved:
 
     # ------------------------------------------------------------------ save and load
 
-    def save(self, folder: Path_, *, position: int | None = None) -> None:
+    def save(self, folder: _Path, *, position: int | None = None) -> None:
         """Write the whole fleet to a folder, atomically; an older fleet there is replaced.
 
         Parameters
@@ -109,7 +112,7 @@ class Saved:
     @classmethod
     def load(
         cls,
-        folder: Path_,
+        folder: _Path,
         *,
         log: SampleLog | None = None,
         skip_damaged: bool = False,
@@ -133,7 +136,7 @@ class Saved:
         """
         path = Path(folder)
 
-        def read(manifest: Manifest) -> Self:
+        def read(manifest: Manifest) -> Any:
             found = read_streams(path, manifest, model, threshold, skip_damaged=skip_damaged)
             fleet = cls._of(path, found, model, threshold)
             own = _log_of(path, manifest, log)
@@ -147,12 +150,13 @@ class Saved:
                     own.close()
             return fleet
 
-        return consistent(path, read)
+        found: Self = consistent(path, read)
+        return found
 
     @classmethod
     def open(
         cls,
-        folder: Path_,
+        folder: _Path,
         *,
         log: SampleLog | None = None,
         every: int = 1000,
@@ -190,8 +194,8 @@ class Saved:
         read_manifest(path)  # raises where there is no fleet
         lock = FolderLock(path).acquire()
         try:
-            manifest = read_manifest(path)
             found = consistent(path, lambda each: read_streams(path, each, model, threshold))
+            manifest = found.manifest
             fleet = cls._of(path, found, model, threshold)
             own = _log_of(path, manifest, log, sync, required=True)
             assert own is not None
@@ -241,15 +245,14 @@ class Saved:
     def _replay(
         self, log: SampleLog, found: Read, state: Replay, on_replay: OnReplay | None
     ) -> None:
-        def advance(position: int, gathered: Gathered, flush: bool) -> None:
-            verdicts = self._advance(gathered, flush)
+        def judged(position: int, verdicts: FleetVerdicts) -> None:
             if on_replay is not None:
                 on_replay(Replayed(position, verdicts, state.note, state.noted))
 
         def act(name: str, body: Act) -> None:
             self._act(name, body.verb, body.alarm, body.change)
 
-        replay(log, found, advance, act)
+        replay(log, found, self._advance, act, judged)
         self._position = state.position
 
     def _contents(self) -> Contents:
@@ -320,7 +323,7 @@ class Saved:
         del kind, error, trace
         self.close()
 
-    def take_out(self, name: str, path: Path_) -> None:
+    def take_out(self, name: str, path: _Path) -> None:
         """Write one stream as an ordinary state file, which `newnormal.load` reads.
 
         ``fleet.add(name, newnormal.load(path))`` puts it into a fleet.
