@@ -88,7 +88,7 @@ class Fleet(Saved):
         self._reading: dict[str, Any] = {}  # how `fit` read its data: `run` reads alike
         self._events: deque[FleetEvent] = deque(maxlen=EVENTS)
         self._journal: Journal | None = None  # of the folder that it is open on
-        self._position = 0
+        self._position, self._noted = 0, (None, 0)
         self._lock = threading.RLock()
 
     # ------------------------------------------------------------------ streams

@@ -69,6 +69,7 @@ class Saved:
     _lock: threading.RLock
     _journal: Journal | None
     _position: int
+    _noted: tuple[bytes | None, int]
 
     def __init__(self, detector: BaseDetector | None = None) -> None:
         raise NotImplementedError
@@ -231,7 +232,7 @@ class Saved:
         fleet._tracker = IncidentTracker.from_json(manifest.incidents)
         fleet._ticks, fleet._reading = manifest.ticks, manifest.reading
         fleet._events.extend(found.events)
-        fleet._position = manifest.position
+        fleet._position, fleet._noted = manifest.position, (manifest.note, manifest.noted)
         if found.lost_names:
             names = ", ".join(map(repr, found.lost_names[:5]))
             warnings.warn(
@@ -253,7 +254,7 @@ class Saved:
             self._act(name, body.verb, body.alarm, body.change)
 
         replay(log, found, self._advance, act, judged)
-        self._position = state.position
+        self._position, self._noted = state.position, (state.note, state.noted)
 
     def _contents(self) -> Contents:
         """Return what a folder holds of the fleet."""
@@ -283,9 +284,9 @@ class Saved:
 
     @property
     def last_note(self) -> tuple[bytes | None, int]:
-        """The newest note in the log, and the position after its record."""
-        journal = self._opened_journal()
-        return journal.note, journal.noted
+        """The newest note in the log, None without one, and the position after its record."""
+        journal = self._journal
+        return self._noted if journal is None else (journal.note, journal.noted)
 
     def note(self, note: bytes, *, with_next: bool = False) -> int:
         """Write a note of the caller's to the log; return the position after it.
@@ -307,7 +308,8 @@ class Saved:
         """Save all streams and let go of the folder; the fleet goes on in memory."""
         with self._lock:
             if self._journal is not None:
-                journal, self._position = self._journal, self._journal.position
+                journal = self._journal
+                self._position, self._noted = journal.position, (journal.note, journal.noted)
                 self._journal = None
                 journal.close()
 

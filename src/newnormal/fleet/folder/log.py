@@ -1,7 +1,7 @@
 """The log of what changed a fleet since its checkpoints: a seam, and files of our own.
 
-A record of `FileLog` is a mark of 4 bytes, a length, a CRC-32 of as many bytes, one of these 16, and
-the bytes. A position is the number of bytes before it, counted over all files since the first. A
+A record of `FileLog` is a mark of 4 bytes, a length, a CRC-32 of so many bytes, one of these 16,
+and the bytes. A position is the number of bytes before it, counted over all files since the first. A
 kill leaves the beginning of a record: that is cut off. Any other damage is an error, until
 `newnormal.fleet.folder.check` makes it a gap.
 """
@@ -129,7 +129,7 @@ class FileLog:
         Whether each record is on the disk before the fleet goes on. False: a loss of power may take
         the newest records, a kill of the process takes none.
     segment
-        The size of a file in bytes, after which another one begins.
+        The size of a file in bytes, after which another one begins; None: 64 MiB.
     """
 
     def __init__(
@@ -138,10 +138,10 @@ class FileLog:
         epoch: str = "0",
         *,
         sync: bool = False,
-        segment: int = SEGMENT,
+        segment: int | None = None,
     ) -> None:
         self.folder, self.epoch, self.sync = Path(folder), epoch, sync
-        self._segment = segment
+        self._segment = segment or SEGMENT
         self._handle: int | None = None
         self._begin = self._end = 0  # of the file that is written to
         self.cut = 0  # bytes of a torn record that were cut off
