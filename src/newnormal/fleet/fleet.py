@@ -15,9 +15,9 @@ from newnormal.base import BaseDetector
 from newnormal.detector import Detector
 from newnormal.errors import InputError, NewnormalError, NewnormalWarning, ParameterError
 from newnormal.fleet.fitting import Progress, fit_streams
+from newnormal.fleet.folder.journal import Journal
 from newnormal.fleet.group import Group, Judged
 from newnormal.fleet.incidents import IncidentTracker, Opening
-from newnormal.fleet.folder.journal import Journal
 from newnormal.fleet.results import FleetEvent, FleetVerdicts, Part
 from newnormal.fleet.saved import Saved
 from newnormal.fleet.streams import Streams
@@ -88,7 +88,7 @@ class Fleet(Saved):
         self._reading: dict[str, Any] = {}  # how `fit` read its data: `run` reads alike
         self._events: deque[FleetEvent] = deque(maxlen=EVENTS)
         self._journal: Journal | None = None  # of the folder that it is open on
-        self._position = 0
+        self._position, self._noted = 0, (None, 0)
         self._lock = threading.RLock()
 
     # ------------------------------------------------------------------ streams

@@ -29,7 +29,7 @@ from newnormal.fleet.work import Gathered
 
 __all__ = ["Replayed", "Saved", "last_note"]
 
-Path_ = str | os.PathLike[str]
+_Path = str | os.PathLike[str]
 
 
 class Replayed(NamedTuple):
@@ -69,6 +69,10 @@ class Saved:
     _lock: threading.RLock
     _journal: Journal | None
     _position: int
+    _noted: tuple[bytes | None, int]
+
+    def __init__(self, detector: BaseDetector | None = None) -> None:
+        raise NotImplementedError
 
     def _advance(self, gathered: Gathered, flush: bool) -> FleetVerdicts:
         raise NotImplementedError
@@ -78,7 +82,7 @@ class Saved:
 
     # ------------------------------------------------------------------ save and load
 
-    def save(self, folder: Path_, *, position: int | None = None) -> None:
+    def save(self, folder: _Path, *, position: int | None = None) -> None:
         """Write the whole fleet to a folder, atomically; an older fleet there is replaced.
 
         Parameters
@@ -109,7 +113,7 @@ class Saved:
     @classmethod
     def load(
         cls,
-        folder: Path_,
+        folder: _Path,
         *,
         log: SampleLog | None = None,
         skip_damaged: bool = False,
@@ -133,7 +137,7 @@ class Saved:
         """
         path = Path(folder)
 
-        def read(manifest: Manifest) -> Self:
+        def read(manifest: Manifest) -> Any:
             found = read_streams(path, manifest, model, threshold, skip_damaged=skip_damaged)
             fleet = cls._of(path, found, model, threshold)
             own = _log_of(path, manifest, log)
@@ -147,12 +151,13 @@ class Saved:
                     own.close()
             return fleet
 
-        return consistent(path, read)
+        found: Self = consistent(path, read)
+        return found
 
     @classmethod
     def open(
         cls,
-        folder: Path_,
+        folder: _Path,
         *,
         log: SampleLog | None = None,
         every: int = 1000,
@@ -190,8 +195,8 @@ class Saved:
         read_manifest(path)  # raises where there is no fleet
         lock = FolderLock(path).acquire()
         try:
-            manifest = read_manifest(path)
             found = consistent(path, lambda each: read_streams(path, each, model, threshold))
+            manifest = found.manifest
             fleet = cls._of(path, found, model, threshold)
             own = _log_of(path, manifest, log, sync, required=True)
             assert own is not None
@@ -227,7 +232,7 @@ class Saved:
         fleet._tracker = IncidentTracker.from_json(manifest.incidents)
         fleet._ticks, fleet._reading = manifest.ticks, manifest.reading
         fleet._events.extend(found.events)
-        fleet._position = manifest.position
+        fleet._position, fleet._noted = manifest.position, (manifest.note, manifest.noted)
         if found.lost_names:
             names = ", ".join(map(repr, found.lost_names[:5]))
             warnings.warn(
@@ -241,16 +246,15 @@ class Saved:
     def _replay(
         self, log: SampleLog, found: Read, state: Replay, on_replay: OnReplay | None
     ) -> None:
-        def advance(position: int, gathered: Gathered, flush: bool) -> None:
-            verdicts = self._advance(gathered, flush)
+        def judged(position: int, verdicts: FleetVerdicts) -> None:
             if on_replay is not None:
                 on_replay(Replayed(position, verdicts, state.note, state.noted))
 
         def act(name: str, body: Act) -> None:
             self._act(name, body.verb, body.alarm, body.change)
 
-        replay(log, found, advance, act)
-        self._position = state.position
+        replay(log, found, self._advance, act, judged)
+        self._position, self._noted = state.position, (state.note, state.noted)
 
     def _contents(self) -> Contents:
         """Return what a folder holds of the fleet."""
@@ -280,9 +284,9 @@ class Saved:
 
     @property
     def last_note(self) -> tuple[bytes | None, int]:
-        """The newest note in the log, and the position after its record."""
-        journal = self._opened_journal()
-        return journal.note, journal.noted
+        """The newest note in the log, None without one, and the position after its record."""
+        journal = self._journal
+        return self._noted if journal is None else (journal.note, journal.noted)
 
     def note(self, note: bytes, *, with_next: bool = False) -> int:
         """Write a note of the caller's to the log; return the position after it.
@@ -304,7 +308,8 @@ class Saved:
         """Save all streams and let go of the folder; the fleet goes on in memory."""
         with self._lock:
             if self._journal is not None:
-                journal, self._position = self._journal, self._journal.position
+                journal = self._journal
+                self._position, self._noted = journal.position, (journal.note, journal.noted)
                 self._journal = None
                 journal.close()
 
@@ -320,7 +325,7 @@ class Saved:
         del kind, error, trace
         self.close()
 
-    def take_out(self, name: str, path: Path_) -> None:
+    def take_out(self, name: str, path: _Path) -> None:
         """Write one stream as an ordinary state file, which `newnormal.load` reads.
 
         ``fleet.add(name, newnormal.load(path))`` puts it into a fleet.

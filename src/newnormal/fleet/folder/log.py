@@ -1,9 +1,9 @@
 """The log of what changed a fleet since its checkpoints: a seam, and files of our own.
 
-A record of `FileLog` is a mark of 4 bytes, a CRC-32, a length, and as many bytes. A position is the
-number of bytes before it, counted over all files since the first. What a kill leaves of the last
-record is cut off; a record in the middle that is damaged is an error, unless it was replaced by a
-gap, which `newnormal.fleet.folder.check` does.
+A record of `FileLog` is a mark of 4 bytes, a length, a CRC-32 of so many bytes, one of these 16,
+and the bytes. A position is the number of bytes before it, counted over all files since the first. A
+kill leaves the beginning of a record: that is cut off. Any other damage is an error, until
+`newnormal.fleet.folder.check` makes it a gap.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -22,9 +23,9 @@ from newnormal.state.files import remove_file, sync_folder
 
 __all__ = ["FileLog", "Found", "SampleLog", "scan"]
 
-_HEAD = struct.Struct("<4sIQ")
+_HEAD = struct.Struct("<4sQII")
+_START = b"nnL"
 _MARK, _GAP = b"nnL1", b"nnL0"
-_LONGEST = 1 << 40
 SEGMENT = 64 << 20  # bytes, after which another file begins
 _BINARY = getattr(os, "O_BINARY", 0)
 
@@ -52,7 +53,7 @@ class SampleLog(Protocol):
 class Found(NamedTuple):
     """A part of a log file: a record, a gap, or what is neither."""
 
-    kind: str  # "record", "gap", "damage" or "torn": damage that nothing follows
+    kind: str  # "record", "gap", "damage", or "torn": the beginning of a record
     start: int  # positions
     end: int
     record: bytes = b""
@@ -68,51 +69,51 @@ def scan(path: Path, begin: int, position: int = 0) -> Iterator[Found]:
         raise StateError(f"cannot read {path}: {error.strerror}", hint=AGAIN) from error
     at = max(0, position - begin)
     while at < len(content):
-        found = _parse(content, at)
-        if found is None:
-            end = _next(content, at + 1)
-            kind = "torn" if end is None else "damage"
-            found = Found(kind, at, len(content) if end is None else end)
+        found = _part(content, at)
         yield found._replace(start=begin + found.start, end=begin + found.end)
         at = found.end
 
 
-def _parse(content: bytes, at: int) -> Found | None:
-    """Return the part that begins at an offset; None if none does."""
+def _part(content: bytes, at: int) -> Found:
+    """Return the part of a log that begins at an offset."""
+    head = _header(content, at)
+    if head is not None:
+        mark, crc, end = head
+        if end > len(content):
+            return Found("torn", at, len(content))
+        record = content[at + _HEAD.size : end]
+        if mark == _GAP:
+            return Found("gap", at, end)
+        if crc == zlib.crc32(record):
+            return Found("record", at, end, record)
+    elif len(content) - at < _HEAD.size:
+        return Found("torn", at, len(content))
+    following = at + 1
+    while (following := content.find(_START, following)) >= 0:
+        if (head := _header(content, following)) is not None and head[2] <= len(content):
+            return Found("damage", at, following)
+        following += 1
+    return Found("damage", at, len(content))
+
+
+def _header(content: bytes, at: int) -> tuple[bytes, int, int] | None:
+    """Return the mark, the CRC and the end of the record that begins at an offset, if one does."""
     if at + _HEAD.size > len(content):
         return None
-    mark, crc, length = _HEAD.unpack_from(content, at)
-    start, end = at + _HEAD.size, at + _HEAD.size + length
-    if length > _LONGEST or end > len(content):
+    mark, length, crc, own = _HEAD.unpack_from(content, at)
+    if mark not in (_MARK, _GAP) or own != zlib.crc32(content[at : at + _HEAD.size - 4]):
         return None
-    if mark == _GAP:
-        return Found("gap", at, end) if crc == zlib.crc32(_length(length)) else None
-    record = content[start:end]
-    if mark != _MARK or crc != zlib.crc32(record, zlib.crc32(_length(length))):
-        return None
-    return Found("record", at, end, record)
+    return mark, crc, at + _HEAD.size + length
 
 
-def _next(content: bytes, at: int) -> int | None:
-    """Return where the next whole record begins."""
-    while True:
-        found = [each for mark in (_MARK, _GAP) if (each := content.find(mark, at)) >= 0]
-        if not found:
-            return None
-        at = min(found)
-        if _parse(content, at) is not None:
-            return at
-        at += 1
+def _head(mark: bytes, length: int, crc: int) -> bytes:
+    start = _HEAD.pack(mark, length, crc, 0)[:-4]
+    return start + zlib.crc32(start).to_bytes(4, "little")
 
 
 def gap(length: int) -> bytes:
     """Return what makes a damaged stretch of so many bytes a gap; it replaces its first bytes."""
-    own = length - _HEAD.size
-    return _HEAD.pack(_GAP, zlib.crc32(_length(own)), own)
-
-
-def _length(length: int) -> bytes:
-    return length.to_bytes(8, "little")
+    return _head(_GAP, length - _HEAD.size, 0)
 
 
 class FileLog:
@@ -128,7 +129,7 @@ class FileLog:
         Whether each record is on the disk before the fleet goes on. False: a loss of power may take
         the newest records, a kill of the process takes none.
     segment
-        The size of a file in bytes, after which another one begins.
+        The size of a file in bytes, after which another one begins; None: 64 MiB.
     """
 
     def __init__(
@@ -137,13 +138,14 @@ class FileLog:
         epoch: str = "0",
         *,
         sync: bool = False,
-        segment: int = SEGMENT,
+        segment: int | None = None,
     ) -> None:
         self.folder, self.epoch, self.sync = Path(folder), epoch, sync
-        self._segment = segment
+        self._segment = segment or SEGMENT
         self._handle: int | None = None
         self._begin = self._end = 0  # of the file that is written to
         self.cut = 0  # bytes of a torn record that were cut off
+        self.lenient = False  # whether damage is skipped
 
     @property
     def files(self) -> list[tuple[int, Path]]:
@@ -160,8 +162,7 @@ class FileLog:
         if self._end - self._begin >= self._segment:
             self._start(self._end)
         assert self._handle is not None
-        crc = zlib.crc32(record, zlib.crc32(_length(len(record))))
-        content = b"".join((_HEAD.pack(_MARK, crc, len(record)), record))
+        content = _head(_MARK, len(record), zlib.crc32(record)) + record
         try:
             written = os.write(self._handle, content)
             while written < len(content):
@@ -187,6 +188,8 @@ class FileLog:
         """Give the records after a position, each with the position after it."""
         files = self.files
         first = max((start for start, _ in files if start <= position), default=None)
+        if first is None and files and self.lenient:
+            first = files[0][0]
         if first is None and files:
             raise StateError(
                 f"{self.folder}: expected the log from position {position} on, found it from "
@@ -197,7 +200,7 @@ class FileLog:
         for start, path in files:
             if first is None or start < first:
                 continue
-            if start != end:
+            if start != end and not self.lenient:
                 raise StateError(
                     f"{self.folder}: expected a file of the log that begins at position {end}, "
                     f"found one that begins at {start}",
@@ -205,7 +208,8 @@ class FileLog:
                 )
             last = path == files[-1][1]
             for found in scan(path, start, position):
-                if found.kind == "damage" or (found.kind == "torn" and not last):
+                wrong = found.kind == "damage" or (found.kind == "torn" and not last)
+                if wrong and not self.lenient:
                     raise StateError(
                         f"{path.name}: expected a record at position {found.start}, found damage",
                         hint=AGAIN,
@@ -218,7 +222,7 @@ class FileLog:
     def trim(self, position: int) -> None:
         """Remove files that hold nothing after a position."""
         files = self.files
-        for (_, path), (following, _) in zip(files, files[1:], strict=False):
+        for (_, path), (following, _) in pairwise(files):
             if following <= position:
                 remove_file(path)
 

@@ -24,9 +24,9 @@ LOCK = "lock"
 DAMAGED = "damaged"  # a folder: what a repair took away
 AGAIN = "`newnormal fleet check FOLDER` says what is damaged and what can be repaired"
 
-_TOKEN = "[0-9a-f]{12}"
+_HEX = "[0-9a-f]{12}"
 _OURS = re.compile(
-    rf"(live|fits)-{_TOKEN}\.bin|(events|streams)-{_TOKEN}\.json|log-{_TOKEN}-\d{{20}}\.bin"
+    rf"(live|fits)-{_HEX}\.bin|(events|streams)-{_HEX}\.json|log-{_HEX}-\d{{20}}\.bin"
     r"|\.manifest(\.copy)?\.json\.\d+-[0-9a-f]+\.tmp"
 )
 _LOG = re.compile(r"log-([0-9a-f]+)-(\d{20})\.bin")

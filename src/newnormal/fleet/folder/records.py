@@ -60,7 +60,7 @@ class Block(NamedTuple):
             b"" if flags & _SINGLE else self.counts.astype("<i8").tobytes(),
             (self.times[:1] if flags & _ONE_TIME else self.times).astype("<i8").tobytes(),
             (self.origin[:1] if flags & _IN_ORDER else self.origin).astype("<i8").tobytes(),
-            np.ascontiguousarray(self.samples, "<f8").data.cast("B") if rows else b"",
+            np.ascontiguousarray(self.samples, "<f8").tobytes(),
         ]
 
     @classmethod

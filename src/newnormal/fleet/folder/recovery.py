@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,7 +25,7 @@ from newnormal.fleet.folder.records import Act, Block, Samples, parse
 from newnormal.fleet.folder.shares import Member, ShareReader
 from newnormal.fleet.folder.writer import Share
 from newnormal.fleet.group import Group, cores
-from newnormal.fleet.results import FleetEvent
+from newnormal.fleet.results import FleetEvent, FleetVerdicts
 from newnormal.fleet.stream import Stream
 from newnormal.fleet.streams import Streams
 from newnormal.fleet.work import Gathered
@@ -140,9 +141,10 @@ def _opened(folder: Path, manifest: Manifest, read: Read, skip: bool) -> list[Sh
             continue
         if not skip:
             raise each
-        if not isinstance(each, StateError):
-            each = StateError(f"no file {file.name}", hint=AGAIN)
-        read.lost.append(Lost((), each, file.name))
+        error = StateError(f"no file {file.name}", hint=AGAIN)
+        if isinstance(each, StateError):
+            error = each
+        read.lost.append(Lost((), error, file.name))
     return readers
 
 
@@ -276,14 +278,14 @@ class Replay(NamedTuple):
     noted: int
 
 
-def notes(log: SampleLog, manifest: Manifest) -> Replay:
-    """Return where a log ends, and the newest note in it."""
+def notes(log: SampleLog, manifest: Manifest, *, whole: bool = True) -> Replay:
+    """Return where a log ends, and the newest note in it; it must be `whole`."""
     position, note, noted = manifest.first, manifest.note, manifest.noted
     for end, record in log.read(manifest.first):
         position = end
         if record and (found := parse(record, end).note) is not None and end > noted:
             note, noted = found, end
-    if position < manifest.position and manifest.first < manifest.position:
+    if whole and position < manifest.position and manifest.first < manifest.position:
         raise StateError(
             f"expected a log up to position {manifest.position} at least, found one up to "
             f"{position}",
@@ -295,40 +297,45 @@ def notes(log: SampleLog, manifest: Manifest) -> Replay:
 def replay(
     log: SampleLog,
     read: Read,
-    advance: Callable[[int, Gathered, bool], None],
-    act: Callable[[str, Act], None],
+    advance: Callable[[Gathered, bool], FleetVerdicts],
+    act: Callable[[str, Act], object],
+    judged: Callable[[int, FleetVerdicts], None],
 ) -> None:
     """Apply the records of a log, each to the streams whose share does not have it.
 
     `advance` and `act` are called for records after the position of the manifest, which apply to
-    all streams. What comes before changes streams only: the rest is in the manifest.
+    all streams, and `judged` with what `advance` returned. What comes before changes streams only:
+    the rest is in the manifest.
     """
     where = _Where(read)
     for end, record in log.read(read.manifest.first):
         if not record:
             continue
-        whole = end > read.manifest.position
         body = parse(record, end).body
+        apply: Callable[[], object] | None = None
         if isinstance(body, Samples):
             gathered = where.gathered(body, end)
-            if whole:
-                _kept_going(end, lambda: advance(end, gathered, body.flush))
-            else:
-                _kept_going(end, lambda: _quietly(gathered, body.flush))
-        elif isinstance(body, Act):
-            name = where.name(body.id, end)
-            if name is not None:
-                _kept_going(end, lambda: act(name, body) if whole else _feedback(read, name, body))
+            apply = partial(_quietly, gathered, body.flush)
+            if end > read.manifest.position:
+                apply = partial(advance, gathered, body.flush)
+        elif isinstance(body, Act) and (name := where.name(body.id, end)) is not None:
+            apply = partial(_feedback, read, name, body)
+            if end > read.manifest.position:
+                apply = partial(act, name, body)
+        verdicts = None if apply is None else _keep_going(end, apply)
+        if isinstance(verdicts, FleetVerdicts):
+            judged(end, verdicts)
 
 
-def _kept_going(end: int, apply: Callable[[], None]) -> None:
+def _keep_going(end: int, apply: Callable[[], object]) -> object:
     """Apply a record; one that raised an error then raises it again, and changes as much."""
     try:
-        apply()
+        return apply()
     except NewnormalError as error:
         _LOG.info("the record before position %d raises again: %s", end, error.message)
-    except Exception:  # noqa: BLE001 - of a model or a threshold of the caller's own
+    except Exception:  # noqa: BLE001 - of a model of the caller's own, which raised it then as well
         _LOG.warning("the record before position %d raises again", end, exc_info=True)
+    return None
 
 
 def _quietly(gathered: Gathered, flush: bool) -> None:
@@ -376,7 +383,8 @@ class _Where:
         if not applies[0]:
             return None
         group = self._groups[self._group[at[0]]]
-        return group.streams[self._at[at[0]]].name
+        name: str = group.streams[self._at[at[0]]].name
+        return name
 
     def gathered(self, body: Samples, end: int) -> Gathered:
         """Return what groups have to take of a record."""

@@ -68,12 +68,13 @@ def write_share(folder: Path, members: Sequence[Member], layout: int, position: 
         "layouts": [{"fields": each.to_json(), "nbytes": each.nbytes} for each in rare.layouts],
     }
     text = json.dumps(facts, separators=(",", ":"), allow_nan=False).encode()
-    tail = [*(each.data for each in rare.blocks), text]
+    tail: list[Any] = [*(each.data for each in rare.blocks), text]
     digest = blake2b(digest_size=32)
     for part in tail:
         digest.update(part)
     name = new_name("live")
-    write_new(folder / name, [*(block.data for block in blocks), *tail])
+    content: list[Any] = [block.data for block in blocks]
+    write_new(folder / name, content + tail)
     facts_at = sum(map(len, blocks)) + sum(map(len, rare.blocks))
     return ShareFile(
         name, layout, len(members), facts_at, facts_at + len(text), digest.hexdigest(), position
@@ -152,8 +153,8 @@ class ShareReader:
         except OSError as error:
             raise StateError(f"cannot read {path}: {error.strerror}", hint=AGAIN) from error
         found = cls(file, layout, content)
-        tail = content[file.rows * layout.nbytes :]
-        if blake2b(tail, digest_size=32).hexdigest() != file.digest:
+        tail: Any = content[file.rows * layout.nbytes :]
+        if blake2b(tail.data, digest_size=32).hexdigest() != file.digest:
             raise StateError(f"{file.name} is truncated or corrupted", hint=AGAIN)
         try:
             found._read_facts(json.loads(bytes(content[file.facts_at :])))
@@ -263,7 +264,8 @@ def _stacked(layout: Layout, content: NDArray[np.uint8], rows: int) -> dict[str,
     found = {}
     for each in layout.fields:
         dtype = np.dtype(each.dtype)
-        inner, size = [], dtype.itemsize
+        inner: list[int] = []
+        size = dtype.itemsize
         for length in reversed(each.shape):
             inner.insert(0, size)
             size *= length

@@ -101,6 +101,10 @@ class FolderWriter:
                 self.fits.know(member.stream.fitted, member.stream.shell, member.fit)
                 self._next_order = max(self._next_order, member.order + 1)
 
+    def number_from(self, number: int) -> None:
+        """Give no stream a lower number than this one."""
+        self._next_id = max(self._next_id, number)
+
     def arrange(self, streams: Streams) -> None:
         """Give new streams a number and a share, and forget those that are gone."""
         self._ids.clear()
