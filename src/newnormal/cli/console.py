@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
@@ -22,6 +22,7 @@ __all__ = [
     "fail",
     "listen",
     "print_facts",
+    "print_table",
     "progress",
     "progress_text",
     "say",
@@ -143,6 +144,27 @@ def print_facts(title: str, facts: dict[str, Any]) -> None:
     grid.add_column(overflow="fold")
     for name, value in facts.items():
         if value is not None:
-            shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-            grid.add_row(name.replace("_", " "), shown)
+            grid.add_row(name.replace("_", " "), _shown(value))
     Console().print(grid)
+
+
+def print_table(
+    title: str, first: str, columns: Sequence[str], rows: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Print a row for each name, with some of its values, as a table on standard output."""
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    grid = Grid(title=title, title_justify="left", box=None, pad_edge=False)
+    grid.add_column(first, style="cyan", no_wrap=True)
+    for name in columns:
+        grid.add_column(name.replace("_", " "), justify="right")
+    for name, values in rows.items():
+        grid.add_row(name, *(_shown(values.get(column)) for column in columns))
+    Console().print(grid)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

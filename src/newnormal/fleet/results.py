@@ -95,17 +95,18 @@ class Part:
         """The names of the group's streams, by position."""
         return np.array([stream.name for stream in self.streams], dtype=object)
 
-    def json_lines(self) -> list[str]:
-        """Return a line of JSON a verdict."""
-        different, owners = np.unique(self.judged.streams, return_inverse=True)
+    def json_lines(self, rows: Ints) -> list[str]:
+        """Return a line of JSON for each of some verdicts."""
+        judged = self.judged
+        different, owners = np.unique(judged.streams[rows], return_inverse=True)
         streams = [self.streams[at] for at in different.tolist()]
         heads = [Head.of_stream(stream.name, stream.fitted.channels) for stream in streams]
-        found = self.judged.columns
+        found = judged.columns
         alarms = (found.ratios, found.p_values, found.alarms)
         changes = (found.distances, found.changes)
-        columns = VerdictColumns(
-            self.judged.numbers,
-            self.judged.times.view("datetime64[ns]"),
+        columns: list[Any] = [
+            judged.numbers,
+            judged.times.view("datetime64[ns]"),
             found.scores,
             found.thresholds,
             found.anomalous,
@@ -113,8 +114,9 @@ class Part:
             found.shares,
             *(alarms if self.has_alarms else (None, None, None)),
             *(changes if self.has_changes else (None, None)),
-        )
-        return verdict_lines(columns, heads, owners.tolist()) if heads else []
+        ]
+        chosen = VerdictColumns(*(None if each is None else each[rows] for each in columns))
+        return verdict_lines(chosen, heads, owners.tolist())
 
 
 class FleetVerdicts:
@@ -269,14 +271,27 @@ class FleetVerdicts:
         column = np.array([None] * judged + texts, dtype=object)
         return column if self._order is None else column[self._order]
 
-    def json_lines(self) -> list[str]:
-        """Return a line of JSON a row, in the order of the input: `stream`, then as `Verdicts`.
+    def json_lines(self, start: int = 0, stop: int | None = None) -> list[str]:
+        """Return rows `start` to `stop` as lines of JSON: `stream`, then as `Verdicts` has them.
 
         A sample that was not taken has `stream`, `error` and `hint`.
         """
-        lines = [line for part in self._parts for line in part.json_lines()]
-        lines += [each.to_json() for each in self.errors for _ in each.rows]
-        return lines if self._order is None else [lines[at] for at in self._order.tolist()]
+        own = slice(start, len(self) if stop is None else stop)
+        at = np.arange(len(self))[own] if self._order is None else self._order[own]
+        lines = [""] * len(at)
+        end = 0
+        for part in self._parts:
+            begin, end = end, end + len(part.rows)
+            here = np.flatnonzero((at >= begin) & (at < end))
+            found = part.json_lines(at[here] - begin)
+            if len(found) == len(lines):
+                return found
+            for row, line in zip(here.tolist(), found, strict=True):
+                lines[row] = line
+        failed = [each for each in self.errors for _ in each.rows]
+        for row in np.flatnonzero(at >= end).tolist():
+            lines[row] = failed[at[row] - end].to_json()
+        return lines
 
     def __getitem__(self, stream: str) -> Verdicts:
         """Return the verdicts of one stream."""
