@@ -21,16 +21,17 @@ from newnormal.fleet.incidents import IncidentTracker, Opening
 from newnormal.fleet.results import FleetEvent, FleetVerdicts, Part
 from newnormal.fleet.saved import Saved
 from newnormal.fleet.streams import Streams
+from newnormal.fleet.views import StreamViews
 from newnormal.fleet.work import Gathered, gather_array, gather_samples, gather_tables
 from newnormal.tabular import Long, StreamTables, Table, to_table, to_tables
-from newnormal.types import NO_TIME, OPENED, Alarm, Change, Incident, Ints
+from newnormal.types import OPENED, Alarm, Change, Incident, Ints
 
 __all__ = ["Fleet"]
 
 EVENTS = 10_000  # kept until they are taken
 
 
-class Fleet(Saved):
+class Fleet(StreamViews, Saved):
     """Many streams in one process: each has a detector of its own, judged by one compiled call.
 
     Parameters
@@ -116,26 +117,6 @@ class Fleet(Saved):
     def nbytes_(self) -> int:
         """How many bytes the arrays of all streams take."""
         return self._streams.nbytes
-
-    @property
-    def channels_(self) -> dict[str, tuple[str, ...]]:
-        """The channels of each stream."""
-        return {stream.name: stream.fitted.channels for stream in self._streams}
-
-    @property
-    def period_(self) -> np.timedelta64 | None:
-        """The median of the streams' times between samples; None where none has one."""
-        return self._streams.period
-
-    @property
-    def last_times_(self) -> dict[str, np.datetime64]:
-        """The newest time of each stream that has one."""
-        found = {}
-        for name in self._streams.names:
-            group, at = self._streams.where(name)
-            if group.newest[at] != NO_TIME:
-                found[name] = np.datetime64(int(group.newest[at]), "ns")
-        return found
 
     # ------------------------------------------------------------------ fit
 
