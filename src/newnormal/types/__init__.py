@@ -1,4 +1,4 @@
-"""The values that travel between layers: arrays by name, verdicts, alarms, changes, events."""
+"""The values that travel between layers: arrays, verdicts, alarms, changes, incidents, events."""
 
 from newnormal.types.alarms import (
     ACCEPTED,
@@ -23,6 +23,7 @@ from newnormal.types.alarms import (
     Peak,
 )
 from newnormal.types.arrays import NO_TIME, Bools, Floats, Floats32, Ints, Times, time_at, time_text
+from newnormal.types.incidents import INCIDENT, INCIDENT_ENDED, Incident, IncidentEvent
 from newnormal.types.verdicts import Verdict, Verdicts
 
 __all__ = [
@@ -31,6 +32,8 @@ __all__ = [
     "CHANGED",
     "CLOSED",
     "END_OF_STREAM",
+    "INCIDENT",
+    "INCIDENT_ENDED",
     "NO_TIME",
     "OPENED",
     "PENDING",
@@ -49,6 +52,8 @@ __all__ = [
     "Evidence",
     "Floats",
     "Floats32",
+    "Incident",
+    "IncidentEvent",
     "Ints",
     "Peak",
     "Times",

@@ -1,0 +1,293 @@
+"""Incidents: alarms that open in many streams of a fleet at about the same time.
+
+An incident begins with the opening that makes it at least 3 streams, and at least a tenth of the
+fleet's, within 5 periods; all openings of these 5 periods are in it. Each later opening within 5
+periods of the newest one in it joins it. It ends when 5 periods passed without one.
+
+An opening that is reported late counts for its own time, as if it had come in order. Where it
+completes an incident, that is reported now; where it belongs to one already reported, it joins
+that. What has been reported stays: two incidents that a late opening connects keep their numbers,
+and the opening joins the earlier one. Where the newest incident was reported as ended and turns out
+to go on, it is reported again under its number. So which openings are in incidents does not depend
+on how they were cut into calls. For this the newest 10,000 openings are kept; an older one that
+comes is ignored.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from newnormal.alarms.sentences import duration_text
+from newnormal.errors import InputError, ParameterError
+from newnormal.fleet.incident_records import (
+    MOST_OPENINGS,
+    MOST_PAST,
+    MOST_STREAMS,
+    Kept,
+    Record,
+    Records,
+)
+from newnormal.types import INCIDENT, INCIDENT_ENDED, Incident, IncidentEvent
+
+__all__ = ["IncidentTracker", "Opening"]
+
+LEAST_STREAMS = 3
+LEAST_SHARE = 10  # one of so many of the fleet's streams
+PERIODS = 5  # that openings of one incident are apart at most
+_NAMED = 3  # streams in a sentence
+
+
+class Opening(NamedTuple):
+    """An alarm opened.
+
+    `moment` is nanoseconds since 1970, and `time` the same as a time; where streams have no times,
+    `moment` is the number of a sample, and `time` is None.
+    """
+
+    stream: str
+    alarm: int
+    moment: int
+    time: np.datetime64 | None = None
+
+
+class IncidentTracker:
+    """Finds the incidents of a fleet from the alarms that open.
+
+    Parameters
+    ----------
+    period
+        The time between samples, where openings have times; None: they have none, and a period is
+        one sample.
+
+    Examples
+    --------
+    >>> tracker = IncidentTracker(None)
+    >>> openings = [Opening("web-1", 1, 7), Opening("web-2", 4, 8), Opening("db", 1, 10)]
+    >>> (event,) = tracker.update(openings, streams=12)
+    >>> event.incident.sentence
+    'Alarms opened in 3 of 12 streams within 3 samples: web-1, web-2 and db.'
+    >>> [event.kind for event in tracker.advance(16)]
+    ['incident_ended']
+    """
+
+    def __init__(self, period: np.timedelta64 | None) -> None:
+        if period is not None:
+            period = period.astype("timedelta64[ns]")
+            if not period > np.timedelta64(0, "ns"):
+                raise ParameterError(f"period: expected a time above zero, found {period!r}")
+        self._begin(Records(period))
+
+    def _begin(self, kept: Records) -> None:
+        self._kept = kept
+        period = kept.period
+        self._span = PERIODS * (1 if period is None else int(period.astype(np.int64)))
+        self._seen = {(each.stream, each.alarm) for each in kept.openings}
+
+    @property
+    def incidents(self) -> list[Incident]:
+        """The open incident and the newest hundred past ones, in the order of their numbers."""
+        found = self._kept.incidents
+        return [self._incident(found[number]) for number in sorted(found)]
+
+    @property
+    def open(self) -> Incident | None:
+        """The open incident, or None."""
+        records = self._kept.incidents.values()
+        return next((self._incident(each) for each in records if not each.ended), None)
+
+    def update(self, openings: Sequence[Opening], streams: int) -> list[IncidentEvent]:
+        """Take alarms that opened, in any order, in a fleet of so many streams.
+
+        Return the incidents that began and ended with them, in the order of time. An alarm that
+        was given before is ignored.
+        """
+        for opening in openings:
+            self._check(opening)
+        kept, first = self._kept, None
+        for opening in openings:
+            name = (opening.stream, opening.alarm)
+            late = kept.forgotten is not None and opening.moment <= kept.forgotten
+            if late or name in self._seen:
+                continue
+            self._seen.add(name)
+            new = Kept(opening.moment, opening.stream, opening.alarm, streams)
+            insort(kept.openings, new, key=lambda each: each.order)
+            first = new.moment if first is None else min(first, new.moment)
+        if first is None:
+            return []
+        return self._moved(kept.openings[-1].moment, self._assign(first))
+
+    def advance(self, moment: int) -> list[IncidentEvent]:
+        """Take note that it is this moment; return the incidents that ended."""
+        return self._moved(moment, {})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as values of JSON; bounded, however long the fleet runs."""
+        return self._kept.to_json()
+
+    @classmethod
+    def from_json(cls, found: object) -> Self:
+        """Return the tracker that `to_json` was called on; a StateError for anything else."""
+        tracker = cls.__new__(cls)
+        tracker._begin(Records.from_json(found))
+        return tracker
+
+    def _check(self, opening: Opening) -> None:
+        timed = opening.time is not None
+        if timed != (self._kept.period is not None):
+            expected, found = ("no time", opening.time) if timed else ("a time", "none")
+            raise InputError(
+                f"stream {opening.stream!r}, alarm {opening.alarm}: expected {expected}, "
+                f"found {found}",
+                hint="all streams of a fleet have times, or none has",
+            )
+
+    # ------------------------------------------------------------------ which are together
+
+    def _assign(self, first: int) -> dict[int, Incident]:
+        """Give openings their incidents, from the moment of the first new one on.
+
+        Return those that began, by number, as they stood at the moment they were complete.
+        """
+        begun, records = {}, self._kept.incidents
+        for group, complete in self._groups(first):
+            numbers = {each.incident for each in group if each.incident}
+            known = [records[number] for number in sorted(numbers) if number in records]
+            if numbers and not known:  # so many incidents ago that they are no longer kept
+                continue
+            if not known:
+                self._kept.count += 1
+                number = self._kept.count
+                known = [Record(number, group[0].moment, group[0].moment, group[0].fleet)]
+                records[number] = known[0]
+                _join([each for each in group if each.moment <= complete], known)
+                begun[number] = self._incident(known[0])
+            _join(group, known)
+        return begun
+
+    def _groups(self, first: int) -> Iterator[tuple[list[Kept], int]]:
+        """Give the openings of each incident, and the moment at which it was complete.
+
+        Those that are more than 5 periods older than `first` stay as they are. An opening that has
+        an incident continues that, also where what completed it is no longer kept.
+        """
+        openings, span = self._kept.openings, self._span
+        begin = bisect_left(openings, first - span, key=lambda each: each.moment)
+        window: Counter[str] = Counter()  # openings of each stream in the last 5 periods
+        oldest = begin
+        group = begin  # where the openings of the incident that goes on begin; None of it: at
+        complete = 0
+        newest: int | None = None  # of the incident that goes on
+        if begin and openings[begin - 1].incident:
+            group, newest = begin - 1, openings[begin - 1].moment
+        for at in range(begin, len(openings)):
+            opening = openings[at]
+            window[opening.stream] += 1
+            while openings[oldest].moment < opening.moment - span:
+                _remove(window, openings[oldest].stream)
+                oldest += 1
+            if newest is not None and opening.moment > newest + span:
+                yield openings[group:at], complete
+                newest = None
+            many = len(window) >= LEAST_STREAMS and len(window) * LEAST_SHARE >= opening.fleet
+            if newest is None:
+                group, complete = at, opening.moment
+            if many:
+                group = min(group, oldest)
+            if many or newest is not None or opening.incident:
+                newest = opening.moment
+        if newest is not None:
+            yield openings[group:], complete
+
+    # ------------------------------------------------------------------ what is reported
+
+    def _moved(self, moment: int, begun: dict[int, Incident]) -> list[IncidentEvent]:
+        """Return what began and ended up to a moment, in the order of time."""
+        kept = self._kept
+        kept.now = moment if kept.now is None else max(kept.now, moment)
+        events = []
+        records = sorted(kept.incidents.values(), key=lambda each: (each.start, each.number))
+        for record in records:
+            if record.number in begun:
+                events.append(IncidentEvent(INCIDENT, begun[record.number]))
+            ended = record.end + self._span < kept.now
+            if record is not records[-1]:  # another one began after it
+                ended = ended or record.ended
+            if ended != record.ended:
+                record.ended = ended
+                kind = INCIDENT_ENDED if ended else INCIDENT
+                events.append(IncidentEvent(kind, self._incident(record)))
+        self._trim()
+        return events
+
+    def _incident(self, record: Record) -> Incident:
+        ordered = sorted(record.streams.items(), key=lambda each: (each[1][0], each[0]))
+        streams = {name: alarm for name, (_, alarm) in ordered}
+        return Incident(
+            record.number,
+            record.start,
+            self._time(record.start),
+            record.end,
+            self._time(record.end),
+            streams,
+            not record.ended,
+            self._sentence(record, list(streams)),
+        )
+
+    def _time(self, moment: int) -> np.datetime64 | None:
+        return None if self._kept.period is None else np.datetime64(moment, "ns")
+
+    def _sentence(self, record: Record, names: list[str]) -> str:
+        length = record.end - record.start
+        within = "at the same time"
+        if length:
+            seconds = None if self._kept.period is None else length / 1e9
+            within = f"within {duration_text(length, seconds)}"
+        fleet = max(record.fleet, len(names))
+        return f"Alarms opened in {len(names)} of {fleet} streams {within}: {_listed(names)}."
+
+    def _trim(self) -> None:
+        """Forget the oldest openings and incidents beyond what is kept."""
+        kept = self._kept
+        extra = len(kept.openings) - MOST_OPENINGS
+        if extra > 0:
+            self._seen -= {(each.stream, each.alarm) for each in kept.openings[:extra]}
+            kept.forgotten = kept.openings[extra - 1].moment
+            del kept.openings[:extra]
+        past = [number for number in sorted(kept.incidents) if kept.incidents[number].ended]
+        streams = sum(len(kept.incidents[number].streams) for number in past)
+        for number in past:
+            if len(past) <= MOST_PAST and streams <= MOST_STREAMS:
+                break
+            streams -= len(kept.incidents.pop(number).streams)
+            past = past[1:]
+
+
+def _join(group: Sequence[Kept], records: Sequence[Record]) -> None:
+    """Add openings without an incident to that of these which began last before each."""
+    ordered = sorted(records, key=lambda record: record.start)
+    for opening in group:
+        if opening.incident:
+            continue
+        before = [each for each in ordered if each.start <= opening.moment]
+        record = (before or ordered)[-1 if before else 0]
+        opening.incident = record.number
+        record.add(opening)
+
+
+def _remove(window: Counter[str], stream: str) -> None:
+    window[stream] -= 1
+    if not window[stream]:
+        del window[stream]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    if len(names) > _NAMED + 1:
+        return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
+    return f"{', '.join(names[:-1])} and {names[-1]}"
