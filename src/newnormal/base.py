@@ -17,6 +17,7 @@ from newnormal.core.state import Fitted
 from newnormal.errors import ParameterError, StateError
 from newnormal.fitting import Goal, HistoryScores, refit_threshold, writable
 from newnormal.models.base import OnEpoch
+from newnormal.models.blas import one_thread
 from newnormal.models.registry import path_of
 from newnormal.packing import pack, unpack
 from newnormal.sklearn import Parameters
@@ -76,7 +77,8 @@ class BaseDetector(Parameters, Verbs):
         period = median_period(table.times)
         if config.period is not None:
             period = duration(config.period, "period")
-        fitted, known = self._fit(config, goal, table, channels, period, on_epoch)
+        with one_thread():  # the same bits whatever the number of threads is
+            fitted, known = self._fit(config, goal, table, channels, period, on_epoch)
         self._begin(replace(fitted, zone=table.zone), known)
         return self
 
@@ -88,6 +90,12 @@ class BaseDetector(Parameters, Verbs):
         """
         self._live()
         return None if self._known is None else self._known.for_rule
+
+    @property
+    def ordered_scores_(self) -> Floats | None:
+        """History's scores in the order of time; None after `load`."""
+        self._live()
+        return None if self._known is None else self._known.ordered
 
     def _fit(
         self,
@@ -162,8 +170,12 @@ class BaseDetector(Parameters, Verbs):
         origin: str = "this",
         model: object = None,
         threshold: object = None,
+        known: HistoryScores | None = None,
     ) -> Self:
-        """Return the detector that `to_state` was called on; `origin` is for errors."""
+        """Return the detector that `to_state` was called on; `origin` is for errors.
+
+        `known` are history's scores, which a state does not have: `with_options` uses them.
+        """
         found = unpack(state, origin, model, threshold)
         kind = cls.kinds[found.method]
         if not issubclass(kind, cls):
@@ -183,7 +195,7 @@ class BaseDetector(Parameters, Verbs):
                 f"{origin} is not a state this newnormal understands: {error}",
                 hint=AGAIN,
             ) from error
-        detector._begin(found.fitted, None)
+        detector._begin(found.fitted, known)
         detector._state = found.state
         detector._events.extend(found.events)
         detector._past.extend(found.past)
