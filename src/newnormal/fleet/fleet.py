@@ -18,6 +18,7 @@ from newnormal.fleet.fitting import Progress, fit_streams
 from newnormal.fleet.group import Group, Judged
 from newnormal.fleet.incidents import IncidentTracker, Opening
 from newnormal.fleet.results import FleetEvent, FleetVerdicts, Part
+from newnormal.fleet.stream import Stream
 from newnormal.fleet.streams import Streams
 from newnormal.fleet.work import Gathered, gather_array, gather_samples, gather_tables
 from newnormal.tabular import Long, StreamTables, Table, to_table, to_tables
@@ -112,6 +113,10 @@ class Fleet:
     def nbytes_(self) -> int:
         """How many bytes the arrays of all streams take."""
         return self._streams.nbytes
+
+    def blocks(self) -> Iterator[Stream]:
+        """Give each stream as it lies in memory, in the fleet's order: to look at."""
+        return iter(self._streams)
 
     # ------------------------------------------------------------------ fit
 

@@ -136,11 +136,15 @@ class CompiledGroup(Group):
             CHANGES,
             acceptance.timing.scores if np.isfinite(acceptance.timing.accept_after) else 1,
         )
-        shadow = blank_shadow(stream.shape.template.model, acceptance.timing, len(fitted.drift.margins))
+        shadow = blank_shadow(
+            stream.shape.template.model, acceptance.timing, len(fitted.drift.margins)
+        )
         self._at = (
             stream.shape.layout.offsets(kernel.STATE),
             stream.fit.layout.offsets(kernel.FITTED),
             Layout.of(shadow).offsets(kernel.SHADOW),
+            stream.shape.layout.lines(kernel.STATE_OFTEN),
+            stream.fit.layout.lines(kernel.FITTED_OFTEN),
         )
         self._states = self._fits = self._shadows = np.zeros(0, np.int64)
         self._clocks: Clocks | None = None

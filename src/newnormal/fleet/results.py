@@ -211,8 +211,7 @@ class FleetVerdicts:
     def streams(self) -> NDArray[np.object_]:
         """The name of each row's stream."""
         found = [
-            part.names[part.judged.streams] if len(part.rows) else _NO_NAMES
-            for part in self._parts
+            part.names[part.judged.streams] if len(part.rows) else _NO_NAMES for part in self._parts
         ]
         names = [each.stream for each in self.errors for _ in each.rows]
         column = np.concatenate([*found, np.array(names, dtype=object)])

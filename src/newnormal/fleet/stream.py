@@ -14,7 +14,7 @@ from newnormal.acceptance import TimedAcceptance
 from newnormal.acceptance.policy import EAGER
 from newnormal.alarms.silence import longest_silence
 from newnormal.base import BaseDetector, Parts
-from newnormal.core.arena import Layout, blank_block, place, view
+from newnormal.core.arena import Layout, Memory, blank_block, place, view
 from newnormal.core.state import (
     Baseline,
     Fitted,
@@ -126,11 +126,11 @@ class FitBlock:
     block: NDArray[np.uint8]
 
     @classmethod
-    def of(cls, fitted: Fitted) -> FitBlock:
+    def of(cls, fitted: Fitted, memory: Memory) -> FitBlock:
         """Return the block of a fitted detector; an empty one where the loop is not compiled."""
         parts = FitParts.of(fitted) if is_compiled(fitted) else ()
         layout = Layout.of(parts)
-        block = blank_block(layout.nbytes)
+        block = memory.take(layout.nbytes)
         place(parts, layout, block)
         return cls(fitted, layout, block)
 
@@ -163,6 +163,8 @@ class Stream:
         The block of what was fitted; streams of one fit share it.
     shape
         Of its live state; streams of one shape share it.
+    block
+        Memory for the live state.
 
     Attributes
     ----------
@@ -187,12 +189,19 @@ class Stream:
         "undo",
     )
 
-    def __init__(self, name: str, shell: BaseDetector, fit: FitBlock, shape: Shape) -> None:
+    def __init__(
+        self,
+        name: str,
+        shell: BaseDetector,
+        fit: FitBlock,
+        shape: Shape,
+        block: NDArray[np.uint8],
+    ) -> None:
         self.name = name
         self.shell = shell
         self.fit = fit
         self.shape = shape
-        self.block = blank_block(shape.layout.nbytes)
+        self.block = block
         self.past: deque[Alarm | Change] | None = None
         self.shadow: Shadow | None = None
         self.shadow_block: NDArray[np.uint8] | None = None
