@@ -21,7 +21,16 @@ from newnormal.fleet.results import FleetEvent, FleetVerdicts, Part
 from newnormal.fleet.streams import Streams
 from newnormal.fleet.work import Gathered, gather_array, gather_samples, gather_tables
 from newnormal.tabular import Long, StreamTables, Table, to_table, to_tables
-from newnormal.types import OPENED, Alarm, Change, Incident, Ints
+from newnormal.types import (
+    NO_TIME,
+    OPENED,
+    Alarm,
+    Change,
+    Event,
+    Incident,
+    IncidentEvent,
+    Ints,
+)
 
 __all__ = ["Fleet"]
 
@@ -211,7 +220,6 @@ class Fleet:
                 if name not in found:
                     raise self.failures_.pop(name)
                 self._streams.add(name, found[name])
-            self._tracker.period = self._streams.period
         return self
 
     def remove(self, name: str) -> BaseDetector:
@@ -219,6 +227,7 @@ class Fleet:
         with self._lock:
             detector = self._streams[name].detector()
             self._streams.remove(name)
+            self._tracker.forget(name)
         return detector
 
     def refit(self, X: Any, by: str | Sequence[str] | None = None, *, times: Any = None) -> Self:
@@ -236,6 +245,7 @@ class Fleet:
             found = self._fitted(tables, len(self))
             for name, detector in found.items():
                 self._streams.replace(name, detector)
+                self._tracker.forget(name)
             self._report_failures(len(found))
         return self
 
@@ -292,15 +302,18 @@ class Fleet:
     def _advance(self, gathered: Gathered, flush: bool) -> FleetVerdicts:
         parts: list[Part] = []
         events: list[tuple[int, FleetEvent]] = []
-        openings: list[Opening] = []
+        opened: list[tuple[str, Event, int]] = []  # stream, event, number of the sample in the call
+        newest = NO_TIME
         length = 0
         for group, rows, origin in gathered.work:
             before = group.seen.copy()
             judged = group.advance(rows, flush)
             length = max(length, int((rows.last - rows.first).max(initial=0)))
+            newest = max(newest, int(rows.times.max(initial=NO_TIME)))
             for at, event in judged.events:
                 stream = group.streams[at]
-                moment = self._ticks + event.sample - int(before[at])
+                number = self._ticks + event.sample - int(before[at])
+                moment = number
                 if event.time is not None:
                     moment = int(event.time.astype("datetime64[ns]").astype(np.int64))
                 found = event.change or event.alarm
@@ -308,14 +321,37 @@ class Fleet:
                     stream.remember([found])
                 events.append((moment, FleetEvent(stream.name, event)))
                 if event.kind == OPENED and event.alarm is not None:
-                    openings.append(Opening(stream.name, event.alarm.number, moment, event.time))
+                    opened.append((stream.name, event, number))
             parts.append(_part(group, judged, origin))
         self._ticks += length
         events.sort(key=lambda each: each[0])
         ordered = tuple(event for _, event in events)
         self._events.extend(ordered)
-        incidents = self._tracker.update(openings, len(self))
+        incidents = self._track(opened, newest)
         return FleetVerdicts(tuple(parts), tuple(gathered.errors), ordered, tuple(incidents))
+
+    def _track(self, opened: list[tuple[str, Event, int]], newest: int) -> list[IncidentEvent]:
+        """Return what alarms that opened, and the time that passed, mean for incidents.
+
+        By times where streams have them: alarms of one without have no part then. Else by the
+        number of samples that the fleet has consumed.
+        """
+        tracker = self._tracker
+        if opened:
+            timed = any(event.time is not None for _, event, _ in opened)
+            tracker.follow(self._streams.period if timed else None)
+        is_timed = tracker.period is not None
+        openings = []
+        for name, event, number in opened:
+            assert event.alarm is not None
+            if not is_timed:
+                openings.append(Opening(name, event.alarm.number, number))
+            elif event.time is not None:
+                moment = int(event.time.astype("datetime64[ns]").astype(np.int64))
+                openings.append(Opening(name, event.alarm.number, moment, event.time))
+        found = tracker.update(openings, len(self))
+        now = newest if is_timed else self._ticks - 1
+        return found + (tracker.advance(now) if now != NO_TIME else [])
 
     # ------------------------------------------------------------------ alarms and changes
 
