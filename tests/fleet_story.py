@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 
 from newnormal import M2N2, Detector, Fleet, NewnormalWarning
 from newnormal.detector import BaseDetector
@@ -271,12 +272,10 @@ class Story:
         samples = {each: table.values[0] for each, table in given.items()} | {name: wrong}
         times = {each: table.times[0] for each, table in given.items() if table.times is not None}
         found = self.fleet.step(samples, times | ({} if time is None else {name: time}))
-        try:
+        with pytest.raises(InputError) as caught:
             alone.step(wrong, time)
-        except InputError as error:
-            assert [(each.stream, str(each.error)) for each in found.errors] == [(name, str(error))]
-        else:
-            raise AssertionError("the detector alone took it")
+        errors = [(each.stream, str(each.error)) for each in found.errors]
+        assert errors == [(name, str(caught.value))]
         assert found.streams.tolist()[-1] == name and found.samples[-1] == -1
         self.compare(found, {each: self._alone(each, table) for each, table in given.items()})
         assert_same_state(self.fleet[name], alone)

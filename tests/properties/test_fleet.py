@@ -174,32 +174,38 @@ def test_a_frame_in_pieces_is_the_same_as_detectors_alone() -> None:
         fleet.add(name, fitted(kind))
     at = dict.fromkeys(kinds, 0)
     while min(at.values()) < 900:
-        order = rng.choice(list(kinds), int(rng.integers(1, 300)))
-        lines, given = [], {name: [] for name in kinds}
-        for name in order.tolist():
+        before, order = dict(at), []
+        for name in rng.choice(list(kinds), int(rng.integers(1, 300))).tolist():
             if at[name] < 900:
-                given[name].append(at[name])
-                values = tables[name].values[at[name]].tolist()
-                named = dict(zip(tables[name].channels, values, strict=True))
-                lines.append({"host": name, "time": tables[name].times[at[name]], **named})
+                order.append((name, at[name]))
                 at[name] += 1
-        if not lines:
-            continue
-        blank = {"host": "", "time": None, "a": None, "b": None, "c": None}
-        frame = pl.DataFrame([blank | {**line, "time": line["time"].item()} for line in lines])
-        frame = frame.with_columns(pl.col("time").cast(pl.Datetime("ns")))
+        lines = [_line(name, tables[name], row) for name, row in order]
+        frame = pl.DataFrame(lines, schema=SCHEMA, orient="row", infer_schema_length=None)
         found = fleet.run(frame, by="host", times="time")
         assert found.errors == ()
-        assert found.streams.tolist() == [line["host"] for line in lines]
-        for name, rows in given.items():
-            if rows:
-                own = slice(rows[0], rows[-1] + 1)
-                table = tables[name]
-                part = Table(table.values[own], table.channels, table.times[own])
+        assert found.streams.tolist() == [name for name, _ in order]
+        for name in kinds:
+            if before[name] < at[name]:
+                part = _part(tables[name], slice(before[name], at[name]))
                 assert rows_of(found[name]) == rows_of(alone[name].run(part))
     for name in kinds:
         alone[name].take_events()
         assert_same_state(fleet[name], alone[name])
+
+
+SCHEMA = ("host", "time", "a", "b", "c")
+
+
+def _line(name: str, table: Table, row: int) -> list[object]:
+    """Return a row of a frame; a stream without channel c has nothing there."""
+    assert table.times is not None
+    values: list[object] = [*table.values[row].tolist(), None]
+    return [name, table.times[row].astype("datetime64[us]").item(), *values[:3]]
+
+
+def _part(table: Table, rows: slice) -> Table:
+    assert table.times is not None
+    return Table(table.values[rows], table.channels, table.times[rows])
 
 
 def test_a_stream_is_the_same_beside_any_others() -> None:
@@ -214,7 +220,8 @@ def test_a_stream_is_the_same_beside_any_others() -> None:
         feeds |= {f"other-{at}": Feed(kind, at, 600) for at, kind in enumerate(others)}
         found = []
         while feeds["mine"].left:
-            found += rows_of(fleet.run({name: each.take(50) for name, each in feeds.items()})["mine"])
+            given = {name: each.take(50) for name, each in feeds.items()}
+            found += rows_of(fleet.run(given)["mine"])
         rows.append(found)
     assert rows[0] == rows[1] == rows[2]
 
