@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -34,7 +35,8 @@ class Streams:
         self._where: dict[str, tuple[Group, int]] = {}
         self._by_shape: dict[Any, Group] = {}
         self._shapes: dict[Layout, Shape] = {}
-        self._fits: dict[int, FitBlock] = {}  # by the identity of a Fitted that is in use
+        # By the identity of a Fitted that is in use.
+        self._fits: WeakValueDictionary[int, FitBlock] = WeakValueDictionary()
         self._names: tuple[str, ...] | None = ()
         self._places: dict[int, Ints] = {}
 
