@@ -212,7 +212,8 @@ class Fleet:
                     hint="refit learns it anew, remove takes it out",
                 )
             if isinstance(X, BaseDetector):
-                self._streams.add(name, X.track_alarms())
+                copy = X.unfitted().with_parts(X.to_parts())
+                self._streams.add(name, copy.track_alarms())
             else:
                 self.failures_.pop(name, None)
                 tables = StreamTables({name: to_table(X, times=times)}, None, {})
@@ -236,9 +237,7 @@ class Fleet:
         A stream that cannot be fitted stays as it is: `failures_` has the error.
         """
         with self._lock:
-            reading = {**self._reading, **({} if by is None else {"by": by})}
-            reading |= {} if times is None else {"times": times}
-            tables = to_tables(X, **reading)
+            tables = to_tables(X, **self._read_as(X, by, times))
             for name in tables.tables:
                 self._streams[name]  # raises where there is none
             self.failures_ = {}
@@ -266,12 +265,18 @@ class Fleet:
         result (`errors`), and nothing of it has changed.
         """
         with self._lock:
-            given = {"by": by, "times": times, "long": long}
-            reading = {**self._reading, **{k: v for k, v in given.items() if v is not None}}
             channels = {name: self._streams[name].fitted.channels for name in self._streams.names}
-            tables = to_tables(X, channels=channels, **reading)
+            tables = to_tables(X, channels=channels, **self._read_as(X, by, times, long))
             gathered = gather_tables(self._streams, tables)
             return self._advance(gathered, flush)
+
+    def _read_as(self, X: Any, by: Any, times: Any, long: Any = None) -> dict[str, Any]:
+        """Return how to read data: as given, and else the columns that `fit` was given."""
+        kept = {name: each for name, each in self._reading.items() if _names_columns(each)}
+        if isinstance(X, Mapping):
+            kept.pop("by", None)
+        given = {"by": by, "times": times, "long": long}
+        return {**kept, **{name: each for name, each in given.items() if each is not None}}
 
     def step(
         self, samples: Mapping[str, ArrayLike | Mapping[str, float]] | ArrayLike, times: Any = None
@@ -429,14 +434,19 @@ class Fleet:
 def _part(group: Group, judged: Judged, origin: Ints) -> Part:
     late = judged.rows < 0
     rows = np.where(late, -1, origin[judged.rows] if len(origin) else -1)
-    stages = [stream.fitted for stream in group.streams[:1]]
     return Part(
         tuple(group.streams),
         judged,
         rows,
-        any(each.alarms.active for each in stages),
-        any(each.drift is not None for each in stages),
+        any(each.fitted.alarms.active for each in group.streams),
+        any(each.fitted.drift is not None for each in group.streams),
     )
+
+
+def _names_columns(given: Any) -> bool:
+    """Whether an option names columns; an array is one value a row, of that data alone."""
+    texts = isinstance(given, list | tuple) and all(isinstance(each, str) for each in given)
+    return texts or isinstance(given, str | bool | Long)
 
 
 def _limit(limit: float | None, detector: BaseDetector) -> float | None:
