@@ -200,7 +200,7 @@ class Fleet:
             f"{count} could not be fitted and are left out: {name}: {error.message}\n"
             "hint: `failures_` has every error by stream",
             NewnormalWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
 
     def add(self, name: str, X: Any, times: Any = None) -> Self:
