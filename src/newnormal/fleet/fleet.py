@@ -22,7 +22,16 @@ from newnormal.fleet.stream import Stream
 from newnormal.fleet.streams import Streams
 from newnormal.fleet.work import Gathered, gather_array, gather_samples, gather_tables
 from newnormal.tabular import Long, StreamTables, Table, to_table, to_tables
-from newnormal.types import OPENED, Alarm, Change, Incident, Ints
+from newnormal.types import (
+    NO_TIME,
+    OPENED,
+    Alarm,
+    Change,
+    Event,
+    Incident,
+    IncidentEvent,
+    Ints,
+)
 
 __all__ = ["Fleet"]
 
@@ -196,7 +205,7 @@ class Fleet:
             f"{count} could not be fitted and are left out: {name}: {error.message}\n"
             "hint: `failures_` has every error by stream",
             NewnormalWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
 
     def add(self, name: str, X: Any, times: Any = None) -> Self:
@@ -208,7 +217,8 @@ class Fleet:
                     hint="refit learns it anew, remove takes it out",
                 )
             if isinstance(X, BaseDetector):
-                self._streams.add(name, X.track_alarms())
+                copy = X.unfitted().with_parts(X.to_parts())
+                self._streams.add(name, copy.track_alarms())
             else:
                 self.failures_.pop(name, None)
                 tables = StreamTables({name: to_table(X, times=times)}, None, {})
@@ -216,7 +226,6 @@ class Fleet:
                 if name not in found:
                     raise self.failures_.pop(name)
                 self._streams.add(name, found[name])
-            self._tracker.period = self._streams.period
         return self
 
     def remove(self, name: str) -> BaseDetector:
@@ -224,6 +233,7 @@ class Fleet:
         with self._lock:
             detector = self._streams[name].detector()
             self._streams.remove(name)
+            self._tracker.forget(name)
         return detector
 
     def refit(self, X: Any, by: str | Sequence[str] | None = None, *, times: Any = None) -> Self:
@@ -232,15 +242,14 @@ class Fleet:
         A stream that cannot be fitted stays as it is: `failures_` has the error.
         """
         with self._lock:
-            reading = {**self._reading, **({} if by is None else {"by": by})}
-            reading |= {} if times is None else {"times": times}
-            tables = to_tables(X, **reading)
+            tables = to_tables(X, **self._read_as(X, by, times))
             for name in tables.tables:
                 self._streams[name]  # raises where there is none
             self.failures_ = {}
             found = self._fitted(tables, len(self))
             for name, detector in found.items():
                 self._streams.replace(name, detector)
+                self._tracker.forget(name)
             self._report_failures(len(found))
         return self
 
@@ -261,12 +270,18 @@ class Fleet:
         result (`errors`), and nothing of it has changed.
         """
         with self._lock:
-            given = {"by": by, "times": times, "long": long}
-            reading = {**self._reading, **{k: v for k, v in given.items() if v is not None}}
             channels = {name: self._streams[name].fitted.channels for name in self._streams.names}
-            tables = to_tables(X, channels=channels, **reading)
+            tables = to_tables(X, channels=channels, **self._read_as(X, by, times, long))
             gathered = gather_tables(self._streams, tables)
             return self._advance(gathered, flush)
+
+    def _read_as(self, X: Any, by: Any, times: Any, long: Any = None) -> dict[str, Any]:
+        """Return how to read data: as given, and else the columns that `fit` was given."""
+        kept = {name: each for name, each in self._reading.items() if _names_columns(each)}
+        if isinstance(X, Mapping):
+            kept.pop("by", None)
+        given = {"by": by, "times": times, "long": long}
+        return {**kept, **{name: each for name, each in given.items() if each is not None}}
 
     def step(
         self, samples: Mapping[str, ArrayLike | Mapping[str, float]] | ArrayLike, times: Any = None
@@ -297,15 +312,18 @@ class Fleet:
     def _advance(self, gathered: Gathered, flush: bool) -> FleetVerdicts:
         parts: list[Part] = []
         events: list[tuple[int, FleetEvent]] = []
-        openings: list[Opening] = []
+        opened: list[tuple[str, Event, int]] = []  # stream, event, number of the sample in the call
+        newest = NO_TIME
         length = 0
         for group, rows, origin in gathered.work:
             before = group.seen.copy()
             judged = group.advance(rows, flush)
             length = max(length, int((rows.last - rows.first).max(initial=0)))
+            newest = max(newest, int(rows.times.max(initial=NO_TIME)))
             for at, event in judged.events:
                 stream = group.streams[at]
-                moment = self._ticks + event.sample - int(before[at])
+                number = self._ticks + event.sample - int(before[at])
+                moment = number
                 if event.time is not None:
                     moment = int(event.time.astype("datetime64[ns]").astype(np.int64))
                 found = event.change or event.alarm
@@ -313,14 +331,37 @@ class Fleet:
                     stream.remember([found])
                 events.append((moment, FleetEvent(stream.name, event)))
                 if event.kind == OPENED and event.alarm is not None:
-                    openings.append(Opening(stream.name, event.alarm.number, moment, event.time))
+                    opened.append((stream.name, event, number))
             parts.append(_part(group, judged, origin))
         self._ticks += length
         events.sort(key=lambda each: each[0])
         ordered = tuple(event for _, event in events)
         self._events.extend(ordered)
-        incidents = self._tracker.update(openings, len(self))
+        incidents = self._track(opened, newest)
         return FleetVerdicts(tuple(parts), tuple(gathered.errors), ordered, tuple(incidents))
+
+    def _track(self, opened: list[tuple[str, Event, int]], newest: int) -> list[IncidentEvent]:
+        """Return what alarms that opened, and the time that passed, mean for incidents.
+
+        By times where streams have them: alarms of one without have no part then. Else by the
+        number of samples that the fleet has consumed.
+        """
+        tracker = self._tracker
+        if opened:
+            timed = any(event.time is not None for _, event, _ in opened)
+            tracker.follow(self._streams.period if timed else None)
+        is_timed = tracker.period is not None
+        openings = []
+        for name, event, number in opened:
+            assert event.alarm is not None
+            if not is_timed:
+                openings.append(Opening(name, event.alarm.number, number))
+            elif event.time is not None:
+                moment = int(event.time.astype("datetime64[ns]").astype(np.int64))
+                openings.append(Opening(name, event.alarm.number, moment, event.time))
+        found = tracker.update(openings, len(self))
+        now = newest if is_timed else self._ticks - 1
+        return found + (tracker.advance(now) if now != NO_TIME else [])
 
     # ------------------------------------------------------------------ alarms and changes
 
@@ -398,14 +439,19 @@ class Fleet:
 def _part(group: Group, judged: Judged, origin: Ints) -> Part:
     late = judged.rows < 0
     rows = np.where(late, -1, origin[judged.rows] if len(origin) else -1)
-    stages = [stream.fitted for stream in group.streams[:1]]
     return Part(
         tuple(group.streams),
         judged,
         rows,
-        any(each.alarms.active for each in stages),
-        any(each.drift is not None for each in stages),
+        any(each.fitted.alarms.active for each in group.streams),
+        any(each.fitted.drift is not None for each in group.streams),
     )
+
+
+def _names_columns(given: Any) -> bool:
+    """Whether an option names columns; an array is one value a row, of that data alone."""
+    texts = isinstance(given, list | tuple) and all(isinstance(each, str) for each in given)
+    return texts or isinstance(given, str | bool | Long)
 
 
 def _limit(limit: float | None, detector: BaseDetector) -> float | None:

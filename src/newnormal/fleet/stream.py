@@ -186,6 +186,7 @@ class Stream:
         "shadow_block",
         "shape",
         "shell",
+        "template",
         "undo",
     )
 
@@ -201,6 +202,7 @@ class Stream:
         self.shell = shell
         self.fit = fit
         self.shape = shape
+        self.template = shape.template  # with the objects of its own, where its model holds any
         self.block = block
         self.past: deque[Alarm | Change] | None = None
         self.shadow: Shadow | None = None
@@ -225,7 +227,7 @@ class Stream:
 
     def open(self) -> StreamState:
         """Return the live state; it shares the stream's memory. `close` takes it back."""
-        live = view(self.shape.template, self.shape.layout, self.block)
+        live = view(self.template, self.shape.layout, self.block)
         rare = {"accepted": self.accepted, "undo": self.undo, "shadow": self.shadow}
         return StreamState(**live._asdict(), **rare)
 
@@ -250,7 +252,10 @@ class Stream:
 
     def put(self, state: StreamState, past: Iterable[Alarm | Change] = ()) -> None:
         """Take over another live state."""
-        place(LiveParts.of(state), self.shape.layout, self.block)
+        live = LiveParts.of(state)
+        place(live, self.shape.layout, self.block)
+        if getattr(self.fitted.model, "holds_objects", False):
+            self.template = copied(live)
         self.accepted, self.undo = copied(state.accepted), copied(state.undo)
         self._keep_shadow(state.shadow)
         self.past = None

@@ -545,7 +545,10 @@ def _judge(
     chances = floats(fit + fit_at[_TAIL_CHANCES], KNOTS)
     start = stops.done[s]
     while start < end:
-        stop = _quiet_rows(base, at, fit, fit_at, dims, samples, times, start, end)
+        # A channel crosses the limit at the last of these rows if at all: silence is not to be
+        # judged beyond it.
+        stop = min(end, start + drifting.EVERY - drift.counts[drifting.SEEN] % drifting.EVERY)
+        stop = _quiet_rows(base, at, fit, fit_at, dims, samples, times, start, stop)
         if stop == start:
             return SILENT
         moved = DriftOut(columns.distances[start:stop], crossings)
