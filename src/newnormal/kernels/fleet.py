@@ -42,7 +42,7 @@ from newnormal.kernels.committee import (
     advance_in,
     blank_work,
 )
-from newnormal.kernels.compiled import compiled, inlined
+from newnormal.kernels.compiled import compiled, copy, inlined, uncounted
 from newnormal.kernels.drift import CROSSED, MARK, WARM, DriftOut, DriftParams, DriftState
 from newnormal.kernels.members import BLOCKS, FAR, LONG, PAST, SPAN, MembersParams, MembersState
 from newnormal.kernels.memory import (
@@ -385,7 +385,7 @@ def advance(
         stops.restored[s] += counts[RESTORED] - restored
 
 
-@compiled
+@uncounted
 def _consume(
     base: int,
     at: Ints,
@@ -417,7 +417,7 @@ def _consume(
     advance_in(
         work, samples, phases, False, widths, step, own, params, model, out, nothing, votes
     )
-    step.trend[:] = own.levels[model.reported_expert]
+    copy(own.levels[model.reported_expert], step.trend)
 
 
 @compiled
@@ -456,7 +456,7 @@ def _train_shadow(
     advance_in(
         work, samples, phases, False, widths, step, own, params, model, out, nothing, votes
     )
-    step.trend[:] = own.levels[model.reported_expert]
+    copy(own.levels[model.reported_expert], step.trend)
     scores = floats(base + at[_SHADOW_SCORES], dims.kept_scores)
     for t in range(T):
         if not np.isnan(out.scores[t]):
@@ -477,7 +477,7 @@ def _begin(sample: Floats, step: StepState, own: CommitteeState, params: StepPar
                 own.levels[j, c] = z
 
 
-@compiled
+@uncounted
 def _judge(
     s: int,
     base: int,
@@ -530,7 +530,7 @@ def _judge(
     return DONE
 
 
-@compiled
+@uncounted
 def _quiet_rows(
     base: int,
     at: Ints,
@@ -572,7 +572,7 @@ def _quiet_rows(
     return end
 
 
-@compiled
+@uncounted
 def _is_news(
     sample: Floats, counts: Ints, missing: Ints, channels: Ints, watched: Bools, most: float
 ) -> bool:
@@ -598,7 +598,7 @@ def _is_news(
     return grows or (is_open and not stays)
 
 
-@compiled
+@uncounted
 def _follow(
     base: int,
     at: Ints,
@@ -633,7 +633,7 @@ def _follow(
     return True
 
 
-@compiled
+@uncounted
 def _is_quiet(base: int, at: Ints, fit: int, fit_at: Ints, dims: Dims, length: int) -> bool:
     """Whether a review finds nothing: no change is open, and none can open."""
     changes = ints2(base + at[_CHANGES], dims.changes, 7)
@@ -648,7 +648,7 @@ def _is_quiet(base: int, at: Ints, fit: int, fit_at: Ints, dims: Dims, length: i
     return _moves(base, at, fit, fit_at, dims) <= 1
 
 
-@compiled
+@uncounted
 def _moves(base: int, at: Ints, fit: int, fit_at: Ints, dims: Dims) -> float:
     """Return how far the weights have moved since they were accepted; 1 is the limit."""
     weights = floats32(base + at[_WEIGHTS], dims.weights)
@@ -657,7 +657,7 @@ def _moves(base: int, at: Ints, fit: int, fit_at: Ints, dims: Dims) -> float:
     return max(0.0, moved - floats(base + at[_REVIEW_LEVELS], 2)[MOVED]) / WEIGHTS_LIMIT
 
 
-@compiled
+@uncounted
 def _review(base: int, at: Ints, fit: int, fit_at: Ints, dims: Dims) -> None:
     """Review a stream without alarm or change: keep what is normal; see `acceptance.review`."""
     drift = _drift(base, at, dims)
@@ -674,31 +674,31 @@ def _review(base: int, at: Ints, fit: int, fit_at: Ints, dims: Dims) -> None:
     C, J, V = dims.channels, dims.experts, dims.votes
     step, own = _model(base, at, dims)
     alarm = _alarm(base, at, dims)
-    floats32(base + at[k], dims.weights)[:] = step.weights
-    floats2(base + at[k + 1], J, C)[:] = own.levels
-    floats(base + at[k + 2], 4 * C)[:] = drift.lows
-    floats(base + at[k + 3], 4 * C)[:] = drift.highs
-    floats(base + at[k + 4], KNOTS)[:] = alarm.tail_levels
-    floats(base + at[k + 5], 4)[:] = alarm.tail_excess
+    copy(step.weights, floats32(base + at[k], dims.weights))
+    copy(own.levels.reshape(J * C), floats(base + at[k + 1], J * C))
+    copy(drift.lows, floats(base + at[k + 2], 4 * C))
+    copy(drift.highs, floats(base + at[k + 3], 4 * C))
+    copy(alarm.tail_levels, floats(base + at[k + 4], KNOTS))
+    copy(alarm.tail_excess, floats(base + at[k + 5], 4))
     kept = floats(base + at[k + 6], 5)
     kept[0] = alarm.levels[LOCATION]
     kept[1] = alarm.levels[HEIGHT]
     kept[2] = alarm.levels[START_HEIGHT]
     kept[3] = alarm.levels[START_LOCATION]
     kept[4] = levels[MOVED]
-    floats2(base + at[k + 7], PLACES, C)[:] = own.accepted.shifts
-    ints(base + at[k + 8], PLACES)[:] = own.accepted.used
-    ints(base + at[k + 9], PLACES)[:] = own.accepted.at
-    floats2(base + at[k + 10], PATTERNS, V)[:] = own.accepted.peaks
-    floats2(base + at[k + 11], PATTERNS, C)[:] = own.accepted.channels
-    ints(base + at[k + 12], 3)[:] = own.accepted.counts
+    copy(own.accepted.shifts.reshape(PLACES * C), floats(base + at[k + 7], PLACES * C))
+    copy(own.accepted.used, ints(base + at[k + 8], PLACES))
+    copy(own.accepted.at, ints(base + at[k + 9], PLACES))
+    copy(own.accepted.peaks.reshape(PATTERNS * V), floats(base + at[k + 10], PATTERNS * V))
+    copy(own.accepted.channels.reshape(PATTERNS * C), floats(base + at[k + 11], PATTERNS * C))
+    copy(own.accepted.counts, ints(base + at[k + 12], 3))
     if is_warm:
-        drift.start[:] = drift.position
+        copy(drift.position, drift.start)
         drift.jumps[:] = 0
         drift.counts[MARK] = drift.counts[drifting.SEEN]
 
 
-@compiled
+@uncounted
 def _add_times(times: Ints, base: int, at: Ints, dims: Dims) -> None:
     """Append the times of samples about to come: see `newnormal.core.times.SampleTimes`."""
     L = dims.window

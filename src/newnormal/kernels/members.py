@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.kernels.compiled import compiled, inlined
+from newnormal.kernels.compiled import inlined, uncounted
 from newnormal.types import Floats, Floats32, Ints
 
 __all__ = [
@@ -100,9 +100,10 @@ class MembersWork(NamedTuple):
     filled: Floats32  # (C,) the sample, its missing values filled
     window: Floats32  # (BLOCKS C,)
     rest: Floats32  # (BLOCKS C,)
+    square: Floats  # (C,) a member's squared residuals
 
 
-@compiled
+@uncounted
 def usual(phase: float, usual_votes: Floats32, v: int) -> float:
     """Return what a vote usually is at this phase; 0 where the phase is unknown."""
     if np.isnan(phase):
@@ -110,7 +111,7 @@ def usual(phase: float, usual_votes: Floats32, v: int) -> float:
     return float(usual_votes[int(phase) % len(usual_votes), v])
 
 
-@compiled
+@uncounted
 def pressed(vote: float) -> float:
     """Return a vote of `windows` or `shapes`: from PRESSED on, what is beyond counts by its log.
 
@@ -119,7 +120,7 @@ def pressed(vote: float) -> float:
     return vote if vote <= PRESSED else PRESSED + np.log1p(vote - PRESSED)
 
 
-@compiled
+@uncounted
 def emphasis(vote: float, weight: float, floor: float) -> float:
     """Return how much a vote counts in the shares of channels: as it does in the score.
 
@@ -128,8 +129,9 @@ def emphasis(vote: float, weight: float, floor: float) -> float:
     return weight if floor == -np.inf else weight * (max(vote, floor) - floor + _FAINT)
 
 
-@compiled
+@uncounted
 def vote_members(
+    work: MembersWork,
     scaled: Floats,
     phases: Floats,
     state: MembersState,
@@ -155,10 +157,7 @@ def vote_members(
     R, C = scaled.shape
     M = len(weights)
     before = params.usual_votes.shape[1] - M  # votes of experts
-    work = MembersWork(
-        np.empty(C, np.float32), np.empty(BLOCKS * C, np.float32), np.empty(BLOCKS * C, np.float32)
-    )
-    square = np.empty(C)
+    square = work.square
     for r in range(R):
         sample = scaled[r]
         _remember(sample, state, work.filled)
@@ -195,7 +194,7 @@ def vote_members(
                     shares[r, c] += weight * square[c] / total
 
 
-@compiled
+@uncounted
 def _remember(sample: Floats, state: MembersState, filled: Floats32) -> None:
     """Append a scaled sample (C,) to the newest ones; `filled` is it without missing values."""
     recent, means, counts = state
@@ -219,7 +218,7 @@ def _remember(sample: Floats, state: MembersState, filled: Floats32) -> None:
     counts[HELD] = min(counts[HELD] + 1, LONG)
 
 
-@compiled
+@uncounted
 def _squares_of(
     kind: int,
     sample: Floats,
