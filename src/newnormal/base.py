@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -183,13 +184,47 @@ class BaseDetector(Parameters, Verbs):
         """Return the detector as data."""
         state = self._live()
         self._model.check_savable()
+        given = self.options_as_json()
+        return pack(
+            self.method,
+            given["options"],
+            given["threshold"],
+            self._fitted,
+            state,
+            self._events,
+            self._past,
+        )
+
+    def options_as_json(self) -> dict[str, Any]:
+        """Return `method`, `options` and `threshold` as a state file has them."""
         options = {
             name: path_of(value) if name == "model" else option_as_json(value)
             for name, value in self.get_params().items()
             if name != "threshold"
         }
         rule = None if self.threshold is None else thresholds.to_json(self._validate()[1].rule)
-        return pack(self.method, options, rule, self._fitted, state, self._events, self._past)
+        return {"method": self.method, "options": options, "threshold": rule}
+
+    @classmethod
+    def from_options(
+        cls,
+        found: Mapping[str, Any],
+        origin: str = "this",
+        model: object = None,
+        threshold: object = None,
+    ) -> BaseDetector:
+        """Return what `options_as_json` was called on, not fitted; `origin` is for errors."""
+        try:
+            kind, options, rule = cls.kinds[found["method"]], found["options"], found["threshold"]
+            if rule is not None:
+                rule = thresholds.from_json(rule, thresholds.for_file(threshold))
+            if "model" not in options:
+                model = None
+            return _made(kind, {**options}, rule, origin, model)
+        except (AttributeError, KeyError, TypeError, ParameterError) as error:
+            raise StateError(
+                f"{origin} has options that this newnormal does not understand: {error}", hint=AGAIN
+            ) from error
 
     @classmethod
     def from_state(
@@ -211,24 +246,13 @@ class BaseDetector(Parameters, Verbs):
                 f"{origin} is a {kind.__name__}, expected a {cls.__name__}",
                 hint=f"newnormal.load returns either; {kind.__name__}.load this one",
             )
-        options = dict(found.options)
-        if model is not None:
-            options["model"] = model
-        try:
-            rule = found.threshold
-            given = rule.q if isinstance(rule, thresholds.Quantile) else rule
-            detector: Any = kind(**{**options, "threshold": given})
-        except (ParameterError, StateError, TypeError, KeyError, ValueError) as error:
-            raise StateError(
-                f"{origin} is not a state this newnormal understands: {error}",
-                hint=AGAIN,
-            ) from error
+        detector = _made(kind, found.options, found.threshold, origin, model)
         detector._begin(found.fitted, known)
         detector._state = found.state
         detector._events.extend(found.events)
         detector._past.extend(found.past)
-        found_detector: Self = detector
-        return found_detector
+        assert isinstance(detector, cls)
+        return detector
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
@@ -248,3 +272,20 @@ class BaseDetector(Parameters, Verbs):
 
     def _validate(self) -> tuple[Config, Goal]:
         raise NotImplementedError
+
+
+def _made(
+    kind: type[BaseDetector], options: Mapping[str, Any], rule: Any, origin: str, model: object
+) -> BaseDetector:
+    """Return a detector with these options, not fitted."""
+    given = dict(options)
+    if model is not None:
+        given["model"] = model
+    threshold = rule.q if isinstance(rule, thresholds.Quantile) else rule
+    try:
+        return kind(**{**given, "threshold": threshold})
+    except (ParameterError, StateError, TypeError, KeyError, ValueError) as error:
+        raise StateError(
+            f"{origin} is not a state this newnormal understands: {error}",
+            hint=AGAIN,
+        ) from error

@@ -88,7 +88,7 @@ def flushed(detector: BaseDetector) -> list[Verdict]:
 
 def as_bytes(detector: BaseDetector) -> bytes:
     """Return the state file's content: two detectors are one if these are equal."""
-    return codec._encode(detector.to_state())
+    return codec.encode(detector.to_state())
 
 
 def resumed(detector: BaseDetector) -> BaseDetector:

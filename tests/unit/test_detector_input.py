@@ -41,7 +41,7 @@ def detector(shared: M2N2, history: Floats) -> M2N2:
 
 
 def as_bytes(detector: M2N2) -> bytes:
-    return codec._encode(detector.to_state())
+    return codec.encode(detector.to_state())
 
 
 # ------------------------------------------------------------------ history

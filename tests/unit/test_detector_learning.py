@@ -49,7 +49,7 @@ def auroc(labels: Bools, scores: Floats) -> float:
 
 
 def as_bytes(detector: M2N2) -> bytes:
-    return codec._encode(detector.to_state())
+    return codec.encode(detector.to_state())
 
 
 def untrained(detector: M2N2) -> M2N2:

@@ -34,7 +34,7 @@ def detector(history: Floats) -> M2N2:
 
 
 def as_bytes(detector: M2N2) -> bytes:
-    return codec._encode(detector.to_state())
+    return codec.encode(detector.to_state())
 
 
 # ------------------------------------------------------------------ times of samples

@@ -15,9 +15,11 @@ from newnormal.base import BaseDetector
 from newnormal.detector import Detector
 from newnormal.errors import InputError, NewnormalError, NewnormalWarning, ParameterError
 from newnormal.fleet.fitting import Progress, fit_streams
+from newnormal.fleet.folder.journal import Journal
 from newnormal.fleet.group import Group, Judged
 from newnormal.fleet.incidents import IncidentTracker, Opening
 from newnormal.fleet.results import FleetEvent, FleetVerdicts, Part
+from newnormal.fleet.saved import Saved
 from newnormal.fleet.stream import Stream
 from newnormal.fleet.streams import Streams
 from newnormal.fleet.work import Gathered, gather_array, gather_samples, gather_tables
@@ -38,7 +40,7 @@ __all__ = ["Fleet"]
 EVENTS = 10_000  # kept until they are taken
 
 
-class Fleet:
+class Fleet(Saved):
     """Many streams in one process: each has a detector of its own, judged by one compiled call.
 
     Parameters
@@ -95,6 +97,8 @@ class Fleet:
         self._ticks = 0
         self._reading: dict[str, Any] = {}  # how `fit` read its data: `run` reads alike
         self._events: deque[FleetEvent] = deque(maxlen=EVENTS)
+        self._journal: Journal | None = None  # of the folder that it is open on
+        self._position, self._noted = 0, (None, 0)
         self._lock = threading.RLock()
 
     # ------------------------------------------------------------------ streams
@@ -170,7 +174,13 @@ class Fleet:
             self._tracker = IncidentTracker(streams.period)
             self._ticks = 0
             self._events.clear()
+            self._restructured()
         return self
+
+    def _restructured(self) -> None:
+        """Have other streams, or other fits, on the disk before the call returns."""
+        if self._journal is not None:
+            self._journal.structure()
 
     def _fitted(
         self,
@@ -226,6 +236,7 @@ class Fleet:
                 if name not in found:
                     raise self.failures_.pop(name)
                 self._streams.add(name, found[name])
+            self._restructured()
         return self
 
     def remove(self, name: str) -> BaseDetector:
@@ -234,6 +245,7 @@ class Fleet:
             detector = self._streams[name].detector()
             self._streams.remove(name)
             self._tracker.forget(name)
+            self._restructured()
         return detector
 
     def refit(self, X: Any, by: str | Sequence[str] | None = None, *, times: Any = None) -> Self:
@@ -250,6 +262,7 @@ class Fleet:
             for name, detector in found.items():
                 self._streams.replace(name, detector)
                 self._tracker.forget(name)
+            self._restructured()
             self._report_failures(len(found))
         return self
 
@@ -310,6 +323,8 @@ class Fleet:
             return self._advance(gather_tables(self._streams, StreamTables(nothing)), True)
 
     def _advance(self, gathered: Gathered, flush: bool) -> FleetVerdicts:
+        if self._journal is not None:
+            self._journal.samples(gathered, flush)
         parts: list[Part] = []
         events: list[tuple[int, FleetEvent]] = []
         opened: list[tuple[str, Event, int]] = []  # stream, event, number of the sample in the call
@@ -373,7 +388,7 @@ class Fleet:
         change: Change | int | None = None,
     ) -> Self:
         """Accept a change of a stream, or what an alarm is about, as `Detector.accept` does."""
-        return self._act(name, lambda detector: detector.accept(alarm, change=change))
+        return self._act(name, "accept", alarm, change)
 
     def reject(
         self,
@@ -383,23 +398,22 @@ class Fleet:
         change: Change | int | None = None,
     ) -> Self:
         """Reject a change of a stream, as `Detector.reject` does."""
-        return self._act(name, lambda detector: detector.reject(alarm, change=change))
+        return self._act(name, "reject", alarm, change)
 
     def rollback(self, name: str) -> Self:
         """Undo the newest acceptance of a stream, as `Detector.rollback` does."""
-        return self._act(name, lambda detector: detector.rollback())
+        return self._act(name, "rollback")
 
-    def _act(self, name: str, act: Callable[[BaseDetector], object]) -> Self:
-        """Act on a copy of a stream's detector, and take it over if that raises nothing."""
+    def _act(self, name: str, verb: str, alarm: Any = None, change: Any = None) -> Self:
+        """Do what a person says about a stream; nothing changes if that raises."""
         with self._lock:
             group, at = self._streams.where(name)
-            stream = group.streams[at]
-            parts = stream.parts()
-            detector = stream.shell.with_parts(parts)
-            act(detector)
-            events = detector.take_events()
-            stream.put(parts.state, stream.past or ())
-            stream.remember(each for event in events if (each := event.change or event.alarm))
+            if isinstance(alarm, Change):
+                alarm, change = None, alarm
+            named = [getattr(each, "number", each) for each in (alarm, change)]
+            if self._journal is not None:
+                self._journal.act(self._streams, name, verb, *named)
+            events = group.streams[at].act(verb, *named)
             group.refresh(at)
             self._events.extend(FleetEvent(name, event) for event in events)
         return self

@@ -29,7 +29,7 @@ from newnormal.kernels.alarm import AlarmParams
 from newnormal.kernels.committee import CommitteeParams
 from newnormal.kernels.drift import DriftParams
 from newnormal.models.committee import Committee
-from newnormal.types import Alarm, Bools, Change, Floats, Floats32
+from newnormal.types import Alarm, Bools, Change, Event, Floats, Floats32
 from newnormal.verbs import PAST, keep_newest
 
 __all__ = ["FitBlock", "LiveParts", "Shape", "Stream", "is_compiled"]
@@ -240,9 +240,10 @@ class Stream:
                 place(part, self.shape.layout, self.block, name)
         self.accepted, self.undo = state.accepted, state.undo
         if state.shadow is not self.shadow:
-            self._keep_shadow(state.shadow)
+            self.keep_shadow(state.shadow)
 
-    def _keep_shadow(self, shadow: Shadow | None) -> None:
+    def keep_shadow(self, shadow: Shadow | None) -> None:
+        """Take over a copy of a shadow, or have none."""
         self.shadow = shadow
         self.shadow_block = None
         if shadow is not None:
@@ -257,7 +258,7 @@ class Stream:
         if getattr(self.fitted.model, "holds_objects", False):
             self.template = copied(live)
         self.accepted, self.undo = copied(state.accepted), copied(state.undo)
-        self._keep_shadow(state.shadow)
+        self.keep_shadow(state.shadow)
         self.past = None
         self.remember(past)
 
@@ -268,6 +269,23 @@ class Stream:
     def detector(self) -> BaseDetector:
         """Return a detector that goes on from here by itself."""
         return self.shell.with_parts(self.parts())
+
+    def act(self, verb: str, *named: Any) -> list[Event]:
+        """Do what a person says, by a verb of a detector; nothing changes if that raises.
+
+        `named` are the alarm and the change that are meant, where the verb takes them.
+        """
+        parts = self.parts()
+        detector = self.shell.with_parts(parts)
+        if verb == "rollback":
+            detector.rollback()
+        else:
+            alarm, change = named
+            getattr(detector, verb)(alarm, change=change)
+        events = detector.take_events()
+        self.put(parts.state, self.past or ())
+        self.remember(each for event in events if (each := event.change or event.alarm))
+        return events
 
     def live(self) -> BaseDetector:
         """Return a detector that shares the stream's memory: to look at, not to change."""

@@ -112,6 +112,14 @@ class Streams:
         self._place(copy)
         return copy
 
+    def restore(self, stream: Stream) -> None:
+        """Add a stream that was made elsewhere; `share` says of what."""
+        self._place(stream)
+
+    def share(self, fitted: Fitted, shape: Shape) -> tuple[FitBlock, Shape]:
+        """Return what streams of one fit, and those of one shape, have in common."""
+        return self._fit(fitted), self._shapes.setdefault(shape.layout, shape)
+
     def _place(self, stream: Stream) -> None:
         group = self._group(stream)
         self._where[stream.name] = group, group.add(stream)

@@ -4,7 +4,8 @@
 `migrations` bring older versions up to date. Loading checks everything before it is used.
 """
 
-from newnormal.state.codec import State, check_target, read, remove_stale, write
+from newnormal.state.codec import State, check_target, decode, encode, read, write
+from newnormal.state.files import remove_stale
 from newnormal.state.schema import VERSION
 
-__all__ = ["VERSION", "State", "check_target", "read", "remove_stale", "write"]
+__all__ = ["VERSION", "State", "check_target", "decode", "encode", "read", "remove_stale", "write"]

@@ -10,10 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,10 +21,11 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from newnormal.errors import StateError
+from newnormal.state.files import remove_stale, replace_file
 from newnormal.state.migrations import migrated
 from newnormal.state.schema import AGAIN, VERSION
 
-__all__ = ["State", "check_target", "read", "remove_stale", "write"]
+__all__ = ["State", "check_target", "decode", "encode", "read", "remove_stale", "write"]
 
 # Of the JSON header. The largest ones seen have 1,000 undelivered events and take half a megabyte;
 # parsing a hostile one of this size takes half a second and 300 MB.
@@ -60,73 +58,7 @@ def write(path: str | os.PathLike[str], state: State) -> None:
 
     A link stays one: what it leads to is written.
     """
-    path = Path(path).resolve()
-    content = _encode(state)
-    name = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    _WRITING.add(name)
-    try:
-        _replace(path, name, content)
-    finally:
-        _WRITING.discard(name)
-
-
-def _replace(path: Path, name: Path, content: bytes) -> None:
-    """Write a new file under a temporary name, and put it in the place of the old one."""
-    try:
-        # The mode is what the process's umask makes of it, as for any new file.
-        handle = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _BINARY, 0o666)
-    except OSError as error:
-        raise StateError(
-            f"cannot write {path}: {error.strerror}",
-            hint="choose a folder that exists and can be written to",
-        ) from error
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileNotFoundError):  # a file that is replaced keeps its mode
-            os.chmod(name, path.stat().st_mode & 0o777)
-        os.replace(name, path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        _remove(name)
-        raise StateError(
-            f"cannot write {path}: {error.strerror}", hint="make room, or choose another folder"
-        ) from error
-    except BaseException:
-        _remove(name)
-        raise
-
-
-_WRITING: set[Path] = set()  # temporary files of this process
-_BINARY = getattr(os, "O_BINARY", 0)
-_TEMPORARY = re.compile(r"\.(\d+)-[0-9a-f]+\.tmp")
-
-
-def remove_stale(path: str | os.PathLike[str]) -> None:
-    """Remove temporary files of `path` that a killed process left beside it."""
-    path = Path(path).resolve()
-    start = f".{path.name}"
-    with suppress(OSError):
-        for file in path.parent.iterdir():
-            found = _TEMPORARY.fullmatch(file.name.removeprefix(start))
-            if not file.name.startswith(start) or not found or file in _WRITING:
-                continue
-            # A program in a container often has the number of the one that was killed before it.
-            process = int(found[1])
-            if process == os.getpid() or not _is_running(process):
-                _remove(file)
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:  # it is another user's
-        return True
-    return True
+    replace_file(Path(path).resolve(), encode(state))
 
 
 def read(path: str | os.PathLike[str]) -> State:
@@ -135,7 +67,7 @@ def read(path: str | os.PathLike[str]) -> State:
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            envelope, end = _header(file.read(8), file.read(_LONGEST_HEADER), size, path)
+            envelope, end = _header(file.read(8), file.read(_LONGEST_HEADER), size, str(path))
             file.seek(0)
             content = file.read(end)
     except FileNotFoundError:
@@ -146,6 +78,16 @@ def read(path: str | os.PathLike[str]) -> State:
         raise StateError(
             f"cannot read {path}: {error.strerror}", hint="give the path of a file you may read"
         ) from error
+    return _decoded(content, envelope, str(path))
+
+
+def decode(content: bytes, origin: str) -> State:
+    """Return the state that `encode` was called on; `origin` is for errors."""
+    envelope, _ = _header(content[:8], content[8:], len(content), origin)
+    return _decoded(content, envelope, origin)
+
+
+def _decoded(content: bytes, envelope: dict[str, Any], origin: str) -> State:
     version = envelope["version"]
     try:
         tensors = safetensors.numpy.load(content)
@@ -154,12 +96,12 @@ def read(path: str | os.PathLike[str]) -> State:
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError, OverflowError):
         intact = False
     if not intact:
-        raise StateError(f"{path} is truncated or corrupted", hint=AGAIN)
-    facts, tensors = migrated(facts, tensors, version, str(path))
+        raise StateError(f"{origin} is truncated or corrupted", hint=AGAIN)
+    facts, tensors = migrated(facts, tensors, version, origin)
     return State(facts, tensors, version)
 
 
-def _header(start: bytes, text: bytes, size: int, path: Path) -> tuple[dict[str, Any], int]:
+def _header(start: bytes, text: bytes, size: int, path: str) -> tuple[dict[str, Any], int]:
     """Return newnormal's part of the header, and where the file must end."""
     length = int.from_bytes(start, "little")
     if len(start) < 8 or text[:1] != b"{":
@@ -193,7 +135,8 @@ def _header(start: bytes, text: bytes, size: int, path: Path) -> tuple[dict[str,
     return envelope, end
 
 
-def _encode(state: State) -> bytes:
+def encode(state: State) -> bytes:
+    """Return a state as the content of a file."""
     tensors = {name: np.ascontiguousarray(array) for name, array in sorted(state.tensors.items())}
     envelope = {
         "version": VERSION,
@@ -223,18 +166,3 @@ def _digest(facts: object, tensors: Mapping[str, NDArray[Any]], version: int) ->
 
 def _canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable, where folders can be opened and synced."""
-    with suppress(OSError):  # the new file is in place already
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _remove(name: Path) -> None:
-    with suppress(OSError):
-        os.unlink(name)

@@ -1,0 +1,11 @@
+"""The folder of a fleet: few large files, a manifest that says which belong to it, and a log.
+
+`shares` are the streams' blocks, stacked; `fits` what fitting left, each fit once; `log` what
+changed the fleet since, as `records`. `manifest` is replaced last: until then nothing has changed.
+`writer` writes them, `recovery` reads them, `journal` is that of a fleet which is open, `limits`
+checks counters that compiled code uses as positions.
+"""
+
+from newnormal.fleet.folder.log import FileLog, SampleLog
+
+__all__ = ["FileLog", "SampleLog"]

@@ -1,0 +1,315 @@
+"""Verify the folder of a fleet, and repair what can be repaired."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from newnormal.errors import StateError
+from newnormal.fleet.fleet import Fleet
+from newnormal.fleet.folder.fits import FitReader
+from newnormal.fleet.folder.listing import read_listing
+from newnormal.fleet.folder.lock import FolderLock
+from newnormal.fleet.folder.log import FileLog, Found, SampleLog, gap, scan
+from newnormal.fleet.folder.manifest import Manifest, read_manifest
+from newnormal.fleet.folder.names import COPY, DAMAGED, MANIFEST
+from newnormal.fleet.folder.recovery import Lost, Read, notes, read_streams
+from newnormal.fleet.folder.writer import FolderWriter, leftovers
+from newnormal.fleet.stream import Stream
+from newnormal.fleet.streams import Streams
+from newnormal.state.files import remove_file
+
+__all__ = ["Problem", "Report", "check"]
+
+_NAMED = 5
+
+
+class Problem(NamedTuple):
+    """What is not as it should be.
+
+    Attributes
+    ----------
+    text
+        What was found.
+    repair
+        What `check(folder, repair=True)` does about it; empty: nothing can be done.
+    streams
+        The streams that it costs something.
+    left_by_kill
+        Whether a kill leaves this, and the next `Fleet.open` clears it up by itself.
+    """
+
+    text: str
+    repair: str
+    streams: tuple[str, ...] = ()
+    left_by_kill: bool = False
+
+
+@dataclass
+class Report:
+    """What `check` found.
+
+    Attributes
+    ----------
+    folder
+        The folder.
+    streams
+        How many streams can be read.
+    problems
+        In the order of the files: the manifest, streams, the log.
+    repaired
+        Whether they were repaired.
+    """
+
+    folder: Path
+    streams: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    repaired: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether `Fleet.load` reads everything, perhaps because of the repair."""
+        return self.repaired or all(each.left_by_kill for each in self.problems)
+
+    def __str__(self) -> str:
+        lines = [f"{self.folder}: {self.streams} streams"]
+        for each in self.problems:
+            lines.append(each.text)
+            verb = "repaired: " if self.repaired and each.repair else "repair: "
+            lines.append(f"  {verb}{each.repair or 'none: restore the folder from a backup'}")
+        if not self.problems:
+            lines.append("no problem found")
+        return "\n".join(lines)
+
+    def add(self, text: str, repair: str, *streams: str, left_by_kill: bool = False) -> None:
+        """Add a problem."""
+        self.problems.append(Problem(text, repair, streams, left_by_kill))
+
+
+def check(
+    folder: str | os.PathLike[str],
+    *,
+    repair: bool = False,
+    log: SampleLog | None = None,
+    model: object = None,
+    threshold: object = None,
+) -> Report:
+    """Verify every file of a fleet's folder, and say what a repair would do.
+
+    Parameters
+    ----------
+    folder
+        Of `Fleet.save`. Without `repair` it is only read; a fleet that another process has open may
+        look different from one file to the next.
+    repair
+        Whether to do it. What a repair takes away is kept in the folder ``damaged`` in there.
+    log
+        Where the fleet was opened with a log of the caller's own: that.
+    model, threshold
+        As for `Fleet.load`.
+    """
+    path = Path(folder)
+    lock = FolderLock(path).acquire() if repair and path.is_dir() else None
+    try:
+        return _Check(path, log, (model, threshold)).run(repair)
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+class _Check:
+    def __init__(self, folder: Path, log: SampleLog | None, given: tuple[object, object]) -> None:
+        self.folder, self.log, self.given = folder, log, given
+        self.report = Report(folder)
+        self.readable = False  # whether there is any stream
+        self.rewrite = False  # whether shares have to be written anew
+        self.damaged: set[str] = set()  # files to keep beside
+
+    def run(self, repair: bool) -> Report:
+        report = self.report
+        try:
+            manifest = read_manifest(self.folder)
+        except StateError as error:
+            report.add(error.message, "")
+            return report
+        self._manifests()
+        read = self._streams(manifest)
+        damage = self._log(manifest) if manifest.epoch is not None else []
+        for file in leftovers(self.folder, manifest):
+            text = f"{file.name} belongs to no checkpoint"
+            report.add(text, "remove it", left_by_kill=True)
+        if not self.readable:
+            report.problems = [each._replace(repair="") for each in report.problems]
+        elif repair and report.problems:
+            self._repair(manifest, read, damage)
+            report.repaired = True
+            if self.rewrite:
+                report.streams = len(read.streams)
+        return report
+
+    # ------------------------------------------------------------------ what there is
+
+    def _manifests(self) -> None:
+        found: dict[str, Manifest | None] = {}
+        for name in (MANIFEST, COPY):
+            try:
+                found[name] = Manifest.parse((self.folder / name).read_bytes(), name)
+            except (OSError, StateError) as error:
+                text = error.message if isinstance(error, StateError) else f"{name}: no such file"
+                other = COPY if name == MANIFEST else MANIFEST
+                found[name] = None
+                self.report.add(text, f"write it from {other}")
+        if None not in found.values() and found[MANIFEST] != found[COPY]:
+            text = f"{COPY} is older than {MANIFEST}"
+            self.report.add(text, "write it anew", left_by_kill=True)
+
+    def _streams(self, manifest: Manifest) -> Read:
+        report, folder = self.report, self.folder
+        read = read_streams(folder, manifest, *self.given, skip_damaged=True)
+        report.streams = len(read.streams)
+        self.readable = len(read.streams) > 0
+        for lost in read.lost:
+            self.rewrite = True
+            self.damaged.add(lost.file)
+            names = ", ".join(map(repr, lost.names[:_NAMED]))
+            more = f" and {len(lost.names) - _NAMED} more" if len(lost.names) > _NAMED else ""
+            streams = f"streams {names}{more} cannot be read: " if names else ""
+            if lost.nameless:
+                streams = f"{lost.nameless} streams, whose names are not known, cannot be read: "
+            again = sum(_fit(read.fits, place) is not None for place in lost.fits)
+            repair = f"start {again} of them again as they were fitted" if again else ""
+            left_out = len(lost.names) - again
+            if left_out or not lost.names:
+                repair += f"{', ' if repair else ''}leave {left_out or 'them'} out"
+            self.readable |= again > 0
+            report.add(f"{streams}{lost.error.message}", repair, *lost.names)
+        self._listings(manifest)
+        return read
+
+    def _listings(self, manifest: Manifest) -> None:
+        found = {manifest.streams: "write it from the streams"}
+        if manifest.events is not None:
+            found[manifest.events] = "go on without these events, which nobody has taken"
+        for name, repair in found.items():
+            try:
+                read_listing(self.folder, name)
+            except (FileNotFoundError, StateError) as error:
+                text = error.message if isinstance(error, StateError) else f"no file {name}"
+                self.report.add(text, repair)
+                self.rewrite = True
+
+    def _log(self, manifest: Manifest) -> list[tuple[Path, int, Found]]:
+        """Return what is damaged in the log's files: file, its position, the part."""
+        assert manifest.epoch is not None
+        files = FileLog(self.folder, manifest.epoch).files
+        found: list[tuple[Path, int, Found]] = []
+        end = manifest.first
+        if files and files[0][0] > manifest.first:
+            self._hole(manifest.first, files[0][0])
+        for at, (start, path) in enumerate(files):
+            if at and start != end:
+                self._hole(end, start)
+            end = start
+            for part in scan(path, start):
+                end = part.end
+                if part.kind not in ("damage", "torn"):
+                    continue
+                found.append((path, start, part))
+                size = part.end - part.start
+                if part.kind == "torn" and at == len(files) - 1:
+                    end = part.start
+                    text = f"{path.name}: the last record is not whole ({size} bytes)"
+                    self.report.add(text, "cut it off: it was never judged", left_by_kill=True)
+                else:
+                    self.damaged.add(path.name)
+                    text = f"{path.name}: {size} bytes at position {part.start} are damaged"
+                    self.report.add(text, "skip them: samples in them are lost, later ones are not")
+        behind = manifest.first < manifest.position
+        if behind and end < manifest.position:
+            self._hole(end, manifest.position)
+        return found
+
+    def _hole(self, start: int, end: int) -> None:
+        text = f"the log from position {start} to {end} is missing"
+        self.report.add(text, "go on without it: samples in it are lost")
+        self.rewrite = True
+
+    # ------------------------------------------------------------------ repair
+
+    def _repair(
+        self, manifest: Manifest, read: Read, damage: list[tuple[Path, int, Found]]
+    ) -> None:
+        self._keep()
+        manifest.write(self.folder)
+        for path, start, part in damage:
+            with path.open("r+b") as file:
+                if part.kind == "torn":
+                    file.truncate(part.start - start)
+                else:
+                    file.seek(part.start - start)
+                    file.write(gap(part.end - part.start))
+                file.flush()
+                os.fsync(file.fileno())
+        if not self.rewrite:
+            for file_left in leftovers(self.folder, manifest):
+                remove_file(file_left)
+            return
+        self._write(manifest, read)
+
+    def _keep(self) -> None:
+        """Keep files that are damaged beside the others."""
+        for name in sorted(self.damaged):
+            target = self.folder / DAMAGED
+            if (self.folder / name).exists():
+                target.mkdir(exist_ok=True)
+                shutil.copy2(self.folder / name, target / name)
+
+    def _write(self, manifest: Manifest, read: Read) -> None:
+        """Write the streams that can be read, up to the end of the log, and those begun again."""
+        fleet = Fleet._of(self.folder, replace(read, lost=[]), *self.given)
+        log: Any = self.log
+        if manifest.epoch is not None:
+            log = FileLog(self.folder, manifest.epoch)
+            log.lenient = True
+        position, note = manifest.position, (manifest.note, manifest.noted)
+        if log is not None:
+            state = notes(log, manifest, whole=False)
+            fleet._replay(log, read, state, None)
+            position, note = state.position, (state.note, state.noted)
+        ordered = [(member.order, member.stream) for _, own in read.shares for member in own]
+        ordered += [each for lost in read.lost for each in _begun_again(read.fits, lost)]
+        streams = Streams()
+        for _, stream in sorted(ordered, key=lambda each: each[0]):
+            streams.restore(stream)
+        read.streams = fleet._streams = streams
+        writer = FolderWriter(self.folder)
+        writer.number_from(manifest.next_id)
+        writer.arrange(streams)
+        writer.write_changed(position)
+        writer.publish(fleet._contents(), position, manifest.epoch, note)
+        if isinstance(log, FileLog):
+            log.close()
+
+
+def _fit(fits: FitReader | None, place: tuple[int, int] | None) -> Any:
+    """Return the fit at a place; None if it cannot be read."""
+    try:
+        return None if fits is None or place is None else fits.get(*place)
+    except (FileNotFoundError, StateError):
+        return None
+
+
+def _begun_again(fits: FitReader | None, lost: Lost) -> list[tuple[int, Stream]]:
+    """Return streams at their start, with their order, where their fit can be read."""
+    found = []
+    for name, place, order in zip(lost.names, lost.fits, lost.orders, strict=True):
+        fit = _fit(fits, place)
+        if fit is not None:
+            block, shape = Streams().share(fit.fitted, fit.shape)
+            stream = Stream(name, fit.shell, block, shape)
+            stream.put(fit.fitted.initial())
+            found.append((order, stream))
+    return found

@@ -1,0 +1,157 @@
+"""What fitting left of the streams, each fit once, in one file.
+
+A fit is the content of an ordinary state file, at the start of a stream: it has a digest and a
+version of its own, and older versions are brought up to date as state files are. Fits are added
+at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from newnormal.base import BaseDetector, Parts
+from newnormal.core.state import Fitted
+from newnormal.detector import from_state
+from newnormal.errors import StateError
+from newnormal.fleet.folder.names import AGAIN, new_name
+from newnormal.fleet.stream import Shape, Stream
+from newnormal.state import decode, encode
+from newnormal.state.files import write_new
+
+__all__ = ["Fit", "FitReader", "FitWriter"]
+
+_MARK = b"newnormal fits 1\n".ljust(64)
+
+
+class Fit(NamedTuple):
+    """A fit that was read."""
+
+    fitted: Fitted
+    shell: BaseDetector  # with its options, not fitted
+    shape: Shape  # of the live state of its streams
+
+
+class FitWriter:
+    """Writes fits; knows which ones the file has.
+
+    Attributes
+    ----------
+    name, size
+        The file's name in the folder, and how much of it is used.
+    """
+
+    def __init__(self, folder: Path, name: str = "", size: int = 0) -> None:
+        self.folder, self.name, self.size = folder, name, size
+        self._places: dict[tuple[int, str], tuple[int, int]] = {}
+        self._kept: list[Fitted] = []  # so that their identities stay theirs
+        self._options: dict[int, tuple[BaseDetector, str]] = {}  # by the identity of a shell
+
+    def know(self, fitted: Fitted, shell: BaseDetector, place: tuple[int, int]) -> None:
+        """Take note of where a fit is."""
+        self._places[id(fitted), self._text(shell)] = place
+        self._kept.append(fitted)
+
+    def place(self, stream: Stream) -> tuple[int, int]:
+        """Return where the fit of a stream is: its offset and its length."""
+        return self._places[id(stream.fitted), self._text(stream.shell)]
+
+    def add(self, streams: Iterable[Stream]) -> None:
+        """Add the fits of streams that the file does not have."""
+        found: list[bytes] = []
+        size = self.size or len(_MARK)
+        for stream in streams:
+            key = id(stream.fitted), self._text(stream.shell)
+            if key in self._places:
+                continue
+            start = Parts(stream.fitted, stream.fitted.initial())
+            content = encode(stream.shell.with_parts(start).to_state())
+            self._places[key] = size, len(content)
+            self._kept.append(stream.fitted)
+            found.append(content)
+            size += len(content)
+        if not self.name:
+            self.name = new_name("fits")
+            write_new(self.folder / self.name, [_MARK, *found])
+        elif found:
+            self._append(found)
+        self.size = size
+
+    def used(self, streams: Iterable[Stream]) -> int:
+        """Return how many bytes of the file these streams need."""
+        return sum(length for _, length in {self.place(stream) for stream in streams})
+
+    def _append(self, found: list[bytes]) -> None:
+        path = self.folder / self.name
+        try:
+            with path.open("r+b") as file:
+                file.truncate(self.size)  # a kill may have left a part of an earlier one
+                file.seek(self.size)
+                for each in found:
+                    file.write(each)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            self._places.clear()  # not known any more: the next checkpoint begins another file
+            self._options.clear()
+            self.name, self.size = "", 0
+            raise StateError(
+                f"cannot write {path}: {error.strerror}", hint="make room, and save again"
+            ) from error
+
+    def _text(self, shell: BaseDetector) -> str:
+        """Return the options of a shell as a text, which tells it from others."""
+        known = self._options.get(id(shell))
+        if known is None:
+            text = json.dumps(shell.options_as_json(), sort_keys=True, default=str)
+            known = self._options[id(shell)] = shell, text
+        return known[1]
+
+
+class FitReader:
+    """Reads fits, each once."""
+
+    def __init__(
+        self, folder: Path, name: str, size: int, model: object = None, threshold: object = None
+    ) -> None:
+        self._path, self._size = folder / name, size
+        self._given = model, threshold
+        self._known: dict[tuple[int, int], Fit] = {}
+        self._shells: dict[str, BaseDetector] = {}
+
+    def open(self) -> None:
+        """Raise a StateError unless there is such a file."""
+        if self._read(0, len(_MARK)) != _MARK:
+            raise StateError(f"{self._path.name} is not a file of fits", hint=AGAIN)
+
+    def get(self, offset: int, length: int) -> Fit:
+        """Return the fit at a place."""
+        key = offset, length
+        if key not in self._known:
+            origin = f"{self._path.name}, the fit at {offset}"
+            content = self._read(offset, length)
+            if len(content) < length or offset + length > self._size:
+                raise StateError(f"{origin} is truncated", hint=AGAIN)
+            try:
+                detector = from_state(decode(content, origin), origin, *self._given)
+            except StateError as error:
+                raise StateError(error.message, hint=AGAIN) from error
+            fitted = detector.to_parts().fitted
+            shell = detector.unfitted()
+            text = json.dumps(shell.options_as_json(), sort_keys=True, default=str)
+            shell = self._shells.setdefault(text, shell)
+            self._known[key] = Fit(fitted, shell, Shape.of(fitted.initial()))
+        return self._known[key]
+
+    def _read(self, offset: int, length: int) -> bytes:
+        try:
+            with self._path.open("rb") as file:
+                file.seek(offset)
+                return file.read(length)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise StateError(f"cannot read {self._path}: {error.strerror}", hint=AGAIN) from error

@@ -1,0 +1,83 @@
+"""JSON files of a folder that carry a digest: the names of all streams, events not yet taken."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from newnormal.errors import StateError
+from newnormal.fleet.folder.names import AGAIN, new_name
+from newnormal.fleet.results import FleetEvent
+from newnormal.packing.events import EventReader, event_facts
+from newnormal.state.files import write_new
+from newnormal.state.schema import Facts
+from newnormal.types import Event
+
+__all__ = ["EventWriter", "read_events", "read_listing", "write_listing"]
+
+
+def write_listing(folder: Path, kind: str, text: str) -> str:
+    """Write a JSON text after its digest, under a new name, which is returned."""
+    name = new_name(kind, "json")
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    write_new(folder / name, [f'"{digest}"\n{text}\n'.encode()])
+    return name
+
+
+def read_listing(folder: Path, name: str) -> Any:
+    """Return the values of such a file."""
+    try:
+        content = (folder / name).read_bytes()
+        digest, text = content[:67], content[67:-1]
+        if digest == f'"{hashlib.sha256(text).hexdigest()}"\n'.encode():
+            return json.loads(text)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StateError(f"cannot read {folder / name}: {error.strerror}", hint=AGAIN) from error
+    except (ValueError, RecursionError):
+        pass
+    raise StateError(f"{name} is truncated or corrupted", hint=AGAIN)
+
+
+class EventWriter:
+    """Writes the events that nobody has taken, if they are others than before."""
+
+    def __init__(self) -> None:
+        self.name: str | None = None
+        self._known: dict[int, tuple[FleetEvent, str]] = {}  # each is made to JSON once
+
+    def write(self, folder: Path, events: Iterable[FleetEvent]) -> str | None:
+        """Return the name of the file; None without events."""
+        found = {id(each): self._known.get(id(each)) or (each, _text(each)) for each in events}
+        if found.keys() != self._known.keys() or (found and self.name is None):
+            self.name = None
+            if found:
+                text = f"[{','.join(text for _, text in found.values())}]"
+                self.name = write_listing(folder, "events", text)
+        self._known = found
+        return self.name
+
+
+def _text(event: FleetEvent) -> str:
+    return json.dumps({"stream": event.stream, **event_facts(event.event)}, allow_nan=False)
+
+
+def read_events(
+    folder: Path, name: str, readers: Mapping[str, EventReader], most: int
+) -> list[FleetEvent]:
+    """Return the events of a file; those of streams that are gone are left out."""
+    facts = Facts({"events": read_listing(folder, name)})
+    found = []
+    try:
+        for each in facts.parts("events", most):
+            stream = each.text("stream")
+            if stream in readers:
+                event: Event = readers[stream].event(each)
+                found.append(FleetEvent(stream, event))
+    except StateError as error:
+        raise StateError(f"{name}: {error.message}", hint=AGAIN) from None
+    return found

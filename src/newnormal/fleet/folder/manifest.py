@@ -1,0 +1,268 @@
+"""The manifest of a fleet's folder: which files belong to it, and how far each of them is.
+
+It is small, whatever the number of streams: what is kept of each stream is in the files of the
+shares. It is replaced at every checkpoint, and nothing is a part of the fleet before it says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from newnormal.core.arena import ALIGNMENT, Field, Layout
+from newnormal.errors import StateError
+from newnormal.fleet.folder.names import AGAIN, COPY, MANIFEST, is_ours
+from newnormal.state.files import replace_file
+from newnormal.state.schema import Facts
+
+__all__ = ["VERSION", "LayoutError", "Manifest", "ShareFile", "layout_of", "read_manifest"]
+
+FORMAT = "newnormal fleet"
+VERSION = 1
+_LONGEST = 1 << 28  # bytes of a manifest
+_MOST = 1 << 20  # shares, layouts
+_LARGEST = 2**62
+
+
+class LayoutError(StateError):
+    """A layout that is not one."""
+
+
+@dataclass(frozen=True)
+class ShareFile:
+    """The file of a share of the streams: its blocks, and behind them what describes them."""
+
+    name: str
+    layout: int
+    rows: int
+    facts_at: int  # where the facts begin, as JSON
+    size: int
+    digest: str
+    position: int  # of the log, up to which it holds everything
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What the manifest says.
+
+    Attributes
+    ----------
+    detector
+        Its method, options and threshold, as in a state file.
+    limit
+        The fleet's `fleet_alarms_per_day`.
+    reading
+        How `fit` read its data, where that can be written.
+    ticks, incidents
+        Of the fleet at `position`.
+    position
+        Of the log when this was written: no share is further.
+    epoch
+        The name of the log's files; None where the log is the caller's.
+    note, noted
+        The caller's newest note up to there, and the position after it.
+    next_id
+        The number that the next stream gets.
+    fits, fits_size
+        The file of the fits, and how much of it is used.
+    events
+        The file of the events that nobody has taken, if there are any.
+    streams
+        The file of all streams' names and fits, which is needed only where a share is damaged.
+    """
+
+    detector: dict[str, Any]
+    limit: float | None
+    reading: dict[str, Any]
+    ticks: int
+    incidents: Any
+    position: int
+    epoch: str | None
+    note: bytes | None
+    noted: int
+    next_id: int
+    fits: str
+    fits_size: int
+    events: str | None
+    streams: str
+    layouts: tuple[Layout, ...] = ()
+    shares: tuple[ShareFile, ...] = ()
+    version: int = field(default=VERSION)
+
+    @property
+    def files(self) -> set[str]:
+        """The names of the files that belong to the fleet, besides the log's."""
+        events = set() if self.events is None else {self.events}
+        return {self.fits, self.streams, *(share.name for share in self.shares)} | events
+
+    @property
+    def first(self) -> int:
+        """The position from which on the log is needed."""
+        return min((share.position for share in self.shares), default=self.position)
+
+    def write(self, folder: Path) -> None:
+        """Write it to the folder, in the place of the one before."""
+        facts = {
+            **vars(self),
+            "format": FORMAT,
+            "note": None if self.note is None else self.note.hex(),
+            "layouts": [{"fields": each.to_json(), "nbytes": each.nbytes} for each in self.layouts],
+            "shares": [vars(share) for share in self.shares],
+        }
+        facts["sha256"] = _digest(facts)
+        content = (json.dumps(facts, allow_nan=False) + "\n").encode()
+        replace_file(folder / MANIFEST, content)
+        replace_file(folder / COPY, content, sync=False)
+
+    @classmethod
+    def parse(cls, content: bytes, origin: str) -> Manifest:
+        """Return what a file holds, checked."""
+        try:
+            found = json.loads(content)
+            if not isinstance(found, dict) or found.get("format") != FORMAT:
+                raise StateError(
+                    f"{origin} is not the manifest of a fleet",
+                    hint="give a folder that `Fleet.save` wrote",
+                )
+            version = found.get("version")
+            if isinstance(version, int) and version > VERSION:
+                raise StateError(
+                    f"{origin} has version {version}; this newnormal reads up to version {VERSION}",
+                    hint="pip install --upgrade newnormal",
+                )
+            digest = found.pop("sha256", None)
+            intact = digest == _digest(found)
+        except (ValueError, RecursionError):
+            intact = False
+        if not intact:
+            raise StateError(f"{origin} is truncated or corrupted", hint=AGAIN)
+        try:
+            return cls._checked(Facts(found))
+        except LayoutError:
+            raise
+        except StateError as error:
+            raise StateError(f"{origin}: {error.message}", hint=AGAIN) from None
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise StateError(f"{origin}: {error}", hint=AGAIN) from error
+
+    @classmethod
+    def _checked(cls, facts: Facts) -> Manifest:
+        facts.take("format")
+        layouts = tuple(
+            layout_of(each.list("fields", 10_000), each.count("nbytes"))
+            for each in facts.parts("layouts", _MOST)
+        )
+        shares = tuple(_share(each, len(layouts)) for each in facts.parts("shares", _MOST))
+        limit = facts.number("limit", 0, above=True) if facts.has("limit") else facts.take("limit")
+        note = bytes.fromhex(facts.text("note")) if facts.has("note") else facts.take("note")
+        position = facts.count("position")
+        if any(share.position > position for share in shares):
+            raise StateError("shares: expected positions up to that of the manifest, found others")
+        found = cls(
+            detector=facts.part("detector").rest(),
+            limit=limit,
+            reading=facts.part("reading").rest(),
+            ticks=facts.count("ticks"),
+            incidents=facts.take("incidents"),
+            position=position,
+            epoch=facts.text("epoch") if facts.has("epoch") else facts.take("epoch"),
+            note=note,
+            noted=facts.count("noted"),
+            next_id=facts.count("next_id", 0, 2**32 - 1),
+            fits=_name(facts, "fits"),
+            fits_size=facts.count("fits_size"),
+            events=_name(facts, "events") if facts.has("events") else facts.take("events"),
+            streams=_name(facts, "streams"),
+            layouts=layouts,
+            shares=shares,
+            version=facts.count("version", 1),
+        )
+        if found.epoch is not None and not found.epoch.isalnum():
+            raise facts.wrong("epoch", "letters and digits", found.epoch)
+        facts.done()
+        return found
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return the manifest of a folder, or its copy where it is damaged."""
+    try:
+        return _read(folder / MANIFEST)
+    except FileNotFoundError:
+        if not (folder / COPY).exists():
+            found = "no such folder" if not folder.is_dir() else f"no {MANIFEST} in it"
+            raise StateError(
+                f"{folder}: expected the folder of a fleet, found {found}",
+                hint="fleet.save(folder) makes one",
+            ) from None
+        return _copy(folder, StateError(f"{folder / MANIFEST}: no such file", hint=AGAIN))
+    except OSError as error:
+        raise StateError(
+            f"cannot read {folder / MANIFEST}: {error.strerror}", hint="give a folder you may read"
+        ) from error
+    except StateError as error:
+        if "truncated" not in error.message and "not the manifest" not in error.message:
+            raise
+        return _copy(folder, error)
+
+
+def _copy(folder: Path, error: StateError) -> Manifest:
+    """Return the copy of a manifest that is damaged, if that is one."""
+    try:
+        return _read(folder / COPY)
+    except (OSError, StateError):
+        raise error from None
+
+
+def _read(path: Path) -> Manifest:
+    with path.open("rb") as file:
+        content = file.read(_LONGEST)
+    return Manifest.parse(content, str(path))
+
+
+def layout_of(fields: list[Any], nbytes: int) -> Layout:
+    """Return a layout from JSON, if it is one."""
+    found = []
+    for name, dtype, shape, offset in fields:
+        sizes = tuple(shape)
+        plain = all(type(size) is int and 0 <= size < _LARGEST for size in (*sizes, offset))
+        if not isinstance(name, str) or np.dtype(dtype).kind not in "iufbM" or not plain:
+            raise LayoutError(f"layouts: expected arrays, found {name!r:.60}", hint=AGAIN)
+        each = Field(name, dtype, sizes, offset)
+        if each.nbytes < 0 or offset % ALIGNMENT or offset + each.nbytes > nbytes:
+            raise LayoutError(f"layouts: expected {name} within the block", hint=AGAIN)
+        found.append(each)
+    if nbytes % ALIGNMENT or nbytes > _LARGEST or len({each.name for each in found}) < len(found):
+        raise LayoutError("layouts: expected whole cache lines, each name once", hint=AGAIN)
+    return Layout(tuple(found), nbytes)
+
+
+def _share(facts: Facts, layouts: int) -> ShareFile:
+    found = ShareFile(
+        name=_name(facts, "name"),
+        layout=facts.count("layout", 0, layouts - 1),
+        rows=facts.count("rows", 1, _LARGEST),
+        facts_at=facts.count("facts_at"),
+        size=facts.count("size"),
+        digest=facts.text("digest"),
+        position=facts.count("position"),
+    )
+    facts.done()
+    return found
+
+
+def _name(facts: Facts, name: str) -> str:
+    """Take the name of a file out; one that could be anywhere else is none."""
+    found = facts.text(name)
+    if not is_ours(found):
+        raise facts.wrong(name, "the name of a file of the folder", found)
+    return found
+
+
+def _digest(facts: dict[str, Any]) -> str:
+    text = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,58 @@
+"""Names of the files in a fleet's folder."""
+
+from __future__ import annotations
+
+import re
+import secrets
+
+__all__ = [
+    "AGAIN",
+    "COPY",
+    "DAMAGED",
+    "LOCK",
+    "MANIFEST",
+    "is_ours",
+    "log_name",
+    "log_start",
+    "new_epoch",
+    "new_name",
+]
+
+MANIFEST = "manifest.json"
+COPY = "manifest.copy.json"  # the same, for a manifest that is damaged
+LOCK = "lock"
+DAMAGED = "damaged"  # a folder: what a repair took away
+AGAIN = "`newnormal fleet check FOLDER` says what is damaged and what can be repaired"
+
+_HEX = "[0-9a-f]{12}"
+_OURS = re.compile(
+    rf"(live|fits)-{_HEX}\.bin|(events|streams)-{_HEX}\.json|log-{_HEX}-\d{{20}}\.bin"
+    r"|\.manifest(\.copy)?\.json\.\d+-[0-9a-f]+\.tmp"
+)
+_LOG = re.compile(r"log-([0-9a-f]+)-(\d{20})\.bin")
+
+
+def new_epoch() -> str:
+    """Return a name for a log that no other has."""
+    return secrets.token_hex(6)
+
+
+def new_name(kind: str, suffix: str = "bin") -> str:
+    """Return a name for a file that no other has."""
+    return f"{kind}-{secrets.token_hex(6)}.{suffix}"
+
+
+def log_name(epoch: str, position: int) -> str:
+    """Return the name of a log file that begins at a position."""
+    return f"log-{epoch}-{position:020d}.bin"
+
+
+def log_start(name: str, epoch: str) -> int | None:
+    """Return the position at which a log file begins; None for any other file."""
+    found = _LOG.fullmatch(name)
+    return int(found[2]) if found and found[1] == epoch else None
+
+
+def is_ours(name: str) -> bool:
+    """Whether a fleet writes files of such a name, besides the manifest."""
+    return _OURS.fullmatch(name) is not None

@@ -1,0 +1,408 @@
+"""A fleet from its folder: the streams of all shares, and then the log since."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newnormal.errors import NewnormalError, StateError
+from newnormal.fleet.folder.fits import Fit, FitReader
+from newnormal.fleet.folder.limits import check_counters
+from newnormal.fleet.folder.listing import read_events, read_listing
+from newnormal.fleet.folder.log import SampleLog
+from newnormal.fleet.folder.manifest import Manifest, ShareFile, read_manifest
+from newnormal.fleet.folder.names import AGAIN
+from newnormal.fleet.folder.records import Act, Block, Samples, parse
+from newnormal.fleet.folder.shares import Member, ShareReader
+from newnormal.fleet.folder.writer import Share
+from newnormal.fleet.group import Group, cores
+from newnormal.fleet.results import FleetEvent, FleetVerdicts
+from newnormal.fleet.stream import Stream
+from newnormal.fleet.streams import Streams
+from newnormal.fleet.work import Gathered
+from newnormal.packing.events import EventReader
+from newnormal.types import Bools, Ints
+
+__all__ = ["Lost", "Read", "Replay", "consistent", "notes", "read_streams", "replay"]
+
+_LOG = logging.getLogger("newnormal")
+_TRIES = 20  # while another process writes
+_MOST_EVENTS = 10_000
+_Result = TypeVar("_Result")
+
+
+class Lost(NamedTuple):
+    """Streams that cannot be read as they were, and why."""
+
+    names: tuple[str, ...]
+    error: StateError
+    file: str
+    fits: tuple[tuple[int, int] | None, ...] = ()  # where their fits are
+    orders: tuple[int, ...] = ()
+    nameless: int = 0  # so many more, whose names are not known
+
+
+@dataclass
+class Read:
+    """What the files of a folder hold, before the log is replayed."""
+
+    manifest: Manifest
+    streams: Streams
+    shares: list[tuple[Share, list[Member]]] = field(default_factory=list)
+    lost: list[Lost] = field(default_factory=list)
+    events: list[FleetEvent] = field(default_factory=list)
+    fits: FitReader | None = None
+
+    @property
+    def lost_names(self) -> list[str]:
+        """The names of the streams that cannot be read."""
+        return [name for lost in self.lost for name in lost.names]
+
+
+def consistent(folder: Path, read: Callable[[Manifest], _Result]) -> _Result:
+    """Return what `read` makes of a folder's manifest, again if another process replaced that."""
+    manifest = read_manifest(folder)
+    for _ in range(_TRIES):
+        try:
+            return read(manifest)
+        except (FileNotFoundError, StateError) as error:
+            again = read_manifest(folder)
+            if again == manifest:
+                if isinstance(error, StateError):
+                    raise
+                name = os.path.basename(str(error.filename))
+                raise StateError(f"{folder}: no file {name}", hint=AGAIN) from None
+            manifest = again
+    raise StateError(f"{folder} changes faster than it can be read", hint="read it again later")
+
+
+# ---------------------------------------------------------------------- the files
+
+
+def read_streams(
+    folder: Path,
+    manifest: Manifest,
+    model: object = None,
+    threshold: object = None,
+    *,
+    skip_damaged: bool = False,
+) -> Read:
+    """Return the streams of all shares; with `skip_damaged` without those that are damaged.
+
+    A file that is not there is a FileNotFoundError, unless damaged ones are skipped.
+    """
+    fits = FitReader(folder, manifest.fits, manifest.fits_size, model, threshold)
+    read = Read(manifest, Streams(), fits=fits)
+    readers = _opened(folder, manifest, read, skip_damaged)
+    found: list[tuple[int, Stream, int, ShareReader]] = []
+    for reader in readers:
+        found += _streams_of(reader, read, skip_damaged)
+    if read.lost and skip_damaged:
+        _name_lost(folder, manifest, read, readers)
+    if any(lost.names for lost in read.lost) and not skip_damaged:
+        raise _damaged(folder, read, manifest)
+    _check_once(folder, found)
+    members: dict[int, list[Member]] = {id(reader): [] for reader in readers}
+    for order, stream, row, reader in sorted(found, key=lambda each: each[0]):
+        read.streams.restore(stream)
+        members[id(reader)].append(Member(reader.id[row], order, stream, reader.fit[row]))
+    for reader in readers:
+        own = members[id(reader)]
+        if own:
+            share = Share(own[0].stream.shape.layout, file=reader.file)
+            share.changed = share.layout != reader.layout or len(own) < reader.file.rows
+            read.shares.append((share, own))
+    if manifest.events is not None:
+        read.events = _events(folder, manifest.events, read, skip_damaged)
+    return read
+
+
+def _opened(folder: Path, manifest: Manifest, read: Read, skip: bool) -> list[ShareReader]:
+    def opened(file: ShareFile) -> ShareReader | Exception:
+        try:
+            return ShareReader.open(folder, file, manifest.layouts[file.layout])
+        except (FileNotFoundError, StateError) as error:
+            return error
+
+    with ThreadPoolExecutor(min(cores(), 8)) as pool:  # digests are computed in parallel
+        found = list(pool.map(opened, manifest.shares))
+    readers = []
+    for file, each in zip(manifest.shares, found, strict=True):
+        if isinstance(each, ShareReader):
+            readers.append(each)
+            continue
+        if not skip:
+            raise each
+        error = StateError(f"no file {file.name}", hint=AGAIN)
+        if isinstance(each, StateError):
+            error = each
+        read.lost.append(Lost((), error, file.name, nameless=file.rows))
+    return readers
+
+
+def _streams_of(
+    reader: ShareReader, read: Read, skip: bool
+) -> list[tuple[int, Stream, int, ShareReader]]:
+    """Return the streams of a share: order, stream, row."""
+    assert read.fits is not None
+    found: list[tuple[int, Stream, int, ShareReader]] = []
+    fits: dict[int, Fit] = {}
+    for row in range(reader.file.rows):
+        try:
+            if row in reader.damaged:
+                raise StateError(
+                    f"{reader.file.name}: the block of stream {reader.name[row]!r} is corrupted",
+                    hint=AGAIN,
+                )
+            fits[row] = read.fits.get(*reader.fit[row])
+        except FileNotFoundError:
+            if not skip:
+                raise
+            error = StateError(f"no file {read.manifest.fits}", hint=AGAIN)
+            read.lost.append(_lost(reader, row, error))
+        except StateError as error:
+            read.lost.append(_lost(reader, row, error))
+    fields = reader.fields()
+    whole = len(fits) == reader.file.rows
+    try:
+        if whole:
+            check_counters(fields, [fit.fitted for fit in fits.values()], reader.name)
+    except StateError:
+        whole = False
+    for row, fit in fits.items():
+        try:
+            if not whole:
+                one = {name: array[row : row + 1] for name, array in fields.items()}
+                check_counters(one, [fit.fitted], [reader.name[row]])
+            block, shape = read.streams.share(fit.fitted, fit.shape)
+            stream = Stream(reader.name[row], fit.shell, block, shape)
+            reader.place(row, stream)
+            found.append((reader.order[row], stream, row, reader))
+        except StateError as error:
+            text = f"{reader.file.name}: {error.message}"
+            read.lost.append(_lost(reader, row, StateError(text, hint=AGAIN)))
+    return found
+
+
+def _lost(reader: ShareReader, row: int, error: StateError) -> Lost:
+    return Lost(
+        (reader.name[row],), error, reader.file.name, (reader.fit[row],), (reader.order[row],)
+    )
+
+
+def _name_lost(folder: Path, manifest: Manifest, read: Read, readers: list[ShareReader]) -> None:
+    """Name the streams of shares that cannot be read at all, from the listing of all streams."""
+    nameless = [lost for lost in read.lost if not lost.names]
+    if not nameless:
+        return
+    try:
+        found = read_listing(folder, manifest.streams)
+        columns = zip(*(found[name] for name in ("id", "order", "name", "fit")), strict=True)
+        known = {number for reader in readers for number in reader.id}
+        missing = [
+            (int(order), str(name), (int(fit[0]), int(fit[1])))
+            for number, order, name, fit in columns
+            if number not in known
+        ]
+    except (FileNotFoundError, StateError, LookupError, TypeError, ValueError):
+        return
+    first, *others = nameless
+    read.lost = [lost for lost in read.lost if lost.names]
+    texts = [first.error.message, *(lost.error.message for lost in others)]
+    read.lost.append(
+        Lost(
+            tuple(name for _, name, _ in missing),
+            StateError("; ".join(texts), hint=AGAIN),
+            first.file,
+            tuple(fit for _, _, fit in missing),
+            tuple(order for order, _, _ in missing),
+        )
+    )
+
+
+def _damaged(folder: Path, read: Read, manifest: Manifest) -> StateError:
+    names = read.lost_names
+    total = sum(share.rows for share in manifest.shares)
+    listed = ", ".join(map(repr, names[:5])) + (" and more" if len(names) > 5 else "")
+    return StateError(
+        f"{folder}: {len(names)} of {total} streams are damaged: {listed}; "
+        f"{read.lost[0].error.message}",
+        hint=f"{AGAIN}; Fleet.load(folder, skip_damaged=True) leaves them out",
+    )
+
+
+def _check_once(folder: Path, found: list[tuple[int, Stream, int, ShareReader]]) -> None:
+    names = {stream.name for _, stream, _, _ in found}
+    ids = {reader.id[row] for _, _, row, reader in found}
+    if len(names) < len(found) or len(ids) < len(found):
+        raise StateError(f"{folder}: expected each stream once, found one twice", hint=AGAIN)
+
+
+def _events(folder: Path, name: str, read: Read, skip: bool) -> list[FleetEvent]:
+    readers = {
+        stream.name: EventReader(stream.fitted.channels, stream.fitted.model.vote_count)
+        for stream in read.streams
+    }
+    try:
+        return read_events(folder, name, readers, _MOST_EVENTS)
+    except (FileNotFoundError, StateError):
+        if not skip:
+            raise
+        return []
+
+
+# ---------------------------------------------------------------------- the log
+
+
+class Replay(NamedTuple):
+    """What the log held.
+
+    Attributes
+    ----------
+    position
+        After the last record.
+    note, noted
+        The newest note of the caller's, and the position after its record.
+    """
+
+    position: int
+    note: bytes | None
+    noted: int
+
+
+def notes(log: SampleLog, manifest: Manifest, *, whole: bool = True) -> Replay:
+    """Return where a log ends, and the newest note in it; it must be `whole`."""
+    position, note, noted = manifest.first, manifest.note, manifest.noted
+    for end, record in log.read(manifest.first):
+        position = end
+        if record and (found := parse(record, end).note) is not None and end > noted:
+            note, noted = found, end
+    if whole and position < manifest.position and manifest.first < manifest.position:
+        raise StateError(
+            f"expected a log up to position {manifest.position} at least, found one up to "
+            f"{position}",
+            hint=AGAIN,
+        )
+    return Replay(max(position, manifest.position), note, noted)
+
+
+def replay(
+    log: SampleLog,
+    read: Read,
+    advance: Callable[[Gathered, bool], FleetVerdicts],
+    act: Callable[[str, Act], object],
+    judged: Callable[[int, FleetVerdicts], None],
+) -> None:
+    """Apply the records of a log, each to the streams whose share does not have it.
+
+    `advance` and `act` are called for records after the position of the manifest, which apply to
+    all streams, and `judged` with what `advance` returned. What comes before changes streams only:
+    the rest is in the manifest.
+    """
+    where = _Where(read)
+    for end, record in log.read(read.manifest.first):
+        if not record:
+            continue
+        body = parse(record, end).body
+        apply: Callable[[], object] | None = None
+        if isinstance(body, Samples):
+            gathered = where.gathered(body, end)
+            apply = partial(_quietly, gathered, body.flush)
+            if end > read.manifest.position:
+                apply = partial(advance, gathered, body.flush)
+        elif isinstance(body, Act) and (name := where.name(body.id, end)) is not None:
+            apply = partial(_feedback, read, name, body)
+            if end > read.manifest.position:
+                apply = partial(act, name, body)
+        verdicts = None if apply is None else _keep_going(end, apply)
+        if isinstance(verdicts, FleetVerdicts):
+            judged(end, verdicts)
+
+
+def _keep_going(end: int, apply: Callable[[], object]) -> object:
+    """Apply a record; one that raised an error then raises it again, and changes as much."""
+    try:
+        return apply()
+    except NewnormalError as error:
+        _LOG.info("the record before position %d raises again: %s", end, error.message)
+    except Exception:  # noqa: BLE001 - of a model of the caller's own, which raised it then as well
+        _LOG.warning("the record before position %d raises again", end, exc_info=True)
+    return None
+
+
+def _quietly(gathered: Gathered, flush: bool) -> None:
+    """Advance streams, without what the fleet makes of it."""
+    for group, rows, _ in gathered.work:
+        for at, event in group.advance(rows, flush).events:
+            found = event.change or event.alarm
+            if found is not None:
+                group.streams[at].remember([found])
+
+
+def _feedback(read: Read, name: str, body: Act) -> None:
+    group, at = read.streams.where(name)
+    group.streams[at].act(body.verb, body.alarm, body.change)
+    group.refresh(at)
+
+
+class _Where:
+    """Where the streams of a record are."""
+
+    def __init__(self, read: Read) -> None:
+        groups: list[Group] = read.streams.groups
+        rows: list[tuple[int, int, int, int]] = []
+        numbers = {id(group): at for at, group in enumerate(groups)}
+        for share, members in read.shares:
+            assert share.file is not None
+            for member in members:
+                group, at = read.streams.where(member.stream.name)
+                rows.append((member.id, numbers[id(group)], at, share.file.position))
+        rows.sort()
+        table = np.array(rows, np.int64).reshape(-1, 4)
+        self._groups = groups
+        self._ids, self._group, self._at, self._position = (table[:, k].copy() for k in range(4))
+
+    def _find(self, ids: Ints, end: int) -> tuple[Ints, Bools]:
+        """Return the rows of streams, and whether a record that ends here applies to each."""
+        if not len(self._ids):
+            return np.zeros(len(ids), np.int64), np.zeros(len(ids), np.bool_)
+        at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
+        return at, (self._ids[at] == ids) & (self._position[at] < end)
+
+    def name(self, number: int, end: int) -> str | None:
+        """Return the name of a stream to which a record applies."""
+        at, applies = self._find(np.array([number]), end)
+        if not applies[0]:
+            return None
+        group = self._groups[self._group[at[0]]]
+        name: str = group.streams[self._at[at[0]]].name
+        return name
+
+    def gathered(self, body: Samples, end: int) -> Gathered:
+        """Return what groups have to take of a record."""
+        found = Gathered()
+        found.errors.extend(body.errors)
+        for block in body.blocks:
+            at, applies = self._find(block.ids, end)
+            for number in np.unique(self._group[at[applies]]).tolist():
+                keep: NDArray[Any] = applies & (self._group[at] == number)
+                self._take(found, block.only(keep), self._groups[number], at[keep])
+        return found
+
+    def _take(self, found: Gathered, block: Block, group: Group, at: Ints) -> None:
+        if block.samples.shape[1] != group.channels:
+            raise StateError(
+                f"expected samples of {group.channels} channels in the log, found "
+                f"{block.samples.shape[1]}",
+                hint="give the log that the fleet's folder belongs to",
+            )
+        found.work.append((group, block.rows(self._at[at]), block.origin))

@@ -1,0 +1,298 @@
+"""The file of a share of the streams: their blocks, one after the other, and what they are.
+
+Behind the blocks come what streams have only sometimes (shadows and baselines, as blocks of their
+own) and facts as JSON: number, order, name and fit of each stream, a digest of each block, and its
+past alarms and changes. The manifest has a digest of everything behind the blocks, so that damage
+to one block costs one stream.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newnormal.acceptance import TimedAcceptance
+from newnormal.acceptance.reviewed import KEPT
+from newnormal.acceptance.shadow import blank_shadow
+from newnormal.core.arena import ALIGNMENT, Layout, blank_block, place, view
+from newnormal.errors import StateError
+from newnormal.fleet.folder.limits import check_counters
+from newnormal.fleet.folder.manifest import ShareFile, layout_of
+from newnormal.fleet.folder.names import AGAIN, new_name
+from newnormal.fleet.stream import Stream
+from newnormal.packing.events import EventReader, past_facts
+from newnormal.state.files import write_new
+from newnormal.state.schema import Facts
+from newnormal.verbs import PAST
+
+__all__ = ["Member", "ShareReader", "write_share"]
+
+_DIGEST = 8  # bytes of a block's
+_MOST = 1 << 24
+_PARTS = ("accepted", *(f"undo{at}" for at in range(KEPT)), "shadow")
+
+
+class Member(NamedTuple):
+    """A stream of a share."""
+
+    id: int  # never used again
+    order: int  # its place among the streams of the fleet
+    stream: Stream
+    fit: tuple[int, int]  # offset and length in the file of the fits
+
+
+def write_share(folder: Path, members: Sequence[Member], layout: int, position: int) -> ShareFile:
+    """Write the file of a share under a new name."""
+    blocks = [member.stream.block for member in members]
+    rare = _Rare()
+    past: dict[str, Any] = {}
+    for row, member in enumerate(members):
+        rare.add(row, member.stream)
+        if member.stream.past:
+            past[str(row)] = past_facts(member.stream.past)
+    facts = {
+        "id": [member.id for member in members],
+        "order": [member.order for member in members],
+        "name": [member.stream.name for member in members],
+        "fit": [list(member.fit) for member in members],
+        "digests": "".join(_digest(block) for block in blocks),
+        "past": past,
+        "rare": rare.places,
+        "layouts": [{"fields": each.to_json(), "nbytes": each.nbytes} for each in rare.layouts],
+    }
+    text = json.dumps(facts, separators=(",", ":"), allow_nan=False).encode()
+    tail: list[Any] = [*(each.data for each in rare.blocks), text]
+    digest = blake2b(digest_size=32)
+    for part in tail:
+        digest.update(part)
+    name = new_name("live")
+    content: list[Any] = [block.data for block in blocks]
+    write_new(folder / name, content + tail)
+    facts_at = sum(map(len, blocks)) + sum(map(len, rare.blocks))
+    return ShareFile(
+        name, layout, len(members), facts_at, facts_at + len(text), digest.hexdigest(), position
+    )
+
+
+def _digest(block: Any) -> str:
+    return blake2b(block, digest_size=_DIGEST).hexdigest()
+
+
+class _Rare:
+    """What some streams of a share have besides, as blocks."""
+
+    def __init__(self) -> None:
+        self.places: list[list[Any]] = []  # row, name, layout, offset
+        self.layouts: list[Layout] = []
+        self.blocks: list[NDArray[np.uint8]] = []
+        self._known: dict[Layout, int] = {}
+        self._end = 0
+
+    def add(self, row: int, stream: Stream) -> None:
+        undo = {f"undo{at}": each for at, each in enumerate(stream.undo)}
+        found = {"accepted": stream.accepted, **undo, "shadow": stream.shadow}
+        for name, tree in found.items():
+            if tree is None:
+                continue
+            layout = Layout.of(tree)
+            if layout not in self._known:
+                self._known[layout] = len(self.layouts)
+                self.layouts.append(layout)
+            block = blank_block(layout.nbytes)
+            block[:] = 0  # what is between the arrays is the same in every file
+            place(tree, layout, block)
+            self.places.append([row, name, self._known[layout], self._end])
+            self.blocks.append(block)
+            self._end += layout.nbytes
+
+
+@dataclass
+class ShareReader:
+    """Reads the file of a share, in steps: what is damaged is known before anything is used.
+
+    Attributes
+    ----------
+    id, order, name, fit
+        Of each stream.
+    damaged
+        The rows whose blocks are not what was written.
+    """
+
+    file: ShareFile
+    layout: Layout
+    content: NDArray[np.uint8]
+    id: list[int] = field(default_factory=list)
+    order: list[int] = field(default_factory=list)
+    name: list[str] = field(default_factory=list)
+    fit: list[tuple[int, int]] = field(default_factory=list)
+    damaged: list[int] = field(default_factory=list)
+
+    @classmethod
+    def open(cls, folder: Path, file: ShareFile, layout: Layout) -> ShareReader:
+        """Map the file, and read what its streams are."""
+        path = folder / file.name
+        try:
+            size = path.stat().st_size
+            if size != file.size or not file.rows * layout.nbytes <= file.facts_at <= size:
+                raise StateError(
+                    f"{file.name} is truncated or corrupted: expected {file.size} bytes, "
+                    f"found {size}",
+                    hint=AGAIN,
+                )
+            # Copy-on-write: what the fleet changes is its own, the file stays as it is.
+            content = np.asarray(np.memmap(path, np.uint8, "c"))
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise StateError(f"cannot read {path}: {error.strerror}", hint=AGAIN) from error
+        found = cls(file, layout, content)
+        tail: Any = content[file.rows * layout.nbytes :]
+        if blake2b(tail.data, digest_size=32).hexdigest() != file.digest:
+            raise StateError(f"{file.name} is truncated or corrupted", hint=AGAIN)
+        try:
+            found._read_facts(json.loads(bytes(content[file.facts_at :])))
+        except StateError as error:
+            raise StateError(f"{file.name}: {error.message}", hint=AGAIN) from None
+        except (LookupError, TypeError, ValueError, RecursionError) as error:
+            raise StateError(f"{file.name}: {error}", hint=AGAIN) from error
+        return found
+
+    def _read_facts(self, found: Any) -> None:
+        facts, rows = Facts(found), self.file.rows
+        for name in ("id", "order", "name", "fit"):
+            if len(column := facts.list(name, _MOST)) != rows:
+                raise facts.wrong(name, f"{rows} of them", len(column))
+            setattr(self, name, column)
+        whole = all(type(each) is int and 0 <= each < 2**62 for each in (*self.id, *self.order))
+        if not whole or not all(isinstance(each, str) for each in self.name):
+            raise StateError("id, order, name: expected numbers and texts, found others")
+        self.fit = [(int(offset), int(length)) for offset, length in self.fit]
+        if any(offset < 0 or not 0 < length < 2**40 for offset, length in self.fit):
+            raise StateError("fit: expected places, found others")
+        digests, width = facts.text("digests"), 2 * _DIGEST
+        if len(digests) != width * rows:
+            raise facts.wrong("digests", f"{rows} of them", digests)
+        self._past = facts.part("past").rest()
+        self._layouts = [
+            layout_of(each.list("fields", 10_000), each.count("nbytes"))
+            for each in facts.parts("layouts", _MOST)
+        ]
+        self._rare: dict[int, dict[str, tuple[Layout, int]]] = {}
+        start = rows * self.layout.nbytes
+        for row, name, layout, offset in facts.list("rare", _MOST):
+            own = self._layouts[layout]
+            end = start + offset + own.nbytes
+            if name not in _PARTS or not 0 <= row < rows or layout < 0 or offset % ALIGNMENT:
+                raise StateError(f"rare: expected a part of a stream, found {name!r:.60}")
+            if offset < 0 or end > self.file.facts_at:
+                raise StateError("rare: expected parts within the file, found others")
+            self._rare.setdefault(row, {})[name] = own, start + offset
+        facts.done()
+        self.damaged = [
+            row
+            for row in range(rows)
+            if _digest(self.block(row)) != digests[width * row : width * (row + 1)]
+        ]
+
+    def block(self, row: int) -> NDArray[np.uint8]:
+        """Return the block of a stream."""
+        start = row * self.layout.nbytes
+        return self.content[start : start + self.layout.nbytes]
+
+    def fields(self) -> dict[str, NDArray[Any]]:
+        """Return each array of all streams, stacked."""
+        return _stacked(self.layout, self.content, self.file.rows)
+
+    def place(self, row: int, stream: Stream) -> None:
+        """Give a stream what the file has of it; its block may be that of the file already."""
+        wanted = stream.shape.layout
+        own = self.block(row)
+        if wanted == self.layout:
+            stream.block = own
+        else:
+            _copy_fields(self.layout, own, wanted, stream.block)
+        parts = self._rare.get(row, {})
+        template = stream.shape.template
+        for name in (each for each in _PARTS if each in parts):
+            layout, offset = parts[name]
+            if name != "shadow":
+                tree: Any = template.last_quiet
+            elif isinstance(stream.fitted.acceptance, TimedAcceptance):
+                assert stream.fitted.drift is not None
+                timing, width = stream.fitted.acceptance.timing, len(stream.fitted.drift.margins)
+                tree = blank_shadow(template.model, timing, width)
+            else:
+                tree = None
+            if tree is None:
+                raise StateError(f"stream {stream.name!r}: expected no {name} without acceptance")
+            found = self._tree(tree, layout, offset, stream, name)
+            if name == "shadow":
+                stream.keep_shadow(found)
+            elif name == "accepted":
+                stream.accepted = found
+            else:
+                stream.undo = (*stream.undo, found)
+        if str(row) in self._past:
+            self._remember(row, stream)
+
+    def _tree(self, tree: Any, layout: Layout, offset: int, stream: Stream, name: str) -> Any:
+        wanted = Layout.of(tree)
+        block = blank_block(wanted.nbytes)
+        _copy_fields(layout, self.content[offset : offset + layout.nbytes], wanted, block)
+        check_counters(
+            _stacked(wanted, block, 1), [stream.fitted], [f"{stream.name}, its {name.strip('012')}"]
+        )
+        return view(tree, wanted, block)
+
+    def _remember(self, row: int, stream: Stream) -> None:
+        reader = EventReader(stream.fitted.channels, stream.fitted.model.vote_count)
+        facts = Facts({"past": self._past[str(row)]})
+        try:
+            stream.remember(reader.past(facts.parts("past", PAST)))
+        except StateError as error:
+            raise StateError(f"stream {stream.name!r}: {error.message}", hint=AGAIN) from None
+
+
+def _stacked(layout: Layout, content: NDArray[np.uint8], rows: int) -> dict[str, NDArray[Any]]:
+    found = {}
+    for each in layout.fields:
+        dtype = np.dtype(each.dtype)
+        inner: list[int] = []
+        size = dtype.itemsize
+        for length in reversed(each.shape):
+            inner.insert(0, size)
+            size *= length
+        found[each.name] = np.ndarray(
+            (rows, *each.shape), dtype, content.data, each.offset, (layout.nbytes, *inner)
+        )
+    return found
+
+
+def _copy_fields(
+    layout: Layout, source: NDArray[np.uint8], wanted: Layout, target: NDArray[np.uint8]
+) -> None:
+    """Copy arrays by name from a block of one layout to one of another."""
+    known: Mapping[str, Any] = {each.name: each for each in layout.fields}
+    for name in _differences(layout, wanted):
+        own = known.get(name)
+        new = next((each for each in wanted.fields if each.name == name), None)
+        expected = "no such array" if new is None else f"{new.dtype} of shape {new.shape}"
+        found = "none" if own is None else f"{own.dtype} of shape {own.shape}"
+        raise StateError(f"{name}: expected {expected}, found {found}", hint=AGAIN)
+    for each in wanted.fields:
+        start = known[each.name].offset
+        target[each.offset : each.offset + each.nbytes] = source[start : start + each.nbytes]
+
+
+def _differences(layout: Layout, wanted: Layout) -> Iterator[str]:
+    """Give the names of arrays that are not the same in two layouts, wherever they are."""
+    own = {each.name: (each.dtype, each.shape) for each in layout.fields}
+    new = {each.name: (each.dtype, each.shape) for each in wanted.fields}
+    yield from sorted(name for name in own.keys() | new.keys() if own.get(name) != new.get(name))

@@ -1,0 +1,273 @@
+"""Writes a fleet to its folder: shares of the streams under new names, then the manifest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from newnormal.core.arena import Layout
+from newnormal.errors import StateError
+from newnormal.fleet.folder.fits import FitWriter
+from newnormal.fleet.folder.listing import EventWriter, write_listing
+from newnormal.fleet.folder.manifest import Manifest, ShareFile
+from newnormal.fleet.folder.names import is_ours, log_start
+from newnormal.fleet.folder.shares import Member, write_share
+from newnormal.fleet.group import Group
+from newnormal.fleet.results import FleetEvent
+from newnormal.fleet.stream import Stream
+from newnormal.fleet.streams import Streams
+from newnormal.state.files import remove_file
+from newnormal.types import Ints
+
+__all__ = ["Contents", "FolderWriter", "Share", "leftovers"]
+
+SHARE = 32 << 20  # bytes of blocks in a file
+_MOST_IDS = 2**32 - 1
+_WASTE = 1 << 20  # bytes of fits that nobody needs, up to which they stay
+
+
+@dataclass
+class Contents:
+    """What a folder holds of a fleet, besides its log."""
+
+    detector: dict[str, Any]  # its method, options and threshold, as in a state file
+    limit: float | None
+    reading: dict[str, Any]
+    ticks: int
+    incidents: Any
+    streams: Streams
+    events: Iterable[FleetEvent] = ()
+
+
+@dataclass
+class Share:
+    """Streams that are written together."""
+
+    layout: Layout
+    members: dict[str, None] = field(default_factory=dict)  # their names, in the order of rows
+    file: ShareFile | None = None  # None: it was never written
+    changed: bool = True  # which streams it has changed: what is on the disk is not of use
+
+
+@dataclass
+class _Known:
+    """What is known of a stream by its name."""
+
+    id: int
+    order: int
+    stream: Stream
+    share: Share
+
+
+class FolderWriter:
+    """Writes the streams of a fleet, by shares.
+
+    Attributes
+    ----------
+    shares
+        All of them.
+    dirty
+        The positions in `shares` of those that streams have changed since they were written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.shares: list[Share] = []
+        self.dirty: set[int] = set()
+        self.fits = FitWriter(folder)
+        self._known: dict[str, _Known] = {}
+        self._next_id = self._next_order = 0
+        self._listing: str | None = None  # the file of all streams' names
+        self._events = EventWriter()
+        self._ids: dict[int, tuple[Ints, Ints]] = {}  # by group: numbers, shares
+
+    # ------------------------------------------------------------------ which streams are where
+
+    def adopt(self, manifest: Manifest, shares: list[tuple[Share, list[Member]]]) -> None:
+        """Go on from a folder as it was read."""
+        self.fits = FitWriter(self.folder, manifest.fits, manifest.fits_size)
+        self._next_id, self._listing = manifest.next_id, manifest.streams
+        for share, members in shares:
+            self.shares.append(share)
+            for member in members:
+                share.members[member.stream.name] = None
+                known = _Known(member.id, member.order, member.stream, share)
+                self._known[member.stream.name] = known
+                self.fits.know(member.stream.fitted, member.stream.shell, member.fit)
+                self._next_order = max(self._next_order, member.order + 1)
+
+    def number_from(self, number: int) -> None:
+        """Give no stream a lower number than this one."""
+        self._next_id = max(self._next_id, number)
+
+    def arrange(self, streams: Streams) -> None:
+        """Give new streams a number and a share, and forget those that are gone."""
+        self._ids.clear()
+        orders = {name: known.order for name, known in self._known.items()}
+        for name, known in list(self._known.items()):
+            if name not in streams or streams[name] is not known.stream:
+                del self._known[name], known.share.members[name]
+                known.share.changed = True
+                self._listing = None
+        room = {share.layout: share for share in self.shares if not _is_full(share)}
+        last = -1
+        for stream in streams:
+            known_now = self._known.get(stream.name)
+            order = orders.get(stream.name, -1) if known_now is None else known_now.order
+            if order <= last:
+                order, self._next_order = self._next_order, self._next_order + 1
+            last = max(last, order)
+            if known_now is not None and known_now.order == order:
+                continue
+            if known_now is not None:
+                known_now.order, known_now.share.changed = order, True
+            else:
+                share = room.get(stream.shape.layout)
+                if share is None or _is_full(share):
+                    share = room[stream.shape.layout] = Share(stream.shape.layout)
+                    self.shares.append(share)
+                self._known[stream.name] = _Known(self._new_id(), order, stream, share)
+                share.members[stream.name] = None
+                share.changed = True
+            self._listing = None
+        self.shares = [share for share in self.shares if share.members]
+        self.dirty = set(range(len(self.shares)))
+
+    def _new_id(self) -> int:
+        if self._next_id >= _MOST_IDS:
+            raise StateError(
+                f"expected at most {_MOST_IDS} streams added, found more",
+                hint="fleet.save to another folder numbers them anew",
+            )
+        self._next_id += 1
+        return self._next_id - 1
+
+    def ids(self, group: Group) -> Ints:
+        """Return the numbers of a group's streams, by position."""
+        return self._of(group)[0]
+
+    def touch(self, group: Group, places: Any) -> None:
+        """Take note that streams at these positions of a group have changed."""
+        self.dirty.update(np.unique(self._of(group)[1][places]).tolist())
+
+    def _of(self, group: Group) -> tuple[Ints, Ints]:
+        if id(group) not in self._ids:
+            numbers = {id(share): at for at, share in enumerate(self.shares)}
+            known = [self._known[stream.name] for stream in group.streams]
+            ids = np.array([each.id for each in known], np.int64)
+            shares = np.array([numbers[id(each.share)] for each in known], np.int64)
+            self._ids[id(group)] = ids, shares
+        return self._ids[id(group)]
+
+    def id_of(self, name: str) -> int:
+        """Return the number of a stream."""
+        return self._known[name].id
+
+    # ------------------------------------------------------------------ to the disk
+
+    def write(self, which: Iterable[int], position: int) -> None:
+        """Write shares as they are, which is up to a position of the log."""
+        layouts = self._layouts()
+        for at in which:
+            share = self.shares[at]
+            members = [self._member(name) for name in share.members]
+            share.file = write_share(self.folder, members, layouts[share.layout], position)
+            share.changed = False
+            self.dirty.discard(at)
+
+    def write_changed(self, position: int) -> None:
+        """Write the shares whose streams are others than before, and fits they need."""
+        fits = self.fits
+        if not fits.name or fits.size - fits.used(self._fitted()) > max(_WASTE, fits.size // 2):
+            self.fits = FitWriter(self.folder)
+            for share in self.shares:
+                share.changed = True
+            self._listing = None
+        self.fits.add(known.stream for known in self._known.values())
+        self.write([at for at, share in enumerate(self.shares) if share.changed], position)
+        if self._listing is None:
+            known = self._known
+            columns = {
+                "id": [each.id for each in known.values()],
+                "order": [each.order for each in known.values()],
+                "name": list(known),
+                "fit": [list(self.fits.place(each.stream)) for each in known.values()],
+            }
+            self._listing = write_listing(self.folder, "streams", json.dumps(columns))
+
+    def _fitted(self) -> list[Stream]:
+        """Return the streams whose fits are in the file."""
+        return [
+            each.stream
+            for each in self._known.values()
+            if each.share.file is not None and not each.share.changed
+        ]
+
+    def _member(self, name: str) -> Member:
+        known = self._known[name]
+        return Member(known.id, known.order, known.stream, self.fits.place(known.stream))
+
+    def _layouts(self) -> dict[Layout, int]:
+        found: dict[Layout, int] = {}
+        for share in self.shares:
+            found.setdefault(share.layout, len(found))
+        return found
+
+    def publish(
+        self,
+        contents: Contents,
+        position: int,
+        epoch: str | None,
+        note: tuple[bytes | None, int] = (None, 0),
+    ) -> Manifest:
+        """Write the manifest, and remove what it does not refer to."""
+        layouts = self._layouts()
+        for at, share in enumerate(self.shares):
+            assert share.file is not None
+            here = layouts[share.layout]
+            moved = position if at not in self.dirty else share.file.position
+            share.file = replace(share.file, layout=here, position=moved)
+        assert self._listing is not None
+        manifest = Manifest(
+            detector=contents.detector,
+            limit=contents.limit,
+            reading=contents.reading,
+            ticks=contents.ticks,
+            incidents=contents.incidents,
+            position=position,
+            epoch=epoch,
+            note=note[0],
+            noted=note[1],
+            next_id=self._next_id,
+            fits=self.fits.name,
+            fits_size=self.fits.size,
+            events=self._events.write(self.folder, contents.events),
+            streams=self._listing,
+            layouts=tuple(layouts),
+            shares=tuple(share.file for share in self.shares if share.file is not None),
+        )
+        manifest.write(self.folder)
+        for path in leftovers(self.folder, manifest):
+            remove_file(path)
+        return manifest
+
+
+def leftovers(folder: Path, manifest: Manifest) -> list[Path]:
+    """Return files of a folder that do not belong to its fleet, and that a fleet wrote."""
+    epoch = manifest.epoch
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if is_ours(path.name)
+        and path.name not in manifest.files
+        and (epoch is None or log_start(path.name, epoch) is None)
+    )
+
+
+def _is_full(share: Share) -> bool:
+    return (len(share.members) + 1) * share.layout.nbytes > SHARE and bool(share.members)

@@ -1,0 +1,658 @@
+"""A fleet in a folder: saved, loaded, opened with a log, checked and repaired."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import newnormal
+from newnormal import M2N2, FeedbackError, Fleet, ParameterError, StateError
+from newnormal.core.arena import Layout
+from newnormal.core.state import arrays
+from newnormal.errors import NewnormalWarning
+from newnormal.fleet.folder import journal, log, writer
+from newnormal.fleet.folder.check import check
+from newnormal.fleet.folder.log import FileLog
+from newnormal.fleet.folder.manifest import read_manifest
+from newnormal.fleet.saved import Replayed
+from newnormal.fleet.stream import Shape, Stream
+from tests.fleets import assert_equal, assert_same_verdicts, fitted, mixed_fleet, tick
+
+
+class MemoryLog:
+    """A log of the caller's own, whose positions are counts of records."""
+
+    def __init__(self) -> None:
+        self.records: list[bytes] = []
+        self.trimmed = 0
+
+    def append(self, record: bytes) -> int:
+        self.records.append(record)
+        return len(self.records)
+
+    def read(self, position: int) -> Iterator[tuple[int, bytes]]:
+        yield from enumerate(self.records[position:], position + 1)
+
+    def trim(self, position: int) -> None:
+        self.trimmed = position
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have several shares of each shape, and several files of the log."""
+    monkeypatch.setattr(writer, "SHARE", 150_000)
+    monkeypatch.setattr(log, "SEGMENT", 3000)
+
+
+def lived(samples: int = 40) -> Fleet:
+    fleet = mixed_fleet()
+    for number in range(samples):
+        fleet.step(tick(fleet, number))
+    return fleet
+
+
+def abandon(fleet: Fleet) -> None:
+    """Let go of the folder without saving anything, as a kill does."""
+    assert fleet._journal is not None
+    fleet._journal.abandon()
+    fleet._journal = None
+
+
+def live_file(folder: Path, at: int = 0) -> Path:
+    return folder / read_manifest(folder).shares[at].name
+
+
+def flip(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(bytes(content))
+
+
+# ---------------------------------------------------------------------- save and load
+
+
+@pytest.mark.usefixtures("small_shares")
+def test_a_saved_fleet_is_loaded_bit_for_bit_and_goes_on_alike(tmp_path: Path) -> None:
+    fleet = lived(120)
+    some = next(name for name, opened in fleet.changes_.items() if opened)
+    fleet.accept(some)
+    fleet.save(tmp_path / "fleet")
+    streams = list(fleet._streams)
+    assert fleet.alarms_ and fleet.changes_ and fleet.incidents_ and fleet._events
+    assert any(stream.shadow is not None for stream in streams)
+    assert any(stream.accepted is not None and stream.undo for stream in streams)
+    found = Fleet.load(tmp_path / "fleet")
+    assert_equal(fleet, found)
+    for number in range(120, 150):
+        samples = tick(fleet, number)
+        assert_same_verdicts(fleet.step(samples), found.step(samples))
+    fleet.rollback(some)
+    found.rollback(some)
+    assert_equal(fleet, found)
+
+
+def test_streams_of_one_fit_store_it_once(tmp_path: Path) -> None:
+    sizes = []
+    for count in (1, 20):
+        mixed_fleet(count, 0, 0).save(tmp_path)
+        sizes.append(read_manifest(tmp_path).fits_size)
+    assert sizes[0] == sizes[1]
+    streams = list(Fleet.load(tmp_path)._streams)
+    assert len({id(stream.fit) for stream in streams}) == 1
+
+
+def test_a_folder_has_few_files_whatever_the_number_of_streams(tmp_path: Path) -> None:
+    mixed_fleet(30, 30, 30).save(tmp_path)
+    names = sorted(path.name.partition("-")[0] for path in tmp_path.iterdir())
+    assert names == [
+        *("fits", "live", "live", "live", "lock", "manifest.copy.json", "manifest.json", "streams")
+    ]
+
+
+def test_options_of_the_fleet_come_back(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    histories = {name: rng.normal(size=(300, 2)) for name in "abc"}
+    fleet = Fleet(M2N2(window=8, epochs=1), fleet_alarms_per_day=0.6, workers=1).fit(histories)
+    fleet.save(tmp_path)
+    found = Fleet.load(tmp_path)
+    assert isinstance(found.detector, M2N2) and found.detector.window == 8
+    assert found.fleet_alarms_per_day == 0.6
+    assert found._reading == {"by": None, "times": None, "long": None}
+    assert found["a"].get_params()["alarms_per_day"] == pytest.approx(0.2)
+
+
+def test_saving_over_an_older_fleet_replaces_it(tmp_path: Path) -> None:
+    lived(5).save(tmp_path)
+    with Fleet.open(tmp_path) as opened:
+        opened.step(tick(opened, 5))
+    other = mixed_fleet(2, 1, 0)
+    other.save(tmp_path)
+    assert_equal(other, Fleet.load(tmp_path))
+    assert not check(tmp_path).problems
+
+
+def test_a_stream_taken_out_is_an_ordinary_state_file_and_goes_in_again(tmp_path: Path) -> None:
+    fleet = lived(60)
+    fleet.take_out("wide-0", tmp_path / "wide.nn")
+    fleet["wide-0"].save(tmp_path / "other.nn")
+    assert (tmp_path / "wide.nn").read_bytes() == (tmp_path / "other.nn").read_bytes()
+    detector = newnormal.load(tmp_path / "wide.nn")
+    other = Fleet(epochs=1).add("again", detector)
+    other.save(tmp_path / "fleet")
+    found = Fleet.load(tmp_path / "fleet")
+    found.take_out("again", tmp_path / "again.nn")
+    assert (tmp_path / "again.nn").read_bytes() == (tmp_path / "wide.nn").read_bytes()
+
+
+def test_an_empty_fleet_and_a_folder_that_cannot_be_one(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="expected a fleet with streams, found none"):
+        Fleet().save(tmp_path)
+    with pytest.raises(StateError, match="no such folder"):
+        Fleet.load(tmp_path / "none")
+    with pytest.raises(StateError, match=r"no manifest\.json in it"):
+        Fleet.open(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StateError, match="cannot write"):
+        lived(1).save(tmp_path / "file")
+
+
+def test_a_fleet_of_a_later_version_says_so(tmp_path: Path) -> None:
+    mixed_fleet(1, 0, 0).save(tmp_path)
+    for path in tmp_path.glob("manifest*"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "version": 99}))
+    with pytest.raises(StateError, match="version 99; this newnormal reads up to version 1"):
+        Fleet.load(tmp_path)
+
+
+# ---------------------------------------------------------------------- open
+
+
+@pytest.mark.usefixtures("small_shares")
+@pytest.mark.parametrize("every", [1, 5, 1000])
+def test_a_fleet_that_is_killed_goes_on_as_if_it_had_not_been(tmp_path: Path, every: int) -> None:
+    fleet = lived(20)
+    fleet.save(tmp_path)
+    for start in range(20, 110, 30):
+        opened = Fleet.open(tmp_path, every=every)
+        assert_equal(fleet, opened)
+        for number in range(start, start + 30):
+            samples = tick(fleet, number)
+            assert_same_verdicts(fleet.step(samples), opened.step(samples))
+        name = next(iter(fleet.alarms_))
+        for each in (fleet, opened):
+            each.accept(name)
+            with pytest.raises(FeedbackError):
+                each.accept(name, 10_000)
+        assert_equal(fleet, Fleet.load(tmp_path))
+        abandon(opened)
+    assert_equal(fleet, Fleet.load(tmp_path))
+    assert check(tmp_path).ok
+
+
+def test_run_flush_and_samples_that_cannot_be_taken_are_replayed(tmp_path: Path) -> None:
+    fleet = lived(10)
+    fleet.save(tmp_path)
+    opened = Fleet.open(tmp_path)
+    rng = np.random.default_rng(0)
+    times = np.datetime64("2026-01-01", "ns") + np.arange(30) * np.timedelta64(1, "m")
+    series = {"paper-0": rng.normal(size=(30, 2)), "wide-0": rng.normal(size=(7, 3))}
+    verdicts = []
+    for each in (fleet, opened):
+        each.run(series, flush=False)
+        each.flush()
+        each.step({"narrow-0": [0.0, 1.0], "narrow-1": [0.0, np.inf], "nobody": [1.0]})
+        verdicts.append(each.step({"narrow-0": [0.0, 1.0]}, times=times[3]))
+        verdicts.append(each.step({"narrow-0": [0.0, 1.0], "narrow-2": [0, 0]}, times=times[2]))
+    assert_same_verdicts(verdicts[1], verdicts[3])
+    abandon(opened)
+    replayed: list[Replayed] = []
+    opened = Fleet.open(tmp_path, on_replay=replayed.append)
+    assert_equal(fleet, opened)
+    assert_same_verdicts(replayed[-1].verdicts, verdicts[1])
+    assert [each.stream for each in replayed[2].verdicts.errors] == ["narrow-1", "nobody"]
+    abandon(opened)
+
+
+@pytest.mark.usefixtures("small_shares")
+def test_verdicts_since_the_last_checkpoint_come_again_after_a_kill(tmp_path: Path) -> None:
+    lived(20).save(tmp_path)
+    opened = Fleet.open(tmp_path, every=40)
+    seen: list[Any] = []
+    for number in range(20, 47):
+        opened.note(f"line {number}".encode(), with_next=True)
+        seen.append(opened.step(tick(opened, number)))
+        if number == 44:
+            printed = opened.note(b"printed")
+    abandon(opened)
+    replayed: list[Replayed] = []
+    opened = Fleet.open(tmp_path, on_replay=replayed.append)
+    assert 2 <= len(replayed) < len(seen)
+    for own, again in zip(seen[::-1], replayed[::-1], strict=False):
+        assert_same_verdicts(own, again.verdicts)
+    assert opened.last_note == (b"line 46", opened.position)
+    assert replayed[0].note == b"line 46"
+    assert [each.position > printed for each in replayed[-3:]] == [False, True, True]
+    opened.close()
+    assert Fleet.load(tmp_path).last_note == (b"line 46", opened.position)
+
+
+def test_a_note_that_goes_with_a_record_is_there_only_with_it(tmp_path: Path) -> None:
+    lived(3).save(tmp_path)
+    opened = Fleet.open(tmp_path)
+    opened.note(b"place 1", with_next=True)
+    opened.step(tick(opened, 3))
+    opened.note(b"place 2", with_next=True)
+    abandon(opened)
+    assert Fleet.load(tmp_path).last_note[0] == b"place 1"
+    with pytest.raises(ParameterError, match=f"at most {journal.LONGEST_NOTE:,} bytes"):
+        Fleet.open(tmp_path).note(bytes(journal.LONGEST_NOTE + 1))
+
+
+@pytest.mark.usefixtures("small_shares")
+def test_the_log_does_not_grow_beyond_what_checkpoints_need(tmp_path: Path) -> None:
+    lived(5).save(tmp_path)
+    with Fleet.open(tmp_path, every=10) as opened:
+        for number in range(5, 100):
+            opened.step(tick(opened, number))
+        assert opened._journal is not None
+        assert len(opened._journal.writer.shares) > 5
+        files = FileLog(tmp_path, str(read_manifest(tmp_path).epoch)).files
+        assert 0 < files[0][0] <= read_manifest(tmp_path).first
+        assert sum(path.stat().st_size for _, path in files) < opened.position / 3
+    manifest = read_manifest(tmp_path)
+    assert manifest.first == manifest.position == opened.position
+
+
+def test_only_one_process_writes_and_others_may_read(tmp_path: Path) -> None:
+    fleet = lived(3)
+    fleet.save(tmp_path)
+    with Fleet.open(tmp_path) as opened:
+        with pytest.raises(StateError, match="in use by this process, which writes to it"):
+            Fleet.open(tmp_path)
+        with pytest.raises(StateError, match="in use by"):
+            fleet.save(tmp_path)
+        opened.step(tick(opened, 3))
+        assert_equal(opened, Fleet.load(tmp_path))
+        opened.save(tmp_path)  # is a checkpoint
+        opened.save(tmp_path / "copy")
+        assert_equal(opened, Fleet.load(tmp_path / "copy"))
+    assert_equal(opened, Fleet.load(tmp_path))
+    (tmp_path / "lock").write_text(f"{os.getpid() + 1}\n")
+    fleet.save(tmp_path)
+
+
+def test_loading_reads_again_what_a_writer_replaced_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = lived(3)
+    fleet.save(tmp_path)
+    stale = read_manifest(tmp_path)
+    with Fleet.open(tmp_path) as opened:
+        opened.step(tick(opened, 3))
+    given = iter([stale])
+    monkeypatch.setattr(
+        "newnormal.fleet.folder.recovery.read_manifest",
+        lambda folder: next(given, None) or read_manifest(folder),
+    )
+    assert_equal(opened, Fleet.load(tmp_path))
+
+
+@pytest.mark.usefixtures("small_shares")
+def test_streams_come_and_go_while_it_is_open(tmp_path: Path) -> None:
+    fleet = lived(10)
+    fleet.save(tmp_path)
+    opened = Fleet.open(tmp_path, every=6)
+    rng = np.random.default_rng(3)
+    history = rng.normal(size=(300, 2))
+    number = 10
+    for turn in range(4):
+        for each in (fleet, opened):
+            each.remove(f"narrow-{turn}")
+            each.add(f"new-{turn}", fitted("wide") if turn % 2 else fitted("narrow"))
+            each.refit({f"narrow-{turn + 5}": history}) if turn < 2 else None
+        assert_equal(fleet, Fleet.load(tmp_path))
+        for _ in range(5):
+            samples = {
+                name: rng.normal(size=len(fleet._streams[name].fitted.channels))
+                for name in fleet.streams_
+            }
+            fleet.step(samples)
+            opened.step(samples)
+            number += 1
+        abandon(opened)
+        opened = Fleet.open(tmp_path, every=6)
+        assert_equal(fleet, opened)
+    opened.close()
+    assert check(tmp_path).ok and not check(tmp_path).problems
+
+
+def test_a_checkpoint_that_cannot_be_written_is_made_before_the_next_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = lived(5)
+    fleet.save(tmp_path)
+    opened = Fleet.open(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", _fails)
+        with pytest.raises(StateError, match="No space left"):
+            opened.add("new", fitted("narrow"))
+        with pytest.raises(StateError, match="No space left"):
+            opened.step({"new": [0.0, 0.0]})
+    fleet.add("new", fitted("narrow"))
+    assert_same_verdicts(fleet.step({"new": [0.0, 0.0]}), opened.step({"new": [0.0, 0.0]}))
+    abandon(opened)
+    assert_equal(fleet, Fleet.load(tmp_path))
+
+
+def test_a_log_that_cannot_be_written_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = lived(5)
+    fleet.save(tmp_path)
+    opened = Fleet.open(tmp_path)
+    opened.step(tick(opened, 5))
+    fleet.step(tick(fleet, 5))
+    with monkeypatch.context() as patch:
+        patch.setattr("os.write", _fails)
+        with pytest.raises(StateError, match="cannot write the log") as caught:
+            opened.step(tick(opened, 6))
+        assert "nothing was judged" in str(caught.value)
+        with pytest.raises(StateError, match="cannot write the log"):
+            opened.accept("narrow-0")
+    assert_equal(fleet, opened)
+    fleet.step(tick(fleet, 6))
+    opened.step(tick(opened, 6))
+    abandon(opened)
+    assert_equal(fleet, Fleet.load(tmp_path))
+
+
+def _fails(*_: Any) -> Any:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_fleet_in_memory_has_no_folder_to_write_to() -> None:
+    fleet = mixed_fleet(1, 0, 0)
+    for verb in (fleet.checkpoint, lambda: fleet.note(b"")):
+        with pytest.raises(StateError, match="found one in memory"):
+            verb()
+    with pytest.raises(ParameterError, match="every: expected at least 1"):
+        Fleet.open("nowhere", every=0)
+    fleet.close()
+
+
+# ---------------------------------------------------------------------- a log of the caller's own
+
+
+@pytest.mark.usefixtures("small_shares")
+def test_a_log_of_the_callers_own_takes_the_place_of_files(tmp_path: Path) -> None:
+    fleet = lived(20)
+    fleet.save(tmp_path)
+    own = MemoryLog()
+    opened = Fleet.open(tmp_path, log=own, every=5)
+    for number in range(20, 50):
+        samples = tick(fleet, number)
+        fleet.step(samples)
+        opened.step(samples)
+    assert opened.position == len(own.records) == 30 and 0 < own.trimmed < 30
+    assert not list(tmp_path.glob("log-*"))
+    abandon(opened)
+    with pytest.raises(StateError, match="belongs to a log of the caller's own, found none"):
+        Fleet.open(tmp_path)
+    with pytest.raises(StateError, match="belongs to a log of the caller's own, found none"):
+        Fleet.load(tmp_path)
+    assert_equal(fleet, Fleet.load(tmp_path, log=own))
+    opened = Fleet.open(tmp_path, log=own)
+    assert_equal(fleet, opened)
+    opened.close()
+    assert_equal(fleet, Fleet.load(tmp_path))  # all is in the files
+    other = MemoryLog()
+    other.records = [b"of others"] * 7
+    fleet.save(tmp_path, position=7)
+    assert_equal(fleet, Fleet.open(tmp_path, log=other))
+
+
+def test_a_log_of_others_is_an_error(tmp_path: Path) -> None:
+    lived(2).save(tmp_path)
+    own = MemoryLog()
+    own.records = [b"\x01\x00\x00\x00\x00nonsense"]
+    Fleet.open(tmp_path, log=own)
+    with pytest.raises(StateError, match="is not one of newnormal's"):
+        Fleet.load(tmp_path, log=own)
+
+
+# ---------------------------------------------------------------------- damage
+
+
+def test_a_damaged_stream_is_named_and_the_others_are_loaded(tmp_path: Path) -> None:
+    fleet = lived(40)
+    fleet.save(tmp_path)
+    width = read_manifest(tmp_path).layouts[0].nbytes
+    flip(live_file(tmp_path), 3 * width + 100)
+    with pytest.raises(StateError, match=r"1 of 22 streams are damaged: 'narrow-3'") as caught:
+        Fleet.load(tmp_path)
+    assert "newnormal fleet check FOLDER" in str(caught.value)
+    with pytest.warns(
+        NewnormalWarning, match="1 streams of .* are damaged and left out: 'narrow-3'"
+    ):
+        found = Fleet.load(tmp_path, skip_damaged=True)
+    fleet.remove("narrow-3")
+    assert found.streams_ == fleet.streams_
+    report = check(tmp_path)
+    assert not report.ok and report.problems[0].streams == ("narrow-3",)
+    assert "start 1 of them again as they were fitted" in str(report)
+    report = check(tmp_path, repair=True)
+    assert report.ok and report.streams == 22
+    found = Fleet.load(tmp_path)
+    assert (
+        found.streams_[3] == "narrow-3"
+        and found["narrow-3"].to_state().facts["counts"]["seen"] == 0
+    )
+    for name in fleet.streams_:
+        assert found._streams[name].block.tobytes() == fleet._streams[name].block.tobytes()
+    assert len(list((tmp_path / "damaged").iterdir())) == 1
+    assert not check(tmp_path).problems
+
+
+def test_streams_of_a_share_that_is_gone_are_named(tmp_path: Path) -> None:
+    lived(10).save(tmp_path)
+    live_file(tmp_path, 2).unlink()
+    with pytest.raises(StateError, match="no file live-"):
+        Fleet.load(tmp_path)
+    report = check(tmp_path)
+    assert report.streams == 18
+    assert report.problems[0].streams == tuple(f"paper-{at}" for at in range(4))
+    assert check(tmp_path, repair=True).streams == 22
+    assert len(Fleet.load(tmp_path)) == 22
+
+
+def test_streams_of_a_damaged_fit_are_left_out(tmp_path: Path) -> None:
+    lived(10).save(tmp_path)
+    flip(tmp_path / read_manifest(tmp_path).fits, -5)  # that of the last shape
+    with pytest.raises(StateError, match="4 of 22 streams are damaged: 'paper-0'"):
+        Fleet.load(tmp_path)
+    report = check(tmp_path)
+    assert {name for each in report.problems for name in each.streams} == {
+        f"paper-{at}" for at in range(4)
+    }
+    assert check(tmp_path, repair=True).streams == 18
+    assert len(Fleet.load(tmp_path)) == 18
+
+
+def test_a_damaged_manifest_is_read_from_its_copy(tmp_path: Path) -> None:
+    fleet = lived(5)
+    fleet.save(tmp_path)
+    flip(tmp_path / "manifest.json", 300)
+    assert_equal(fleet, Fleet.load(tmp_path))
+    assert "manifest.json is truncated or corrupted" in str(check(tmp_path))
+    check(tmp_path, repair=True)
+    assert not check(tmp_path).problems
+    for path in tmp_path.glob("manifest*"):
+        path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(StateError, match="is truncated or corrupted"):
+        Fleet.load(tmp_path)
+    assert "restore the folder from a backup" in str(check(tmp_path, repair=True))
+
+
+def opened_and_killed(folder: Path, samples: int = 6) -> Fleet:
+    lived(5).save(folder)
+    opened = Fleet.open(folder)
+    for number in range(5, 5 + samples):
+        opened.step(tick(opened, number))
+    abandon(opened)
+    return opened
+
+
+def the_log(folder: Path) -> Path:
+    (path,) = folder.glob("log-*")
+    return path
+
+
+def test_a_torn_record_is_cut_off_and_nothing_else(tmp_path: Path) -> None:
+    opened_and_killed(tmp_path)
+    path = the_log(tmp_path)
+    path.write_bytes(path.read_bytes()[:-3])
+    fleet = lived(10)
+    assert_equal(fleet, Fleet.load(tmp_path))
+    (problem,) = check(tmp_path).problems
+    assert problem.left_by_kill and "the last record is not whole" in problem.text
+    opened = Fleet.open(tmp_path)
+    opened.step(tick(opened, 10))
+    abandon(opened)
+    assert_equal(lived(11), Fleet.load(tmp_path))
+
+
+def test_a_damaged_record_is_an_error_until_it_is_skipped(tmp_path: Path) -> None:
+    opened_and_killed(tmp_path)
+    path = the_log(tmp_path)
+    flip(path, path.stat().st_size // 2)
+    with pytest.raises(StateError, match="expected a record at position .*, found damage"):
+        Fleet.load(tmp_path)
+    assert "are damaged" in str(check(tmp_path))
+    assert check(tmp_path, repair=True).ok
+    fleet = lived(5)
+    for number in (5, 6, 7, 9, 10):  # the record in the middle is that of sample 8
+        fleet.step(tick(fleet, number))
+    assert_equal(fleet, Fleet.load(tmp_path))
+
+
+def test_a_log_that_is_gone_is_an_error_until_it_is_done_without(tmp_path: Path) -> None:
+    lived(5).save(tmp_path)
+    opened = Fleet.open(tmp_path, every=6)
+    for number in range(5, 10):
+        opened.step(tick(opened, number))
+    abandon(opened)
+    the_log(tmp_path).unlink()
+    with pytest.raises(StateError, match="expected a log up to position"):
+        Fleet.load(tmp_path)
+    assert "is missing" in str(check(tmp_path))
+    assert check(tmp_path, repair=True).ok
+    assert not check(tmp_path).problems
+    with Fleet.open(tmp_path) as opened:
+        opened.step(tick(opened, 10))
+        assert_equal(opened, Fleet.load(tmp_path))
+
+
+def test_files_that_belong_to_no_checkpoint_are_found_and_removed(tmp_path: Path) -> None:
+    lived(5).save(tmp_path)
+    for name in ("live-0123456789ab.bin", "log-0123456789ab-00000000000000000000.bin"):
+        (tmp_path / name).write_bytes(b"left")
+    (tmp_path / "mine.txt").write_text("of others")
+    assert [each.left_by_kill for each in check(tmp_path).problems] == [True, True]
+    assert check(tmp_path).ok
+    check(tmp_path, repair=True)
+    assert not check(tmp_path).problems and (tmp_path / "mine.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "column", "value", "expected"),
+    [
+        ("alarm.counts", 5, 60, "alarm.counts.next: less than 60"),
+        ("model.own.members.counts", 0, 100, "model.own.members.counts: at most 100"),
+        ("model.step.counts", 1, 6, "model.step.counts: at most the window's 5 samples"),
+        ("log.channels", 0, 9, "log.channels: channels, or -1"),
+        ("changes.counts", 0, 7, "changes.counts.number: up to the newest"),
+        ("drift.counts", 1, -2, "drift.counts: samples seen"),
+        ("review.counts", 0, 50, "review.counts: as many reviews as the samples seen make"),
+    ],
+)
+def test_counters_that_would_be_used_as_positions_are_checked(
+    tmp_path: Path, field: str, column: int, value: int, expected: str
+) -> None:
+    fleet = mixed_fleet(2, 0, 0)
+    stream = fleet._streams["narrow-1"]
+    own = {each.name: each for each in stream.shape.layout.fields}[field]
+    np.ndarray(own.shape, own.dtype, stream.block.data, own.offset).reshape(-1)[column] = value
+    fleet.save(tmp_path)
+    with pytest.raises(StateError) as caught:
+        Fleet.load(tmp_path)
+    assert f"stream 'narrow-1': expected {expected}, found others" in str(caught.value)
+    assert check(tmp_path).problems[0].streams == ("narrow-1",)
+
+
+def with_other_layout(fleet: Fleet, name: str, renamed: str | None = None) -> Fleet:
+    """Return a fleet of one stream whose arrays are in the reverse order."""
+    stream = fleet._streams[name]
+    fields, end = [], 0
+    for each in reversed(stream.shape.layout.fields):
+        own = "other" if each.name == renamed else each.name
+        fields.append(replace(each, name=own, offset=end))
+        end += -(-each.nbytes // 64) * 64
+    layout = Layout(tuple(fields), end)
+    other = Fleet(epochs=1, alarms_per_day=1.0)
+    found = Stream(name, stream.shell, stream.fit, Shape(layout, stream.shape.template))
+    if renamed is None:
+        found.put(stream.open(), stream.past or ())
+        other._streams.restore(found)
+    else:
+        found.block[:] = 0
+        other._streams._where[name] = fleet._streams.where(name)
+        other._streams._where[name][0].streams[fleet._streams.where(name)[1]] = found
+        other._streams._changed()
+    return other
+
+
+def test_arrays_at_other_places_are_copied_by_name(tmp_path: Path) -> None:
+    fleet = lived(40)
+    for name in fleet.streams_:
+        if name != "narrow-0":
+            fleet.remove(name)
+    other = with_other_layout(fleet, "narrow-0")
+    other.save(tmp_path)
+    found = Fleet.load(tmp_path)
+    own, new = (list(arrays(each._streams["narrow-0"].open())) for each in (fleet, found))
+    assert [each.tobytes() for each in own] == [each.tobytes() for each in new]
+    assert found._streams["narrow-0"].shape.layout == fleet._streams["narrow-0"].shape.layout
+    with Fleet.open(tmp_path) as opened:  # writes them as this version does
+        opened.step({"narrow-0": [0.0, 0.0]})
+    assert read_manifest(tmp_path).layouts == (fleet._streams["narrow-0"].shape.layout,)
+    assert_equal(opened, Fleet.load(tmp_path))
+
+
+def test_arrays_that_this_version_does_not_have_are_named(tmp_path: Path) -> None:
+    with_other_layout(mixed_fleet(1, 0, 0), "narrow-0", "alarm.recent").save(tmp_path)
+    with pytest.raises(
+        StateError, match=r"alarm\.recent: expected <f8 of shape \(60,\), found none"
+    ):
+        Fleet.load(tmp_path)
+
+
+def test_a_model_that_holds_objects_cannot_be_saved(tmp_path: Path) -> None:
+    fleet = lived(2)
+    fleet.save(tmp_path)
+    fleet._streams["paper-0"].fitted.model.__dict__["holds_objects"] = True
+    try:
+        with pytest.raises(StateError, match="cannot be saved: it holds objects of its own"):
+            fleet.save(tmp_path)
+    finally:
+        del fleet._streams["paper-0"].fitted.model.__dict__["holds_objects"]
+    assert_equal(fleet, Fleet.load(tmp_path))
