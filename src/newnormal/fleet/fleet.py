@@ -131,6 +131,26 @@ class Fleet(Saved):
         """Give each stream as it lies in memory, in the fleet's order: to look at."""
         return iter(self._streams)
 
+    @property
+    def channels_(self) -> dict[str, tuple[str, ...]]:
+        """The channels of each stream."""
+        return {stream.name: stream.fitted.channels for stream in self._streams}
+
+    @property
+    def period_(self) -> np.timedelta64 | None:
+        """The median of the streams' times between samples; None where none has one."""
+        return self._streams.period
+
+    @property
+    def last_times_(self) -> dict[str, np.datetime64]:
+        """The newest time of each stream that has one."""
+        found = {}
+        for name in self._streams.names:
+            group, at = self._streams.where(name)
+            if group.newest[at] != NO_TIME:
+                found[name] = np.datetime64(int(group.newest[at]), "ns")
+        return found
+
     # ------------------------------------------------------------------ fit
 
     def fit(
@@ -283,8 +303,7 @@ class Fleet(Saved):
         result (`errors`), and nothing of it has changed.
         """
         with self._lock:
-            channels = {name: self._streams[name].fitted.channels for name in self._streams.names}
-            tables = to_tables(X, channels=channels, **self._read_as(X, by, times, long))
+            tables = to_tables(X, channels=self.channels_, **self._read_as(X, by, times, long))
             gathered = gather_tables(self._streams, tables)
             return self._advance(gathered, flush)
 
