@@ -13,7 +13,7 @@ from benchmarks.series import correlated
 from newnormal import Detector, Fleet
 from newnormal.detector import BaseDetector, from_state
 from newnormal.fleet.group import cores
-from newnormal.types import Floats, Ints
+from newnormal.types import Floats, Times
 
 __all__ = ["CASES", "fleet_of", "measure", "tick_bytes"]
 
@@ -125,7 +125,7 @@ def fleet_of(streams: int, channels: int, *, distinct: bool = True) -> tuple[Fle
     return fleet, detector
 
 
-def live(streams: int, channels: int, ticks: int, first: int) -> tuple[Floats, Ints]:
+def live(streams: int, channels: int, ticks: int, first: int) -> tuple[Floats, Times]:
     """Return ticks (T, S, C) that go on from history, and their times."""
     rng = np.random.default_rng(first)
     one = correlated(HISTORY + first + ticks, channels)[HISTORY + first :]
@@ -178,7 +178,7 @@ def measure_case(streams: int, channels: int, rounds: int) -> Tick:
         sixties.append((time.perf_counter() - began) / streams / _REVIEW)
         at += _REVIEW
     best = [1e6 * min(each) for each in (ticks, runs, copies, sixties)]
-    return Tick(*best, quiet)
+    return Tick(best[0], best[1], best[2], best[3], quiet)
 
 
 def measure(quick: bool) -> Section:

@@ -112,7 +112,8 @@ class Memory:
 
 def view(tree: _Tree, layout: Layout, block: NDArray[np.uint8]) -> _Tree:
     """Return a tree like this one whose arrays are those of a block."""
-    return _rebuilt(tree, _views(layout, block), "")
+    found: _Tree = _rebuilt(tree, _views(layout, block), "")
+    return found
 
 
 def place(tree: _Tree, layout: Layout, block: NDArray[np.uint8], name: str = "") -> _Tree:
@@ -123,7 +124,8 @@ def place(tree: _Tree, layout: Layout, block: NDArray[np.uint8], name: str = "")
     views = _views(layout, block)
     for own, array in _arrays(tree, name):
         views[own][...] = array
-    return _rebuilt(tree, views, name)
+    found: _Tree = _rebuilt(tree, views, name)
+    return found
 
 
 def _views(layout: Layout, block: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:

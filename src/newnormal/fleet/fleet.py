@@ -329,8 +329,11 @@ class Fleet(Saved):
             One time for all, or one each: in the order of the samples, or by name.
         """
         with self._lock:
-            gather = gather_samples if isinstance(samples, Mapping) else gather_array
-            return self._advance(gather(self._streams, samples, times), False)
+            if isinstance(samples, Mapping):
+                gathered = gather_samples(self._streams, samples, times)
+            else:
+                gathered = gather_array(self._streams, samples, times)
+            return self._advance(gathered, False)
 
     def flush(self) -> FleetVerdicts:
         """Judge what is pending of every stream, as `Detector.flush` does."""

@@ -126,11 +126,11 @@ class FitBlock:
     block: NDArray[np.uint8]
 
     @classmethod
-    def of(cls, fitted: Fitted, memory: Memory) -> FitBlock:
+    def of(cls, fitted: Fitted, memory: Memory | None = None) -> FitBlock:
         """Return the block of a fitted detector; an empty one where the loop is not compiled."""
         parts = FitParts.of(fitted) if is_compiled(fitted) else ()
         layout = Layout.of(parts)
-        block = memory.take(layout.nbytes)
+        block = blank_block(layout.nbytes) if memory is None else memory.take(layout.nbytes)
         place(parts, layout, block)
         return cls(fitted, layout, block)
 
@@ -164,7 +164,7 @@ class Stream:
     shape
         Of its live state; streams of one shape share it.
     block
-        Memory for the live state.
+        Memory for the live state; None: its own.
 
     Attributes
     ----------
@@ -196,14 +196,14 @@ class Stream:
         shell: BaseDetector,
         fit: FitBlock,
         shape: Shape,
-        block: NDArray[np.uint8],
+        block: NDArray[np.uint8] | None = None,
     ) -> None:
         self.name = name
         self.shell = shell
         self.fit = fit
         self.shape = shape
         self.template = shape.template  # with the objects of its own, where its model holds any
-        self.block = block
+        self.block = blank_block(shape.layout.nbytes) if block is None else block
         self.past: deque[Alarm | Change] | None = None
         self.shadow: Shadow | None = None
         self.shadow_block: NDArray[np.uint8] | None = None
@@ -228,8 +228,13 @@ class Stream:
     def open(self) -> StreamState:
         """Return the live state; it shares the stream's memory. `close` takes it back."""
         live = view(self.template, self.shape.layout, self.block)
-        rare = {"accepted": self.accepted, "undo": self.undo, "shadow": self.shadow}
-        return StreamState(**live._asdict(), **rare)
+        parts: dict[str, Any] = {
+            **live._asdict(),
+            "accepted": self.accepted,
+            "undo": self.undo,
+            "shadow": self.shadow,
+        }
+        return StreamState(**parts)
 
     def close(self, state: StreamState) -> None:
         """Take a live state back: what was replaced in it is copied into the stream's memory."""

@@ -27,8 +27,7 @@ __all__ = [
 ]
 
 
-@intrinsic
-def _array(typing_context: Any, address: Any, shape: Any, dtype: Any) -> Any:  # noqa: ARG001
+def _typed_array(typing_context: Any, address: Any, shape: Any, dtype: Any) -> Any:  # noqa: ARG001
     """Return the array of a shape and dtype that begins at an address."""
     found = types.Array(dtype.dtype, len(shape), "C")
 
@@ -53,8 +52,10 @@ def _array(typing_context: Any, address: Any, shape: Any, dtype: Any) -> Any:  #
     return found(address, shape, dtype), generate
 
 
-@intrinsic
-def _prefetch_line(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
+_array: Any = intrinsic(_typed_array)
+
+
+def _typed_prefetch(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
     """Ask the processor to have the cache line at an address ready soon."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
@@ -66,6 +67,9 @@ def _prefetch_line(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
         return context.get_dummy_value()
 
     return types.void(types.int64), generate
+
+
+_prefetch_line: Any = intrinsic(_typed_prefetch)
 
 
 @inlined
