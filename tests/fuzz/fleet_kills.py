@@ -9,6 +9,7 @@ that the process has reported. Prints a line of JSON.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -38,10 +39,8 @@ def act(fleet: Fleet, number: int, note: Callable[[], object]) -> None:
     note()
     if number % 11 == 10:
         names = sorted(fleet.alarms_) or ["narrow-0"]
-        try:
+        with contextlib.suppress(FeedbackError):
             fleet.accept(names[number % len(names)])
-        except FeedbackError:
-            pass
     else:
         fleet.step(tick(fleet, number))
 
@@ -123,7 +122,7 @@ def main(folder: Path, kills: int, seed: int) -> None:
     """Kill so many processes."""
     warnings.simplefilter("ignore")
     writer.SHARE, log.SEGMENT = 150_000, 20_000
-    rng = random.Random(seed)  # noqa: S311
+    rng = random.Random(seed)
     reference, reached, other = mixed_fleet(), -1, folder / "saved"
     reference.save(folder / "fleet")
     places, torn = [], 0
@@ -156,10 +155,8 @@ def _restructure(fleet: Fleet, number: int) -> None:
     def stop() -> None:
         raise _Stop
 
-    try:
+    with contextlib.suppress(_Stop):
         act(fleet, number, stop)
-    except _Stop:
-        pass
 
 
 if __name__ == "__main__":

@@ -38,8 +38,7 @@ class MemoryLog:
         return len(self.records)
 
     def read(self, position: int) -> Iterator[tuple[int, bytes]]:
-        for at, record in enumerate(self.records[position:], position + 1):
-            yield at, record
+        yield from enumerate(self.records[position:], position + 1)
 
     def trim(self, position: int) -> None:
         self.trimmed = position

@@ -311,20 +311,22 @@ class FleetVerdicts:
         rows = np.flatnonzero(part.judged.streams == at)
         own: Any = slice(int(rows[0]), int(rows[-1]) + 1) if len(rows) else slice(0)
         columns, times = part.judged.columns, part.judged.times[own]
+        fitted = part.streams[at].fitted
         alarms = (columns.ratios[own], columns.p_values[own], columns.alarms[own])
         changes = (columns.distances[own], columns.changes[own])
+        expects = fitted.model.reconstructs
         return Verdicts(
             columns.scores[own],
             columns.thresholds[own],
             columns.anomalous[own],
-            columns.expected[own],
-            columns.shares[own],
+            columns.expected[own] if expects else None,
+            columns.shares[own] if expects else None,
             None if (times == NO_TIME).all() else times.view("datetime64[ns]"),
-            part.streams[at].fitted.channels,
+            fitted.channels,
             int(part.judged.numbers[rows[0]]) if len(rows) else 0,
             None,
-            *(alarms if part.has_alarms else (None, None, None)),
-            *(changes if part.has_changes else (None, None)),
+            *(alarms if fitted.alarms.active else (None, None, None)),
+            *(changes if fitted.drift is not None else (None, None)),
         )
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
+from newnormal.fleet.stream import Stream
 from newnormal.fleet.streams import Streams
 from newnormal.types import NO_TIME
 
@@ -14,6 +17,10 @@ class StreamViews:
     """The part of a `Fleet` that shows what its streams are."""
 
     _streams: Streams
+
+    def blocks(self) -> Iterator[Stream]:
+        """Give each stream as it lies in memory, in the fleet's order: to look at."""
+        return iter(self._streams)
 
     @property
     def channels_(self) -> dict[str, tuple[str, ...]]:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.kernels.compiled import compiled
+from newnormal.kernels.compiled import compiled, uncounted
 from newnormal.types import Floats, Floats32, Ints
 
 __all__ = [
@@ -162,7 +162,7 @@ def _blend(
     moved[:] = best
 
 
-@compiled
+@uncounted
 def _sum_of(shifts: Floats, used: Ints, at: Ints, total: Floats) -> None:
     K, C = shifts.shape
     total[:] = 0
@@ -172,7 +172,7 @@ def _sum_of(shifts: Floats, used: Ints, at: Ints, total: Floats) -> None:
                 total[c] += shifts[k, c]
 
 
-@compiled
+@uncounted
 def _distance(sample: Floats, moved: Floats, mean: Floats32, inverse: Floats32) -> float:
     """Return T² of a sample moved back; a missing value counts as the mean."""
     C = len(sample)
@@ -188,7 +188,7 @@ def _distance(sample: Floats, moved: Floats, mean: Floats32, inverse: Floats32) 
     return total
 
 
-@compiled
+@uncounted
 def _part(
     sample: Floats, moved: Floats, shift: Floats, mean: Floats32, inverse: Floats32
 ) -> tuple[float, float]:
@@ -208,7 +208,7 @@ def _part(
     return (above / below, below) if below > 0 else (0.0, 0.0)
 
 
-@compiled
+@uncounted
 def is_accepted(votes: Floats32, shares: Floats32, state: AcceptedState) -> bool:
     """Whether a sample's votes (V,) are no worse than those of a pattern, in its channels.
 

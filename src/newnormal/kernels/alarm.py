@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.kernels.compiled import compiled
+from newnormal.kernels.compiled import compiled, uncounted
 from newnormal.kernels.decision import decide
 from newnormal.types import Bools, Floats, Floats32, Ints
 
@@ -191,7 +191,7 @@ def judge_scores(
             out.thresholds[t] = np.exp(out.thresholds[t])
 
 
-@compiled
+@uncounted
 def _lead(shares: Floats32) -> int:
     """Return the channel with the largest share, the first of several; 0 without a score."""
     lead = 0
@@ -216,7 +216,7 @@ def _write_p_values(
     p_values(then, state.tail_levels, chances, state.tail_excess, out.p_values)
 
 
-@compiled
+@uncounted
 def advance(
     scores: Floats, leads: Ints, state: AlarmState, params: AlarmParams, out: AlarmOut
 ) -> None:
@@ -265,7 +265,7 @@ def advance(
             if counts[LOW] >= gap:
                 counts[OPEN] = 0
             elif counts[AGE] % stand == 0 and counts[SEEN] >= N:
-                location = max(location, np.median(recent))
+                location = max(location, _median(recent))
         elif above:
             counts[ALARMS] += 1
             counts[OPEN] = counts[ALARMS]
@@ -290,12 +290,17 @@ def advance(
 
 
 @compiled
+def _median(recent: Floats) -> float:
+    return float(np.median(recent))
+
+
+@uncounted
 def threshold_at(location: float, spread: float, height: float) -> float:
     """Return the threshold at a height; compiled, so that it is rounded alike everywhere."""
     return location + spread * height
 
 
-@compiled
+@uncounted
 def peaks(heights: Floats, level: float, gap: int, out: Floats) -> int:
     """Write the peaks of the alarms that heights (T,) open at a level; return how many.
 
@@ -317,7 +322,7 @@ def peaks(heights: Floats, level: float, gap: int, out: Floats) -> int:
     return count
 
 
-@compiled
+@uncounted
 def p_values(scores: Floats, levels: Floats, chances: Floats, excess: Floats, out: Floats) -> None:
     """Write the chance of each score (T,) or a higher one.
 

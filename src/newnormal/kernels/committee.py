@@ -19,16 +19,20 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.kernels.accepted import NEXT_PATTERN, AcceptedState, is_accepted, move_back
-from newnormal.kernels.compiled import compiled, inlined
+from newnormal.kernels.compiled import compiled, copy, inlined, uncounted
 from newnormal.kernels.decision import decide
 from newnormal.kernels.members import (
+    BLOCKS,
     LEAST,
+    PARTS,
     MembersParams,
     MembersState,
+    MembersWork,
     emphasis,
     usual,
     vote_members,
 )
+from newnormal.kernels.memory import prefetch
 from newnormal.kernels.step import (
     LARGEST,
     LEARNED,
@@ -107,13 +111,21 @@ class CommitteeWork(NamedTuple):
     prompt: Floats  # (R,) the others
     zeros: Floats  # (C,) an expert's mean
     held: Floats  # (C,) an expert's trend: it is subtracted already
+    moved: Floats  # (R, C) by how much samples are moved back
+    unit: Floats  # (C,)
+    scratch: Floats  # (C,)
+    square: Floats  # (C,)
+    members: MembersWork
+    ahead: Ints  # addresses of cache lines to have ready for what comes next; or none
     out: StepOut  # R rows: an expert's verdicts
     step: StepWork
 
 
 @compiled
-def blank_work(rows: int, experts: int, window: int, channels: int, widths: Ints) -> CommitteeWork:
-    """Return working memory for so many rows."""
+def blank_work(
+    rows: int, experts: int, window: int, channels: int, widths: Ints, lines: int = 0
+) -> CommitteeWork:
+    """Return working memory for so many rows, and so many lines to have ready."""
     return CommitteeWork(
         np.empty((rows, channels)),
         np.empty((experts, rows, channels)),
@@ -122,6 +134,17 @@ def blank_work(rows: int, experts: int, window: int, channels: int, widths: Ints
         np.empty(rows),
         np.empty(channels),
         np.empty(channels),
+        np.empty((rows, channels)),
+        np.empty(channels),
+        np.empty(channels),
+        np.empty(channels),
+        MembersWork(
+            np.empty(channels, np.float32),
+            np.empty(BLOCKS * channels, np.float32),
+            np.empty(BLOCKS * channels, np.float32),
+            np.empty(channels),
+        ),
+        np.empty(lines, np.int64),
         StepOut(
             np.empty(rows),
             np.empty(rows, np.bool_),
@@ -132,7 +155,7 @@ def blank_work(rows: int, experts: int, window: int, channels: int, widths: Ints
     )
 
 
-@compiled
+@uncounted
 def detrend(
     scaled: Floats, decay: float, hold: bool, level: Floats, trail: Floats, residual: Floats
 ) -> None:
@@ -222,7 +245,7 @@ def advance_squares(
     )
 
 
-@compiled
+@uncounted
 def advance_in(
     work: CommitteeWork,
     samples: Floats,
@@ -260,9 +283,12 @@ def advance_in(
             scaled[r, c] = -SATURATION if z < -SATURATION else z
 
     # A sample at an accepted place is judged as if it had stayed where it was.
-    moves = state.accepted.used.sum() > 0
-    moved = np.zeros((R if moves else 0, C))
+    moved = work.moved[:R]
+    moves = False
+    for k in range(len(state.accepted.used)):
+        moves = moves or state.accepted.used[k] > 0
     if moves:
+        moved[:] = 0
         members = params.members
         for r in range(pending, R):
             move_back(
@@ -284,13 +310,12 @@ def advance_in(
     prompt[:] = 0
     out.shares[:] = 0
     each[:] = np.nan
-    # Allocated here: as a part of `work`, LLVM adds up the squares in another order.
-    unit, scratch, square = np.empty(C), np.empty(C), np.empty(C)
+    unit, scratch, square = work.unit, work.scratch, work.square
     for j in range(J):
         trails, residuals = work.trails[j, :R], work.residuals[j, :R]
         for r in range(pending):
-            trails[r] = state.trails[j, L - pending + r]
-            residuals[r] = state.residuals[j, L - pending + r]
+            copy(state.trails[j, L - pending + r], trails[r])
+            copy(state.residuals[j, L - pending + r], residuals[r])
         detrend(
             scaled[pending:],
             params.decays[j],
@@ -318,6 +343,7 @@ def advance_in(
             1.0,
             params.rates[j] if step_params.lr != 0 else np.float32(0),
         )
+        prefetch(work.ahead, j, J + PARTS)
         advance_expert(work.step, residuals[pending:], flush, widths, expert, expert_params, seen)
         _append(trails[pending:], state.trails[j])
         if j == params.reported_expert:
@@ -366,6 +392,9 @@ def advance_in(
                         out.shares[r, c] += weight * square[c] / total
     if len(params.weights) > E:
         vote_members(
+            work.members,
+            work.ahead,
+            J,
             scaled,
             phases,
             state.members,
@@ -388,21 +417,26 @@ def advance_in(
                 votes[r] = 0.0
                 prompt[r] = 0.0
     _conclude(votes, prompt, params.keep, state.smooth, step_params.alarm_threshold, out)
-    counts[:] = state.counts[0]
-    counts[LEARNED] = state.counts[:, LEARNED].max()
-    counts[RESTORED] = state.counts[:, RESTORED].sum()
+    copy(state.counts[0], counts)
+    counts[RESTORED] = 0
+    for j in range(J):
+        counts[LEARNED] = max(counts[LEARNED], state.counts[j, LEARNED])
+        counts[RESTORED] += state.counts[j, RESTORED]
     _append(samples, recent)
 
 
 @inlined
 def _append(source: Floats, newest: Floats) -> None:
     """Append the last rows of `source` to `newest`, whose oldest rows are dropped."""
-    L, T = len(newest), len(source)
+    L, C = newest.shape
+    T = len(source)
     kept = max(L - T, 0)
     for k in range(kept):
-        newest[k] = newest[L - kept + k]
+        for c in range(C):
+            newest[k, c] = newest[L - kept + k, c]
     for k in range(kept, L):
-        newest[k] = source[T - L + k]
+        for c in range(C):
+            newest[k, c] = source[T - L + k, c]
 
 
 @inlined

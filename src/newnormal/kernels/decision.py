@@ -16,12 +16,12 @@ learnable.
 
 from __future__ import annotations
 
-from newnormal.kernels.compiled import compiled
+from newnormal.kernels.compiled import uncounted
 
 __all__ = ["decide"]
 
 
-@compiled
+@uncounted
 def decide(score: float, alarm_threshold: float, learn_threshold: float) -> tuple[bool, bool]:
     """Return whether a sample is anomalous (ŷ of the paper) and learnable (1 - ŷ of its loss)."""
     return score >= alarm_threshold, score < learn_threshold

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.kernels.compiled import compiled, inlined
+from newnormal.kernels.compiled import copy, inlined, uncounted
 from newnormal.types import Bools, Floats, Floats32, Ints
 
 __all__ = [
@@ -105,26 +105,26 @@ class DriftOut(NamedTuple):
     crossings: Bools  # (T,) whether a channel of no open change crosses the limit
 
 
-@compiled
+@uncounted
 def advance(samples: Floats, state: DriftState, params: DriftParams, out: DriftOut) -> int:
     """Consume samples (T, C) up to one that crosses the limit; return how many.
 
     Write where each leaves the stream. At most one sample crosses the limit between two reviews.
     """
     C = len(state.levels)
-    farthest = state.distances.max()
+    farthest = _largest(state.distances)
     for t in range(len(samples)):
         _move(samples[t], state, params)
         out.crossings[t] = False
         if state.counts[SEEN] >= WARM and state.counts[SEEN] % EVERY == 0:
             measure(state, params)
-            farthest = state.distances.max()
+            farthest = _largest(state.distances)
             if state.counts[CROSSED] == 0:
                 for c in range(C):
                     if state.distances[c] > 1 and state.owned[c] == 0:
                         state.counts[CROSSED] = 1
                 if state.counts[CROSSED]:
-                    state.crossing[:] = state.distances
+                    copy(state.distances, state.crossing)
                     out.crossings[t] = True
         out.distances[t] = farthest
         if out.crossings[t]:
@@ -132,13 +132,21 @@ def advance(samples: Floats, state: DriftState, params: DriftParams, out: DriftO
     return len(samples)
 
 
-@compiled
+@uncounted
 def trace(samples: Floats, state: DriftState, params: DriftParams, positions: Floats) -> None:
     """Consume samples (T, C) and write the position after each, (T, 4 C)."""
     for t in range(len(samples)):
         _move(samples[t], state, params)
         measure(state, params)
-        positions[t] = state.position
+        copy(state.position, positions[t])
+
+
+@inlined
+def _largest(values: Floats) -> float:
+    largest = float(values[0])
+    for c in range(1, len(values)):
+        largest = max(largest, values[c])
+    return largest
 
 
 @inlined
@@ -163,7 +171,7 @@ def _move(sample: Floats, state: DriftState, params: DriftParams) -> None:
         state.last[c] = z
 
 
-@compiled
+@uncounted
 def lag_index(lag: int, lags: int) -> int:
     """Return which of so many lags, EVERY · 2^k samples each, is the least that is no shorter."""
     k = 0
@@ -172,7 +180,7 @@ def lag_index(lag: int, lags: int) -> int:
     return k
 
 
-@compiled
+@uncounted
 def weights_moved(weights: Floats32, fitted: Floats32) -> float:
     """Return how far weights are from the fitted ones, in the length of the fitted; 0 without any.
 
@@ -189,7 +197,7 @@ def weights_moved(weights: Floats32, fitted: Floats32) -> float:
     return np.sqrt(apart / length) if length > 0 else 0.0
 
 
-@compiled
+@uncounted
 def measure(state: DriftState, params: DriftParams) -> None:
     """Bring position, distances and jumps up to date."""
     C = len(state.levels)
@@ -199,7 +207,7 @@ def measure(state: DriftState, params: DriftParams) -> None:
     for c in range(C):
         known = known and state.missing[c] <= _MISSED
     # A changed channel explains nothing of the others: what it leaves of them is held.
-    held = state.owned.max() > 0
+    held = _largest(state.owned) > 0
     for c in range(C):
         if known and (state.owned[c] != 0 or not held):
             level = 0.0

@@ -42,7 +42,7 @@ from newnormal.kernels.committee import (
     advance_in,
     blank_work,
 )
-from newnormal.kernels.compiled import compiled, inlined
+from newnormal.kernels.compiled import compiled, copy, inlined, uncounted
 from newnormal.kernels.drift import CROSSED, MARK, WARM, DriftOut, DriftParams, DriftState
 from newnormal.kernels.members import BLOCKS, FAR, LONG, PAST, SPAN, MembersParams, MembersState
 from newnormal.kernels.memory import (
@@ -62,12 +62,14 @@ __all__ = [
     "CHANGE",
     "DONE",
     "FITTED",
+    "FITTED_OFTEN",
     "NUMBERS",
     "OPENS",
     "REVIEW",
     "SHADOW",
     "SILENT",
     "STATE",
+    "STATE_OFTEN",
     "Columns",
     "Dims",
     "Stops",
@@ -193,6 +195,38 @@ FITTED = (
     "watched",
 )
 
+# Of these, what not every sample touches.
+_SELDOM = (
+    "model.step.good",
+    "model.own.members.means",  # a row in ten
+    "model.own.accepted.shifts",
+    "model.own.accepted.at",
+    "model.own.accepted.peaks",
+    "model.own.accepted.channels",
+    "alarm.tail_levels",
+    "log.times",
+    "log.votes",
+    "silence.channels",
+    "drift.position",
+    "drift.start",
+    "drift.jumps",
+    "drift.crossing",
+    "drift.lows",
+    "drift.highs",
+    *STATE[STATE.index("last_quiet.weights") :],
+    "weights",
+    "tail_chances",
+    "drift.centre",
+    "drift.blend",
+    "drift.margins",
+    "drift.wanders",
+    "model.members.rhythm_levels",
+    "model.members.rhythm_spreads",
+    "watched",
+)
+STATE_OFTEN = tuple(name for name in STATE if name not in _SELDOM)
+FITTED_OFTEN = tuple(name for name in FITTED if name not in _SELDOM)
+
 # The same of a shadow; its model's arrays are the first ones of STATE.
 SHADOW = (*STATE[: STATE.index("times.times")], "scores", "counts")
 
@@ -291,6 +325,8 @@ class Streams(NamedTuple):
     state_at: Ints  # offsets, in the order of STATE
     fitted_at: Ints
     shadow_at: Ints
+    state_lines: Ints  # the cache lines of a block that every sample touches
+    fitted_lines: Ints
 
 
 @compiled
@@ -318,7 +354,8 @@ def advance(
         s = which[k]
         length = int(floats(streams.fits[s] + streams.fitted_at[_NUMBERS], NUMBERS)[REVIEW_LENGTH])
         most = max(most, min(last[s] - first[s], length))
-    work = blank_work(most, dims.experts, dims.window, dims.channels, widths)
+    lines = len(streams.state_lines) + len(streams.fitted_lines)
+    work = blank_work(most, dims.experts, dims.window, dims.channels, widths, lines)
     crossings = np.empty(most, np.bool_)
     # An empty array that lies at C numbers of its own: see `committee.advance_in`.
     nothing = np.empty(dims.channels)[:0].reshape((0, 0, 0))
@@ -326,6 +363,7 @@ def advance(
         s = which[k]
         base, at = streams.states[s], streams.state_at
         fit, fit_at = streams.fits[s], streams.fitted_at
+        _ahead(which, k, streams, work.ahead)
         counts = ints(base + at[_STEP_COUNTS], 7)
         restored = counts[RESTORED]
         if stops.done[s] == first[s]:
@@ -385,7 +423,18 @@ def advance(
         stops.restored[s] += counts[RESTORED] - restored
 
 
-@compiled
+@inlined
+def _ahead(which: Ints, k: int, streams: Streams, ahead: Ints) -> None:
+    """Write down what the stream after this one needs; of the last one, its own."""
+    s = which[min(k + 1, len(which) - 1)]
+    n = len(streams.state_lines)
+    for i in range(n):
+        ahead[i] = streams.states[s] + streams.state_lines[i]
+    for i in range(len(streams.fitted_lines)):
+        ahead[n + i] = streams.fits[s] + streams.fitted_lines[i]
+
+
+@uncounted
 def _consume(
     base: int,
     at: Ints,
@@ -410,14 +459,10 @@ def _consume(
             lr = np.float32(0)
     step, own = _model(base, at, dims)
     params = _step_params(fit, fit_at, dims, threshold, lr)
-    model = _committee_params(
-        fit, fit_at, dims, floats(fit + fit_at[_LEARN_BELOW], dims.experts)
-    )
+    model = _committee_params(fit, fit_at, dims, floats(fit + fit_at[_LEARN_BELOW], dims.experts))
     _begin(samples[0], step, own, params)
-    advance_in(
-        work, samples, phases, False, widths, step, own, params, model, out, nothing, votes
-    )
-    step.trend[:] = own.levels[model.reported_expert]
+    advance_in(work, samples, phases, False, widths, step, own, params, model, out, nothing, votes)
+    copy(own.levels[model.reported_expert], step.trend)
 
 
 @compiled
@@ -453,10 +498,8 @@ def _train_shadow(
     )
     _begin(samples[0], step, own, params)
     votes = np.empty((T, dims.votes), np.float32)
-    advance_in(
-        work, samples, phases, False, widths, step, own, params, model, out, nothing, votes
-    )
-    step.trend[:] = own.levels[model.reported_expert]
+    advance_in(work, samples, phases, False, widths, step, own, params, model, out, nothing, votes)
+    copy(own.levels[model.reported_expert], step.trend)
     scores = floats(base + at[_SHADOW_SCORES], dims.kept_scores)
     for t in range(T):
         if not np.isnan(out.scores[t]):
@@ -477,7 +520,7 @@ def _begin(sample: Floats, step: StepState, own: CommitteeState, params: StepPar
                 own.levels[j, c] = z
 
 
-@compiled
+@uncounted
 def _judge(
     s: int,
     base: int,
@@ -502,7 +545,10 @@ def _judge(
     chances = floats(fit + fit_at[_TAIL_CHANCES], KNOTS)
     start = stops.done[s]
     while start < end:
-        stop = _quiet_rows(base, at, fit, fit_at, dims, samples, times, start, end)
+        # A channel crosses the limit at the last of these rows if at all: silence is not to be
+        # judged beyond it.
+        stop = min(end, start + drifting.EVERY - drift.counts[drifting.SEEN] % drifting.EVERY)
+        stop = _quiet_rows(base, at, fit, fit_at, dims, samples, times, start, stop)
         if stop == start:
             return SILENT
         moved = DriftOut(columns.distances[start:stop], crossings)
@@ -530,7 +576,7 @@ def _judge(
     return DONE
 
 
-@compiled
+@uncounted
 def _quiet_rows(
     base: int,
     at: Ints,
@@ -572,7 +618,7 @@ def _quiet_rows(
     return end
 
 
-@compiled
+@uncounted
 def _is_news(
     sample: Floats, counts: Ints, missing: Ints, channels: Ints, watched: Bools, most: float
 ) -> bool:
@@ -598,7 +644,7 @@ def _is_news(
     return grows or (is_open and not stays)
 
 
-@compiled
+@uncounted
 def _follow(
     base: int,
     at: Ints,
@@ -633,7 +679,7 @@ def _follow(
     return True
 
 
-@compiled
+@uncounted
 def _is_quiet(base: int, at: Ints, fit: int, fit_at: Ints, dims: Dims, length: int) -> bool:
     """Whether a review finds nothing: no change is open, and none can open."""
     changes = ints2(base + at[_CHANGES], dims.changes, 7)
@@ -648,7 +694,7 @@ def _is_quiet(base: int, at: Ints, fit: int, fit_at: Ints, dims: Dims, length: i
     return _moves(base, at, fit, fit_at, dims) <= 1
 
 
-@compiled
+@uncounted
 def _moves(base: int, at: Ints, fit: int, fit_at: Ints, dims: Dims) -> float:
     """Return how far the weights have moved since they were accepted; 1 is the limit."""
     weights = floats32(base + at[_WEIGHTS], dims.weights)
@@ -657,7 +703,7 @@ def _moves(base: int, at: Ints, fit: int, fit_at: Ints, dims: Dims) -> float:
     return max(0.0, moved - floats(base + at[_REVIEW_LEVELS], 2)[MOVED]) / WEIGHTS_LIMIT
 
 
-@compiled
+@uncounted
 def _review(base: int, at: Ints, fit: int, fit_at: Ints, dims: Dims) -> None:
     """Review a stream without alarm or change: keep what is normal; see `acceptance.review`."""
     drift = _drift(base, at, dims)
@@ -674,31 +720,31 @@ def _review(base: int, at: Ints, fit: int, fit_at: Ints, dims: Dims) -> None:
     C, J, V = dims.channels, dims.experts, dims.votes
     step, own = _model(base, at, dims)
     alarm = _alarm(base, at, dims)
-    floats32(base + at[k], dims.weights)[:] = step.weights
-    floats2(base + at[k + 1], J, C)[:] = own.levels
-    floats(base + at[k + 2], 4 * C)[:] = drift.lows
-    floats(base + at[k + 3], 4 * C)[:] = drift.highs
-    floats(base + at[k + 4], KNOTS)[:] = alarm.tail_levels
-    floats(base + at[k + 5], 4)[:] = alarm.tail_excess
+    copy(step.weights, floats32(base + at[k], dims.weights))
+    copy(own.levels.reshape(J * C), floats(base + at[k + 1], J * C))
+    copy(drift.lows, floats(base + at[k + 2], 4 * C))
+    copy(drift.highs, floats(base + at[k + 3], 4 * C))
+    copy(alarm.tail_levels, floats(base + at[k + 4], KNOTS))
+    copy(alarm.tail_excess, floats(base + at[k + 5], 4))
     kept = floats(base + at[k + 6], 5)
     kept[0] = alarm.levels[LOCATION]
     kept[1] = alarm.levels[HEIGHT]
     kept[2] = alarm.levels[START_HEIGHT]
     kept[3] = alarm.levels[START_LOCATION]
     kept[4] = levels[MOVED]
-    floats2(base + at[k + 7], PLACES, C)[:] = own.accepted.shifts
-    ints(base + at[k + 8], PLACES)[:] = own.accepted.used
-    ints(base + at[k + 9], PLACES)[:] = own.accepted.at
-    floats2(base + at[k + 10], PATTERNS, V)[:] = own.accepted.peaks
-    floats2(base + at[k + 11], PATTERNS, C)[:] = own.accepted.channels
-    ints(base + at[k + 12], 3)[:] = own.accepted.counts
+    copy(own.accepted.shifts.reshape(PLACES * C), floats(base + at[k + 7], PLACES * C))
+    copy(own.accepted.used, ints(base + at[k + 8], PLACES))
+    copy(own.accepted.at, ints(base + at[k + 9], PLACES))
+    copy(own.accepted.peaks.reshape(PATTERNS * V), floats(base + at[k + 10], PATTERNS * V))
+    copy(own.accepted.channels.reshape(PATTERNS * C), floats(base + at[k + 11], PATTERNS * C))
+    copy(own.accepted.counts, ints(base + at[k + 12], 3))
     if is_warm:
-        drift.start[:] = drift.position
+        copy(drift.position, drift.start)
         drift.jumps[:] = 0
         drift.counts[MARK] = drift.counts[drifting.SEEN]
 
 
-@compiled
+@uncounted
 def _add_times(times: Ints, base: int, at: Ints, dims: Dims) -> None:
     """Append the times of samples about to come: see `newnormal.core.times.SampleTimes`."""
     L = dims.window
@@ -824,9 +870,7 @@ def _drift(base: int, at: Ints, dims: Dims) -> DriftState:
 
 
 @inlined
-def _step_params(
-    fit: int, at: Ints, dims: Dims, threshold: float, lr: np.float32
-) -> StepParams:
+def _step_params(fit: int, at: Ints, dims: Dims, threshold: float, lr: np.float32) -> StepParams:
     k, C = _MEAN, dims.channels
     numbers = floats(fit + at[_NUMBERS], NUMBERS)
     return StepParams(

@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.kernels.compiled import compiled, inlined
+from newnormal.kernels.compiled import inlined, uncounted
+from newnormal.kernels.memory import prefetch
 from newnormal.types import Floats, Floats32, Ints
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "LEAST",
     "LEVEL",
     "LONG",
+    "PARTS",
     "PAST",
     "PRESSED",
     "RHYTHM",
@@ -64,6 +66,7 @@ PRESSED = 3.0  # what a pressed vote is beyond it counts by its logarithm
 FAR = 1e3  # in history's standard deviations: the farthest that a value is taken for
 
 LEAST = 1e-12  # a residual of exactly nothing still has a logarithm
+PARTS = 5  # in which the members ask for what comes next
 _FAINT = 1e-3  # what a vote at the floor counts in the shares of channels
 
 # Positions in MembersState.counts.
@@ -100,9 +103,10 @@ class MembersWork(NamedTuple):
     filled: Floats32  # (C,) the sample, its missing values filled
     window: Floats32  # (BLOCKS C,)
     rest: Floats32  # (BLOCKS C,)
+    square: Floats  # (C,) a member's squared residuals
 
 
-@compiled
+@uncounted
 def usual(phase: float, usual_votes: Floats32, v: int) -> float:
     """Return what a vote usually is at this phase; 0 where the phase is unknown."""
     if np.isnan(phase):
@@ -110,7 +114,7 @@ def usual(phase: float, usual_votes: Floats32, v: int) -> float:
     return float(usual_votes[int(phase) % len(usual_votes), v])
 
 
-@compiled
+@uncounted
 def pressed(vote: float) -> float:
     """Return a vote of `windows` or `shapes`: from PRESSED on, what is beyond counts by its log.
 
@@ -119,7 +123,7 @@ def pressed(vote: float) -> float:
     return vote if vote <= PRESSED else PRESSED + np.log1p(vote - PRESSED)
 
 
-@compiled
+@uncounted
 def emphasis(vote: float, weight: float, floor: float) -> float:
     """Return how much a vote counts in the shares of channels: as it does in the score.
 
@@ -128,8 +132,11 @@ def emphasis(vote: float, weight: float, floor: float) -> float:
     return weight if floor == -np.inf else weight * (max(vote, floor) - floor + _FAINT)
 
 
-@compiled
+@uncounted
 def vote_members(
+    work: MembersWork,
+    ahead: Ints,
+    experts: int,
     scaled: Floats,
     phases: Floats,
     state: MembersState,
@@ -149,16 +156,14 @@ def vote_members(
     """Add the votes on scaled samples (R, C) to `votes` (R,), and what they rest on to `shares`.
 
     Those that are not smoothed are added to `prompt` (R,) instead.
+    `ahead` is as in CommitteeWork: the experts before asked for a part each, as each member does.
     `each` (R, members) gets every vote, `squares` (members, R, C), which may be empty, what each
     rests on. Calibration and weights are those of the members alone.
     """
     R, C = scaled.shape
     M = len(weights)
     before = params.usual_votes.shape[1] - M  # votes of experts
-    work = MembersWork(
-        np.empty(C, np.float32), np.empty(BLOCKS * C, np.float32), np.empty(BLOCKS * C, np.float32)
-    )
-    square = np.empty(C)
+    square = work.square
     for r in range(R):
         sample = scaled[r]
         _remember(sample, state, work.filled)
@@ -171,6 +176,8 @@ def vote_members(
         for v in range(M):
             if weights[v] == 0:
                 continue
+            if r == 0:
+                prefetch(ahead, experts + v, experts + PARTS)
             together = votes if smoothed[v] else prompt
             known = _squares_of(v, sample, phases[r], state, params, work, square)
             if squares.size:
@@ -195,7 +202,7 @@ def vote_members(
                     shares[r, c] += weight * square[c] / total
 
 
-@compiled
+@uncounted
 def _remember(sample: Floats, state: MembersState, filled: Floats32) -> None:
     """Append a scaled sample (C,) to the newest ones; `filled` is it without missing values."""
     recent, means, counts = state
@@ -219,7 +226,7 @@ def _remember(sample: Floats, state: MembersState, filled: Floats32) -> None:
     counts[HELD] = min(counts[HELD] + 1, LONG)
 
 
-@compiled
+@uncounted
 def _squares_of(
     kind: int,
     sample: Floats,

@@ -5,23 +5,82 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import carray, types
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
 
 from newnormal.kernels.compiled import inlined
 from newnormal.types import Bools, Floats, Floats32, Ints
 
-__all__ = ["bools", "floats", "floats2", "floats3", "floats32", "floats32_2", "ints", "ints2"]
+__all__ = [
+    "bools",
+    "floats",
+    "floats2",
+    "floats3",
+    "floats32",
+    "floats32_2",
+    "ints",
+    "ints2",
+    "prefetch",
+]
 
 
-@intrinsic
-def _pointer(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
-    """Return an address as a pointer."""
+def _typed_array(typing_context: Any, address: Any, shape: Any, dtype: Any) -> Any:  # noqa: ARG001
+    """Return the array of a shape and dtype that begins at an address."""
+    found = types.Array(dtype.dtype, len(shape), "C")
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        item = context.get_data_type(found.dtype)
+        size = context.get_constant(types.intp, context.get_abi_sizeof(item))
+        lengths = cgutils.unpack_tuple(builder, args[1], len(shape))
+        strides = [size]
+        for length in reversed(lengths[1:]):
+            strides.insert(0, builder.mul(strides[0], length))
+        array = context.make_array(found)(context, builder)
+        populate_array(
+            array,
+            data=builder.inttoptr(args[0], item.as_pointer()),
+            shape=lengths,
+            strides=strides,
+            itemsize=size,
+            meminfo=None,
+        )
+        return array._getvalue()
 
-    return types.voidptr(types.int64), generate
+    return found(address, shape, dtype), generate
+
+
+_array: Any = intrinsic(_typed_array)
+
+
+def _typed_prefetch(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
+    """Ask the processor to have the cache line at an address ready soon."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        read, soon, data = (ir.Constant(word, value) for value in (0, 2, 1))
+        builder.call(function, [builder.inttoptr(args[0], byte), read, soon, data])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+_prefetch_line: Any = intrinsic(_typed_prefetch)
+
+
+@inlined
+def prefetch(lines: Ints, part: int, parts: int) -> None:
+    """Ask for one part of the cache lines at these addresses to be ready soon.
+
+    The processor has room for a few dozen such requests: more at once would wait for each other.
+    """
+    n = len(lines)
+    for i in range(n * part // parts, n * (part + 1) // parts):
+        _prefetch_line(lines[i])
 
 
 # Arrays that NumPy owns count their users, atomically and in one place for all threads; these do
@@ -31,46 +90,46 @@ def _pointer(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
 @inlined
 def floats(address: int, n: int) -> Floats:
     """Return the (n,) floats at an address."""
-    return carray(_pointer(address), (n,), np.float64)
+    return _array(address, (n,), np.float64)
 
 
 @inlined
 def floats2(address: int, n: int, m: int) -> Floats:
     """Return the (n, m) floats at an address."""
-    return carray(_pointer(address), (n, m), np.float64)
+    return _array(address, (n, m), np.float64)
 
 
 @inlined
 def floats3(address: int, n: int, m: int, k: int) -> Floats:
     """Return the (n, m, k) floats at an address."""
-    return carray(_pointer(address), (n, m, k), np.float64)
+    return _array(address, (n, m, k), np.float64)
 
 
 @inlined
 def floats32(address: int, n: int) -> Floats32:
     """Return the (n,) floats of 32 bits at an address."""
-    return carray(_pointer(address), (n,), np.float32)
+    return _array(address, (n,), np.float32)
 
 
 @inlined
 def floats32_2(address: int, n: int, m: int) -> Floats32:
     """Return the (n, m) floats of 32 bits at an address."""
-    return carray(_pointer(address), (n, m), np.float32)
+    return _array(address, (n, m), np.float32)
 
 
 @inlined
 def ints(address: int, n: int) -> Ints:
     """Return the (n,) integers at an address."""
-    return carray(_pointer(address), (n,), np.int64)
+    return _array(address, (n,), np.int64)
 
 
 @inlined
 def ints2(address: int, n: int, m: int) -> Ints:
     """Return the (n, m) integers at an address."""
-    return carray(_pointer(address), (n, m), np.int64)
+    return _array(address, (n, m), np.int64)
 
 
 @inlined
 def bools(address: int, n: int) -> Bools:
     """Return the (n,) truth values at an address."""
-    return carray(_pointer(address), (n,), np.bool_)
+    return _array(address, (n,), np.bool_)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from newnormal.kernels.compiled import compiled, inlined
+from newnormal.kernels.compiled import inlined, uncounted
 from newnormal.types import Floats32, Ints
 
 __all__ = ["PAD", "descend", "forward"]
@@ -31,7 +31,7 @@ PAD = 16  # float32 values in a cache line, and in the widest vector registers
 _at = np.uint64
 
 
-@compiled
+@uncounted
 def forward(weights: Floats32, widths: Ints, units: Floats32, active: Ints) -> None:
     """Fill `units`, all layers' outputs one after the other, from the input in its first part.
 
@@ -137,7 +137,7 @@ def _add_rows(
             units[_at(above + i)] += x0 * weights[_at(row + i)]
 
 
-@compiled
+@uncounted
 def descend(
     weights: Floats32,
     widths: Ints,

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.kernels.compiled import compiled, inlined
+from newnormal.kernels.compiled import compiled, copy, inlined, uncounted
 from newnormal.kernels.decision import decide
 from newnormal.kernels.mlp import descend, forward
 from newnormal.types import Bools, Floats, Floats32, Ints
@@ -166,7 +166,7 @@ def advance(
     advance_in(blank_work(L, C, widths), samples, flush, widths, state, params, out)
 
 
-@compiled
+@uncounted
 def advance_in(
     work: StepWork,
     samples: Floats,
@@ -323,7 +323,7 @@ def _score(
     return bool(np.isfinite(sums))
 
 
-@compiled
+@uncounted
 def _restore(
     weights: Floats32,
     good: Floats32,
@@ -341,11 +341,11 @@ def _restore(
     out = len(units) - widths[-1]
     counts[RESTORED] += 1
     counts[AGE] = 0
-    weights[:] = good
+    copy(good, weights)
     forward(weights, widths, units, active)
     if not _score(units, out, there, observed, squares, scores):
-        weights[:] = fitted
-        good[:] = fitted
+        copy(fitted, weights)
+        copy(fitted, good)
         forward(weights, widths, units, active)
         _score(units, out, there, observed, squares, scores)
 
@@ -403,18 +403,18 @@ def _pull(
     return any_learnable
 
 
-@compiled
+@uncounted
 def _guard(weights: Floats32, good: Floats32, reach: Floats, counts: Ints) -> None:
     """Put the good copy back if a weight is not finite; renew the copy when it is old."""
     total = 0.0  # NaN or infinite if a weight is
     for i in range(len(weights)):
         total += abs(np.float64(weights[i]))
     if not np.isfinite(total):
-        weights[:] = good
+        copy(good, weights)
         counts[RESTORED] += 1
         counts[AGE] = 0
         return
     reach[0] = total
     if counts[AGE] >= COPY_EVERY:
-        good[:] = weights
+        copy(weights, good)
         counts[AGE] = 0

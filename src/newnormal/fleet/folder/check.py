@@ -124,6 +124,7 @@ class _Check:
     def __init__(self, folder: Path, log: SampleLog | None, given: tuple[object, object]) -> None:
         self.folder, self.log, self.given = folder, log, given
         self.report = Report(folder)
+        self.readable = False  # whether there is any stream
         self.rewrite = False  # whether shares have to be written anew
         self.damaged: set[str] = set()  # files to keep beside
 
@@ -140,7 +141,9 @@ class _Check:
         for file in leftovers(self.folder, manifest):
             text = f"{file.name} belongs to no checkpoint"
             report.add(text, "remove it", left_by_kill=True)
-        if repair and report.problems:
+        if not self.readable:
+            report.problems = [each._replace(repair="") for each in report.problems]
+        elif repair and report.problems:
             self._repair(manifest, read, damage)
             report.repaired = True
             if self.rewrite:
@@ -167,19 +170,21 @@ class _Check:
         report, folder = self.report, self.folder
         read = read_streams(folder, manifest, *self.given, skip_damaged=True)
         report.streams = len(read.streams)
+        self.readable = len(read.streams) > 0
         for lost in read.lost:
             self.rewrite = True
             self.damaged.add(lost.file)
             names = ", ".join(map(repr, lost.names[:_NAMED]))
             more = f" and {len(lost.names) - _NAMED} more" if len(lost.names) > _NAMED else ""
             streams = f"streams {names}{more} cannot be read: " if names else ""
+            if lost.nameless:
+                streams = f"{lost.nameless} streams, whose names are not known, cannot be read: "
             again = sum(_fit(read.fits, place) is not None for place in lost.fits)
             repair = f"start {again} of them again as they were fitted" if again else ""
             left_out = len(lost.names) - again
             if left_out or not lost.names:
                 repair += f"{', ' if repair else ''}leave {left_out or 'them'} out"
-            if not len(read.streams) and not again:
-                repair = ""
+            self.readable |= again > 0
             report.add(f"{streams}{lost.error.message}", repair, *lost.names)
         self._listings(manifest)
         return read
@@ -279,10 +284,6 @@ class _Check:
         streams = Streams()
         for _, stream in sorted(ordered, key=lambda each: each[0]):
             streams.restore(stream)
-        if not len(streams):
-            raise StateError(
-                f"{self.folder}: no stream can be read", hint="restore it from a backup"
-            )
         read.streams = fleet._streams = streams
         writer = FolderWriter(self.folder)
         writer.number_from(manifest.next_id)

@@ -48,6 +48,7 @@ class Lost(NamedTuple):
     file: str
     fits: tuple[tuple[int, int] | None, ...] = ()  # where their fits are
     orders: tuple[int, ...] = ()
+    nameless: int = 0  # so many more, whose names are not known
 
 
 @dataclass
@@ -144,7 +145,7 @@ def _opened(folder: Path, manifest: Manifest, read: Read, skip: bool) -> list[Sh
         error = StateError(f"no file {file.name}", hint=AGAIN)
         if isinstance(each, StateError):
             error = each
-        read.lost.append(Lost((), error, file.name))
+        read.lost.append(Lost((), error, file.name, nameless=file.rows))
     return readers
 
 

@@ -1,0 +1,34 @@
+"""Processes that have a fleet open are killed: nothing is lost, and nothing is different."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.counts import count
+
+
+@pytest.mark.external
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX: processes that are forked and killed")
+def test_a_kill_at_any_moment_loses_nothing_and_changes_nothing(
+    tmp_path: Path, record_property: object
+) -> None:
+    kills = count(6, 50)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz.fleet_kills", str(tmp_path), str(kills), "3"],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["kills"] == kills and found["places"][-1] > kills
+    record_property("cases", kills)  # type: ignore[operator]
