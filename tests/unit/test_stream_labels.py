@@ -18,7 +18,7 @@ def plant(tmp_path: Path) -> Path:
 
 def labels(table: Table) -> list[int]:
     assert table.labels is not None
-    return table.labels.tolist()
+    return [int(label) for label in table.labels]
 
 
 def test_labels_are_a_column_of_their_own(plant: Path) -> None:
