@@ -213,6 +213,7 @@ class CompiledGroup(Group):
             call.phases,
             rows.first,
             rows.last,
+            False,
             call.columns,
             call.stops,
         )

@@ -340,6 +340,7 @@ def advance(
     phases: Floats,
     first: Ints,
     last: Ints,
+    flush: bool,
     columns: Columns,
     stops: Stops,
 ) -> None:
@@ -347,7 +348,8 @@ def advance(
 
     `which` are the positions of those to go through. `stops.done` is where each goes on: its first
     row at the first call. `samples` (N, C) hold no infinity; `times` (N,) are in ns, NO_TIME where
-    there are none.
+    there are none. Nothing is ever pending, so `flush` has no effect: as a constant here, it would
+    make the kernels of one stream be compiled a second time.
     """
     most = 1
     for k in range(len(which)):
@@ -357,6 +359,7 @@ def advance(
     lines = len(streams.state_lines) + len(streams.fitted_lines)
     work = blank_work(most, dims.experts, dims.window, dims.channels, widths, lines)
     crossings = np.empty(most, np.bool_)
+    spare = _blank_columns(most, dims)
     # An empty array that lies at C numbers of its own: see `committee.advance_in`.
     nothing = np.empty(dims.channels)[:0].reshape((0, 0, 0))
     for k in range(len(which)):
@@ -377,11 +380,17 @@ def advance(
             end = min(start + room, last[s])
             stops.is_due[s] = end - start == room
             stops.consumed[s] = end
-            if streams.shadows[s] != 0:
-                _train_shadow(
-                    streams.shadows[s],
-                    streams.shadow_at,
-                    floats(base + at[_LEARN_THRESHOLD], 1)[0],
+            threshold = floats(base + at[_LEARN_THRESHOLD], 1)[0]
+            for model in range(2):  # the shadow's, and then the stream's own
+                is_shadow = model == 0
+                if is_shadow and not _trains(streams.shadows[s], streams.shadow_at):
+                    continue
+                room_of = spare if is_shadow else columns
+                begin = 0 if is_shadow else start
+                stop = begin + end - start
+                _consume(
+                    streams.shadows[s] if is_shadow else base,
+                    streams.shadow_at if is_shadow else at,
                     fit,
                     fit_at,
                     dims,
@@ -390,28 +399,20 @@ def advance(
                     nothing,
                     samples[start:end],
                     phases[start:end],
+                    flush,
+                    threshold,
+                    floats(fit + fit_at[_NUMBERS], NUMBERS)[EAGER] if is_shadow else 1.0,
+                    not is_shadow and _is_frozen(base, at, dims),
+                    StepOut(
+                        room_of.scores[begin:stop],
+                        room_of.anomalous[begin:stop],
+                        room_of.expected[begin:stop],
+                        room_of.shares[begin:stop],
+                    ),
+                    room_of.votes[begin:stop],
                 )
-            out = StepOut(
-                columns.scores[start:end],
-                columns.anomalous[start:end],
-                columns.expected[start:end],
-                columns.shares[start:end],
-            )
-            votes = columns.votes[start:end]
-            _consume(
-                base,
-                at,
-                fit,
-                fit_at,
-                dims,
-                widths,
-                work,
-                nothing,
-                samples[start:end],
-                phases[start:end],
-                out,
-                votes,
-            )
+                if is_shadow:
+                    _keep_scores(streams.shadows[s], streams.shadow_at, dims, spare.scores[:stop])
             stops.why[s] = _judge(
                 s, base, at, fit, fit_at, dims, crossings, samples, times, end, columns, stops
             )
@@ -421,6 +422,24 @@ def advance(
                 else:
                     stops.why[s] = REVIEW
         stops.restored[s] += counts[RESTORED] - restored
+
+
+@compiled
+def _blank_columns(rows: int, dims: Dims) -> Columns:
+    """Return room for what a shadow makes of so many rows."""
+    return Columns(
+        np.empty(rows),
+        np.empty(0),
+        np.empty(rows, np.bool_),
+        np.empty((rows, dims.channels)),
+        np.empty((rows, dims.channels), np.float32),
+        np.empty(0),
+        np.empty(0),
+        np.empty(0, np.int64),
+        np.empty(0),
+        np.empty(0, np.int64),
+        np.empty((rows, dims.votes), np.float32),
+    )
 
 
 @inlined
@@ -446,64 +465,50 @@ def _consume(
     nothing: Floats,
     samples: Floats,
     phases: Floats,
+    flush: bool,
+    threshold: float,
+    eager: float,
+    is_frozen: bool,
     out: StepOut,
     votes: Floats32,
 ) -> None:
-    """Hand samples to the model; it learns nothing while a rejected change lasts."""
+    """Hand samples to a model, which learns from scores up to `eager` times its thresholds."""
+    step, own = _model(base, at, dims)
+    numbers = floats(fit + fit_at[_NUMBERS], NUMBERS)
+    lr = np.float32(0) if is_frozen else np.float32(numbers[LR])
+    params = _step_params(fit, fit_at, dims, eager * threshold, lr)
+    below = floats(fit + fit_at[_LEARN_BELOW], dims.experts)
+    for j in range(dims.experts):
+        work.below[j] = eager * below[j]
+    model = _committee_params(fit, fit_at, dims, work.below)
+    _begin(samples[0], step, own, params)
+    advance_in(work, samples, phases, flush, widths, step, own, params, model, out, nothing, votes)
+    copy(own.levels[model.reported_expert], step.trend)
+
+
+@inlined
+def _trains(shadow: int, at: Ints) -> bool:
+    return shadow != 0 and ints(shadow + at[_SHADOW_COUNTS], 4)[SHADOW_TRAINS] != 0
+
+
+@uncounted
+def _is_frozen(base: int, at: Ints, dims: Dims) -> bool:
+    """Whether the model learns nothing, because a rejected change lasts."""
     changes = ints2(base + at[_CHANGES], dims.changes, 7)
-    threshold = floats(base + at[_LEARN_THRESHOLD], 1)[0]
-    numbers = floats(fit + fit_at[_NUMBERS], NUMBERS)
-    lr = np.float32(numbers[LR])
+    is_frozen = False
     for row in range(dims.changes):
-        if changes[row, CHANGE_STATE] == IS_REJECTED:
-            lr = np.float32(0)
-    step, own = _model(base, at, dims)
-    params = _step_params(fit, fit_at, dims, threshold, lr)
-    model = _committee_params(fit, fit_at, dims, floats(fit + fit_at[_LEARN_BELOW], dims.experts))
-    _begin(samples[0], step, own, params)
-    advance_in(work, samples, phases, False, widths, step, own, params, model, out, nothing, votes)
-    copy(own.levels[model.reported_expert], step.trend)
+        is_frozen = is_frozen or changes[row, CHANGE_STATE] == IS_REJECTED
+    return is_frozen
 
 
-@compiled
-def _train_shadow(
-    base: int,
-    at: Ints,
-    learn_threshold: float,
-    fit: int,
-    fit_at: Ints,
-    dims: Dims,
-    widths: Ints,
-    work: CommitteeWork,
-    nothing: Floats,
-    samples: Floats,
-    phases: Floats,
-) -> None:
-    """Hand a shadow what the running model is about to consume; see `TimedAcceptance`."""
-    counts = ints(base + at[_SHADOW_COUNTS], 4)
-    if counts[SHADOW_TRAINS] == 0:
-        return
-    T = len(samples)
-    numbers = floats(fit + fit_at[_NUMBERS], NUMBERS)
-    step, own = _model(base, at, dims)
-    eager = numbers[EAGER] * learn_threshold
-    params = _step_params(fit, fit_at, dims, eager, np.float32(numbers[LR]))
-    below = numbers[EAGER] * floats(fit + fit_at[_LEARN_BELOW], dims.experts)
-    model = _committee_params(fit, fit_at, dims, below)
-    out = StepOut(
-        np.empty(T),
-        np.empty(T, np.bool_),
-        np.empty((T, dims.channels)),
-        np.empty((T, dims.channels), np.float32),
-    )
-    _begin(samples[0], step, own, params)
-    votes = np.empty((T, dims.votes), np.float32)
-    advance_in(work, samples, phases, False, widths, step, own, params, model, out, nothing, votes)
-    copy(own.levels[model.reported_expert], step.trend)
-    scores = floats(base + at[_SHADOW_SCORES], dims.kept_scores)
-    for t in range(T):
-        if not np.isnan(out.scores[t]):
-            scores[counts[SHADOW_NEXT]] = out.scores[t]
+@uncounted
+def _keep_scores(shadow: int, at: Ints, dims: Dims, new: Floats) -> None:
+    """Append scores to those that a shadow keeps; see `TimedAcceptance.train_shadow`."""
+    scores = floats(shadow + at[_SHADOW_SCORES], dims.kept_scores)
+    counts = ints(shadow + at[_SHADOW_COUNTS], 4)
+    for t in range(len(new)):
+        if not np.isnan(new[t]):
+            scores[counts[SHADOW_NEXT]] = new[t]
             counts[SHADOW_NEXT] = (counts[SHADOW_NEXT] + 1) % len(scores)
             counts[SHADOW_SCORES] = min(counts[SHADOW_SCORES] + 1, len(scores))
 
