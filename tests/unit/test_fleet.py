@@ -264,6 +264,15 @@ def test_results_are_in_the_order_of_the_input() -> None:
         found["other"]
 
 
+def test_names_that_are_numbers_are_texts() -> None:
+    fleet = Fleet(epochs=1).fit({7: normal(0), 8: normal(1)})
+    assert list(fleet) == ["7", "8"]
+    samples: Any = {8: [0.0, 0.0]}
+    found = fleet.step(samples, {8: START})
+    assert found.streams.tolist() == ["8"] and found.errors == ()
+    assert found.times is not None and found.times[0] == START
+
+
 def test_samples_that_cannot_be_taken_are_rows_with_an_error() -> None:
     fleet = small()
     fleet.step({name: [0.0, 0.0] for name in NAMES}, "2026-01-01T00:01")
