@@ -535,7 +535,7 @@ def test_a_damaged_record_is_an_error_until_it_is_skipped(tmp_path: Path) -> Non
     opened_and_killed(tmp_path)
     path = the_log(tmp_path)
     flip(path, path.stat().st_size // 2)
-    with pytest.raises(StateError, match="expected a record at position .*, found damage"):
+    with pytest.raises(StateError, match=r"expected a record at position .*, found damage"):
         Fleet.load(tmp_path)
     assert "are damaged" in str(check(tmp_path))
     assert check(tmp_path, repair=True).ok
