@@ -155,7 +155,8 @@ class BaseDetector(Parameters, Verbs):
     @in_turn
     def to_parts(self) -> Parts:
         """Return what was fitted, and copies of the live state and of the newest alarms."""
-        return Parts(self._fitted, self._live().copy(), tuple(self._past))
+        state = self._live().copy()
+        return Parts(self._fitted, state, tuple(self._past))
 
     def with_parts(self, parts: Parts) -> Self:
         """Return a detector with these options that goes on from `parts`, which it shares."""

@@ -15,6 +15,7 @@ from newnormal.cli.demo import demo
 from newnormal.cli.evaluate import evaluate
 from newnormal.cli.feedback import feedback
 from newnormal.cli.fit import fit
+from newnormal.cli.fleet import fleet_app
 from newnormal.cli.inspect import inspect
 from newnormal.cli.reproduce import reproduce_app
 from newnormal.cli.score import score
@@ -31,6 +32,8 @@ newnormal fit history.csv -o plant.nn
 
 tail -f live.csv | newnormal watch plant.nn - --alarms-only
 
+Many streams: newnormal fit metrics.csv --by host -o plant.fleet
+
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a bad line with --strict, 130 interrupted.
 """
 
@@ -44,6 +47,7 @@ app = typer.Typer(
 )
 for command in (fit, watch, feedback, score, evaluate, inspect, demo):
     app.command()(command)
+app.add_typer(fleet_app, name="fleet")
 app.add_typer(data_app, name="data")
 app.add_typer(reproduce_app, name="reproduce")
 

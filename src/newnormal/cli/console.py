@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from newnormal.errors import NewnormalError
+
+if TYPE_CHECKING:
+    from newnormal.fleet.fitting import Progress
 
 __all__ = [
     "BAD_LINE",
@@ -19,8 +22,11 @@ __all__ = [
     "fail",
     "listen",
     "print_facts",
+    "print_table",
     "progress",
+    "progress_text",
     "say",
+    "stream_progress",
 ]
 
 # Exit codes; 0 is success, and 2 is a usage error, as Click has it.
@@ -83,15 +89,49 @@ def progress(total: int | None) -> Iterator[Callable[[int, float], None] | None]
         yield None
         return
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import Progress as Bar
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    with Bar(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("fitting", total=total)
 
         def on_epoch(done: int, loss: float) -> None:
             bar.update(task, completed=done, description=f"fitting, loss {loss:.4g}")
 
         yield on_epoch
+
+
+@contextmanager
+def stream_progress() -> Iterator[Callable[[Progress], None] | None]:
+    """Give a callback that draws a bar of streams with the time left; None without a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    shown = (TextColumn("fitting"), BarColumn(), TextColumn("{task.description}"))
+    with Bar(*shown, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("")
+
+        def on_progress(found: Progress) -> None:
+            bar.update(
+                task, completed=found.done, total=found.total, description=progress_text(found)
+            )
+
+        yield on_progress
+
+
+def progress_text(found: Progress) -> str:
+    """Return how many streams are done, and the time left."""
+    text = f"{found.done:,} of {found.total:,} streams"
+    if found.failed:
+        text += f", {found.failed:,} failed"
+    if found.seconds_left is None:
+        return text
+    minutes, seconds = divmod(round(found.seconds_left), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{text}, {hours}:{minutes:02}:{seconds:02} left"
 
 
 def print_facts(title: str, facts: dict[str, Any]) -> None:
@@ -104,6 +144,27 @@ def print_facts(title: str, facts: dict[str, Any]) -> None:
     grid.add_column(overflow="fold")
     for name, value in facts.items():
         if value is not None:
-            shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-            grid.add_row(name.replace("_", " "), shown)
+            grid.add_row(name.replace("_", " "), _shown(value))
     Console().print(grid)
+
+
+def print_table(
+    title: str, first: str, columns: Sequence[str], rows: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Print a row for each name, with some of its values, as a table on standard output."""
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    grid = Grid(title=title, title_justify="left", box=None, pad_edge=False)
+    grid.add_column(first, style="cyan", no_wrap=True)
+    for name in columns:
+        grid.add_column(name.replace("_", " "), justify="right")
+    for name, values in rows.items():
+        grid.add_row(name, *(_shown(values.get(column)) for column in columns))
+    Console().print(grid)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

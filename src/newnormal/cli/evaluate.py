@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import Annotated, Optional
 
 import typer
 
 from newnormal.cli.console import print_facts, say
+from newnormal.cli.fleet_reading import exit_if_failed, fleet_tables, load_fleet
+from newnormal.cli.measuring import measure
 from newnormal.cli.options import (
     Classes,
     Columns,
@@ -22,11 +24,17 @@ from newnormal.cli.options import (
     Time,
 )
 from newnormal.cli.reading import judge
-from newnormal.errors import InputError
-
-if TYPE_CHECKING:
-    from newnormal.detector import BaseDetector
-    from newnormal.types import Ints
+from newnormal.cli.streams import (
+    By,
+    LongLines,
+    Streams,
+    Tag,
+    Value,
+    check_one_stream,
+    check_streams,
+    is_fleet,
+)
+from newnormal.errors import InputError, ParameterError
 
 __all__ = ["evaluate"]
 
@@ -41,6 +49,10 @@ def evaluate(
         typer.Option(metavar="FILE", help="Draw it: .png, .svg or .pdf."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    by: By = None,
+    long: LongLines = False,
+    tag: Tag = None,
+    value: Value = None,
     loading: Loading = None,
     rule: Rule = None,
     time: Time = None,
@@ -48,29 +60,37 @@ def evaluate(
     drop: Drop = None,
     format: Format = None,  # noqa: A002
 ) -> None:
-    """Judge a labelled file and print every metric."""
-    from newnormal import plots
-    from newnormal.metrics import report
+    """Judge a labelled file and print every metric.
 
+    newnormal evaluate plant.fleet metrics.csv --by host --label fault
+    """
+    from newnormal import plots
+
+    classes = Classes.of(loading, rule)
+    streams = Streams.of(by, long, tag, value)
+    if is_fleet(model):
+        from newnormal.cli.fleet_evaluate import evaluate_fleet
+
+        check_streams(model, streams, input)
+        if plot is not None:
+            raise ParameterError(
+                "--plot: expected a detector of one stream, found a fleet",
+                hint=f"newnormal fleet extract {model} STREAM -o STREAM.nn",
+            )
+        fleet = load_fleet(model, classes)
+        tables = fleet_tables(fleet, input, streams, time, columns, drop, format, label)
+        evaluate_fleet(fleet, tables, f"{input} judged by {model}", frozen, as_json)
+        exit_if_failed(tables)
+        return
+    check_one_stream(model, streams)
     if plot is not None:
         plots.check_target(plot)
     detector, verdicts, table = judge(
-        model, Classes.of(loading, rule), input, frozen, label, time, columns, drop, format
+        model, classes, input, frozen, label, time, columns, drop, format, streams
     )
     if table.labels is None:
         raise InputError(f"{input}: expected labels, found none")
-    # A threshold that moves is not one number: then the verdicts are what is measured.
-    moves = bool((verdicts.thresholds != detector.threshold_).any())
-    result = report(
-        table.labels,
-        verdicts.scores,
-        None if moves else detector.threshold_,
-        predictions=verdicts.anomalous if moves else None,
-        period=detector.period_,
-    )
-    facts = result.as_dict()
-    if verdicts.alarms is not None and not frozen:
-        facts |= _openings(detector, table.labels, verdicts.first)
+    facts = measure(detector, verdicts, table.labels, frozen).as_dict()
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
     else:
@@ -78,30 +98,3 @@ def evaluate(
     if plot is not None:
         plots.save(plots.evaluation_figure(table, verdicts, table.labels), plot)
         say(f"wrote {plot}")
-
-
-def _openings(detector: BaseDetector, labels: Ints, first: int) -> dict[str, float | None]:
-    """Return the operator's table of the alarms and changes that a run reported."""
-    import math
-
-    from newnormal.metrics import trace_alarms
-    from newnormal.metrics.timing import period_seconds
-    from newnormal.verbs import EVENTS
-
-    events = detector.take_events()
-    if len(events) >= EVENTS:
-        say(f"openings are left out: expected fewer than {EVENTS:,} events, found more")
-        return {}
-    day = 1440.0 if detector.period_ is None else 86_400 / period_seconds(detector.period_)
-    counts = trace_alarms(events, len(labels), first=first).count(labels, samples_per_day=day)
-    delay = counts.mean_delay
-    return {
-        "openings": counts.openings,
-        "openings_true": counts.true,
-        "openings_false": counts.false,
-        "openings_false_per_day": counts.false_per_day,
-        "events_found": counts.found,
-        "mean_opening_delay": None if math.isnan(delay) else delay,
-        "normal_in_alarm": counts.in_alarm_share,
-        "normal_pending": counts.pending_share,
-    }

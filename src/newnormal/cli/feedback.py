@@ -9,6 +9,7 @@ import typer
 
 from newnormal.cli.console import say
 from newnormal.cli.options import Classes, Loading, Rule, from_state
+from newnormal.cli.streams import is_fleet
 from newnormal.errors import ParameterError
 from newnormal.runtime.feedback import Act
 
@@ -18,9 +19,18 @@ __all__ = ["feedback"]
 def feedback(
     state: Annotated[
         Path,
-        typer.Argument(metavar="STATE", help="What `watch --state` writes, or a detector's file."),
+        typer.Argument(
+            metavar="STATE",
+            help="What `watch --state` writes, a detector's file, or the folder of a fleet.",
+        ),
     ],
-    act: Annotated[Act, typer.Argument(metavar="ACT", help="accept, reject or rollback.")],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[STREAM] ACT",
+            help="accept, reject or rollback; of a fleet, the stream before it.",
+        ),
+    ],
     alarm: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(
@@ -38,11 +48,12 @@ def feedback(
 
     newnormal feedback plant.state reject --change 3
 
+    newnormal feedback plant.fleet web-1 accept
+
     Without a number it is about the newest pending change, or else the newest open alarm. A running
     `watch` of this state applies it before its next samples.
     """
-    from newnormal.runtime.submit import submit
-
+    act, stream = _parsed(state, words)
     named = {"--alarm": alarm, "--change": change}
     given = [f"{option} {number}" for option, number in named.items() if number is not None]
     if act is Act.rollback and given:
@@ -56,4 +67,31 @@ def feedback(
             hint="an alarm that a change began with means that change",
         )
     classes = Classes.of(model, rule)
+    if stream is not None:
+        from newnormal.runtime import fleet_feedback
+
+        fleet_feedback.submit(state, stream, act, alarm, say, change, classes)
+        return
+    from newnormal.runtime.submit import submit
+
     submit(state, act, alarm, say, lambda found, origin: from_state(found, origin, classes), change)
+
+
+def _parsed(state: Path, words: list[str]) -> tuple[Act, str | None]:
+    """Return the act, and the stream of a fleet."""
+    *streams, word = words
+    if word not in list(Act):
+        raise typer.BadParameter(f"{word!r} is not one of {', '.join(Act)}", param_hint="ACT")
+    if len(streams) > 1:
+        raise typer.BadParameter(f"expected one STREAM, found {' '.join(streams)}")
+    if is_fleet(state) and not streams:
+        raise ParameterError(
+            f"{state} is a fleet: expected a stream before {word}, found none",
+            hint=f"newnormal feedback {state} STREAM {word}",
+        )
+    if streams and not is_fleet(state):
+        raise ParameterError(
+            f"expected no stream with a detector of one stream, found {streams[0]}",
+            hint=f"newnormal feedback {state} {word}",
+        )
+    return Act(word), streams[0] if streams else None

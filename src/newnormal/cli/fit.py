@@ -9,8 +9,10 @@ from typing import Annotated, Any, Optional
 import typer
 
 from newnormal.cli.console import announce_compiling, progress, say
+from newnormal.cli.fleet_fit import check_folder, fit_fleet
 from newnormal.cli.options import Columns, Drop, Format, Time, importable, samples_or_time
 from newnormal.cli.reading import read_table
+from newnormal.cli.streams import By, LongLines, Streams, Tag, Value, read_streams
 from newnormal.errors import ParameterError
 
 __all__ = ["Method", "fit"]
@@ -28,10 +30,17 @@ class Method(StrEnum):
 
 def fit(
     history: Annotated[
-        str, typer.Argument(metavar="HISTORY", help="CSV, JSON lines or Parquet; - is stdin.")
+        str,
+        typer.Argument(
+            metavar="HISTORY",
+            help="CSV, JSON lines or Parquet; - is stdin. A folder has a file for each stream.",
+        ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="MODEL", help="Where the detector goes.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="MODEL", help="Where the detector goes; a fleet is a folder."
+        ),
     ],
     method: Annotated[
         Method,
@@ -152,6 +161,26 @@ def fit(
             rich_help_panel=_PAPER,
         ),
     ] = None,
+    by: By = None,
+    long: LongLines = False,
+    tag: Tag = None,
+    value: Value = None,
+    fleet_alarms_per_day: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(
+            help="The most false alarms a day of all streams together.",
+            rich_help_panel="Many streams",
+        ),
+    ] = None,
+    workers: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            min=1,
+            help="Processes that fit.",
+            show_default="as many as processors",
+            rich_help_panel="Many streams",
+        ),
+    ] = None,
     time: Time = None,
     columns: Columns = None,
     drop: Drop = None,
@@ -162,12 +191,20 @@ def fit(
     newnormal fit history.csv -o plant.nn --alarms-per-day 1
 
     newnormal fit history.csv -o plant.nn --method m2n2 --window 12
+
+    newnormal fit metrics.csv --by host -o plant.fleet
     """
     from newnormal import state as state_file
     from newnormal.detector import M2N2, Detector
     from newnormal.thresholds import Fixed
 
-    state_file.check_target(output)
+    streams = Streams.of(by, long, tag, value)
+    many = bool(streams.by) or (history != "-" and Path(history).is_dir())
+    if many:
+        check_folder(output)
+    else:
+        _check_many(fleet_alarms_per_day=fleet_alarms_per_day, workers=workers)
+        state_file.check_target(output)
     given = _given(
         window=window,
         stride=stride,
@@ -187,9 +224,9 @@ def fit(
         fixed_threshold=fixed_threshold,
         alarms_per_day=alarms_per_day,
         risk=risk,
+        **({"fleet_alarms_per_day": fleet_alarms_per_day} if many else {}),
     )
     _check_savable(given.get("model", "mlp"))
-    state_file.remove_stale(output)
     announce_compiling()
     kind: Any = M2N2 if method is Method.m2n2 else Detector
     detector = kind(
@@ -202,7 +239,12 @@ def fit(
         seed=seed,
         accept_after=samples_or_time(accept_after),
     )
-    table = read_table(history, time, columns, drop, format)
+    if many:
+        tables = read_streams(history, streams, time, columns, drop, format)
+        fit_fleet(detector, tables, output, fleet_alarms_per_day, workers)
+        return
+    state_file.remove_stale(output)
+    table = read_table(history, time, columns, drop, format, streams=streams)
     say(f"fitting on {len(table.values):,} samples of {table.values.shape[1]} channels ...")
     others = (risk, threshold, fixed_threshold)
     by_default = method is Method.detector and others == (None, None, None)
@@ -241,6 +283,15 @@ def _refuse(name: str, value: object) -> None:
         f"{option}: expected only with --method m2n2, found --method detector",
         hint=f"add --method m2n2, or leave {option} out: the detector chooses it from history",
     )
+
+
+def _check_many(**options: object) -> None:
+    """Raise a ParameterError for an option of many streams where there is one."""
+    for name in _given(**options):
+        raise ParameterError(
+            f"{_spelled(name)}: expected only with many streams, found one",
+            hint="add --by COLUMN, or give a folder with a file for each stream",
+        )
 
 
 def _check_savable(model: str) -> None:

@@ -4,38 +4,83 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
 from newnormal.cli.console import print_facts
 from newnormal.cli.options import Classes, Loading, Model, Rule, from_state
+from newnormal.cli.streams import is_fleet
+from newnormal.errors import ParameterError
 
 if TYPE_CHECKING:
     from newnormal.detector import BaseDetector
+    from newnormal.state import State
 
-__all__ = ["inspect"]
+__all__ = ["feedback_text", "inspect"]
 
 
 def inspect(
     model: Model,
+    stream: Annotated[
+        Optional[str],  # noqa: UP045 - typer evaluates it
+        typer.Argument(metavar="STREAM", help="One stream of a fleet.", show_default=False),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     loading: Loading = None,
     rule: Rule = None,
 ) -> None:
-    """Show a detector's settings, and what its stream has been through."""
+    """Show a detector's settings, and what its stream has been through.
+
+    newnormal inspect plant.fleet web-1
+    """
     from newnormal import state as state_file
+    from newnormal.runtime.checkpoint import place_of
+
+    classes = Classes.of(loading, rule)
+    if is_fleet(model):
+        from newnormal.cli.fleet_inspect import inspect_fleet
+        from newnormal.cli.fleet_reading import load_fleet
+
+        if stream is None:
+            inspect_fleet(model, classes, as_json)
+            return
+        detector = load_fleet(model, classes)[stream]
+        _show(f"{model}: {stream}", detector, detector.to_state(), {}, None, as_json)
+        return
+    if stream is not None:
+        raise ParameterError(
+            f"STREAM: expected only with the folder of a fleet, found {stream} with {model}",
+            hint=f"newnormal inspect {model}",
+        )
+    state = state_file.read(model)
+    detector = from_state(state, str(model), classes)
+    place = place_of(state, model) or {}
+    _show(str(model), detector, state, place, feedback_text(model), as_json)
+
+
+def feedback_text(path: Path) -> str | None:
+    """Return that feedback waits beside a state file or a fleet's folder; None if none does."""
+    from newnormal.runtime.feedback import Queue
+
+    return None if Queue(path, _ignore).empty else "waits for `newnormal watch`"
+
+
+def _show(
+    title: str,
+    detector: BaseDetector,
+    state: State,
+    place: dict[str, Any],
+    feedback: str | None,
+    as_json: bool,
+) -> None:
     from newnormal.config import duration_text
     from newnormal.detector import Detector
-    from newnormal.runtime.checkpoint import place_of
-    from newnormal.runtime.feedback import Queue
     from newnormal.types import time_text
 
-    state = state_file.read(model)
-    detector = from_state(state, str(model), Classes.of(loading, rule))
     period = None if detector.period_ is None else duration_text(detector.period_)
     last = detector.last_time_
-    place = place_of(state, model) or {}
     facts: dict[str, Any] = {
         "version": state.version,
         "channels": len(detector.channels_),
@@ -49,7 +94,7 @@ def inspect(
         "status": detector.status_,
         **(_open_as_data(detector) if as_json else _open_as_text(detector)),
         "past": _past(detector),
-        "feedback": None if Queue(model, _ignore).empty else "waits for `newnormal watch`",
+        "feedback": feedback,
         "distance from normal": f"{detector.distance_:.3g} of the limit"
         if not math.isnan(detector.distance_)
         else None,
@@ -71,7 +116,7 @@ def inspect(
         facts["choice"] = state.facts["choice"]
         typer.echo(json.dumps(facts, indent=2, default=str))
     else:
-        print_facts(str(model), facts)
+        print_facts(title, facts)
         if isinstance(detector, Detector):
             typer.echo(f"\n{detector.explain()}")
 

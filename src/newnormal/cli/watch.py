@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -25,11 +26,22 @@ from newnormal.cli.options import (
     importable,
     names,
 )
-from newnormal.errors import InputError, NewnormalError, StateError
+from newnormal.cli.reading import summary
+from newnormal.cli.streams import (
+    By,
+    LongLines,
+    Streams,
+    Tag,
+    Value,
+    check_one_stream,
+    check_streams,
+    is_fleet,
+)
+from newnormal.errors import InputError, NewnormalError, ParameterError, StateError
 
 if TYPE_CHECKING:
     from newnormal.detector import BaseDetector
-    from newnormal.io import Source
+    from newnormal.io import Source, SourceOptions
     from newnormal.runtime.lock import Lock
     from newnormal.runtime.watch import Watch
 
@@ -47,7 +59,10 @@ def watch(
         ),
     ] = None,
     every: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Write the state every N samples.")
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Write the state every N samples; of each stream, in a fleet."
+        ),
     ] = 1000,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep reading a growing file.")] = (
         False
@@ -84,6 +99,10 @@ def watch(
             "--output", "-o", metavar="TARGET", help="A file to append to; - is standard output."
         ),
     ] = "-",
+    by: By = None,
+    long: LongLines = False,
+    tag: Tag = None,
+    value: Value = None,
     loading: Loading = None,
     rule: Rule = None,
     time: Time = None,
@@ -94,30 +113,52 @@ def watch(
     """Judge an input line by line as it comes: JSON lines out, one per verdict.
 
     tail -f live.csv | newnormal watch plant.nn - --state plant.state --alarms-only
+
+    tail -f metrics.csv | newnormal watch plant.fleet - --by host --alarms-only
+
+    A fleet keeps its state in its own folder.
     """
     from newnormal import state as state_file
-    from newnormal.io import SinkOptions, SourceOptions, find_sink, find_source
+    from newnormal.io import SinkOptions, SourceOptions, find_sink
     from newnormal.runtime.checkpoint import resume
     from newnormal.runtime.watch import BadRecordError, Watch
 
     announce_compiling()
-    make = find_source(importable(source or ("pipe" if input == "-" else "file")))
+    streams = Streams.of(by, long, tag, value)
     lines = _format(model, input, format) if source in (None, "file", "pipe") else None
+    many = is_fleet(model)
+
+    def options(channels: tuple[str, ...]) -> SourceOptions:
+        return SourceOptions(
+            channels,
+            format=lines or (None if format is FileFormat.parquet else format_name(format)),
+            time=time,
+            columns=names(columns),
+            drop=names(drop) or (),
+            follow=follow,
+            unfinished=input != "-" and (many or state is not None) and not flush,
+            report=say,
+        )
+
+    if many:
+        from newnormal.cli.fleet_watch import FleetOutput, check_fleet_options, watch_fleet
+        from newnormal.io.sources.streams import StreamOptions
+
+        check_streams(model, streams, input)
+        check_fleet_options(model, state=state, source=source, sink=sink)
+        watch_fleet(
+            model,
+            input,
+            StreamOptions(streams.by, streams.long, options(())),
+            FleetOutput(output, SinkOptions(alarms_only), every, flush, strict, quiet),
+            Classes.of(loading, rule),
+        )
+        return
+    check_one_stream(model, streams)
+    make = _source_of(source, input, streams)
 
     def make_source(channels: tuple[str, ...]) -> Source:
-        return make(
-            input,
-            SourceOptions(
-                channels,
-                format=lines or (None if format is FileFormat.parquet else format_name(format)),
-                time=time,
-                columns=names(columns),
-                drop=names(drop) or (),
-                follow=follow,
-                unfinished=input != "-" and state is not None and not flush,
-                report=say,
-            ),
-        )
+        return make(input, options(channels))
 
     if state is not None:
         state_file.remove_stale(state)
@@ -151,6 +192,24 @@ def watch(
                 fail(error, BAD_LINE)
     if not quiet:
         say(_summary(watching, alarms_only))
+
+
+def _source_of(
+    source: str | None, path: str, streams: Streams
+) -> Callable[[str, SourceOptions], Source]:
+    """Return what makes the source of an input of one stream."""
+    from newnormal.io import find_source
+
+    if streams.long is None:
+        return find_source(importable(source or ("pipe" if path == "-" else "file")))
+    if source is not None:
+        raise ParameterError(
+            f"--long: expected a file or standard input, found --source {source}",
+            hint="leave --source out",
+        )
+    from newnormal.io.sources.streams import LongFileSource, LongPipeSource
+
+    return partial(LongPipeSource if path == "-" else LongFileSource, long=streams.long)
 
 
 def _format(model: Path, path: str, given: FileFormat | None) -> Any:
@@ -195,13 +254,6 @@ def _check_savable(detector: BaseDetector, state: Path) -> None:
 
 
 def _summary(watching: Watch, alarms_only: bool) -> str:
-    text = f"judged {watching.judged:,} samples, {watching.anomalous:,} anomalous"
-    if alarms_only or watching.alarms:
-        text += f", {watching.alarms:,} alarm{'' if watching.alarms == 1 else 's'}"
-    if watching.changes:
-        text += f", {watching.changes:,} change{'' if watching.changes == 1 else 's'}"
-    lines = "line" if watching.bad == 1 else "lines"
-    text += f"; {watching.bad:,} bad {lines} skipped" if watching.bad else ""
-    text += f"; {watching.skipped:,} judged before" if watching.skipped else ""
+    text = summary(watching, alarms_only)
     pending = watching.detector.counters["pending"]
     return text + (f"; {pending} wait for a full window" if pending else "")

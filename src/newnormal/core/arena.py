@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ALIGNMENT", "Field", "Layout", "blank_block", "place", "view"]
+__all__ = ["ALIGNMENT", "Field", "Layout", "Memory", "blank_block", "place", "view"]
 
 ALIGNMENT = 64  # bytes: of a cache line
+_PIECE = 1 << 23  # bytes of a piece of memory that blocks are cut from, about
 _Tree = TypeVar("_Tree")
 
 
@@ -72,6 +73,15 @@ class Layout:
         known = {field.name: field.offset for field in self.fields}
         return np.array([known[name] for name in names], dtype=np.int64)
 
+    def lines(self, names: tuple[str, ...]) -> NDArray[np.int64]:
+        """Return where the cache lines of the arrays of these names begin."""
+        parts = [
+            np.arange(field.offset, field.offset + field.nbytes, ALIGNMENT)
+            for field in self.fields
+            if field.name in names
+        ]
+        return np.concatenate([*parts, np.zeros(0, np.int64)]).astype(np.int64)
+
     def to_json(self) -> list[list[Any]]:
         """Return it as values of JSON."""
         return [[each.name, each.dtype, list(each.shape), each.offset] for each in self.fields]
@@ -84,9 +94,34 @@ def blank_block(nbytes: int) -> NDArray[np.uint8]:
     return room[start : start + nbytes]
 
 
+class Memory:
+    """Memory for blocks: those of one size are cut from large pieces, side by side.
+
+    Large pieces lie on large pages where the system has them, so that the processor needs fewer
+    entries of the page table.
+    """
+
+    def __init__(self) -> None:
+        self._free: dict[int, list[NDArray[np.uint8]]] = {}
+
+    def take(self, nbytes: int) -> NDArray[np.uint8]:
+        """Return a block that nobody uses; what it holds is not defined."""
+        free = self._free.setdefault(nbytes, [])
+        if not free:
+            count = max(1, _PIECE // nbytes) if nbytes else 1
+            piece = blank_block(count * nbytes)
+            free += [piece[at * nbytes : (at + 1) * nbytes] for at in reversed(range(count))]
+        return free.pop()
+
+    def give_back(self, block: NDArray[np.uint8]) -> None:
+        """Take back a block that is not used any more."""
+        self._free.setdefault(len(block), []).append(block)
+
+
 def view(tree: _Tree, layout: Layout, block: NDArray[np.uint8]) -> _Tree:
     """Return a tree like this one whose arrays are those of a block."""
-    return _rebuilt(tree, _views(layout, block), "")
+    found: _Tree = _rebuilt(tree, _views(layout, block), "")
+    return found
 
 
 def place(tree: _Tree, layout: Layout, block: NDArray[np.uint8], name: str = "") -> _Tree:
@@ -97,7 +132,8 @@ def place(tree: _Tree, layout: Layout, block: NDArray[np.uint8], name: str = "")
     views = _views(layout, block)
     for own, array in _arrays(tree, name):
         views[own][...] = array
-    return _rebuilt(tree, views, name)
+    found: _Tree = _rebuilt(tree, views, name)
+    return found
 
 
 def _views(layout: Layout, block: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
@@ -127,5 +163,7 @@ def _rebuilt(part: Any, views: Mapping[str, NDArray[Any]], name: str) -> Any:
         return views[name]
     if not isinstance(part, tuple):
         return part
-    parts = [_rebuilt(each, views, f"{name}.{own}" if name else own) for own, each in _children(part)]
+    parts = [
+        _rebuilt(each, views, f"{name}.{own}" if name else own) for own, each in _children(part)
+    ]
     return part._make(parts) if hasattr(part, "_make") else tuple(parts)

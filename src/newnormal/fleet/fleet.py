@@ -20,10 +20,20 @@ from newnormal.fleet.group import Group, Judged
 from newnormal.fleet.incidents import IncidentTracker, Opening
 from newnormal.fleet.results import FleetEvent, FleetVerdicts, Part
 from newnormal.fleet.saved import Saved
+from newnormal.fleet.stream import Stream
 from newnormal.fleet.streams import Streams
 from newnormal.fleet.work import Gathered, gather_array, gather_samples, gather_tables
 from newnormal.tabular import Long, StreamTables, Table, to_table, to_tables
-from newnormal.types import OPENED, Alarm, Change, Incident, Ints
+from newnormal.types import (
+    NO_TIME,
+    OPENED,
+    Alarm,
+    Change,
+    Event,
+    Incident,
+    IncidentEvent,
+    Ints,
+)
 
 __all__ = ["Fleet"]
 
@@ -117,6 +127,30 @@ class Fleet(Saved):
         """How many bytes the arrays of all streams take."""
         return self._streams.nbytes
 
+    def blocks(self) -> Iterator[Stream]:
+        """Give each stream as it lies in memory, in the fleet's order: to look at."""
+        return iter(self._streams)
+
+    @property
+    def channels_(self) -> dict[str, tuple[str, ...]]:
+        """The channels of each stream."""
+        return {stream.name: stream.fitted.channels for stream in self._streams}
+
+    @property
+    def period_(self) -> np.timedelta64 | None:
+        """The median of the streams' times between samples; None where none has one."""
+        return self._streams.period
+
+    @property
+    def last_times_(self) -> dict[str, np.datetime64]:
+        """The newest time of each stream that has one."""
+        found = {}
+        for name in self._streams.names:
+            group, at = self._streams.where(name)
+            if group.newest[at] != NO_TIME:
+                found[name] = np.datetime64(int(group.newest[at]), "ns")
+        return found
+
     # ------------------------------------------------------------------ fit
 
     def fit(
@@ -201,7 +235,7 @@ class Fleet(Saved):
             f"{count} could not be fitted and are left out: {name}: {error.message}\n"
             "hint: `failures_` has every error by stream",
             NewnormalWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
 
     def add(self, name: str, X: Any, times: Any = None) -> Self:
@@ -213,7 +247,8 @@ class Fleet(Saved):
                     hint="refit learns it anew, remove takes it out",
                 )
             if isinstance(X, BaseDetector):
-                self._streams.add(name, X.track_alarms())
+                copy = X.unfitted().with_parts(X.to_parts())
+                self._streams.add(name, copy.track_alarms())
             else:
                 self.failures_.pop(name, None)
                 tables = StreamTables({name: to_table(X, times=times)}, None, {})
@@ -221,7 +256,6 @@ class Fleet(Saved):
                 if name not in found:
                     raise self.failures_.pop(name)
                 self._streams.add(name, found[name])
-            self._tracker.period = self._streams.period
             self._restructured()
         return self
 
@@ -230,6 +264,7 @@ class Fleet(Saved):
         with self._lock:
             detector = self._streams[name].detector()
             self._streams.remove(name)
+            self._tracker.forget(name)
             self._restructured()
         return detector
 
@@ -239,15 +274,14 @@ class Fleet(Saved):
         A stream that cannot be fitted stays as it is: `failures_` has the error.
         """
         with self._lock:
-            reading = {**self._reading, **({} if by is None else {"by": by})}
-            reading |= {} if times is None else {"times": times}
-            tables = to_tables(X, **reading)
+            tables = to_tables(X, **self._read_as(X, by, times))
             for name in tables.tables:
                 self._streams[name]  # raises where there is none
             self.failures_ = {}
             found = self._fitted(tables, len(self))
             for name, detector in found.items():
                 self._streams.replace(name, detector)
+                self._tracker.forget(name)
             self._restructured()
             self._report_failures(len(found))
         return self
@@ -269,12 +303,17 @@ class Fleet(Saved):
         result (`errors`), and nothing of it has changed.
         """
         with self._lock:
-            given = {"by": by, "times": times, "long": long}
-            reading = {**self._reading, **{k: v for k, v in given.items() if v is not None}}
-            channels = {name: self._streams[name].fitted.channels for name in self._streams.names}
-            tables = to_tables(X, channels=channels, **reading)
+            tables = to_tables(X, channels=self.channels_, **self._read_as(X, by, times, long))
             gathered = gather_tables(self._streams, tables)
             return self._advance(gathered, flush)
+
+    def _read_as(self, X: Any, by: Any, times: Any, long: Any = None) -> dict[str, Any]:
+        """Return how to read data: as given, and else the columns that `fit` was given."""
+        kept = {name: each for name, each in self._reading.items() if _names_columns(each)}
+        if isinstance(X, Mapping):
+            kept.pop("by", None)
+        given = {"by": by, "times": times, "long": long}
+        return {**kept, **{name: each for name, each in given.items() if each is not None}}
 
     def step(
         self, samples: Mapping[str, ArrayLike | Mapping[str, float]] | ArrayLike, times: Any = None
@@ -290,8 +329,11 @@ class Fleet(Saved):
             One time for all, or one each: in the order of the samples, or by name.
         """
         with self._lock:
-            gather = gather_samples if isinstance(samples, Mapping) else gather_array
-            return self._advance(gather(self._streams, samples, times), False)
+            if isinstance(samples, Mapping):
+                gathered = gather_samples(self._streams, samples, times)
+            else:
+                gathered = gather_array(self._streams, samples, times)
+            return self._advance(gathered, False)
 
     def flush(self) -> FleetVerdicts:
         """Judge what is pending of every stream, as `Detector.flush` does."""
@@ -307,15 +349,18 @@ class Fleet(Saved):
             self._journal.samples(gathered, flush)
         parts: list[Part] = []
         events: list[tuple[int, FleetEvent]] = []
-        openings: list[Opening] = []
+        opened: list[tuple[str, Event, int]] = []  # stream, event, number of the sample in the call
+        newest = NO_TIME
         length = 0
         for group, rows, origin in gathered.work:
             before = group.seen.copy()
             judged = group.advance(rows, flush)
             length = max(length, int((rows.last - rows.first).max(initial=0)))
+            newest = max(newest, int(rows.times.max(initial=NO_TIME)))
             for at, event in judged.events:
                 stream = group.streams[at]
-                moment = self._ticks + event.sample - int(before[at])
+                number = self._ticks + event.sample - int(before[at])
+                moment = number
                 if event.time is not None:
                     moment = int(event.time.astype("datetime64[ns]").astype(np.int64))
                 found = event.change or event.alarm
@@ -323,14 +368,37 @@ class Fleet(Saved):
                     stream.remember([found])
                 events.append((moment, FleetEvent(stream.name, event)))
                 if event.kind == OPENED and event.alarm is not None:
-                    openings.append(Opening(stream.name, event.alarm.number, moment, event.time))
+                    opened.append((stream.name, event, number))
             parts.append(_part(group, judged, origin))
         self._ticks += length
         events.sort(key=lambda each: each[0])
         ordered = tuple(event for _, event in events)
         self._events.extend(ordered)
-        incidents = self._tracker.update(openings, len(self))
+        incidents = self._track(opened, newest)
         return FleetVerdicts(tuple(parts), tuple(gathered.errors), ordered, tuple(incidents))
+
+    def _track(self, opened: list[tuple[str, Event, int]], newest: int) -> list[IncidentEvent]:
+        """Return what alarms that opened, and the time that passed, mean for incidents.
+
+        By times where streams have them: alarms of one without have no part then. Else by the
+        number of samples that the fleet has consumed.
+        """
+        tracker = self._tracker
+        if opened:
+            timed = any(event.time is not None for _, event, _ in opened)
+            tracker.follow(self._streams.period if timed else None)
+        is_timed = tracker.period is not None
+        openings = []
+        for name, event, number in opened:
+            assert event.alarm is not None
+            if not is_timed:
+                openings.append(Opening(name, event.alarm.number, number))
+            elif event.time is not None:
+                moment = int(event.time.astype("datetime64[ns]").astype(np.int64))
+                openings.append(Opening(name, event.alarm.number, moment, event.time))
+        found = tracker.update(openings, len(self))
+        now = newest if is_timed else self._ticks - 1
+        return found + (tracker.advance(now) if now != NO_TIME else [])
 
     # ------------------------------------------------------------------ alarms and changes
 
@@ -407,14 +475,19 @@ class Fleet(Saved):
 def _part(group: Group, judged: Judged, origin: Ints) -> Part:
     late = judged.rows < 0
     rows = np.where(late, -1, origin[judged.rows] if len(origin) else -1)
-    stages = [stream.fitted for stream in group.streams[:1]]
     return Part(
         tuple(group.streams),
         judged,
         rows,
-        any(each.alarms.active for each in stages),
-        any(each.drift is not None for each in stages),
+        any(each.fitted.alarms.active for each in group.streams),
+        any(each.fitted.drift is not None for each in group.streams),
     )
+
+
+def _names_columns(given: Any) -> bool:
+    """Whether an option names columns; an array is one value a row, of that data alone."""
+    texts = isinstance(given, list | tuple) and all(isinstance(each, str) for each in given)
+    return texts or isinstance(given, str | bool | Long)
 
 
 def _limit(limit: float | None, detector: BaseDetector) -> float | None:

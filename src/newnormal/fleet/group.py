@@ -141,6 +141,8 @@ class CompiledGroup(Group):
             stream.shape.layout.offsets(kernel.STATE),
             stream.fit.layout.offsets(kernel.FITTED),
             Layout.of(shadow).offsets(kernel.SHADOW),
+            stream.shape.layout.lines(kernel.STATE_OFTEN),
+            stream.fit.layout.lines(kernel.FITTED_OFTEN),
         )
         self._states = self._fits = self._shadows = np.zeros(0, np.int64)
         self._clocks: Clocks | None = None

@@ -89,6 +89,30 @@ class IncidentTracker:
         self._seen = {(each.stream, each.alarm) for each in kept.openings}
 
     @property
+    def period(self) -> np.timedelta64 | None:
+        """The time between samples; None where openings have no times."""
+        return self._kept.period
+
+    def follow(self, period: np.timedelta64 | None) -> None:
+        """Take another period, because streams came or went.
+
+        Times do not become numbers of samples, or the other way round, once there are openings.
+        """
+        kept = self._kept
+        if (period is None) == (kept.period is None) or not kept.openings:
+            kept.period = period
+            self._begin(kept)
+
+    def forget(self, stream: str) -> None:
+        """Forget the alarms of a stream that is no more; they stay in their incidents.
+
+        Another stream of that name counts its alarms from 1 again.
+        """
+        kept = self._kept
+        kept.openings = [each for each in kept.openings if each.stream != stream]
+        self._begin(kept)
+
+    @property
     def incidents(self) -> list[Incident]:
         """The open incident and the newest hundred past ones, in the order of their numbers."""
         found = self._kept.incidents
@@ -124,6 +148,9 @@ class IncidentTracker:
 
     def advance(self, moment: int) -> list[IncidentEvent]:
         """Take note that it is this moment; return the incidents that ended."""
+        if all(each.ended for each in self._kept.incidents.values()):
+            self._kept.now = moment if self._kept.now is None else max(self._kept.now, moment)
+            return []
         return self._moved(moment, {})
 
     def to_json(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,7 @@ from newnormal.types import (
     Times,
     Verdicts,
 )
+from newnormal.types.verdict_lines import Head, VerdictColumns, verdict_lines
 
 __all__ = ["FleetEvent", "FleetVerdicts", "Part", "StreamError"]
 
@@ -45,6 +47,10 @@ class FleetEvent:
     def as_dict(self) -> dict[str, Any]:
         """Return `stream` and the entries of the event as plain Python values."""
         return {"stream": self.stream, **self.event.as_dict()}
+
+    def to_json(self) -> str:
+        """Return it as one line of JSON."""
+        return _line(self.as_dict())
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,10 @@ class StreamError:
         """Return `stream`, `error` and `hint` as plain Python values."""
         return {"stream": self.stream, "error": self.error.message, "hint": self.error.hint}
 
+    def to_json(self) -> str:
+        """Return it as one line of JSON."""
+        return _line(self.as_dict())
+
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -84,6 +94,29 @@ class Part:
     def names(self) -> NDArray[np.object_]:
         """The names of the group's streams, by position."""
         return np.array([stream.name for stream in self.streams], dtype=object)
+
+    def json_lines(self, rows: Ints) -> list[str]:
+        """Return a line of JSON for each of some verdicts."""
+        judged = self.judged
+        different, owners = np.unique(judged.streams[rows], return_inverse=True)
+        streams = [self.streams[at] for at in different.tolist()]
+        heads = [Head.of_stream(stream.name, stream.fitted.channels) for stream in streams]
+        found = judged.columns
+        alarms = (found.ratios, found.p_values, found.alarms)
+        changes = (found.distances, found.changes)
+        columns: list[Any] = [
+            judged.numbers,
+            judged.times.view("datetime64[ns]"),
+            found.scores,
+            found.thresholds,
+            found.anomalous,
+            found.expected,
+            found.shares,
+            *(alarms if self.has_alarms else (None, None, None)),
+            *(changes if self.has_changes else (None, None)),
+        ]
+        chosen = VerdictColumns(*(None if each is None else each[rows] for each in columns))
+        return verdict_lines(chosen, heads, owners.tolist())
 
 
 class FleetVerdicts:
@@ -238,6 +271,28 @@ class FleetVerdicts:
         column = np.array([None] * judged + texts, dtype=object)
         return column if self._order is None else column[self._order]
 
+    def json_lines(self, start: int = 0, stop: int | None = None) -> list[str]:
+        """Return rows `start` to `stop` as lines of JSON: `stream`, then as `Verdicts` has them.
+
+        A sample that was not taken has `stream`, `error` and `hint`.
+        """
+        own = slice(start, len(self) if stop is None else stop)
+        at = np.arange(len(self))[own] if self._order is None else self._order[own]
+        lines = [""] * len(at)
+        end = 0
+        for part in self._parts:
+            begin, end = end, end + len(part.rows)
+            here = np.flatnonzero((at >= begin) & (at < end))
+            found = part.json_lines(at[here] - begin)
+            if len(found) == len(lines):
+                return found
+            for row, line in zip(here.tolist(), found, strict=True):
+                lines[row] = line
+        failed = [each for each in self.errors for _ in each.rows]
+        for row in np.flatnonzero(at >= end).tolist():
+            lines[row] = failed[at[row] - end].to_json()
+        return lines
+
     def __getitem__(self, stream: str) -> Verdicts:
         """Return the verdicts of one stream."""
         for part in self._parts:
@@ -256,21 +311,27 @@ class FleetVerdicts:
         rows = np.flatnonzero(part.judged.streams == at)
         own: Any = slice(int(rows[0]), int(rows[-1]) + 1) if len(rows) else slice(0)
         columns, times = part.judged.columns, part.judged.times[own]
+        fitted = part.streams[at].fitted
         alarms = (columns.ratios[own], columns.p_values[own], columns.alarms[own])
         changes = (columns.distances[own], columns.changes[own])
+        expects = fitted.model.reconstructs
         return Verdicts(
             columns.scores[own],
             columns.thresholds[own],
             columns.anomalous[own],
-            columns.expected[own],
-            columns.shares[own],
+            columns.expected[own] if expects else None,
+            columns.shares[own] if expects else None,
             None if (times == NO_TIME).all() else times.view("datetime64[ns]"),
-            part.streams[at].fitted.channels,
+            fitted.channels,
             int(part.judged.numbers[rows[0]]) if len(rows) else 0,
             None,
-            *(alarms if part.has_alarms else (None, None, None)),
-            *(changes if part.has_changes else (None, None)),
+            *(alarms if fitted.alarms.active else (None, None, None)),
+            *(changes if fitted.drift is not None else (None, None)),
         )
+
+
+def _line(found: dict[str, Any]) -> str:
+    return json.dumps(found, ensure_ascii=False, allow_nan=False)
 
 
 _NO_NAMES = np.array([], dtype=object)

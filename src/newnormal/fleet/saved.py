@@ -28,7 +28,7 @@ from newnormal.fleet.results import FleetEvent, FleetVerdicts
 from newnormal.fleet.streams import Streams
 from newnormal.fleet.work import Gathered
 
-__all__ = ["Replayed", "Saved"]
+__all__ = ["Replayed", "Saved", "last_note"]
 
 _Path = str | os.PathLike[str]
 
@@ -342,6 +342,21 @@ class Saved:
                 hint="use Fleet.open(folder)",
             )
         return self._journal
+
+
+def last_note(folder: Path_) -> bytes | None:
+    """Return the newest note in the log of a folder, which another process may have open."""
+    path = Path(folder)
+
+    def read(manifest: Manifest) -> bytes | None:
+        log = _log_of(path, manifest, None, required=True)
+        assert log is not None
+        try:
+            return notes(log, manifest).note
+        finally:
+            log.close()
+
+    return consistent(path, read)
 
 
 def _log_of(

@@ -15,7 +15,7 @@ from newnormal.acceptance import TimedAcceptance
 from newnormal.acceptance.policy import EAGER
 from newnormal.alarms.silence import longest_silence
 from newnormal.base import BaseDetector, Parts
-from newnormal.core.arena import Layout, blank_block, place, view
+from newnormal.core.arena import Layout, Memory, blank_block, place, view
 from newnormal.core.state import (
     Baseline,
     Fitted,
@@ -128,11 +128,11 @@ class FitBlock:
     block: NDArray[np.uint8]
 
     @classmethod
-    def of(cls, fitted: Fitted) -> FitBlock:
+    def of(cls, fitted: Fitted, memory: Memory | None = None) -> FitBlock:
         """Return the block of a fitted detector; an empty one where the loop is not compiled."""
         parts = FitParts.of(fitted) if is_compiled(fitted) else ()
         layout = Layout.of(parts)
-        block = blank_block(layout.nbytes)
+        block = blank_block(layout.nbytes) if memory is None else memory.take(layout.nbytes)
         place(parts, layout, block)
         return cls(fitted, layout, block)
 
@@ -171,6 +171,8 @@ class Stream:
         The block of what was fitted; streams of one fit share it.
     shape
         Of its live state; streams of one shape share it.
+    block
+        Memory for the live state; None: its own.
 
     Attributes
     ----------
@@ -192,15 +194,24 @@ class Stream:
         "shadow_block",
         "shape",
         "shell",
+        "template",
         "undo",
     )
 
-    def __init__(self, name: str, shell: BaseDetector, fit: FitBlock, shape: Shape) -> None:
+    def __init__(
+        self,
+        name: str,
+        shell: BaseDetector,
+        fit: FitBlock,
+        shape: Shape,
+        block: NDArray[np.uint8] | None = None,
+    ) -> None:
         self.name = name
         self.shell = shell
         self.fit = fit
         self.shape = shape
-        self.block = blank_block(shape.layout.nbytes)
+        self.template = shape.template  # with the objects of its own, where its model holds any
+        self.block = blank_block(shape.layout.nbytes) if block is None else block
         self.past: deque[Alarm | Change] | None = None
         self.shadow: Shadow | None = None
         self.shadow_block: NDArray[np.uint8] | None = None
@@ -230,9 +241,14 @@ class Stream:
 
     def open(self) -> StreamState:
         """Return the live state; it shares the stream's memory. `close` takes it back."""
-        live = view(self.shape.template, self.shape.layout, self.block)
-        rare = {"accepted": self.accepted, "undo": self.undo, "shadow": self.shadow}
-        return StreamState(**live._asdict(), **rare)
+        live = view(self.template, self.shape.layout, self.block)
+        parts: dict[str, Any] = {
+            **live._asdict(),
+            "accepted": self.accepted,
+            "undo": self.undo,
+            "shadow": self.shadow,
+        }
+        return StreamState(**parts)
 
     def close(self, state: StreamState) -> None:
         """Take a live state back: what was replaced in it is copied into the stream's memory."""
@@ -256,7 +272,10 @@ class Stream:
 
     def put(self, state: StreamState, past: Iterable[Alarm | Change] = ()) -> None:
         """Take over another live state."""
-        place(LiveParts.of(state), self.shape.layout, self.block)
+        live = LiveParts.of(state)
+        place(live, self.shape.layout, self.block)
+        if getattr(self.fitted.model, "holds_objects", False):
+            self.template = copied(live)
         self.accepted, self.undo = copied(state.accepted), copied(state.undo)
         self.keep_shadow(state.shadow)
         self.past = None

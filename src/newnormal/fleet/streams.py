@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakValueDictionary, finalize
 
 import numpy as np
 
 from newnormal.base import BaseDetector
-from newnormal.core.arena import Layout
+from newnormal.core.arena import Layout, Memory
 from newnormal.core.state import Fitted
 from newnormal.errors import InputError
 from newnormal.fleet.group import CompiledGroup, Group
@@ -34,7 +35,8 @@ class Streams:
         self._where: dict[str, tuple[Group, int]] = {}
         self._by_shape: dict[Any, Group] = {}
         self._shapes: dict[Layout, Shape] = {}
-        self._fits: dict[int, FitBlock] = {}  # by the identity of a Fitted that is in use
+        self._fits: WeakValueDictionary[int, FitBlock] = WeakValueDictionary()  # by id(Fitted)
+        self._memory = Memory()
         self._names: tuple[str, ...] | None = ()
         self._places: dict[int, Ints] = {}
 
@@ -95,7 +97,8 @@ class Streams:
         parts = detector.to_parts()
         shape = Shape.of(parts.state)
         shape = self._shapes.setdefault(shape.layout, shape)
-        stream = Stream(name, detector.unfitted(), self._fit(parts.fitted), shape)
+        block = self._memory.take(shape.layout.nbytes)
+        stream = Stream(name, detector.unfitted(), self._fit(parts.fitted), shape, block)
         stream.put(parts.state, parts.past)
         self._place(stream)
         return stream
@@ -103,7 +106,8 @@ class Streams:
     def add_copy(self, name: str, stream: Stream) -> Stream:
         """Add a stream that is a copy of another, of the same fit."""
         state = stream.open()
-        copy = Stream(name, stream.shell, stream.fit, stream.shape)
+        block = self._memory.take(stream.shape.layout.nbytes)
+        copy = Stream(name, stream.shell, stream.fit, stream.shape, block)
         copy.put(state, stream.past or ())
         self._place(copy)
         return copy
@@ -121,16 +125,16 @@ class Streams:
         self._where[stream.name] = group, group.add(stream)
         self._changed()
 
-    def remove(self, name: str) -> Stream:
-        """Remove a stream, and return it."""
+    def remove(self, name: str) -> None:
+        """Remove a stream; its memory may be another's after this."""
         group, at = self.where(name)
         stream = group.streams[at]
         moved = group.remove(at)
+        self._memory.give_back(stream.block)
         del self._where[name]
         if moved is not None:
             self._where[moved.name] = group, at
         self._changed()
-        return stream
 
     def replace(self, name: str, detector: BaseDetector) -> Stream:
         """Replace a stream by another of the same name; the order of streams stays."""
@@ -148,7 +152,9 @@ class Streams:
     def _fit(self, fitted: Fitted) -> FitBlock:
         block = self._fits.get(id(fitted))
         if block is None or block.fitted is not fitted:
-            block = self._fits[id(fitted)] = FitBlock.of(fitted)
+            block = FitBlock.of(fitted, self._memory)
+            finalize(block, self._memory.give_back, block.block)
+            self._fits[id(fitted)] = block
         return block
 
     def _group(self, stream: Stream) -> Group:

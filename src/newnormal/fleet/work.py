@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from newnormal.fleet.group import Group, Rows
 from newnormal.fleet.results import StreamError
 from newnormal.fleet.streams import Streams
 from newnormal.tabular import StreamTables, parse_time, parse_times, to_sample
+from newnormal.tabular.frames import as_array
 from newnormal.types import NO_TIME, Bools, Floats, Ints, time_text
 
 __all__ = ["Gathered", "gather_array", "gather_samples", "gather_tables"]
@@ -40,7 +41,8 @@ def gather_tables(streams: Streams, tables: StreamTables) -> Gathered:
     by_group: dict[int, list[tuple[int, Any, Ints]]] = {}
     groups: dict[int, Group] = {}
     for name, error in tables.errors.items():
-        found.errors.append(StreamError(name, error, tuple(_rows(tables, name, 0, start))))
+        rows = _rows(tables, name, 0, start)
+        found.errors.append(StreamError(name, error, tuple(rows.tolist())))
     for name, table in tables.tables.items():
         rows = _rows(tables, name, len(table.values), start)
         start += len(table.values)
@@ -74,14 +76,28 @@ def gather_tables(streams: Streams, tables: StreamTables) -> Gathered:
 
 def gather_array(streams: Streams, samples: Any, times: Any) -> Gathered:
     """Return one sample of every stream, (S, C) in the fleet's order."""
-    values = np.array(samples, dtype=np.float64, order="C")
-    if len(streams.groups) > 1:
+    groups = [each for each in streams.groups if each.streams]
+    if not groups:
+        raise InputError(
+            "expected a fleet with streams, found none",
+            hint="fleet.fit(histories) fits them, fleet.add(name, history) adds one",
+        )
+    if len(groups) > 1:
         raise InputError(
             "expected a mapping from names to samples, found an array: the streams of this fleet "
             "differ in shape",
             hint='fleet.step({"web-1": sample, ...})',
         )
-    group = streams.groups[0]
+    group = groups[0]
+    try:
+        values = np.array(as_array(samples), dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"expected an array of numbers, found {_shown(samples)}",
+            hint="pass NaN for a missing value",
+        ) from None
     if values.shape != (len(streams), group.channels):
         raise InputError(
             f"expected an array of shape ({len(streams)}, {group.channels}), a row a stream in the "
@@ -90,7 +106,7 @@ def gather_array(streams: Streams, samples: Any, times: Any) -> Gathered:
         )
     found = Gathered()
     places = streams.places(group)
-    when = _times(times, len(streams))
+    when = _times(times, streams.names)
     infinite = np.isinf(values).any(axis=1)
     late = (when != NO_TIME) & (when <= group.newest[places])
     wrong: Bools = infinite | late
@@ -114,7 +130,7 @@ def gather_samples(streams: Streams, samples: Mapping[str, Any], times: Any) -> 
     found = Gathered()
     by_group: dict[int, list[tuple[int, Floats, int, int]]] = {}
     groups: dict[int, Group] = {}
-    shared = None if isinstance(times, Mapping) else _times(times, len(samples))
+    shared = None if isinstance(times, Mapping) else _times(times, tuple(samples))
     for row, (name, sample) in enumerate(samples.items()):
         try:
             group, at = streams.where(name)
@@ -160,16 +176,27 @@ def _nanoseconds(time: Any) -> int:
     return int(parse_time(time).astype("datetime64[ns]").astype(np.int64))
 
 
-def _times(times: Any, count: int) -> Ints:
-    """Return the times of `count` samples in ns: none, one for all, or one each."""
+def _times(times: Any, names: tuple[str, ...]) -> Ints:
+    """Return the times of a sample of each stream in ns: none, one for all, one each, by name."""
     if times is None:
-        return np.full(count, NO_TIME)
-    if isinstance(times, Sequence | np.ndarray) and not isinstance(times, str):
-        parsed = parse_times(times)
-        if len(parsed) != count:
-            raise InputError(f"times: expected one for all or {count}, found {len(parsed)}")
-        return np.ascontiguousarray(parsed.astype("datetime64[ns]")).view(np.int64)
-    return np.full(count, _nanoseconds(times))
+        return np.full(len(names), NO_TIME)
+    if isinstance(times, Mapping):
+        given = [times.get(name) for name in names]
+        return np.array([NO_TIME if each is None else _nanoseconds(each) for each in given])
+    if isinstance(times, str) or not hasattr(times, "__len__"):
+        return np.full(len(names), _nanoseconds(times))
+    parsed = parse_times(times)
+    if len(parsed) != len(names):
+        raise InputError(
+            f"times: expected one for all, or one for each of {len(names)} samples, "
+            f"found {len(parsed)}"
+        )
+    return np.ascontiguousarray(parsed.astype("datetime64[ns]")).view(np.int64)
+
+
+def _shown(samples: Any, most: int = 60) -> str:
+    text = repr(samples)
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _rows(tables: StreamTables, name: str, count: int, start: int) -> Ints:

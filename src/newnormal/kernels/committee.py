@@ -24,6 +24,7 @@ from newnormal.kernels.decision import decide
 from newnormal.kernels.members import (
     BLOCKS,
     LEAST,
+    PARTS,
     MembersParams,
     MembersState,
     MembersWork,
@@ -31,6 +32,7 @@ from newnormal.kernels.members import (
     usual,
     vote_members,
 )
+from newnormal.kernels.memory import prefetch
 from newnormal.kernels.step import (
     LARGEST,
     LEARNED,
@@ -114,13 +116,16 @@ class CommitteeWork(NamedTuple):
     scratch: Floats  # (C,)
     square: Floats  # (C,)
     members: MembersWork
+    ahead: Ints  # addresses of cache lines to have ready for what comes next; or none
     out: StepOut  # R rows: an expert's verdicts
     step: StepWork
 
 
 @compiled
-def blank_work(rows: int, experts: int, window: int, channels: int, widths: Ints) -> CommitteeWork:
-    """Return working memory for so many rows."""
+def blank_work(
+    rows: int, experts: int, window: int, channels: int, widths: Ints, lines: int = 0
+) -> CommitteeWork:
+    """Return working memory for so many rows, and so many lines to have ready."""
     return CommitteeWork(
         np.empty((rows, channels)),
         np.empty((experts, rows, channels)),
@@ -139,6 +144,7 @@ def blank_work(rows: int, experts: int, window: int, channels: int, widths: Ints
             np.empty(BLOCKS * channels, np.float32),
             np.empty(channels),
         ),
+        np.empty(lines, np.int64),
         StepOut(
             np.empty(rows),
             np.empty(rows, np.bool_),
@@ -337,6 +343,7 @@ def advance_in(
             1.0,
             params.rates[j] if step_params.lr != 0 else np.float32(0),
         )
+        prefetch(work.ahead, j, J + PARTS)
         advance_expert(work.step, residuals[pending:], flush, widths, expert, expert_params, seen)
         _append(trails[pending:], state.trails[j])
         if j == params.reported_expert:
@@ -386,6 +393,8 @@ def advance_in(
     if len(params.weights) > E:
         vote_members(
             work.members,
+            work.ahead,
+            J,
             scaled,
             phases,
             state.members,

@@ -143,7 +143,7 @@ def trace(samples: Floats, state: DriftState, params: DriftParams, positions: Fl
 
 @inlined
 def _largest(values: Floats) -> float:
-    largest = values[0]
+    largest = float(values[0])
     for c in range(1, len(values)):
         largest = max(largest, values[c])
     return largest

@@ -62,12 +62,14 @@ __all__ = [
     "CHANGE",
     "DONE",
     "FITTED",
+    "FITTED_OFTEN",
     "NUMBERS",
     "OPENS",
     "REVIEW",
     "SHADOW",
     "SILENT",
     "STATE",
+    "STATE_OFTEN",
     "Columns",
     "Dims",
     "Stops",
@@ -193,6 +195,38 @@ FITTED = (
     "watched",
 )
 
+# Of these, what not every sample touches.
+_SELDOM = (
+    "model.step.good",
+    "model.own.members.means",  # a row in ten
+    "model.own.accepted.shifts",
+    "model.own.accepted.at",
+    "model.own.accepted.peaks",
+    "model.own.accepted.channels",
+    "alarm.tail_levels",
+    "log.times",
+    "log.votes",
+    "silence.channels",
+    "drift.position",
+    "drift.start",
+    "drift.jumps",
+    "drift.crossing",
+    "drift.lows",
+    "drift.highs",
+    *STATE[STATE.index("last_quiet.weights") :],
+    "weights",
+    "tail_chances",
+    "drift.centre",
+    "drift.blend",
+    "drift.margins",
+    "drift.wanders",
+    "model.members.rhythm_levels",
+    "model.members.rhythm_spreads",
+    "watched",
+)
+STATE_OFTEN = tuple(name for name in STATE if name not in _SELDOM)
+FITTED_OFTEN = tuple(name for name in FITTED if name not in _SELDOM)
+
 # The same of a shadow; its model's arrays are the first ones of STATE.
 SHADOW = (*STATE[: STATE.index("times.times")], "scores", "counts")
 
@@ -291,6 +325,8 @@ class Streams(NamedTuple):
     state_at: Ints  # offsets, in the order of STATE
     fitted_at: Ints
     shadow_at: Ints
+    state_lines: Ints  # the cache lines of a block that every sample touches
+    fitted_lines: Ints
 
 
 @compiled
@@ -318,7 +354,8 @@ def advance(
         s = which[k]
         length = int(floats(streams.fits[s] + streams.fitted_at[_NUMBERS], NUMBERS)[REVIEW_LENGTH])
         most = max(most, min(last[s] - first[s], length))
-    work = blank_work(most, dims.experts, dims.window, dims.channels, widths)
+    lines = len(streams.state_lines) + len(streams.fitted_lines)
+    work = blank_work(most, dims.experts, dims.window, dims.channels, widths, lines)
     crossings = np.empty(most, np.bool_)
     # An empty array that lies at C numbers of its own: see `committee.advance_in`.
     nothing = np.empty(dims.channels)[:0].reshape((0, 0, 0))
@@ -326,6 +363,7 @@ def advance(
         s = which[k]
         base, at = streams.states[s], streams.state_at
         fit, fit_at = streams.fits[s], streams.fitted_at
+        _ahead(which, k, streams, work.ahead)
         counts = ints(base + at[_STEP_COUNTS], 7)
         restored = counts[RESTORED]
         if stops.done[s] == first[s]:
@@ -385,6 +423,17 @@ def advance(
         stops.restored[s] += counts[RESTORED] - restored
 
 
+@inlined
+def _ahead(which: Ints, k: int, streams: Streams, ahead: Ints) -> None:
+    """Write down what the stream after this one needs; of the last one, its own."""
+    s = which[min(k + 1, len(which) - 1)]
+    n = len(streams.state_lines)
+    for i in range(n):
+        ahead[i] = streams.states[s] + streams.state_lines[i]
+    for i in range(len(streams.fitted_lines)):
+        ahead[n + i] = streams.fits[s] + streams.fitted_lines[i]
+
+
 @uncounted
 def _consume(
     base: int,
@@ -410,13 +459,9 @@ def _consume(
             lr = np.float32(0)
     step, own = _model(base, at, dims)
     params = _step_params(fit, fit_at, dims, threshold, lr)
-    model = _committee_params(
-        fit, fit_at, dims, floats(fit + fit_at[_LEARN_BELOW], dims.experts)
-    )
+    model = _committee_params(fit, fit_at, dims, floats(fit + fit_at[_LEARN_BELOW], dims.experts))
     _begin(samples[0], step, own, params)
-    advance_in(
-        work, samples, phases, False, widths, step, own, params, model, out, nothing, votes
-    )
+    advance_in(work, samples, phases, False, widths, step, own, params, model, out, nothing, votes)
     copy(own.levels[model.reported_expert], step.trend)
 
 
@@ -453,9 +498,7 @@ def _train_shadow(
     )
     _begin(samples[0], step, own, params)
     votes = np.empty((T, dims.votes), np.float32)
-    advance_in(
-        work, samples, phases, False, widths, step, own, params, model, out, nothing, votes
-    )
+    advance_in(work, samples, phases, False, widths, step, own, params, model, out, nothing, votes)
     copy(own.levels[model.reported_expert], step.trend)
     scores = floats(base + at[_SHADOW_SCORES], dims.kept_scores)
     for t in range(T):
@@ -502,7 +545,10 @@ def _judge(
     chances = floats(fit + fit_at[_TAIL_CHANCES], KNOTS)
     start = stops.done[s]
     while start < end:
-        stop = _quiet_rows(base, at, fit, fit_at, dims, samples, times, start, end)
+        # A channel crosses the limit at the last of these rows if at all: silence is not to be
+        # judged beyond it.
+        stop = min(end, start + drifting.EVERY - drift.counts[drifting.SEEN] % drifting.EVERY)
+        stop = _quiet_rows(base, at, fit, fit_at, dims, samples, times, start, stop)
         if stop == start:
             return SILENT
         moved = DriftOut(columns.distances[start:stop], crossings)
@@ -824,9 +870,7 @@ def _drift(base: int, at: Ints, dims: Dims) -> DriftState:
 
 
 @inlined
-def _step_params(
-    fit: int, at: Ints, dims: Dims, threshold: float, lr: np.float32
-) -> StepParams:
+def _step_params(fit: int, at: Ints, dims: Dims, threshold: float, lr: np.float32) -> StepParams:
     k, C = _MEAN, dims.channels
     numbers = floats(fit + at[_NUMBERS], NUMBERS)
     return StepParams(

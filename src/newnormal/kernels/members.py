@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.kernels.compiled import inlined, uncounted
+from newnormal.kernels.memory import prefetch
 from newnormal.types import Floats, Floats32, Ints
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "LEAST",
     "LEVEL",
     "LONG",
+    "PARTS",
     "PAST",
     "PRESSED",
     "RHYTHM",
@@ -64,6 +66,7 @@ PRESSED = 3.0  # what a pressed vote is beyond it counts by its logarithm
 FAR = 1e3  # in history's standard deviations: the farthest that a value is taken for
 
 LEAST = 1e-12  # a residual of exactly nothing still has a logarithm
+PARTS = 5  # in which the members ask for what comes next
 _FAINT = 1e-3  # what a vote at the floor counts in the shares of channels
 
 # Positions in MembersState.counts.
@@ -132,6 +135,8 @@ def emphasis(vote: float, weight: float, floor: float) -> float:
 @uncounted
 def vote_members(
     work: MembersWork,
+    ahead: Ints,
+    experts: int,
     scaled: Floats,
     phases: Floats,
     state: MembersState,
@@ -151,6 +156,7 @@ def vote_members(
     """Add the votes on scaled samples (R, C) to `votes` (R,), and what they rest on to `shares`.
 
     Those that are not smoothed are added to `prompt` (R,) instead.
+    `ahead` is as in CommitteeWork: the experts before asked for a part each, as each member does.
     `each` (R, members) gets every vote, `squares` (members, R, C), which may be empty, what each
     rests on. Calibration and weights are those of the members alone.
     """
@@ -170,6 +176,8 @@ def vote_members(
         for v in range(M):
             if weights[v] == 0:
                 continue
+            if r == 0:
+                prefetch(ahead, experts + v, experts + PARTS)
             together = votes if smoothed[v] else prompt
             known = _squares_of(v, sample, phases[r], state, params, work, square)
             if squares.size:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -13,11 +14,20 @@ from numba.np.arrayobj import populate_array
 from newnormal.kernels.compiled import inlined
 from newnormal.types import Bools, Floats, Floats32, Ints
 
-__all__ = ["bools", "floats", "floats2", "floats3", "floats32", "floats32_2", "ints", "ints2"]
+__all__ = [
+    "bools",
+    "floats",
+    "floats2",
+    "floats3",
+    "floats32",
+    "floats32_2",
+    "ints",
+    "ints2",
+    "prefetch",
+]
 
 
-@intrinsic
-def _array(typing_context: Any, address: Any, shape: Any, dtype: Any) -> Any:  # noqa: ARG001
+def _typed_array(typing_context: Any, address: Any, shape: Any, dtype: Any) -> Any:  # noqa: ARG001
     """Return the array of a shape and dtype that begins at an address."""
     found = types.Array(dtype.dtype, len(shape), "C")
 
@@ -40,6 +50,37 @@ def _array(typing_context: Any, address: Any, shape: Any, dtype: Any) -> Any:  #
         return array._getvalue()
 
     return found(address, shape, dtype), generate
+
+
+_array: Any = intrinsic(_typed_array)
+
+
+def _typed_prefetch(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
+    """Ask the processor to have the cache line at an address ready soon."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        read, soon, data = (ir.Constant(word, value) for value in (0, 2, 1))
+        builder.call(function, [builder.inttoptr(args[0], byte), read, soon, data])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+_prefetch_line: Any = intrinsic(_typed_prefetch)
+
+
+@inlined
+def prefetch(lines: Ints, part: int, parts: int) -> None:
+    """Ask for one part of the cache lines at these addresses to be ready soon.
+
+    The processor has room for a few dozen such requests: more at once would wait for each other.
+    """
+    n = len(lines)
+    for i in range(n * part // parts, n * (part + 1) // parts):
+        _prefetch_line(lines[i])
 
 
 # Arrays that NumPy owns count their users, atomically and in one place for all threads; these do

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from newnormal.io.registry import name_of
 from newnormal.io.sources.base import FRESH, Source
 from newnormal.state import State
 
-__all__ = ["Resumed", "place_of", "resume", "save", "stream_of"]
+__all__ = ["Resumed", "other_input", "place_of", "resume", "resumed", "save", "stream_of"]
 
 _RESERVED = ("kind", "feedback")  # of a place, for what is not the source's
 
@@ -101,15 +101,14 @@ def resume(
     detector = from_state(state, str(checkpoint), *loading)
     source = make_source(detector.channels_)
     snapshot = {name: value for name, value in place.items() if name not in _RESERVED}
-    if place["kind"] == name_of(type(source)) and _resumed(source, snapshot, checkpoint):
+    if place["kind"] == name_of(type(source)) and resumed(source, snapshot, checkpoint):
         if not same_file and not _same_fit(state, model):
             report(
                 f"{checkpoint} continues another fit than {model}: delete it to start from {model}"
             )
         return Resumed(detector, source, tuple(place["feedback"]), continues=True)
-    report(
-        f"{_other_input(checkpoint, place, source)}; reading this one from the start with {model}"
-    )
+    other = other_input(checkpoint, place, source.identity)
+    report(f"{other}; reading this one from the start with {model}")
     source.close()
     if not same_file:
         detector = load(model)
@@ -141,7 +140,18 @@ def stream_of(detector: BaseDetector, source: Source) -> str:
     return digest.hexdigest()[:32]
 
 
-def _resumed(source: Source, snapshot: dict[str, Any], checkpoint: Path) -> bool:
+class Resumable(Protocol):
+    """What can go to a place: a source."""
+
+    def resume(self, snapshot: Mapping[str, Any]) -> bool:
+        """Go to the place of a snapshot; return False if it belongs to another input."""
+
+    def close(self) -> None:
+        """Release what it holds."""
+
+
+def resumed(source: Resumable, snapshot: dict[str, Any], checkpoint: Path) -> bool:
+    """Have a source go to a place; if it cannot, close it and name the checkpoint."""
     try:
         return source.resume(snapshot)
     except StateError as error:
@@ -159,14 +169,14 @@ def _resumed(source: Source, snapshot: dict[str, Any], checkpoint: Path) -> bool
         raise
 
 
-def _other_input(checkpoint: Path, place: dict[str, Any], source: Source) -> str:
+def other_input(checkpoint: Path, place: dict[str, Any], identity: str) -> str:
     """Return a text about the input that a checkpoint was saved for."""
     if place["kind"] == "pipe":
         return f"{checkpoint} was saved for standard input"
     path = place.get("path")
     if path is None:
         return f"{checkpoint} was saved for another input"
-    if path == source.identity:
+    if path == identity:
         return f"{checkpoint} was saved for an earlier content of {path}"
     return f"{checkpoint} was saved for another file ({path})"
 

@@ -26,7 +26,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from newnormal.errors import FeedbackError, StateError
 from newnormal.runtime.lock import Progress, beside
@@ -44,6 +44,7 @@ __all__ = [
     "Act",
     "Feedback",
     "Queue",
+    "Target",
     "apply",
     "apply_all",
     "found_by",
@@ -81,7 +82,8 @@ class Feedback:
         How many samples the stream had consumed: when it was given, in the inbox; when it is
         applied, in the journal.
     stream
-        The stream it was given to, as in `Progress`; None if that is not known.
+        The stream it was given to, as in `Progress`; None if that is not known. In a fleet the
+        name of the stream.
     start
         Where the alarm or the change began, as `start_of` has it; None if that is not known. An
         input that does not come again after a kill may open another one of that number.
@@ -191,16 +193,32 @@ def progress_of(detector: BaseDetector, stream: str) -> Progress:
     )
 
 
-def apply(detector: BaseDetector, feedback: Feedback) -> str:
+class Target(Protocol):
+    """What feedback is applied to."""
+
+    def accept(self, alarm: Any = None, *, change: Any = None) -> object:
+        """Accept a change, or what an alarm is about."""
+
+    def reject(self, alarm: Any = None, *, change: Any = None) -> object:
+        """Reject it."""
+
+    def rollback(self) -> object:
+        """Undo the newest acceptance."""
+
+
+def apply(detector: BaseDetector, feedback: Feedback, target: Target | None = None) -> str:
     """Apply feedback to a detector, and return what was done.
+
+    With a `target` that is changed, and the detector is a copy to look at.
 
     Raises
     ------
     FeedbackError
         If what it names is not known or not open, or there is nothing to roll back.
     """
+    target = detector if target is None else target
     if feedback.act is Act.rollback:
-        detector.rollback()
+        target.rollback()
         return (
             "rolled back: normal is again what it was before the newest acceptance; "
             "if a change opens now, reject it, or it is accepted again"
@@ -208,11 +226,11 @@ def apply(detector: BaseDetector, feedback: Feedback) -> str:
     found = found_by(detector, feedback)
     alarm, change = _numbers(found)
     if feedback.act is Act.accept:
-        detector.accept(alarm, change=change)
+        target.accept(alarm, change=change)
         if isinstance(found, Alarm):
             return f"alarm {alarm} accepted: samples like these are normal from now on"
         return f"change {change} accepted: normal from now on, and so is what was normal before"
-    detector.reject(alarm, change=change)
+    target.reject(alarm, change=change)
     if isinstance(found, Alarm):
         return f"alarm {alarm} rejected: a change that begins with it is rejected as well"
     return f"change {change} rejected: nothing is learned until the stream is back to normal"

@@ -73,7 +73,7 @@ def find_long(names: Sequence[str], long: Long, by: Sequence[str] = ()) -> LongC
 
 
 def _found(role: str, given: str | None, names: Sequence[str], free: Sequence[str]) -> str:
-    choose = f'name it with long=Long({role}="...")'
+    choose = f'name it with --{role} NAME (from Python long=Long({role}="..."))'
     if given is not None:
         if given not in names:
             raise InputError(f"long names column {given!r} as {role}, found only {listed(names)}")

@@ -34,8 +34,9 @@ class StreamTables:
     tables
         The table of each stream by its name, in the order of first appearance.
     rows
-        For each stream the rows of the input that its samples were in, counted from 0; None where
-        the input was not one frame, array or file with a row a sample.
+        For each stream the rows of the input that its samples were in, counted from 0; also for
+        one with an error, where they are known. None where the input was not one frame, array or
+        file with a row a sample.
     errors
         What is wrong with the streams that have no table. Under the name "" how many rows have no
         name, or which lines could not be read.
@@ -137,6 +138,7 @@ def split(
     parts = group(codes, len(names.names))
     infinite = bool(np.isinf(values).any())
     for name, rows in zip(names.names, parts, strict=True):
+        found.rows[name] = rows
         try:
             for fault in faults:
                 error = fault(rows)
@@ -149,7 +151,7 @@ def split(
         except InputError as error:
             found.errors[name] = error
         else:
-            found.tables[name], found.rows[name] = table, rows
+            found.tables[name] = table
     return found
 
 

@@ -24,6 +24,7 @@ from newnormal.tabular.long import Long
 from newnormal.tabular.long_lines import LongLines
 from newnormal.tabular.splitting import Channels, StreamTables, TimeColumn, pivoted, split
 from newnormal.tabular.stream_frames import frame_tables
+from newnormal.tabular.stream_labels import label_beside, split_labels
 from newnormal.tabular.stream_lines import LineReader, StreamLines
 from newnormal.tabular.stream_names import SHARED, StreamNames
 from newnormal.types import Floats, Ints
@@ -42,6 +43,7 @@ def read_tables(
     time: str | None = None,
     columns: str | Sequence[str] | None = None,
     drop: str | Sequence[str] = (),
+    label: str | None = None,
     channels: Channels | None = None,
 ) -> StreamTables:
     r"""Return the streams of a file, or of a folder with a file a stream.
@@ -58,6 +60,8 @@ def read_tables(
         True or the columns if the rows are (time, tag, value), as in `to_tables`.
     format, time, columns, drop
         As in `read`. Long data has its columns in `long`.
+    label
+        The column of labels, 0 or 1; of long data, the tag.
     channels
         The channels of the streams that are known, as in `to_tables`.
 
@@ -84,7 +88,12 @@ def read_tables(
     known = {} if channels is None else channels
     options = {"columns": columns, "drop": drop, "format": format, "time": time}
     if fspath(path) != "-" and Path(path).is_dir():
-        return _folder_tables(Path(path), by, form, options, known)
+        return _folder_tables(Path(path), by, form, {**options, "label": label}, known)
+    if label is not None:
+        kept = None if columns is None else label_beside(columns, label)
+        with_label = {name: label_beside(own, label) for name, own in known.items()}
+        chosen: dict[str, Any] = {**options, "columns": kept, "channels": with_label}
+        return split_labels(read_tables(path, by=by, long=form, **chosen), label)
     kind = format_of(path, format)
     if form is not None and (columns is not None or drop):
         raise ParameterError("expected no columns and no drop with long data")

@@ -46,7 +46,8 @@ def to_tables(
         - an array of shape (T, C), with `by` the name of each row's stream;
         - a mapping from the name of a stream to its data, anything `to_table` takes;
         - the path of a file (CSV, JSON lines, Parquet), taken as a frame, or of a folder, of
-          which each such file is a stream, named by the file's name without its ending.
+          which each such file is a stream, named by the file's name without its ending;
+        - what `read_tables` returned, which is taken as it is.
     by
         The column that names the stream, or a list of columns, whose cells are joined by "/"; or
         an array or a Series of names, one a row.
@@ -80,6 +81,8 @@ def to_tables(
     >>> streams.rows
     {'a': array([0, 2]), 'b': array([1])}
     """
+    if isinstance(data, StreamTables):
+        return data
     form = Long() if long is True else long or None
     known = {} if channels is None else channels
     if isinstance(data, str | PathLike):

@@ -6,13 +6,13 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.types.arrays import Bools, Floats, Floats32, Ints, Times, time_at, time_text
+from newnormal.types.verdict_lines import Head, VerdictColumns, verdict_lines
 
 __all__ = ["Verdict", "Verdicts"]
 
@@ -237,47 +237,12 @@ class Verdicts:
         Scores and thresholds are exact; expected values have nine digits and shares six, which is
         more than a model in float32 can resolve.
         """
-        stop = len(self) if stop is None else stop
-        lines = []
-        for row in range(start, stop):
-            score = float(self.scores[row])
-            when = time_at(self.times, row)
-            time = "null" if when is None else f'"{time_text(when)}"'
-            values: list[Any] = []
-            gap = ""
-            if self.expected is not None:
-                gap, values = "%.9g", self.expected[row].tolist()
-                # NaN where there is no verdict, infinite beyond the largest float: not in JSON.
-                if not math.isfinite(sum(values)):
-                    gap = "%s"
-                    values = [f"{x:.9g}" if math.isfinite(x) else "null" for x in values]
-            scored = not np.isnan(score)
-            if self.shares is not None and scored:
-                values += self.shares[row].tolist()
-            template = _template(self.channels, gap, self.shares is not None, scored)
-            line = template % (
-                self.first + row,
-                time,
-                _number(score),
-                _number(float(self.thresholds[row])),
-                "true" if self.anomalous[row] else "false",
-                *values,
-            )
-            lines.append(line[:-1] + self._of_alarms(row) + "}")
-        return lines
-
-    def _of_alarms(self, row: int) -> str:
-        """Return the end of a verdict's line: what is known of alarms, or nothing."""
-        if self.ratios is None or self.p_values is None or self.alarms is None:
-            return ""
-        ratio, p_value = _number(float(self.ratios[row])), _number(float(self.p_values[row]))
-        line = f', "ratio": {ratio}, "p_value": {p_value}, "alarm": {self.alarms[row]}'
-        if self.distances is None or self.changes is None:
-            return line
-        return (
-            f'{line}, "distance": {_number(float(self.distances[row]))}, '
-            f'"change": {self.changes[row]}'
-        )
+        own = slice(start, len(self) if stop is None else stop)
+        parts: list[Any] = [
+            None if column is None else column[own]
+            for column in (self.samples, *(getattr(self, name) for name in _FIELDS))
+        ]
+        return verdict_lines(VerdictColumns(*parts), [Head(self.channels)])
 
     def columns(self) -> Mapping[str, NDArray[Any]]:
         """Return the columns of one value a sample, ready for ``pandas.DataFrame(...)``."""
@@ -310,25 +275,4 @@ _COLUMNS = (
     "changes",
 )
 
-
-def _number(value: float) -> str:
-    return repr(value) if np.isfinite(value) else "null"
-
-
-@lru_cache(maxsize=64)
-def _template(channels: tuple[str, ...], expected: str, shares: bool, scored: bool) -> str:
-    """Return the text of a verdict with a gap for each value.
-
-    Filling gaps is five times faster than `json.dumps`, and `watch` does little else.
-    """
-
-    def by_channel(gap: str) -> str:
-        names = [json.dumps(channel, ensure_ascii=False).replace("%", "%%") for channel in channels]
-        return "{" + ", ".join(f"{name}: {gap}" for name in names) + "}"
-
-    expected_text = by_channel(expected) if expected else "null"
-    shares_text = by_channel("%.6g" if scored else "null") if shares else "null"
-    return (
-        '{"sample": %d, "time": %s, "score": %s, "threshold": %s, "anomalous": %s, '
-        f'"expected": {expected_text}, "shares": {shares_text}}}'
-    )
+_FIELDS = VerdictColumns._fields[1:]

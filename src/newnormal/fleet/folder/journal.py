@@ -16,7 +16,7 @@ from newnormal.fleet.work import Gathered
 
 __all__ = ["Journal"]
 
-LONGEST_NOTE = 1 << 16  # bytes
+LONGEST_NOTE = 1 << 24  # bytes
 
 
 class Journal:

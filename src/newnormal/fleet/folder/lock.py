@@ -10,12 +10,16 @@ from typing import Self
 from newnormal.errors import StateError
 from newnormal.fleet.folder.names import LOCK
 
-__all__ = ["FolderLock"]
+__all__ = ["FolderLock", "InUseError", "is_in_use"]
 
 try:
     import fcntl
 except ImportError:  # Windows has no such locks
     fcntl = None  # type: ignore[assignment]
+
+
+class InUseError(StateError):
+    """Another process writes to the folder."""
 
 
 class FolderLock:
@@ -41,7 +45,7 @@ class FolderLock:
             owner = os.read(handle, 20).decode(errors="replace").strip()
             os.close(handle)
             process = f"process {owner}" if owner != str(os.getpid()) else "this process"
-            raise StateError(
+            raise InUseError(
                 f"{self._path.parent} is in use by {process}, which writes to it",
                 hint="Fleet.load reads it meanwhile; close the fleet there to write to it here",
             ) from None
@@ -58,3 +62,14 @@ class FolderLock:
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
+
+
+def is_in_use(folder: Path) -> bool:
+    """Whether another process writes to a folder."""
+    lock = FolderLock(folder)
+    try:
+        lock.acquire()
+    except InUseError:
+        return True
+    lock.release()
+    return False

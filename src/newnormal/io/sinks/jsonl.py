@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -28,12 +28,16 @@ class JsonLinesSink(Sink):
     def write_verdicts(self, verdicts: Verdicts) -> None:
         """Write a line a verdict, unless only events are wanted."""
         if not self.options.alarms_only:
-            self._out.writelines(line + "\n" for line in verdicts.json_lines())
+            self.write_lines(verdicts.json_lines())
 
     def write_events(self, events: Sequence[Event]) -> None:
         """Write a line an event, if only events are wanted."""
         if self.options.alarms_only:
-            self._out.writelines(event.to_json() + "\n" for event in events)
+            self.write_lines(event.to_json() for event in events)
+
+    def write_lines(self, lines: Iterable[str]) -> None:
+        """Write lines as they are."""
+        self._out.writelines(line + "\n" for line in lines)
 
     def flush(self) -> None:
         """Hand everything to the operating system."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from newnormal.errors import InputError, StateError
 from newnormal.io.sources.base import FRESH, SourceOptions
-from newnormal.io.sources.lines import POLL_S, READ_BYTES, LineSource
+from newnormal.io.sources.lines import POLL_S, READ_BYTES, LineSource, Reader
 
 __all__ = ["FileSource"]
 
@@ -21,8 +21,13 @@ _HEAD = 4096  # bytes of a file's beginning that tell it from another of the sam
 class FileSource(LineSource):
     """Lines of a file. A snapshot has its path, the place, and digests of the bytes around it."""
 
-    def __init__(self, input: str, options: SourceOptions) -> None:  # noqa: A002
-        super().__init__(input, options)
+    def __init__(
+        self,
+        input: str,  # noqa: A002
+        options: SourceOptions,
+        reader: Reader | None = None,
+    ) -> None:
+        super().__init__(input, options, reader)
         self._path = Path(input)
         try:
             self._file = self._path.open("rb", buffering=0)

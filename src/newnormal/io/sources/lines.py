@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -11,20 +11,43 @@ from newnormal.errors import InputError
 from newnormal.io.layout import Layout, LayoutError
 from newnormal.io.sources.base import Batch, Problem, Source, SourceOptions
 
-__all__ = ["POLL_S", "READ_BYTES", "LineSource"]
+__all__ = ["POLL_S", "READ_BYTES", "LineSource", "Reader", "line_text"]
 
 READ_BYTES = 1 << 18
 POLL_S = 0.2  # how long a source waits for more before it returns an empty batch
 
 
+class Reader(Protocol):
+    """What knows the columns of an input's lines, as `Layout` does."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return what was found out, as JSON values."""
+
+    def restore(self, facts: object) -> None:
+        """Restore what `facts` returned; a StateError for anything else."""
+
+    def check(self) -> None:
+        """Raise a LayoutError, at the end, if no line fitted."""
+
+
 class LineSource(Source):
-    """A source whose records are lines; each kind of input reads its bytes in a file of its own."""
+    """A source whose records are lines; each kind of input reads its bytes in a file of its own.
+
+    Where the lines are not samples of one stream, another `reader` has their columns, and
+    `next_lines` gives them.
+    """
 
     record: ClassVar[str] = "line"
 
-    def __init__(self, input: str, options: SourceOptions) -> None:  # noqa: A002
+    def __init__(
+        self,
+        input: str,  # noqa: A002
+        options: SourceOptions,
+        reader: Reader | None = None,
+    ) -> None:
         super().__init__(input, options)
-        self._layout = Layout(options, self.name)
+        self._samples = Layout(options, self.name)
+        self._layout: Reader = self._samples if reader is None else reader
         self._offset = 0  # behind the last line given out
         self._line = 0  # the number of that line
         self._lines: list[bytes] = []  # complete, in reverse: the next one is last
@@ -47,6 +70,21 @@ class LineSource(Source):
             self._layout.check()
             return None
         return self._parsed(limit)
+
+    def next_lines(self, limit: int) -> tuple[int, list[bytes]] | None:
+        """Return the number of the next line, and lines, at most `limit`; None at the end."""
+        if not self._lines and not self._ended:
+            self._fill()
+        if not self._lines and self._ended:
+            self._layout.check()
+            return None
+        count = min(limit, len(self._lines))
+        first = self._line + 1
+        lines = self._lines[len(self._lines) - count :][::-1]
+        del self._lines[len(self._lines) - count :]
+        self._offset += sum(map(len, lines)) + count * self._newline
+        self._line += count
+        return first, lines
 
     def stop(self) -> bool:
         """Read no more bytes; complete lines that were received are given out."""
@@ -74,10 +112,10 @@ class LineSource(Source):
             raw = self._lines[-1]
             number = self._line + 1
             try:
-                text = _text(raw, first=number == 1)
+                text = line_text(raw, first=number == 1)
                 if text is None:
                     raise InputError("expected UTF-8 text")
-                sample = self._layout.sample(text)
+                sample = self._samples.sample(text)
                 if sample is not None:
                     rows.append(sample.values)
                     numbers.append(number)
@@ -96,7 +134,8 @@ class LineSource(Source):
         return Batch(values, moments, numbers, tuple(problems))
 
 
-def _text(raw: bytes, first: bool) -> str | None:
+def line_text(raw: bytes, first: bool) -> str | None:
+    """Return a line as text without its end, None if it is not UTF-8; `first` may have a mark."""
     try:
         return raw.rstrip(b"\r").decode("utf-8-sig" if first else "utf-8")
     except UnicodeDecodeError:

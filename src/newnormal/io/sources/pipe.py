@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from newnormal.errors import InputError
 from newnormal.io.sources.base import SourceOptions
-from newnormal.io.sources.lines import POLL_S, READ_BYTES, LineSource
+from newnormal.io.sources.lines import POLL_S, READ_BYTES, LineSource, Reader
 
 __all__ = ["PipeSource"]
 
@@ -20,13 +20,18 @@ class PipeSource(LineSource):
 
     repeats: ClassVar[bool] = True
 
-    def __init__(self, input: str, options: SourceOptions) -> None:  # noqa: A002
+    def __init__(
+        self,
+        input: str,  # noqa: A002
+        options: SourceOptions,
+        reader: Reader | None = None,
+    ) -> None:
         if sys.stdin is None:
             raise InputError(
                 "standard input: expected lines, found it closed",
                 hint="pipe lines into the command, or give the path of a file",
             )
-        super().__init__(input, options)
+        super().__init__(input, options, reader)
 
     @property
     def name(self) -> str:

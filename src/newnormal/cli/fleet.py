@@ -1,0 +1,115 @@
+"""`newnormal fleet`: the folder of a fleet, and its streams one by one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from newnormal.cli.console import FAILED, say
+from newnormal.cli.options import Classes, Loading, Rule
+from newnormal.cli.reading import load
+from newnormal.cli.streams import is_fleet
+from newnormal.errors import StateError
+
+if TYPE_CHECKING:
+    from newnormal.fleet import Fleet
+
+__all__ = ["fleet_app"]
+
+fleet_app = typer.Typer(help="Check the folder of a fleet; take streams out and put them in.")
+
+Folder = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="A fleet, written by `newnormal fit --by`.")
+]
+Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The name of a stream.")]
+
+
+@fleet_app.command()
+def check(
+    folder: Folder,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Repair it; what is taken away goes to FOLDER/damaged."),
+    ] = False,
+    loading: Loading = None,
+    rule: Rule = None,
+) -> None:
+    """Verify every file of a fleet, and say what a repair would do."""
+    from newnormal.fleet.folder.check import check as verify
+
+    classes = Classes.of(loading, rule)
+    report = verify(folder, repair=repair, model=classes.model, threshold=classes.threshold)
+    typer.echo(str(report))
+    if not report.ok:
+        sys.exit(FAILED)
+
+
+@fleet_app.command()
+def extract(
+    folder: Folder,
+    stream: Stream,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where the detector goes.")
+    ],
+    loading: Loading = None,
+    rule: Rule = None,
+) -> None:
+    """Write one stream as an ordinary state file; it stays in the fleet."""
+    from newnormal import state as state_file
+    from newnormal.cli.fleet_reading import load_fleet
+
+    state_file.check_target(output)
+    load_fleet(folder, Classes.of(loading, rule)).take_out(stream, output)
+    say(f"wrote {output}")
+
+
+@fleet_app.command()
+def insert(
+    folder: Folder,
+    stream: Stream,
+    state: Annotated[
+        Path, typer.Argument(metavar="STATE", help="A detector's file, of `fit` or `extract`.")
+    ],
+    loading: Loading = None,
+    rule: Rule = None,
+) -> None:
+    """Add a stream from an ordinary state file; it goes on from where that is."""
+    classes = Classes.of(loading, rule)
+    detector = load(state, classes)
+    with _opened(folder, classes) as fleet:
+        fleet.add(stream, detector)
+        say(f"added {stream} to {folder}: {len(fleet):,} streams")
+
+
+@fleet_app.command()
+def remove(
+    folder: Folder,
+    stream: Stream,
+    loading: Loading = None,
+    rule: Rule = None,
+) -> None:
+    """Remove a stream. `extract` keeps it."""
+    with _opened(folder, Classes.of(loading, rule)) as fleet:
+        fleet.remove(stream)
+        say(f"removed {stream} from {folder}: {len(fleet):,} streams")
+
+
+def _opened(folder: Path, classes: Classes) -> Fleet:
+    """Open a fleet to change its streams."""
+    from newnormal.fleet import Fleet
+    from newnormal.fleet.saved import last_note
+    from newnormal.runtime.fleet_place import Place
+
+    if not is_fleet(folder):
+        raise StateError(
+            f"{folder}: expected the folder of a fleet, found none",
+            hint="`newnormal fit HISTORY --by COLUMN -o FOLDER` makes one",
+        )
+    fleet = Fleet.open(folder, model=classes.model, threshold=classes.threshold)
+    note = last_note(folder)
+    if note is not None and not Place.parse(note).clean:
+        say("the last `newnormal watch` was killed: its last output does not come again")
+    return fleet

@@ -1,0 +1,102 @@
+"""Reading a fleet, and a finished file of its streams: what several commands do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from newnormal.cli.console import FAILED, announce_compiling, say
+from newnormal.cli.options import Classes, FileFormat
+from newnormal.cli.streams import Streams, read_streams
+from newnormal.errors import InputError
+
+if TYPE_CHECKING:
+    from newnormal.fleet import Fleet
+    from newnormal.tabular import StreamTables
+    from newnormal.types import Bools
+
+__all__ = ["FrozenLines", "Scored", "exit_if_failed", "fleet_tables", "load_fleet"]
+
+
+class Scored(Protocol):
+    """Verdicts, of one stream or of several, as lines."""
+
+    @property
+    def anomalous(self) -> Bools:
+        """Whether each is anomalous."""
+
+    def __len__(self) -> int: ...
+
+    def json_lines(self, start: int = 0, stop: int | None = None) -> list[str]:
+        """Return some of them as lines of JSON."""
+
+
+def load_fleet(path: Path, classes: Classes) -> Fleet:
+    """Read a fleet."""
+    from newnormal.fleet import Fleet
+
+    announce_compiling()
+    return Fleet.load(path, model=classes.model, threshold=classes.threshold)
+
+
+def fleet_tables(
+    fleet: Fleet,
+    source: str,
+    streams: Streams,
+    time: str | None,
+    columns: list[str] | None,
+    drop: list[str] | None,
+    format: FileFormat | None,  # noqa: A002
+    label: str | None = None,
+) -> StreamTables:
+    """Read a file of a fleet's streams; name those that are left out, and why."""
+    from newnormal.fleet.streams import unknown_stream
+
+    tables = read_streams(source, streams, time, columns, drop, format, label, fleet.channels_)
+    for name in [name for name in tables.tables if name not in fleet]:
+        del tables.tables[name]
+        tables.errors[name] = unknown_stream(name, fleet.streams_)
+    if not tables.tables:
+        name, error = next(iter(tables.errors.items()))
+        raise InputError(f"no stream can be judged; {name}: {error.message}", hint=error.hint)
+    for name, error in tables.errors.items():
+        what = f"stream {name!r}" if name else "lines without a stream"
+        say(f"error: {what}: {error.message}; skipped")
+    samples = sum(len(table.values) for table in tables.tables.values())
+    say(f"judging {samples:,} samples of {len(tables.tables):,} streams ...")
+    return tables
+
+
+def exit_if_failed(tables: StreamTables) -> None:
+    """Exit with a failure if a stream was left out."""
+    if tables.errors:
+        sys.exit(FAILED)
+
+
+class FrozenLines:
+    """The verdicts of a fleet's streams, each judged without learning, in the input's order."""
+
+    def __init__(self, fleet: Fleet, tables: StreamTables) -> None:
+        import numpy as np
+
+        lines: list[str] = []
+        anomalous: list[Bools] = []
+        for name, table in tables.tables.items():
+            verdicts = fleet[name].score(table)
+            start = f'{{"stream": {json.dumps(name, ensure_ascii=False)}, '
+            lines += [start + line[1:] for line in verdicts.json_lines()]
+            anomalous.append(verdicts.anomalous)
+        self._lines = lines
+        self.anomalous = np.concatenate(anomalous)
+        if tables.rows is not None:
+            rows = np.concatenate([tables.rows[name] for name in tables.tables])
+            self._lines = [lines[at] for at in np.argsort(rows, kind="stable").tolist()]
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def json_lines(self, start: int = 0, stop: int | None = None) -> list[str]:
+        """Return some of them as lines of JSON."""
+        return self._lines[start:stop]

@@ -1,0 +1,92 @@
+"""`newnormal watch` of a fleet."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from newnormal.cli.console import BAD_LINE, fail, say
+from newnormal.cli.options import Classes
+from newnormal.cli.reading import counted, summary
+from newnormal.errors import ParameterError
+from newnormal.io.sinks.base import SinkOptions
+from newnormal.io.sources.streams import StreamInput, StreamOptions
+
+if TYPE_CHECKING:
+    from newnormal.runtime.fleet_watch import FleetWatch
+
+__all__ = ["FleetOutput", "check_fleet_options", "watch_fleet"]
+
+
+class FleetOutput(NamedTuple):
+    """What the user asks of a watch besides its input."""
+
+    target: str
+    sink: SinkOptions
+    every: int
+    flush: bool
+    strict: bool
+    quiet: bool
+
+
+def check_fleet_options(fleet: Path, *, state: Path | None, source: str | None, sink: str) -> None:
+    """Raise a ParameterError for options that a fleet does without."""
+    if state is not None:
+        raise ParameterError(
+            f"--state: expected none with a fleet, found {state}",
+            hint=f"leave it out: {fleet} has its own state and its place in the input",
+        )
+    if source not in (None, "file", "pipe"):
+        raise ParameterError(f"--source: expected file or pipe with a fleet, found {source}")
+    if sink != "jsonl":
+        raise ParameterError(f"--sink: expected jsonl with a fleet, found {sink}")
+
+
+def watch_fleet(
+    folder: Path, path: str, options: StreamOptions, output: FleetOutput, classes: Classes
+) -> None:
+    """Watch an input of many streams."""
+    from newnormal.io.sinks.jsonl import JsonLinesSink
+    from newnormal.runtime.fleet_feedback import FleetQueue
+    from newnormal.runtime.fleet_resume import resume_fleet
+    from newnormal.runtime.fleet_watch import FleetWatch
+    from newnormal.runtime.watch import BadRecordError
+
+    with closing(JsonLinesSink(output.target, output.sink)) as sink:
+        found = resume_fleet(folder, lambda: StreamInput(path, options), say, output.every, classes)
+        with found.fleet, closing(found.source):
+            watching = FleetWatch(
+                found.fleet,
+                found.source,
+                sink,
+                found.place,
+                continues=found.continues,
+                feedback=FleetQueue(folder, say),
+                every=output.every,
+                flush=output.flush,
+                strict=output.strict,
+                report=say,
+            )
+            if not output.quiet:
+                streams = counted(len(found.fleet), "stream")
+                say(f"watching {found.source.source.name}: {streams}")
+            for verdicts in found.again:
+                watching.emit(verdicts)
+            watching.emit_events(found.events)
+            try:
+                watching.run()
+            except BadRecordError as error:
+                found.fleet.close()
+                fail(error, BAD_LINE)
+            waiting = found.source.waiting
+    if not output.quiet:
+        say(_summary(watching, output.sink.alarms_only, waiting))
+
+
+def _summary(watching: FleetWatch, alarms_only: bool, waiting: int) -> str:
+    text = summary(watching, alarms_only, watching.incidents)
+    if watching.unknown:
+        lines = counted(sum(watching.unknown.values()), "sample")
+        text += f"; {lines} of {counted(len(watching.unknown), 'unknown stream')} skipped"
+    return text + (f"; {counted(waiting, 'sample')} not complete yet" if waiting else "")

@@ -1,0 +1,142 @@
+"""Options of many streams, and reading a finished file of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional
+
+import typer
+
+from newnormal.cli.options import FileFormat, format_name, names
+from newnormal.errors import ParameterError
+
+if TYPE_CHECKING:
+    from newnormal.tabular import Long, StreamTables
+    from newnormal.tabular.splitting import Channels
+
+__all__ = [
+    "By",
+    "LongLines",
+    "Streams",
+    "Tag",
+    "Value",
+    "check_one_stream",
+    "check_streams",
+    "is_fleet",
+    "read_streams",
+]
+
+_PANEL = "Many streams"
+
+By = Annotated[
+    Optional[list[str]],  # noqa: UP045 - typer evaluates it
+    typer.Option(
+        metavar="COLUMN",
+        help="The column that names the stream of a sample (a,b: several, joined by /).",
+        rich_help_panel=_PANEL,
+    ),
+]
+LongLines = Annotated[
+    bool,
+    typer.Option(
+        "--long",
+        help="A line is a value: its time, its tag (the channel's name) and the value. "
+        "Without --by it is one stream.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Tag = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        metavar="COLUMN",
+        help="The column of tags with --long; found by its name.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Value = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        metavar="COLUMN",
+        help="The column of values with --long; found by its name.",
+        rich_help_panel=_PANEL,
+    ),
+]
+
+
+class Streams(NamedTuple):
+    """How an input holds streams.
+
+    Attributes
+    ----------
+    by
+        The columns that name the stream; none: there is one stream, or a file a stream.
+    long
+        The columns of long lines; None for a line a sample.
+    """
+
+    by: list[str]
+    long: Long | None
+
+    @classmethod
+    def of(
+        cls, by: list[str] | None, long: bool, tag: str | None = None, value: str | None = None
+    ) -> Streams:
+        """Return them from options."""
+        from newnormal.tabular import Long
+
+        for option, given in (("--tag", tag), ("--value", value)):
+            if given is not None and not long:
+                raise ParameterError(
+                    f"{option}: expected only with --long, found it without", hint="add --long"
+                )
+        return cls(names(by) or [], Long(None, tag, value) if long else None)
+
+
+def is_fleet(path: Path) -> bool:
+    """Whether a path is a fleet's: that is a folder, and a detector of one stream is a file."""
+    return path.is_dir()
+
+
+def check_streams(fleet: Path, streams: Streams, source: str) -> None:
+    """Raise a ParameterError if an input for a fleet does not say which stream a sample is of."""
+    if not streams.by and not (source != "-" and Path(source).is_dir()):
+        raise ParameterError(
+            f"{fleet} is a fleet: expected --by with the column that names the stream, found none",
+            hint="add --by COLUMN, such as --by host",
+        )
+
+
+def check_one_stream(path: Path, streams: Streams) -> None:
+    """Raise a ParameterError if --by is given for a detector of one stream."""
+    if streams.by:
+        raise ParameterError(
+            f"--by: expected the folder of a fleet, found {path}, which is none",
+            hint="`newnormal fit HISTORY --by COLUMN -o FOLDER` makes one; "
+            "leave --by out for a detector of one stream",
+        )
+
+
+def read_streams(
+    source: str,
+    streams: Streams,
+    time: str | None,
+    columns: list[str] | None,
+    drop: list[str] | None,
+    format: FileFormat | None,  # noqa: A002
+    label: str | None = None,
+    channels: Channels | None = None,
+) -> StreamTables:
+    """Read a whole file of many streams, or a folder of files, with the given options."""
+    from newnormal.tabular import read_tables
+
+    return read_tables(
+        source,
+        by=streams.by or None,
+        long=streams.long,
+        format=format_name(format),
+        time=time,
+        columns=names(columns),
+        drop=names(drop) or (),
+        label=label,
+        channels=channels,
+    )

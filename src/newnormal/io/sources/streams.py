@@ -1,0 +1,224 @@
+"""Lines of many streams, or a line a value, from a file or from standard input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from newnormal.errors import InputError, StateError
+from newnormal.io.layout import LayoutError
+from newnormal.io.sources.base import FRESH, Batch, Problem, Source, SourceOptions
+from newnormal.io.sources.file import FileSource
+from newnormal.io.sources.lines import LineSource, line_text
+from newnormal.io.sources.pipe import PipeSource
+from newnormal.tabular import Long, LongLines, StreamBatch, StreamLines
+
+__all__ = ["LongFileSource", "LongPipeSource", "StreamInput", "StreamOptions"]
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """How lines of many streams are read.
+
+    Attributes
+    ----------
+    by
+        The columns that name the stream; none if all lines are of one.
+    long
+        The columns of long lines; None for a line a sample.
+    lines
+        The other options; its channels are not used.
+    """
+
+    by: Sequence[str]
+    long: Long | None
+    lines: SourceOptions
+
+    def reader(self) -> StreamLines | LongLines:
+        """Return a new reader of lines."""
+        lines = self.lines
+        if self.long is None:
+            return StreamLines(
+                self.by,
+                format=lines.format,
+                time=lines.time,
+                columns=lines.columns,
+                drop=lines.drop,
+            )
+        long = self.long if lines.time is None else replace(self.long, time=lines.time)
+        return LongLines(self.by, long=long, format=lines.format)
+
+
+class _Columns:
+    """The reader of lines as a source wants it: its errors name the input."""
+
+    def __init__(self, make: Callable[[], StreamLines | LongLines]) -> None:
+        self._make = make
+        self.lines = make()
+        self.name = ""
+
+    def facts(self) -> dict[str, Any]:
+        return self.lines.facts()
+
+    def restore(self, facts: object) -> None:
+        self.lines = self._make()
+        try:
+            if not isinstance(facts, Mapping):
+                raise TypeError(f"found {facts!r}")
+            self.lines.restore(facts)
+        except InputError as error:
+            raise self.refusal(error) from None
+        except (TypeError, ValueError, AttributeError, KeyError) as error:
+            raise StateError(
+                f"place: expected layout with the lines opened_by and settled_by, {error}",
+                hint=FRESH,
+            ) from error
+
+    def check(self) -> None:
+        try:
+            self.lines.check()
+        except InputError as error:
+            raise self.refusal(error) from None
+
+    def parse(self, lines: Sequence[str], first: int) -> StreamBatch:
+        try:
+            return self.lines.parse(lines, first)
+        except InputError as error:
+            raise self.refusal(error) from None
+
+    def refusal(self, error: InputError) -> LayoutError:
+        return LayoutError(f"{self.name}: {error.message}", hint=error.hint)
+
+
+class StreamInput:
+    """Samples of many streams, batch by batch; a place in them as `Source` has it.
+
+    Parameters
+    ----------
+    input
+        A path, or "-" for standard input.
+    options
+        How lines are read.
+    """
+
+    def __init__(self, input: str, options: StreamOptions) -> None:  # noqa: A002
+        self._columns = _Columns(options.reader)
+        kind = PipeSource if input == "-" else FileSource
+        self.source: LineSource = kind(input, options.lines, self._columns)
+        self._columns.name = self.source.name
+
+    def next_batch(self, limit: int) -> StreamBatch | None:
+        """Return the samples of at most `limit` lines; an empty batch if none came; None: end."""
+        found = self.source.next_lines(limit)
+        if found is None:
+            return self._last()
+        first, raw = found
+        texts = [line_text(line, first=number == 1) for number, line in enumerate(raw, first)]
+        if None not in texts:
+            return self._columns.parse(texts, first)  # type: ignore[arg-type]
+        batch = self._columns.parse([text or "" for text in texts], first)
+        wrong = [
+            Problem(
+                InputError("expected UTF-8 text"),
+                number,
+                int(np.count_nonzero(batch.numbers < number)),
+            )
+            for number, text in enumerate(texts, first)
+            if text is None
+        ]
+        problems = sorted((*batch.problems, *wrong), key=lambda each: each.number)
+        return replace(batch, problems=tuple(problems))
+
+    def _last(self) -> StreamBatch | None:
+        """Return the samples of long lines that are complete because the input has ended."""
+        lines = self._columns.lines
+        if not isinstance(lines, LongLines) or self.source.options.unfinished:
+            return None
+        batch = lines.flush()
+        return batch if len(batch) else None
+
+    @property
+    def waiting(self) -> int:
+        """How many samples of long lines are not complete."""
+        return len(self._columns.facts().get("pending", ()))
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the place behind the last batch as JSON values."""
+        return self.source.snapshot()
+
+    def resume(self, snapshot: Mapping[str, Any]) -> bool:
+        """Go to the place of a snapshot; return False if it belongs to another input."""
+        return self.source.resume(snapshot)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.source.close()
+
+
+class _LongSource(Source):
+    """Long lines of one stream as its samples."""
+
+    record: ClassVar[str] = "line"
+
+    def __init__(
+        self,
+        input: str,  # noqa: A002
+        options: SourceOptions,
+        long: Long | None = None,
+    ) -> None:
+        super().__init__(input, options)
+        self._input = StreamInput(input, StreamOptions((), long or Long(), options))
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return self._input.source.name
+
+    @property
+    def identity(self) -> str:
+        """What tells it from other inputs."""
+        return self._input.source.identity
+
+    def next_batch(self, limit: int) -> Batch | None:
+        """Return the samples that the next lines complete."""
+        batch = self._input.next_batch(limit)
+        if batch is None:
+            return None
+        own = batch.select({"": self.options.channels}).get("")
+        if own is None:
+            values = np.empty((0, len(self.options.channels)))
+            return Batch(values, None, [], batch.problems)
+        assert batch.times is not None  # long lines have times
+        problems = sorted((*batch.problems, *own.problems), key=lambda each: each.before)
+        return Batch(
+            own.values, batch.times[own.rows], batch.numbers[own.rows].tolist(), tuple(problems)
+        )
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the place behind the last batch, and the samples that are not complete."""
+        return self._input.snapshot()
+
+    def resume(self, snapshot: Mapping[str, Any]) -> bool:
+        """Go to the place of a snapshot."""
+        return self._input.resume(snapshot)
+
+    def stop(self) -> bool:
+        """Read no more bytes."""
+        return self._input.source.stop()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._input.source.close()
+
+
+class LongFileSource(_LongSource):
+    """Long lines of a file."""
+
+
+class LongPipeSource(_LongSource):
+    """Long lines from standard input."""
+
+    repeats: ClassVar[bool] = True

@@ -1,0 +1,265 @@
+"""Watching an input of many streams: batches in, verdicts out, a fleet that survives a kill.
+
+A fleet that is open on its folder logs each call before it acts, together with a note: the place in
+the input behind the call's samples. So after a kill, the fleet and the place belong together, and
+nothing is lost. The output of the last call may not have been written: it comes again, byte for
+byte. After a clean stop nothing repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from newnormal.errors import InputError
+from newnormal.fleet import Fleet, FleetEvent, FleetVerdicts
+from newnormal.io.layout import LayoutError
+from newnormal.io.sinks.jsonl import JsonLinesSink
+from newnormal.io.sources.streams import StreamInput
+from newnormal.runtime.fleet_order import Order
+from newnormal.runtime.fleet_place import Place
+from newnormal.runtime.interruption import Interruption
+from newnormal.runtime.silent_source import SilentSource
+from newnormal.runtime.watch import BadRecordError
+from newnormal.tabular import Problem, StreamBatch, StreamTables, Table
+from newnormal.types import CHANGED, OPENED, IncidentEvent
+
+__all__ = ["FleetWatch"]
+
+_LINES = 1 << 16  # asked for at once
+
+
+class FleetWatch:
+    """One input of many streams, watched by a fleet that is open on its folder.
+
+    Parameters
+    ----------
+    fleet
+        The fleet.
+    source
+        The input, at the place to go on from.
+    sink
+        Where verdicts and events go.
+    place
+        Where the input is.
+    continues
+        Whether it goes on from an earlier start.
+    feedback
+        Applies the feedback that waits.
+    every
+        Samples of a stream, on average, between two checkpoints.
+    flush
+        The input is finished when it ends: judge what is pending.
+    strict
+        Stop at a bad line.
+    report
+        Called with a line for the user.
+
+    Attributes
+    ----------
+    judged, anomalous, alarms, changes, incidents
+        Verdicts, anomalous ones, and what opened.
+    bad, skipped
+        Lines that held no sample, and samples that were judged before.
+    unknown
+        Lines of each stream that is not in the fleet.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        source: StreamInput,
+        sink: JsonLinesSink,
+        place: Place,
+        *,
+        continues: bool = False,
+        feedback: Callable[[FleetWatch], None] | None = None,
+        every: int = 1000,
+        flush: bool = False,
+        strict: bool = False,
+        report: Callable[[str], None],
+    ) -> None:
+        self.fleet, self.source, self.place = fleet, source, place
+        self.judged = self.anomalous = self.alarms = self.changes = self.incidents = 0
+        self.bad = self.skipped = 0
+        self.unknown: dict[str, int] = {}
+        self._sink = sink
+        self._most = every * len(fleet)  # samples between two checkpoints
+        self._since = 0
+        self._flush, self._strict, self._report = flush, strict, report
+        self._feedback = feedback
+        self._channels = fleet.channels_
+        self._order = Order(fleet.last_times_, source.source.repeats and continues)
+        self._interruption = Interruption()
+        self._silence = SilentSource(source.source.name, fleet.period_, report)
+
+    def run(self) -> None:
+        """Watch until the input ends or the user stops it; then note that all was written."""
+        with self._interruption.installed():
+            try:
+                self._read()
+                self._handle_feedback()
+                self._end(self.source.snapshot())
+            except LayoutError:
+                raise  # nothing was learned, and the place is no place
+            except InputError:
+                self._end(self.place.snapshot)
+                raise
+
+    def emit(self, verdicts: FleetVerdicts) -> None:
+        """Write verdicts and events, and flush them out."""
+        self.judged += len(verdicts)
+        self.anomalous += int(verdicts.anomalous.sum())
+        if not self._sink.options.alarms_only:
+            self._sink.write_lines(verdicts.json_lines())
+        self.emit_events(verdicts.events, verdicts.incidents)
+
+    def emit_events(
+        self, events: Iterable[FleetEvent], incidents: Iterable[IncidentEvent] = ()
+    ) -> None:
+        """Write events of streams, and then those of the fleet, and flush them out."""
+        found, begun = list(events), list(incidents)
+        self.alarms += sum(each.event.kind == OPENED for each in found)
+        self.changes += sum(each.event.kind == CHANGED for each in found)
+        self.incidents += sum(each.incident.open for each in begun)
+        if self._sink.options.alarms_only:
+            self._sink.write_lines([each.to_json() for each in found])
+            self._sink.write_lines(['{"stream": null, ' + each.to_json()[1:] for each in begun])
+        self._sink.flush()
+
+    def note(self, **changes: Any) -> None:
+        """Have the next call to the fleet logged together with a place."""
+        self.place = replace(self.place, stream=None, clean=False)
+        self.place = replace(self.place, **changes)
+        self.fleet.note(self.place.to_bytes(), with_next=True)
+
+    def _end(self, snapshot: dict[str, Any]) -> None:
+        self.place = replace(self.place, snapshot=snapshot, stream=None, clean=True)
+        self.fleet.note(self.place.to_bytes())
+
+    def _read(self) -> None:
+        stopped = False
+        while True:
+            if self._interruption.asked and not stopped:
+                stopped = True
+                if not self.source.source.stop():
+                    return
+            self._handle_feedback()
+            before = self.source.snapshot() if self._strict else {}
+            batch = self.source.next_batch(_LINES)
+            if batch is None:
+                if self._flush and not stopped:
+                    self.note(snapshot=self.source.snapshot())
+                    self.emit(self.fleet.flush())
+                return
+            if len(batch) or batch.problems:
+                self._handle_feedback()  # given while the source waited
+                self._judge(batch, before)
+            self._silence.received(len(batch))
+
+    def _handle_feedback(self) -> None:
+        if self._feedback is not None:
+            self._feedback(self)
+
+    # ------------------------------------------------------------------ samples
+
+    def _judge(self, batch: StreamBatch, before: dict[str, Any]) -> None:
+        tables, problems = self._tables(batch)
+        if self._strict and problems:
+            first = problems[0]
+            self.bad += 1
+            self._consume(
+                self._tables(_up_to(batch, first.number))[0], self._place_of(before, first.number)
+            )
+            raise BadRecordError(self._named(first), hint=first.error.hint)
+        for each in problems:
+            self.bad += 1
+            self._report(f"{self._named(each)}; skipped")
+        self._count_unknown(batch)
+        self._consume(tables, self.source.snapshot())
+
+    def _consume(self, tables: StreamTables, place: dict[str, Any]) -> None:
+        if not tables.tables:
+            self.place = replace(self.place, snapshot=place)
+            return
+        self.note(snapshot=place)
+        verdicts = self.fleet.run(tables, flush=False)
+        for name, table in tables.tables.items():
+            if table.times is not None:
+                self._order.newest[name] = table.times[-1]
+        self.emit(verdicts)
+        self.fleet.take_events()  # they were written
+        self._since += len(verdicts)
+        if self._since >= self._most:
+            self.fleet.checkpoint()
+            self._since = 0
+
+    def _tables(self, batch: StreamBatch) -> tuple[StreamTables, list[Problem]]:
+        """Return the samples of each stream that can be taken, and what is wrong with others."""
+        tables = StreamTables({}, {})
+        assert tables.rows is not None
+        problems = list(batch.problems)
+        for name, part in batch.select(self._channels).items():
+            problems += [_of_stream(name, each) for each in part.problems]
+            times = None if batch.times is None else batch.times[part.rows]
+            rows, values = part.rows, part.values
+            kept = self._order.rows(name, times)
+            if kept is not None:
+                self.skipped += kept.skipped
+                for at, error in kept.wrong:
+                    problem = Problem(error, int(batch.numbers[rows[at]]), int(rows[at]))
+                    problems.append(_of_stream(name, problem))
+                rows, values = rows[kept.rows], values[kept.rows]
+                times = None if times is None else times[kept.rows]
+            if len(rows):
+                tables.tables[name] = Table(values, self._channels[name], times)
+                tables.rows[name] = rows
+        problems.sort(key=lambda each: each.number)
+        return tables, problems
+
+    def _count_unknown(self, batch: StreamBatch) -> None:
+        codes, counts = np.unique(batch.codes, return_counts=True)
+        for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+            name = batch.names[code]
+            if name in self._channels:
+                continue
+            if name not in self.unknown:
+                self._report(f"stream {name!r} is not in the fleet: its samples are skipped")
+            self.unknown[name] = self.unknown.get(name, 0) + count
+
+    def _place_of(self, before: dict[str, Any], number: int) -> dict[str, Any]:
+        """Return the place in the input before a line, which came after `before`."""
+        source = self.source
+        if source.source.repeats or not source.resume(before):
+            return source.snapshot()
+        missing = number - 1 - int(before["line"])
+        while missing > 0 and (batch := source.source.next_lines(missing)) is not None:
+            missing -= len(batch[1])
+        return {**source.snapshot(), "layout": before["layout"]}
+
+    def _named(self, problem: Problem) -> str:
+        return f"{self.source.source.record} {problem.number}: {problem.error.message}"
+
+
+def _of_stream(name: str, problem: Problem) -> Problem:
+    error = problem.error
+    message = f"stream {name!r}: {error.message}"
+    return Problem(InputError(message, hint=error.hint), problem.number, problem.before)
+
+
+def _up_to(batch: StreamBatch, number: int) -> StreamBatch:
+    """Return the samples of a batch from lines before a number."""
+    keep = batch.numbers < number
+    return StreamBatch(
+        batch.names,
+        batch.codes[keep],
+        batch.channels,
+        batch.values[keep],
+        None if batch.times is None else batch.times[keep],
+        batch.numbers[keep],
+        (),
+        batch.fixed,
+    )

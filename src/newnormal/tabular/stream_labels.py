@@ -1,0 +1,56 @@
+"""Labels of many streams: read as one more channel, and then taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from newnormal.errors import InputError
+from newnormal.tabular.splitting import StreamTables
+from newnormal.tabular.table import Table
+
+__all__ = ["label_beside", "split_labels"]
+
+
+def label_beside(channels: str | Sequence[str], label: str) -> tuple[str, ...]:
+    """Return channels, and the column of labels behind them."""
+    names = (channels,) if isinstance(channels, str) else tuple(channels)
+    return (*(name for name in names if name != label), label)
+
+
+def split_labels(streams: StreamTables, label: str) -> StreamTables:
+    """Return the streams with the channel `label` as their labels."""
+    found = StreamTables({}, None if streams.rows is None else {}, dict(streams.errors))
+    for name, table in streams.tables.items():
+        try:
+            found.tables[name] = _split(table, label)
+        except InputError as error:
+            found.errors[name] = error
+        else:
+            if found.rows is not None and streams.rows is not None:
+                found.rows[name] = streams.rows[name]
+    return found
+
+
+def _split(table: Table, label: str) -> Table:
+    channels = table.channels or ()
+    if label not in channels or len(channels) == 1:
+        what = "channels beside the labels" if label in channels else "labels"
+        raise InputError(f"column {label!r}: expected {what}, found none")
+    at = channels.index(label)
+    labels = table.values[:, at]
+    wrong = np.flatnonzero(~np.isin(labels, (0.0, 1.0)))
+    if len(wrong):
+        value = labels[wrong[0]]
+        raise InputError(
+            f"column {label!r}, sample {wrong[0]}: expected a label 0 or 1, "
+            f"found {'none' if np.isnan(value) else f'{value:g}'}"
+        )
+    return replace(
+        table,
+        values=np.ascontiguousarray(np.delete(table.values, at, axis=1)),
+        channels=tuple(name for name in channels if name != label),
+        labels=labels.astype(np.int64),
+    )
