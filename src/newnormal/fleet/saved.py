@@ -344,7 +344,7 @@ class Saved:
         return self._journal
 
 
-def last_note(folder: Path_) -> bytes | None:
+def last_note(folder: _Path) -> bytes | None:
     """Return the newest note in the log of a folder, which another process may have open."""
     path = Path(folder)
 

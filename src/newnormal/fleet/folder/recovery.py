@@ -171,7 +171,8 @@ def _streams_of(
                 one = {name: array[row : row + 1] for name, array in fields.items()}
                 check_counters(one, [fit.fitted], [reader.name[row]])
             block, shape = read.streams.share(fit.fitted, fit.shape)
-            stream = Stream(reader.name[row], fit.shell, block, shape)
+            own = reader.block(row) if shape.layout == reader.layout else None
+            stream = Stream(reader.name[row], fit.shell, block, shape, own)
             reader.place(row, stream)
             found.append((reader.order[row], stream, row, reader))
         except StateError as error:
