@@ -23,7 +23,7 @@ from newnormal.fleet.stream import Stream
 from newnormal.kernels import fleet as kernel
 from newnormal.kernels.alarm import AlarmOut
 from newnormal.kernels.fleet import Columns, Dims, Stops
-from newnormal.kernels.step import PENDING, SEEN
+from newnormal.kernels.step import PENDING
 from newnormal.models.committee import Committee
 from newnormal.tabular import Table
 from newnormal.types import NO_TIME, Event, Floats, Ints, Verdicts, time_at
@@ -83,9 +83,7 @@ class Group:
 
     def refresh(self, at: int) -> None:
         """Read what is kept here of a stream, because that was changed elsewhere."""
-        state = self.streams[at].open()
-        self.seen[at] = state.model.step.counts[SEEN]
-        self.newest[at] = state.times.last.view(np.int64)[0]
+        self.seen[at], self.newest[at] = self.streams[at].progress
 
     def advance(self, rows: Rows, flush: bool) -> Judged:
         """Consume rows, and judge what becomes final."""
