@@ -116,9 +116,12 @@ def _fitted(folder: Path, streams: int, channels: int) -> tuple[Path, Path]:
 
 
 def _write(path: Path, streams: int, ticks: int, channels: int) -> Path:
-    """Write interleaved lines: at each time one of every stream."""
+    """Write interleaved lines: at each time one of every stream.
+
+    Each stream has a stretch of one series, which a single stream has whole.
+    """
     values = correlated(_HISTORY + streams * ticks, channels)[_HISTORY:]
-    cells = np.char.mod("%.5f", values).reshape(ticks, streams, channels)
+    cells = np.char.mod("%.5f", values).reshape(streams, ticks, channels).swapaxes(0, 1)
     names = [f"host-{at:03}," if streams > 1 else "" for at in range(streams)]
     with path.open("w") as file:
         host = "host," if streams > 1 else ""

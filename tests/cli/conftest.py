@@ -18,6 +18,9 @@ import pytest
 from newnormal import M2N2
 from newnormal.cli import main
 from newnormal.tabular import read
+from tests.cli.fleets import fitted_fleet, site
+
+__all__ = ["fitted_fleet", "site"]  # fixtures
 
 Command = Callable[..., "Done"]
 

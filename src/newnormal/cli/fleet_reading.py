@@ -57,6 +57,7 @@ def fleet_tables(
     tables = read_streams(source, streams, time, columns, drop, format, label, fleet.channels_)
     for name in [name for name in tables.tables if name not in fleet]:
         del tables.tables[name]
+        (tables.rows or {}).pop(name, None)
         tables.errors[name] = unknown_stream(name, fleet.streams_)
     if not tables.tables:
         name, error = next(iter(tables.errors.items()))

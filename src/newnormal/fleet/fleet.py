@@ -20,8 +20,8 @@ from newnormal.fleet.group import Group, Judged
 from newnormal.fleet.incidents import IncidentTracker, Opening
 from newnormal.fleet.results import FleetEvent, FleetVerdicts, Part
 from newnormal.fleet.saved import Saved
-from newnormal.fleet.stream import Stream
 from newnormal.fleet.streams import Streams
+from newnormal.fleet.views import StreamViews
 from newnormal.fleet.work import Gathered, gather_array, gather_samples, gather_tables
 from newnormal.tabular import Long, StreamTables, Table, to_table, to_tables
 from newnormal.types import (
@@ -40,7 +40,7 @@ __all__ = ["Fleet"]
 EVENTS = 10_000  # kept until they are taken
 
 
-class Fleet(Saved):
+class Fleet(StreamViews, Saved):
     """Many streams in one process: each has a detector of its own, judged by one compiled call.
 
     Parameters
@@ -126,30 +126,6 @@ class Fleet(Saved):
     def nbytes_(self) -> int:
         """How many bytes the arrays of all streams take."""
         return self._streams.nbytes
-
-    def blocks(self) -> Iterator[Stream]:
-        """Give each stream as it lies in memory, in the fleet's order: to look at."""
-        return iter(self._streams)
-
-    @property
-    def channels_(self) -> dict[str, tuple[str, ...]]:
-        """The channels of each stream."""
-        return {stream.name: stream.fitted.channels for stream in self._streams}
-
-    @property
-    def period_(self) -> np.timedelta64 | None:
-        """The median of the streams' times between samples; None where none has one."""
-        return self._streams.period
-
-    @property
-    def last_times_(self) -> dict[str, np.datetime64]:
-        """The newest time of each stream that has one."""
-        found = {}
-        for name in self._streams.names:
-            group, at = self._streams.where(name)
-            if group.newest[at] != NO_TIME:
-                found[name] = np.datetime64(int(group.newest[at]), "ns")
-        return found
 
     # ------------------------------------------------------------------ fit
 

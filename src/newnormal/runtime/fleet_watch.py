@@ -235,10 +235,10 @@ class FleetWatch:
         source = self.source
         if source.source.repeats or not source.resume(before):
             return source.snapshot()
-        missing = number - 1 - int(before["line"])
-        while missing > 0 and (batch := source.source.next_lines(missing)) is not None:
-            missing -= len(batch[1])
-        return {**source.snapshot(), "layout": before["layout"]}
+        while (missing := number - 1 - int((place := source.snapshot())["line"])) > 0:
+            if source.next_batch(missing) is None:
+                break
+        return place
 
     def _named(self, problem: Problem) -> str:
         return f"{self.source.source.record} {problem.number}: {problem.error.message}"

@@ -1,0 +1,121 @@
+"""`newnormal feedback` to a stream of a fleet: at once, or by a running watch, or after a kill."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from newnormal import Fleet
+from newnormal.runtime.feedback import Act, Feedback, Queue
+from tests.cli.conftest import Command
+from tests.cli.fleets import Site
+
+IN_FAULT = 4 * 65  # lines: in the middle of the fault
+
+
+@pytest.fixture
+def alarmed(site: Site, newnormal: Command) -> Site:
+    """A site whose streams are in alarm."""
+    site.write(site.lines[:IN_FAULT])
+    newnormal("watch", site.fleet, site.live, "--by", "host")
+    return site
+
+
+def test_feedback_is_applied_at_once_to_a_fleet_that_no_watch_holds(
+    alarmed: Site, newnormal: Command
+) -> None:
+    done = newnormal("feedback", alarmed.fleet, "web-1", "accept")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ("web-1: alarm 1 accepted: samples like these are normal from now on\n")
+    assert set(Fleet.load(alarmed.fleet).alarms_) == {"web-2", "web-3", "db"}
+    again = newnormal("feedback", alarmed.fleet, "web-1", "accept")
+    assert again.returncode == 1
+    assert "error: expected an open change or alarm to accept, found none" in again.stderr
+
+
+def test_feedback_needs_a_stream_of_the_fleet(alarmed: Site, newnormal: Command) -> None:
+    done = newnormal("feedback", alarmed.fleet, "accept")
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"error: {alarmed.fleet} is a fleet: expected a stream before accept, found none\n"
+        f"hint: newnormal feedback {alarmed.fleet} STREAM accept\n"
+    )
+    done = newnormal("feedback", alarmed.fleet, "web-9", "accept")
+    assert "error: expected one of the 4 streams of this fleet, found 'web-9'" in done.stderr
+    model = alarmed.folder / "db.nn"
+    newnormal("fleet", "extract", alarmed.fleet, "db", "-o", model)
+    done = newnormal("feedback", model, "db", "accept")
+    assert "error: expected no stream with a detector of one stream, found db" in done.stderr
+    assert newnormal("feedback", alarmed.fleet, "db", "agree").returncode == 2
+
+
+def test_feedback_that_waits_is_applied_before_the_next_samples(
+    alarmed: Site, newnormal: Command
+) -> None:
+    Queue(alarmed.fleet, print).enqueue(Feedback.of(Act.accept, stream="web-2"))
+    Queue(alarmed.fleet, print).enqueue(Feedback.of(Act.accept, stream="web-9"))
+    assert "waits for `newnormal watch`" in newnormal("inspect", alarmed.fleet).stdout
+    alarmed.write(alarmed.lines)
+    done = newnormal("watch", alarmed.fleet, alarmed.live, "--by", "host", "--alarms-only")
+    assert "feedback: web-2: alarm 1 accepted" in done.stderr
+    assert "feedback not applied: web-9: expected one of the 4 streams" in done.stderr
+    first = json.loads(done.stdout.splitlines()[0])
+    assert (first["stream"], first["event"], first["sample"]) == ("web-2", "closed", 64)
+    assert Queue(alarmed.fleet, print).empty
+
+
+@pytest.mark.external
+def test_a_running_watch_applies_feedback_and_a_kill_neither_loses_nor_repeats_it(
+    alarmed: Site, newnormal: Command
+) -> None:
+    twin = alarmed.folder / "twin.fleet"
+    shutil.copytree(alarmed.fleet, twin)
+    watch = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "newnormal", "watch", alarmed.fleet, alarmed.live),
+            *("--by", "host", "--follow", "--alarms-only"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert watch.stdout is not None
+    assert watch.stderr is not None
+    assert "resuming" in watch.stderr.readline()
+    assert "watching" in watch.stderr.readline()
+    done = newnormal("feedback", alarmed.fleet, "web-1", "reject")
+    assert done.stderr == (
+        f"{alarmed.fleet} is in use by `newnormal watch`: applied there before the next samples\n"
+    )
+    assert "feedback: web-1: alarm 1 rejected" in watch.stderr.readline()
+    newnormal("feedback", alarmed.fleet, "web-2", "accept")
+    assert "feedback: web-2: alarm 1 accepted" in watch.stderr.readline()
+    event = json.loads(watch.stdout.readline())
+    assert (event["stream"], event["event"]) == ("web-2", "closed")
+    watch.kill()
+    watch.communicate()
+    left = newnormal("feedback", alarmed.fleet, "web-3", "accept")
+    assert "was killed: applied when the next starts" in left.stderr
+    alarmed.write(alarmed.lines)
+    after = newnormal("watch", alarmed.fleet, alarmed.live, "--by", "host", "--alarms-only")
+    assert "web-1" not in after.stderr
+    assert "feedback: web-3: alarm 1 accepted" in after.stderr
+    events = [json.loads(line) for line in after.stdout.splitlines()]
+    repeated = [
+        each
+        for each in events
+        if each["alarm"] is not None and each["alarm"]["reason"] == "accepted"
+    ]
+    assert [each["stream"] for each in repeated] == ["web-2", "web-3"]
+    assert repeated[0] == event, "the event of the last feedback comes again"
+    for stream, act in (("web-1", "reject"), ("web-2", "accept"), ("web-3", "accept")):
+        newnormal("feedback", twin, stream, act)
+    newnormal("watch", twin, alarmed.live, "--by", "host")
+    found, expected = Fleet.load(alarmed.fleet), Fleet.load(twin)
+    for stream in found:
+        one, other = found[stream].to_state().tensors, expected[stream].to_state().tensors
+        assert all((one[name].tobytes() == other[name].tobytes()) for name in one)

@@ -1,0 +1,278 @@
+"""`newnormal watch` of a fleet: what comes out, what survives, and what is said."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from newnormal import Fleet, load
+from newnormal.tabular import read_tables
+from tests.cli.conftest import Command
+from tests.cli.fleets import FAULT, HISTORY, HOSTS, LIVE, LONG, Site, host_lines, long_lines
+
+
+def expected_lines(site: Site, lines: list[str]) -> list[str]:
+    """What each stream's own detector makes of its lines, in their order."""
+    fleet = Fleet.load(site.fleet)
+    tables = read_tables(site.write(lines, "expected.csv"), by="host")
+    found = {
+        name: iter(fleet[name].run(table, flush=False).json_lines())
+        for name, table in tables.tables.items()
+    }
+    names = [line.split(",")[1] for line in lines]
+    return [f'{{"stream": "{name}", {next(found[name])[1:]}' for name in names]
+
+
+def test_watch_prints_what_each_streams_own_detector_says_in_the_order_of_the_lines(
+    site: Site, newnormal: Command
+) -> None:
+    expected = expected_lines(site, site.lines)
+    done = newnormal("watch", site.fleet, site.live, "--by", "host")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == expected
+    assert "watching" in done.stderr
+    assert "live.csv: 4 streams" in done.stderr
+    assert f"judged {LIVE * 4} samples" in done.stderr
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5, 250, 479])
+def test_a_file_that_grows_is_resumed_exactly(site: Site, newnormal: Command, cut: int) -> None:
+    expected = expected_lines(site, site.lines)
+    site.write(site.lines[:cut])
+    before = newnormal("watch", site.fleet, site.live, "--by", "host")
+    site.write(site.lines)
+    after = newnormal("watch", site.fleet, site.live, "--by", "host")
+    assert (before.stdout + after.stdout).splitlines() == expected
+    assert f"resuming at line {cut + 2}" in after.stderr
+    assert newnormal("watch", site.fleet, site.live, "--by", "host").stdout == ""
+
+
+def test_alarms_only_prints_events_with_their_stream_and_incidents(
+    site: Site, newnormal: Command
+) -> None:
+    done = newnormal("watch", site.fleet, site.live, "--by", "host", "--alarms-only")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert all(next(iter(event)) == "stream" for event in events)
+    opened = [event for event in events if event["event"] == "opened"]
+    assert {event["stream"] for event in opened} == set(HOSTS)
+    assert {event["sample"] for event in opened} == {FAULT.start - HISTORY}
+    (incident,) = (event for event in events if event["event"] == "incident")
+    assert incident["stream"] is None
+    assert set(incident["incident"]["streams"]) == set(HOSTS)
+    assert ", 4 alarms, " in done.stderr
+    assert "1 incident" in done.stderr
+
+
+def test_unknown_streams_are_named_once_and_counted(site: Site, newnormal: Command) -> None:
+    lines = host_lines(10, HISTORY, (*HOSTS, "new", "newer"))
+    site.write(lines)
+    done = newnormal("watch", site.fleet, site.live, "--by", "host")
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 40
+    assert done.stderr.count("stream 'new' is not in the fleet: its samples are skipped") == 1
+    assert "20 samples of 2 unknown streams skipped" in done.stderr
+
+
+BAD_LINES = {
+    "x": "line 21: expected 4 cells, found 1",
+    "2026-01-01T08:25:30,db,1,two": "line 21: column 'mem': expected a number, found 'two'",
+    "2026-01-01T00:00:00,db,1,2": "line 21: stream 'db': expected a time after "
+    "2026-01-01T08:23:00, found 2026-01-01T00:00:00",
+    "2026-01-01T08:25:30,,1,2": "line 21: column 'host': expected the name of a stream, found none",
+    "\udcff": "line 21: expected UTF-8 text",
+}
+
+
+@pytest.mark.parametrize("bad", BAD_LINES)
+def test_a_bad_line_is_reported_and_skipped_and_strict_stops_there(
+    site: Site, newnormal: Command, bad: str
+) -> None:
+    expected = expected_lines(site, site.lines)
+    text = "\n".join(["time,host,cpu,mem", *site.lines[:19], bad, *site.lines[19:]]) + "\n"
+    site.live.write_bytes(text.encode("utf-8", "surrogateescape"))
+    strict = newnormal("watch", site.fleet, site.live, "--by", "host", "--strict")
+    assert strict.returncode == 3
+    assert f"error: {BAD_LINES[bad]}" in strict.stderr
+    assert strict.stdout.splitlines() == expected[:19]
+    done = newnormal("watch", site.fleet, site.live, "--by", "host")
+    assert done.returncode == 0
+    assert f"{BAD_LINES[bad]}; skipped" in done.stderr
+    assert "1 bad line skipped" in done.stderr
+    assert (strict.stdout + done.stdout).splitlines() == expected
+
+
+def test_long_lines_are_judged_as_wide_ones(site: Site, newnormal: Command) -> None:
+    expected = expected_lines(site, site.lines)
+    long = site.write(long_lines(site.lines), "long.csv", LONG)
+    part = site.write(long_lines(site.lines)[:301], "long.csv", LONG)
+    arguments = ("watch", site.fleet, long, "--by", "host", "--long")
+    before = newnormal(*arguments)
+    assert "not complete yet" in before.stderr
+    assert part == long
+    site.write(long_lines(site.lines), "long.csv", LONG)
+    after = newnormal(*arguments, "--flush")
+    assert sorted((before.stdout + after.stdout).splitlines()) == sorted(expected)
+
+
+def test_long_lines_of_one_stream_are_watched_with_an_ordinary_state_file(
+    site: Site, newnormal: Command
+) -> None:
+    one = host_lines(HISTORY, 0, ("db",))
+    history = site.write(
+        [line.replace(",db,", ",") for line in long_lines(one)], "h.csv", "time,tag,value"
+    )
+    model, state = site.folder / "db.nn", site.folder / "db.state"
+    assert newnormal("fit", history, "--long", "-o", model, "--epochs", 1).returncode == 0
+    rows = [line.replace(",db,", ",") for line in host_lines(40, HISTORY, ("db",))]
+    wide = site.write(rows, "wide.csv", "time,cpu,mem")
+    expected = newnormal("watch", model, wide).stdout
+    texts = [line.replace(",db,", ",") for line in long_lines(host_lines(40, HISTORY, ("db",)))]
+    arguments = ("watch", model, site.folder / "long.csv", "--long", "--state", state)
+    site.write(texts[:33], "long.csv", "time,tag,value")
+    before = newnormal(*arguments)
+    site.write(texts, "long.csv", "time,tag,value")
+    after = newnormal(*arguments, "--flush")
+    assert before.stdout + after.stdout == expected
+    assert newnormal("score", model, site.folder / "long.csv", "--long").stdout == expected
+    assert load(state).counters["seen"] == 40
+
+
+def killed_after(site: Site, lines: int, *options: str) -> list[str]:
+    """Start a watch that follows the file, kill it after some lines, return what it wrote."""
+    watch = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "newnormal", "watch", site.fleet, site.live),
+            *("--by", "host", "--follow", *options),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert watch.stdout is not None
+    seen = [watch.stdout.readline().rstrip("\n") for _ in range(lines)]
+    watch.kill()
+    rest, _ = watch.communicate()
+    return seen + rest.split("\n")[:-1]
+
+
+@pytest.mark.external
+@pytest.mark.parametrize("lines", [1, 200])
+def test_after_a_kill_nothing_is_lost_and_what_repeats_is_byte_for_byte_the_same(
+    site: Site, newnormal: Command, lines: int
+) -> None:
+    expected = expected_lines(site, site.lines)
+    seen = killed_after(site, lines)
+    assert seen == expected[: len(seen)]
+    after = newnormal("watch", site.fleet, site.live, "--by", "host")
+    again = after.stdout.splitlines()
+    assert again == expected[len(expected) - len(again) :]
+    assert len(seen) + len(again) >= len(expected)
+    assert newnormal("watch", site.fleet, site.live, "--by", "host").stdout == ""
+
+
+@pytest.mark.external
+def test_a_pipe_is_judged_as_it_comes_and_a_repeated_one_is_skipped(
+    site: Site, newnormal: Command
+) -> None:
+    expected = expected_lines(site, site.lines)
+    text = "\n".join(["time,host,cpu,mem", *site.lines[:100]]) + "\n"
+    before = newnormal("watch", site.fleet, "-", "--by", "host", stdin=text)
+    text = "\n".join(["time,host,cpu,mem", *site.lines]) + "\n"
+    after = newnormal("watch", site.fleet, "-", "--by", "host", stdin=text)
+    assert (before.stdout + after.stdout).splitlines() == expected
+    assert "100 judged before" in after.stderr
+
+
+@pytest.mark.external
+def test_a_signal_is_a_clean_stop_and_a_second_watch_is_refused(
+    site: Site, newnormal: Command
+) -> None:
+    watch = subprocess.Popen(
+        [sys.executable, "-m", "newnormal", "watch", site.fleet, "-", "--by", "host"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert watch.stdin is not None
+    assert watch.stdout is not None
+    watch.stdin.write("\n".join(["time,host,cpu,mem", *site.lines[:8]]) + "\n")
+    watch.stdin.flush()
+    for _ in range(8):
+        watch.stdout.readline()
+    second = newnormal("watch", site.fleet, site.live, "--by", "host")
+    assert second.returncode == 1
+    assert f"error: {site.fleet} is in use by process {watch.pid}" in second.stderr
+    os.kill(watch.pid, signal.SIGTERM)
+    _, err = watch.communicate(timeout=60)
+    assert watch.returncode == 0, err
+    assert "judged 8 samples" in err
+
+
+def test_another_file_is_read_from_the_start(site: Site, newnormal: Command) -> None:
+    newnormal("watch", site.fleet, site.live, "--by", "host")
+    other = site.write(host_lines(5, HISTORY + LIVE), "other.csv")
+    done = newnormal("watch", site.fleet, other, "--by", "host")
+    assert len(done.stdout.splitlines()) == 20
+    assert f"{site.fleet} was saved for another file ({site.live.resolve()})" in done.stderr
+
+
+WRONG = [
+    (
+        (),
+        "error: {fleet} is a fleet: expected --by with the column that names the stream, "
+        "found none\nhint: add --by COLUMN, such as --by host\n",
+    ),
+    (
+        ("--by", "hots"),
+        "error: {live}: by names column 'hots', found only 'time', 'host', 'cpu', 'mem'\n"
+        "hint: the first line names the columns: name that of the streams with --by\n",
+    ),
+    (
+        ("--by", "host", "--state", "x.state"),
+        "error: --state: expected none with a fleet, found x.state\n"
+        "hint: leave it out: {fleet} has its own state and its place in the input\n",
+    ),
+    (
+        ("--by", "host", "--tag", "tag"),
+        "error: --tag: expected only with --long, found it without\nhint: add --long\n",
+    ),
+    (
+        ("--by", "host", "--long"),
+        "error: {live}: expected a column of the tag, called tag or metric or name or channel or "
+        "variable or sensor, found only 'time', 'host', 'cpu', 'mem'\n"
+        'hint: name it with --tag NAME (from Python long=Long(tag="..."))\n',
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "text"), WRONG, ids=[str(each[0]) for each in WRONG])
+def test_wrong_options_say_what_to_do(
+    site: Site, newnormal: Command, options: tuple[str, ...], text: str
+) -> None:
+    done = newnormal("watch", site.fleet, site.live, *options, "-q")
+    assert done.returncode == 1
+    assert done.stderr == text.format(fleet=site.fleet, live=site.live)
+
+
+def test_a_folder_that_is_no_fleet_and_a_detector_with_by_are_refused(
+    site: Site, newnormal: Command
+) -> None:
+    empty = site.folder / "empty"
+    empty.mkdir()
+    done = newnormal("watch", empty, site.live, "--by", "host")
+    assert done.returncode == 1
+    assert f"error: {empty}" in done.stderr
+    model = site.folder / "db.nn"
+    newnormal("fleet", "extract", site.fleet, "db", "-o", model)
+    done = newnormal("watch", model, site.live, "--by", "host")
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        f"error: --by: expected the folder of a fleet, found {model}, which is none\n"
+        "hint: `newnormal fit HISTORY --by COLUMN -o FOLDER` makes one; "
+    )
