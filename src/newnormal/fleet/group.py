@@ -20,9 +20,11 @@ from newnormal.core.loop import judge_rows
 from newnormal.core.state import CHANGES
 from newnormal.fleet.clocks import Clocks
 from newnormal.fleet.stream import Stream
+from newnormal.kernels import blocks
 from newnormal.kernels import fleet as kernel
 from newnormal.kernels.alarm import AlarmOut
-from newnormal.kernels.fleet import Columns, Dims, Stops
+from newnormal.kernels.blocks import Dims
+from newnormal.kernels.fleet import Columns, Stops
 from newnormal.kernels.step import PENDING
 from newnormal.models.committee import Committee
 from newnormal.tabular import Table
@@ -138,11 +140,11 @@ class CompiledGroup(Group):
             stream.shape.template.model, acceptance.timing, len(fitted.drift.margins)
         )
         self._at = (
-            stream.shape.layout.offsets(kernel.STATE),
-            stream.fit.layout.offsets(kernel.FITTED),
-            Layout.of(shadow).offsets(kernel.SHADOW),
-            stream.shape.layout.lines(kernel.STATE_OFTEN),
-            stream.fit.layout.lines(kernel.FITTED_OFTEN),
+            stream.shape.layout.offsets(blocks.STATE),
+            stream.fit.layout.offsets(blocks.FITTED),
+            Layout.of(shadow).offsets(blocks.SHADOW),
+            stream.shape.layout.lines(blocks.STATE_OFTEN),
+            stream.fit.layout.lines(blocks.FITTED_OFTEN),
         )
         self._states = self._fits = self._shadows = np.zeros(0, np.int64)
         self._clocks: Clocks | None = None
