@@ -52,7 +52,7 @@ POSITIONS = {
 
 @pytest.mark.parametrize("name", sorted(POSITIONS))
 def test_a_position_of_the_kernel_is_that_of_one_stream(name: str) -> None:
-    assert getattr(kernel, name) == POSITIONS[name]
+    assert getattr(blocks, name) == POSITIONS[name]
 
 
 def test_what_the_kernel_keeps_of_quiet_levels_is_what_a_review_keeps() -> None:
@@ -65,7 +65,7 @@ def test_the_numbers_of_a_fit_are_where_the_kernel_reads_them() -> None:
     numbers = FitParts.of(fit).numbers
     assert len(numbers) == blocks.NUMBERS == blocks.EAGER + 1
     names = ("ALARM_LOCATION", "SPREAD", "RATE", "STEP", "RISE", "RAISES", "GAP", "STAND")
-    found = [numbers[getattr(kernel, name)] for name in (*names, "SPAN_OF_RATE")]
+    found = [numbers[getattr(blocks, name)] for name in (*names, "SPAN_OF_RATE")]
     assert found == list(fit.alarm)
     assert numbers[blocks.LR] == fit.step.lr and numbers[blocks.DECAY] == fit.step.decay
     assert numbers[blocks.REVIEW_LENGTH] == fit.acceptance.timing.review_length  # type: ignore[attr-defined]
