@@ -331,7 +331,8 @@ class Committee(places.InPlaces, Model):
             if votes is None
             else votes,
         )
-        state.step.trend[:] = state.own.levels[self.params.reported_expert]
+        if len(samples):
+            state.step.trend[:] = state.own.levels[self.params.reported_expert]
 
     def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats | None]:
         raise NotImplementedError  # the compiled loop does it
