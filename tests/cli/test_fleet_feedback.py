@@ -105,11 +105,7 @@ def test_a_running_watch_applies_feedback_and_a_kill_neither_loses_nor_repeats_i
     assert "web-1" not in after.stderr
     assert "feedback: web-3: alarm 1 accepted" in after.stderr
     events = [json.loads(line) for line in after.stdout.splitlines()]
-    repeated = [
-        each
-        for each in events
-        if each["alarm"] is not None and each["alarm"]["reason"] == "accepted"
-    ]
+    repeated = [each for each in events if (each.get("alarm") or {}).get("reason") == "accepted"]
     assert [each["stream"] for each in repeated] == ["web-2", "web-3"]
     assert repeated[0] == event, "the event of the last feedback comes again"
     for stream, act in (("web-1", "reject"), ("web-2", "accept"), ("web-3", "accept")):
