@@ -63,11 +63,7 @@ class Fleet(StreamViews, Saved):
     >>> rng = np.random.default_rng(0)
     >>> histories = {name: rng.normal(size=(400, 2)) for name in ("web-1", "web-2", "web-3")}
     >>> fleet = Fleet(alarms_per_day=0.2, epochs=1).fit(histories)
-<<<<<<< HEAD
-    >>> _ = fleet.step({"web-1": [0.1, 0.2], "web-3": [0.1, 0.2]})
-=======
     >>> seen = fleet.run({name: history[:50] for name, history in histories.items()})
->>>>>>> 9350f7c3ac0505d053876def75cc293749bb8465
     >>> verdicts = fleet.step({"web-1": [0.1, 0.2], "web-3": [9.0, 9.0]})
     >>> verdicts.streams.tolist(), verdicts.anomalous.tolist()
     (['web-1', 'web-3'], [False, True])
