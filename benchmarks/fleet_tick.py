@@ -15,7 +15,7 @@ from newnormal.detector import BaseDetector, from_state
 from newnormal.fleet.group import cores
 from newnormal.types import Floats, Times
 
-__all__ = ["CASES", "fleet_of", "measure", "tick_bytes"]
+__all__ = ["CASES", "Floats", "Times", "fleet_of", "live", "measure", "tick_bytes"]
 
 CASES = ((10_000, 5), (1_000, 38))  # streams and channels of each
 TIMES_THE_BOUND = 1.3

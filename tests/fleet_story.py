@@ -16,10 +16,11 @@ from newnormal.errors import FeedbackError, InputError
 from newnormal.fleet import FleetVerdicts
 from newnormal.tabular import Table
 from newnormal.types import Event, Floats, Times, Verdict, Verdicts
+from tests.strangers.threshold import Trailing
 
-__all__ = ["FITS", "Feed", "Story", "assert_same_state", "fitted", "rows_of"]
+__all__ = ["COMPILED", "FITS", "Feed", "Story", "assert_same_state", "fitted", "rows_of"]
 
-CHANNELS = ("a", "b", "c", "d")
+CHANNELS = ("a", "b", "c", "d", "e", "f", "g")
 FIRST = np.datetime64("2026-03-01", "ns")
 HISTORY = 700
 ZONE = "Europe/Berlin"
@@ -49,16 +50,22 @@ FITS: dict[str, Fit] = {
     "risky": (Detector(risk=0.01, epochs=20, accept_after=200), 3, 0, mixed),
     "learning": (Detector(alarms_per_day=2, epochs=20, accept_after=200), 3, 1, mixed),
     "never": (Detector(alarms_per_day=2, epochs=20, accept_after="never"), 2, 1, mixed),
+    "single": (Detector(alarms_per_day=2, epochs=5, accept_after=200), 1, 1, mixed),
+    "broad": (Detector(alarms_per_day=2, epochs=5, accept_after="3h"), 7, 1, mixed),
+    "short": (Detector(epochs=1, accept_after=200), 2, 1, mixed),
+    "moving": (Detector(epochs=1, threshold=Trailing()), 2, 1, mixed),
     "paper": (M2N2(window=6, epochs=1), 2, 0, daily),
     "strides": (M2N2(window=6, stride=2, epochs=1, accept_after=200), 3, 1, mixed),
 }
+COMPILED = [kind for kind in FITS if kind not in ("moving", "paper", "strides")]
 
 
 @cache
 def _fitted(kind: str) -> BaseDetector:
     detector, channels, minutes, normal = FITS[kind]
-    values = normal(np.random.default_rng(7), 0, HISTORY, channels)
-    times = FIRST + np.arange(HISTORY) * np.timedelta64(minutes, "m") if minutes else None
+    length = 60 if kind == "short" else HISTORY
+    values = normal(np.random.default_rng(7), HISTORY - length, length, channels)
+    times = FIRST + np.arange(length) * np.timedelta64(minutes, "m") if minutes else None
     history = Table(values, CHANNELS[:channels], times, zone=ZONE if minutes else None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NewnormalWarning)
@@ -196,7 +203,7 @@ class Story:
 
     def step(self, names: Sequence[str]) -> FleetVerdicts:
         """Give a sample to each of these streams."""
-        given = {name: self.feeds[name].take(1) for name in names}
+        given = {name: self._take(name, 1) for name in names}
         samples = {name: _sample(table, self.rng) for name, table in given.items()}
         times = {name: each.times[0] for name, each in given.items() if each.times is not None}
         found = self.fleet.step(samples, times)
@@ -206,9 +213,7 @@ class Story:
 
     def run(self, names: Sequence[str], longest: int, *, flush: bool = False) -> FleetVerdicts:
         """Give a series to each of these streams."""
-        given = {
-            name: self.feeds[name].take(int(self.rng.integers(0, longest + 1))) for name in names
-        }
+        given = {name: self._take(name, int(self.rng.integers(0, longest + 1))) for name in names}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NewnormalWarning)
             found = self.fleet.run(given, flush=flush)
@@ -227,6 +232,13 @@ class Story:
             found = self.fleet.flush()
             ref = {name: rows_of(alone.flush()) for name, alone in self.alone.items()}
         self.compare(found, ref)
+
+    def _take(self, name: str, count: int) -> Table:
+        """Return the next samples of a stream; their times are missing now and then."""
+        table = self.feeds[name].take(count)
+        if self.rng.random() < 0.03:
+            return Table(table.values, table.channels, None)
+        return table
 
     def _alone(self, name: str, table: Table) -> list[tuple[Any, ...]]:
         """Give samples to a detector alone: at once, or one by one."""
@@ -290,7 +302,8 @@ class Story:
             detector = self.fleet[name]
             self.fleet.remove(name)
         if self.rng.random() < 0.5:
-            detector = type(detector).from_state(detector.to_state())
+            rule = Trailing if isinstance(detector.threshold, Trailing) else None
+            detector = type(detector).from_state(detector.to_state(), threshold=rule)
         self.fleet.add(other, detector)
         self.alone[other], self.feeds[other] = self.alone.pop(name), self.feeds.pop(name)
 

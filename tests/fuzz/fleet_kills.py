@@ -149,13 +149,13 @@ def main(folder: Path, kills: int, seed: int) -> None:
 def _restructure(fleet: Fleet, number: int) -> None:
     """Do what stands at a place of the sequence, up to its record."""
 
-    class _Stop(Exception):
+    class _StopError(Exception):
         pass
 
     def stop() -> None:
-        raise _Stop
+        raise _StopError
 
-    with contextlib.suppress(_Stop):
+    with contextlib.suppress(_StopError):
         act(fleet, number, stop)
 
 

@@ -56,7 +56,7 @@ def in_process(act: Callable[[], str]) -> str:
         os.close(reader)
         try:
             found = act()
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - the process must end here
             found = f"FAILED {traceback.format_exc()}"
         os.write(writer, found.encode()[:60_000])
         os._exit(0)
@@ -69,6 +69,10 @@ def in_process(act: Callable[[], str]) -> str:
     if os.WIFSIGNALED(status):
         return f"FAILED signal {os.WTERMSIG(status)}"
     return b"".join(parts).decode()
+
+
+def told(error: StateError) -> None:
+    assert error.hint and len(error.message) > 20, error.message
 
 
 def signature(fleet: Fleet) -> dict[str, tuple[bytes, int]]:
@@ -91,7 +95,7 @@ def test_damage_is_refused_or_makes_no_difference(folder: Path, tmp_path: Path) 
         try:
             found = Fleet.load(target)
         except StateError as error:
-            assert error.hint and len(error.message) > 20
+            told(error)
             report = check(target)
             assert not report.ok and all(each.text for each in report.problems)
             named = {name for each in report.problems for name in each.streams}
@@ -101,8 +105,10 @@ def test_damage_is_refused_or_makes_no_difference(folder: Path, tmp_path: Path) 
             if repaired.ok:
                 again = Fleet.load(target)
                 lost = streams - set(again.streams_)
-                told = "whose names are not known" in str(report)  # the listing is spoilt as well
-                assert lost <= named or told, "streams are gone that were not named"
+                unnamed = "whose names are not known" in str(
+                    report
+                )  # the listing is spoilt as well
+                assert lost <= named or unnamed, "streams are gone that were not named"
                 return f"repaired {len(lost)}"
             return "refused"
         if found.position in expected:
@@ -134,7 +140,7 @@ def test_wrong_content_with_fitting_digests_does_not_end_the_process(
         try:
             found = Fleet.load(target)
         except StateError as error:
-            assert error.message
+            told(error)
             return "refused"
         for number in range(3):
             try:

@@ -78,15 +78,14 @@ def use_memory(monkeypatch: pytest.MonkeyPatch, kind: str | None, spare: int = 0
         step_params: Any,
         params: Any,
         out: StepOut,
+        squares: Any,
         each: Any,
     ) -> None:
         J, L, C = state.residuals.shape
-        work = committee.blank_work(len(out.scores) + spare, J, L, C, widths)
-        nothing = np.empty(C)
-        filled(work, out, nothing, each)
-        empty = nothing[:0].reshape((0, 0, 0))
+        work = committee.blank_work(len(out.scores) + spare, J, L, C, widths, 0)
+        filled(work, out, each)
         committee.advance_in(
-            work, samples, phases, flush, widths, live, state, step_params, params, out, empty, each
+            work, samples, phases, flush, widths, live, state, step_params, params, out, squares, each
         )
 
     monkeypatch.setattr(mlp_model, "advance", mlp_advance)

@@ -12,7 +12,7 @@ from newnormal.fleet.stream import Stream, is_compiled
 from newnormal.kernels import fleet as kernel
 from newnormal.tabular import Table
 from tests.counts import count
-from tests.fleet_story import FITS, Feed, Story, assert_same_state, fitted, rows_of
+from tests.fleet_story import COMPILED, FITS, Feed, Story, assert_same_state, fitted, rows_of
 
 SAMPLES = 1400
 
@@ -58,8 +58,9 @@ def tell(told: Story, longest: int) -> Story:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(count(3, 60)))
 def test_streams_of_all_kinds_are_detectors_alone(seed: int) -> None:
-    kinds = [*FITS, "daily", "learning", "counted", "paper"]
-    told = tell(story(seed, kinds), longest=(40, 150, 400)[seed % 3])
+    kinds = [*FITS, "daily", "learning", "counted", "broad"]
+    longest, samples = ((40, 800), (150, SAMPLES), (400, SAMPLES))[seed % 3]
+    told = tell(story(seed, kinds, samples), longest)
     assert {"opened", "updated", "closed", "changed", "accepted"} <= told.kinds
 
 
@@ -128,7 +129,7 @@ def _looked_at(stream: Stream) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize("kind", [name for name in FITS if name not in ("paper", "strides")])
+@pytest.mark.parametrize("kind", COMPILED)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_series_at_once_is_the_same_as_in_steps_of_an_array(kind: str, seed: int) -> None:
     """Streams of one fit: a step takes an array; all that happens falls into one long run too."""
@@ -228,6 +229,6 @@ def test_a_stream_is_the_same_beside_any_others() -> None:
 
 def test_these_fits_are_judged_as_they_are_meant_to_be() -> None:
     compiled = {kind: is_compiled(fitted(kind)._fitted) for kind in FITS}
-    assert compiled == {kind: kind not in ("paper", "strides") for kind in FITS}
+    assert compiled == {kind: kind in COMPILED for kind in FITS}
     assert fitted("daily")._fitted.has_rhythm and fitted("counted")._fitted.has_rhythm
     assert max(fitted("learning").rates_) > 0  # type: ignore[attr-defined]

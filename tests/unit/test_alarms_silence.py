@@ -92,6 +92,21 @@ def test_nothing_but_missing_values_is_an_alarm_until_they_are_there_again(timed
     assert opened.alarm.sentence == f"{', '.join(CHANNELS)} missing for {length}"
 
 
+def test_silence_of_samples_without_times_ends_alike_in_a_run_and_in_steps() -> None:
+    """At the last time that is known, in whatever pieces the samples come."""
+    live, times = plant(1, 100), minutes(100)
+    live[50:62] = np.nan
+    at_once, in_steps = fresh(timed=True), fresh(timed=True)
+    at_once.run(live[:50], times=times[:50])
+    at_once.run(live[50:])
+    for row in range(100):
+        in_steps.step(live[row], times[row] if row < 50 else None)
+    found = of_silence(at_once.take_events())
+    assert [event.kind for event in found] == ["opened", "closed"]
+    assert found == of_silence(in_steps.take_events())
+    assert found[1].alarm is not None and found[1].alarm.end_time == times[49]
+
+
 def test_channel_that_was_never_missing_is_an_alarm_that_names_it() -> None:
     live = plant(1, LENGTH)
     live[AT : AT + 30, 1] = np.nan

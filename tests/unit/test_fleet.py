@@ -264,6 +264,15 @@ def test_results_are_in_the_order_of_the_input() -> None:
         found["other"]
 
 
+def test_names_that_are_numbers_are_texts() -> None:
+    fleet = Fleet(epochs=1).fit({7: normal(0), 8: normal(1)})
+    assert list(fleet) == ["7", "8"]
+    samples: Any = {8: [0.0, 0.0]}
+    found = fleet.step(samples, {8: START})
+    assert found.streams.tolist() == ["8"] and found.errors == ()
+    assert found.times is not None and found.times[0] == START
+
+
 def test_samples_that_cannot_be_taken_are_rows_with_an_error() -> None:
     fleet = small()
     fleet.step({name: [0.0, 0.0] for name in NAMES}, "2026-01-01T00:01")
@@ -420,6 +429,35 @@ def test_events_alarms_and_changes_are_those_of_the_streams() -> None:
     with pytest.raises(InputError, match="expected one of the 3 streams"):
         fleet.rollback("web-4")
     assert fleet.take_events() == []
+
+
+def test_events_of_a_stream_stay_in_order_where_times_are_missing() -> None:
+    """Two samples are judged together, the first with a time, the second without."""
+    detector = fitted("strides")
+    live = Feed("strides", 1, 20, calm=True).take(20).values
+    live[18] += 30.0
+    live[19] += 1e6
+    fleet = Fleet().add("a", detector)
+    for row in range(20):
+        time = {"a": START + row * MINUTE} if row < 19 else None
+        found = fleet.step({"a": live[row]}, time)
+    assert [each.event.sample for each in found.events] == [18, 19]
+
+
+def test_flush_of_what_nothing_is_pending_of_changes_nothing() -> None:
+    """Also right after a rollback, which moved the trend."""
+    alone, fleet = fitted("counted"), Fleet().add("a", fitted("counted"))
+    table = Feed("counted", 3, 200, calm=True).take(200)
+    table.values[195:] += 20.0
+    more = Feed("counted", 4, 20, calm=True).take(20)
+    alone.run(table)
+    alone.accept().run(more)
+    alone.rollback().flush()
+    fleet.run({"a": table})
+    fleet.accept("a").run({"a": more})
+    fleet.rollback("a").flush()
+    alone.take_events()
+    assert_same_state(fleet["a"], alone)
 
 
 def test_changes_are_accepted_and_rejected_by_number() -> None:

@@ -101,10 +101,11 @@ def test_a_saved_fleet_is_loaded_bit_for_bit_and_goes_on_alike(tmp_path: Path) -
     assert_equal(fleet, found)
 
 
-def test_streams_of_one_fit_store_it_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at", [0, 2])
+def test_streams_of_one_fit_store_it_once(tmp_path: Path, at: int) -> None:
     sizes = []
     for count in (1, 20):
-        mixed_fleet(count, 0, 0).save(tmp_path)
+        mixed_fleet(*(count if each == at else 0 for each in range(3))).save(tmp_path)
         sizes.append(read_manifest(tmp_path).fits_size)
     assert sizes[0] == sizes[1]
     streams = list(Fleet.load(tmp_path)._streams)
@@ -535,7 +536,7 @@ def test_a_damaged_record_is_an_error_until_it_is_skipped(tmp_path: Path) -> Non
     opened_and_killed(tmp_path)
     path = the_log(tmp_path)
     flip(path, path.stat().st_size // 2)
-    with pytest.raises(StateError, match="expected a record at position .*, found damage"):
+    with pytest.raises(StateError, match=r"expected a record at position .*, found damage"):
         Fleet.load(tmp_path)
     assert "are damaged" in str(check(tmp_path))
     assert check(tmp_path, repair=True).ok

@@ -165,8 +165,8 @@ def close_silence(fitted: Fitted, state: StreamState, verdicts: Verdicts, at: in
     sample, time = verdicts.first + at, time_at(verdicts.times, at)
     last = int(state.silence.times[LAST_TIME])  # of the sample before this call
     before = None if last == NO_TIME else np.datetime64(last, "ns")
-    end = time_at(verdicts.times, at - 1) if at else before
-    alarm = silence_alarm(fitted, state.silence, sample - 1, end)
+    end = time_at(verdicts.times, at - 1) if at else None
+    alarm = silence_alarm(fitted, state.silence, sample - 1, before if end is None else end)
     state.silence.counts[NUMBER] = 0
     assert alarm is not None
     return [Event(CLOSED, sample, time, replace(alarm, reason=SAMPLES_AGAIN))]

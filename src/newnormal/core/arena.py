@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -50,6 +51,13 @@ class Layout:
 
     fields: tuple[Field, ...]
     nbytes: int
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.fields, self.nbytes))  # of many fields: streams are grouped by it
 
     @classmethod
     def of(cls, tree: object) -> Layout:

@@ -63,6 +63,7 @@ class Fleet(StreamViews, Saved):
     >>> rng = np.random.default_rng(0)
     >>> histories = {name: rng.normal(size=(400, 2)) for name in ("web-1", "web-2", "web-3")}
     >>> fleet = Fleet(alarms_per_day=0.2, epochs=1).fit(histories)
+    >>> seen = fleet.run({name: history[:50] for name, history in histories.items()})
     >>> verdicts = fleet.step({"web-1": [0.1, 0.2], "web-3": [9.0, 9.0]})
     >>> verdicts.streams.tolist(), verdicts.anomalous.tolist()
     (['web-1', 'web-3'], [False, True])
@@ -333,12 +334,13 @@ class Fleet(StreamViews, Saved):
             judged = group.advance(rows, flush)
             length = max(length, int((rows.last - rows.first).max(initial=0)))
             newest = max(newest, int(rows.times.max(initial=NO_TIME)))
+            latest: dict[int, int] = {}  # a stream's events stay in order, also without times
             for at, event in judged.events:
                 stream = group.streams[at]
-                number = self._ticks + event.sample - int(before[at])
-                moment = number
+                moment = number = self._ticks + event.sample - int(before[at])
                 if event.time is not None:
                     moment = int(event.time.astype("datetime64[ns]").astype(np.int64))
+                latest[at] = moment = max(moment, latest.get(at, moment))
                 found = event.change or event.alarm
                 if found is not None:
                     stream.remember([found])

@@ -20,10 +20,12 @@ from newnormal.core.loop import judge_rows
 from newnormal.core.state import CHANGES
 from newnormal.fleet.clocks import Clocks
 from newnormal.fleet.stream import Stream
+from newnormal.kernels import blocks
 from newnormal.kernels import fleet as kernel
 from newnormal.kernels.alarm import AlarmOut
-from newnormal.kernels.fleet import Columns, Dims, Stops
-from newnormal.kernels.step import PENDING, SEEN
+from newnormal.kernels.blocks import Dims
+from newnormal.kernels.fleet import Columns, Stops
+from newnormal.kernels.step import PENDING
 from newnormal.models.committee import Committee
 from newnormal.tabular import Table
 from newnormal.types import NO_TIME, Event, Floats, Ints, Verdicts, time_at
@@ -83,9 +85,7 @@ class Group:
 
     def refresh(self, at: int) -> None:
         """Read what is kept here of a stream, because that was changed elsewhere."""
-        state = self.streams[at].open()
-        self.seen[at] = state.model.step.counts[SEEN]
-        self.newest[at] = state.times.last.view(np.int64)[0]
+        self.seen[at], self.newest[at] = self.streams[at].progress
 
     def advance(self, rows: Rows, flush: bool) -> Judged:
         """Consume rows, and judge what becomes final."""
@@ -140,11 +140,11 @@ class CompiledGroup(Group):
             stream.shape.template.model, acceptance.timing, len(fitted.drift.margins)
         )
         self._at = (
-            stream.shape.layout.offsets(kernel.STATE),
-            stream.fit.layout.offsets(kernel.FITTED),
-            Layout.of(shadow).offsets(kernel.SHADOW),
-            stream.shape.layout.lines(kernel.STATE_OFTEN),
-            stream.fit.layout.lines(kernel.FITTED_OFTEN),
+            stream.shape.layout.offsets(blocks.STATE),
+            stream.fit.layout.offsets(blocks.FITTED),
+            Layout.of(shadow).offsets(blocks.SHADOW),
+            stream.shape.layout.lines(blocks.STATE_OFTEN),
+            stream.fit.layout.lines(blocks.FITTED_OFTEN),
         )
         self._states = self._fits = self._shadows = np.zeros(0, np.int64)
         self._clocks: Clocks | None = None
@@ -213,6 +213,7 @@ class CompiledGroup(Group):
             call.phases,
             rows.first,
             rows.last,
+            False,
             call.columns,
             call.stops,
         )

@@ -100,7 +100,7 @@ class IncidentTracker:
         """
         kept = self._kept
         if (period is None) == (kept.period is None) or not kept.openings:
-            kept.period = period
+            kept.period = None if period is None else period.astype("timedelta64[ns]")
             self._begin(kept)
 
     def forget(self, stream: str) -> None:

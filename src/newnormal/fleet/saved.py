@@ -20,7 +20,8 @@ from newnormal.fleet.folder.log import FileLog, SampleLog
 from newnormal.fleet.folder.manifest import Manifest, read_manifest
 from newnormal.fleet.folder.names import MANIFEST, new_epoch
 from newnormal.fleet.folder.records import Act
-from newnormal.fleet.folder.recovery import Read, Replay, consistent, notes, read_streams, replay
+from newnormal.fleet.folder.recovery import Read, consistent, read_streams
+from newnormal.fleet.folder.replaying import Replay, notes, replay
 from newnormal.fleet.folder.writer import Contents, FolderWriter
 from newnormal.fleet.incidents import IncidentTracker
 from newnormal.fleet.results import FleetEvent, FleetVerdicts

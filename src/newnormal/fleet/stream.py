@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,10 +25,11 @@ from newnormal.core.state import (
     copied,
     nbytes,
 )
-from newnormal.kernels import fleet as kernel
+from newnormal.kernels import blocks
 from newnormal.kernels.alarm import AlarmParams
 from newnormal.kernels.committee import CommitteeParams
 from newnormal.kernels.drift import DriftParams
+from newnormal.kernels.step import SEEN
 from newnormal.models.committee import Committee
 from newnormal.types import Alarm, Bools, Change, Event, Floats, Floats32
 from newnormal.verbs import PAST, keep_newest
@@ -76,8 +78,8 @@ class FitParts(NamedTuple):
         assert fitted.drift is not None
         params, step = model.params, fitted.step
         most, longest = longest_silence(fitted.period)
-        numbers = np.zeros(kernel.NUMBERS)
-        numbers[: kernel.ALARM_LOCATION] = (
+        numbers = np.zeros(blocks.NUMBERS)
+        numbers[: blocks.ALARM_LOCATION] = (
             step.decay,
             step.lr,
             params.floor,
@@ -85,7 +87,7 @@ class FitParts(NamedTuple):
             params.level_limit,
             params.reported_expert,
         )
-        alarm = slice(kernel.ALARM_LOCATION, kernel.ALARM_LOCATION + len(AlarmParams._fields))
+        alarm = slice(blocks.ALARM_LOCATION, blocks.ALARM_LOCATION + len(AlarmParams._fields))
         numbers[alarm] = fitted.alarm
         numbers[alarm.stop :] = most, longest, acceptance.timing.review_length, EAGER
         watched = fitted.never_missing
@@ -148,6 +150,12 @@ class Shape:
         live = LiveParts.of(state)
         layout = Layout.of(live)
         return cls(layout, place(live, layout, blank_block(layout.nbytes)))
+
+    @cached_property
+    def progress_at(self) -> tuple[int, int]:
+        """Where a block has the number of samples seen and the newest time, in 8 bytes each."""
+        counts, last = self.layout.offsets(("model.step.counts", "times.last")).tolist()
+        return counts // 8 + SEEN, last // 8
 
 
 class Stream:
@@ -224,6 +232,12 @@ class Stream:
     def is_compiled(self) -> bool:
         """Whether `newnormal.kernels.fleet` judges it."""
         return bool(self.fit.layout.fields)
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many samples it has seen, and its newest time in ns."""
+        numbers, (seen, newest) = self.block.view(np.int64), self.shape.progress_at
+        return int(numbers[seen]), int(numbers[newest])
 
     def open(self) -> StreamState:
         """Return the live state; it shares the stream's memory. `close` takes it back."""

@@ -131,7 +131,8 @@ def gather_samples(streams: Streams, samples: Mapping[str, Any], times: Any) -> 
     by_group: dict[int, list[tuple[int, Floats, int, int]]] = {}
     groups: dict[int, Group] = {}
     shared = None if isinstance(times, Mapping) else _times(times, tuple(samples))
-    for row, (name, sample) in enumerate(samples.items()):
+    for row, (key, sample) in enumerate(samples.items()):
+        name = str(key)  # as those of a mapping of histories
         try:
             group, at = streams.where(name)
             stream = group.streams[at]
@@ -139,11 +140,11 @@ def gather_samples(streams: Streams, samples: Mapping[str, Any], times: Any) -> 
             if shared is not None:
                 when = int(shared[row])
             else:
-                given = times.get(name)
+                given = times.get(key)
                 when = NO_TIME if given is None else _nanoseconds(given)
             _check_time(group, at, when)
         except NewnormalError as error:
-            found.errors.append(StreamError(str(name), error, (row,)))
+            found.errors.append(StreamError(name, error, (row,)))
             continue
         groups[id(group)] = group
         by_group.setdefault(id(group), []).append((at, values, when, row))

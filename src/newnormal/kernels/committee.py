@@ -56,9 +56,9 @@ __all__ = [
     "CommitteeWork",
     "advance",
     "advance_in",
-    "advance_squares",
     "blank_work",
     "detrend",
+    "no_squares",
     "subspace_residual",
 ]
 
@@ -115,6 +115,7 @@ class CommitteeWork(NamedTuple):
     unit: Floats  # (C,)
     scratch: Floats  # (C,)
     square: Floats  # (C,)
+    below: Floats  # (J,) for the caller
     members: MembersWork
     ahead: Ints  # addresses of cache lines to have ready for what comes next; or none
     out: StepOut  # R rows: an expert's verdicts
@@ -123,7 +124,7 @@ class CommitteeWork(NamedTuple):
 
 @compiled
 def blank_work(
-    rows: int, experts: int, window: int, channels: int, widths: Ints, lines: int = 0
+    rows: int, experts: int, window: int, channels: int, widths: Ints, lines: int
 ) -> CommitteeWork:
     """Return working memory for so many rows, and so many lines to have ready."""
     return CommitteeWork(
@@ -138,6 +139,7 @@ def blank_work(
         np.empty(channels),
         np.empty(channels),
         np.empty(channels),
+        np.empty(experts),
         MembersWork(
             np.empty(channels, np.float32),
             np.empty(BLOCKS * channels, np.float32),
@@ -203,46 +205,27 @@ def advance(
     step_params: StepParams,
     params: CommitteeParams,
     out: StepOut,
+    squares: Floats,
     each: Floats32,
 ) -> None:
     """Consume samples (T, C) at `phases` (T,) and write the verdicts that became final.
 
     `step_params.decay` of 1 holds the trends, `step_params.lr` of 0 the weights. A phase is NaN
     where it is unknown. `each` (R, V) gets every vote after what is usual at this phase was
-    subtracted; NaN where there is none.
+    subtracted; NaN where there is none. `squares` (V, R, C) get each vote's squared residuals, NaN
+    where a member has no vote yet; `no_squares` where they are not asked for.
     """
     J, L, C = state.residuals.shape
-    work = blank_work(len(out.scores), J, L, C, widths)
-    # An empty array that lies at C numbers of its own: see `advance_in`.
-    nothing = np.empty(C)[:0].reshape((0, 0, 0))
-    advance_in(
-        work, samples, phases, flush, widths, step, state, step_params, params, out, nothing, each
-    )
-
-
-@compiled
-def advance_squares(
-    samples: Floats,
-    phases: Floats,
-    flush: bool,
-    widths: Ints,
-    step: StepState,
-    state: CommitteeState,
-    step_params: StepParams,
-    params: CommitteeParams,
-    out: StepOut,
-    squares: Floats,
-    each: Floats32,
-) -> None:
-    """Do what `advance` does, and fill `squares` with each vote's squared residuals, (V, R, C).
-
-    They are NaN where a member has no vote yet.
-    """
-    J, L, C = state.residuals.shape
-    work = blank_work(len(out.scores), J, L, C, widths)
+    work = blank_work(len(out.scores), J, L, C, widths, 0)
     advance_in(
         work, samples, phases, flush, widths, step, state, step_params, params, out, squares, each
     )
+
+
+def no_squares(channels: int) -> Floats:
+    """Return an empty array that lies at C numbers of its own: see `advance_in`."""
+    nothing: Floats = np.empty(channels)[:0].reshape((0, 0, 0))
+    return nothing
 
 
 @uncounted

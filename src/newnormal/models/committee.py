@@ -21,7 +21,7 @@ from newnormal.kernels.committee import (
     CommitteeParams,
     CommitteeState,
     advance,
-    advance_squares,
+    no_squares,
 )
 from newnormal.kernels.members import FAR, KINDS, MembersParams
 from newnormal.kernels.step import (
@@ -90,6 +90,7 @@ class Committee(places.InPlaces, Model):
         self.network = MLP(window, channels, latent, bounded=self.plan.bounded)
         self.size = len(self.plan.memories) * self.network.size
         self.params: CommitteeParams  # known once fitted
+        self._no_squares = no_squares(channels)
 
     @property
     def adaptable(self) -> tuple[str, ...]:
@@ -200,7 +201,7 @@ class Committee(places.InPlaces, Model):
             squares = np.zeros((V, rows, self.channels))
             out = blank_out(rows, self.channels)
             last = at + _CHUNK >= len(history)
-            advance_squares(
+            advance(
                 np.ascontiguousarray(part),
                 _known(None if phases is None else phases[at : at + _CHUNK], len(part)),
                 last,
@@ -325,11 +326,13 @@ class Committee(places.InPlaces, Model):
             params,
             self.params,
             out,
+            self._no_squares,
             np.empty((len(out.scores), len(self.params.weights)), np.float32)
             if votes is None
             else votes,
         )
-        state.step.trend[:] = state.own.levels[self.params.reported_expert]
+        if len(samples):
+            state.step.trend[:] = state.own.levels[self.params.reported_expert]
 
     def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats | None]:
         raise NotImplementedError  # the compiled loop does it

@@ -2,8 +2,9 @@
 
 `shares` are the streams' blocks, stacked; `fits` what fitting left, each fit once; `log` what
 changed the fleet since, as `records`. `manifest` is replaced last: until then nothing has changed.
-`writer` writes them, `recovery` reads them, `journal` is that of a fleet which is open, `limits`
-checks counters that compiled code uses as positions.
+`writer` writes them, `recovery` reads them and `replaying` applies the log, `journal` is that of a
+fleet which is open, `limits` checks counters that compiled code uses as positions, `check` verifies
+a folder.
 """
 
 from newnormal.fleet.folder.log import FileLog, SampleLog

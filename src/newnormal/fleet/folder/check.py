@@ -16,7 +16,8 @@ from newnormal.fleet.folder.lock import FolderLock
 from newnormal.fleet.folder.log import FileLog, Found, SampleLog, gap, scan
 from newnormal.fleet.folder.manifest import Manifest, read_manifest
 from newnormal.fleet.folder.names import COPY, DAMAGED, MANIFEST
-from newnormal.fleet.folder.recovery import Lost, Read, notes, read_streams
+from newnormal.fleet.folder.recovery import Lost, Read, read_streams
+from newnormal.fleet.folder.replaying import notes
 from newnormal.fleet.folder.writer import FolderWriter, leftovers
 from newnormal.fleet.stream import Stream
 from newnormal.fleet.streams import Streams

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,6 +48,7 @@ class FitWriter:
     def __init__(self, folder: Path, name: str = "", size: int = 0) -> None:
         self.folder, self.name, self.size = folder, name, size
         self._places: dict[tuple[int, str], tuple[int, int]] = {}
+        self._contents: dict[bytes, tuple[int, int]] = {}  # by digest: fits may be equal
         self._kept: list[Fitted] = []  # so that their identities stay theirs
         self._options: dict[int, tuple[BaseDetector, str]] = {}  # by the identity of a shell
 
@@ -69,10 +71,13 @@ class FitWriter:
                 continue
             start = Parts(stream.fitted, stream.fitted.initial())
             content = encode(stream.shell.with_parts(start).to_state())
-            self._places[key] = size, len(content)
+            digest = blake2b(content, digest_size=32).digest()
             self._kept.append(stream.fitted)
-            found.append(content)
-            size += len(content)
+            if digest not in self._contents:
+                self._contents[digest] = size, len(content)
+                found.append(content)
+                size += len(content)
+            self._places[key] = self._contents[digest]
         if not self.name:
             self.name = new_name("fits")
             write_new(self.folder / self.name, [_MARK, *found])
@@ -95,6 +100,7 @@ class FitWriter:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
+            self._contents.clear()
             self._places.clear()  # not known any more: the next checkpoint begins another file
             self._options.clear()
             self.name, self.size = "", 0

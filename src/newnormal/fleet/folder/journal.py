@@ -9,7 +9,7 @@ from newnormal.errors import ParameterError
 from newnormal.fleet.folder.lock import FolderLock
 from newnormal.fleet.folder.log import SampleLog
 from newnormal.fleet.folder.records import ACT, NOTE, SAMPLES, Act, Record, Samples
-from newnormal.fleet.folder.recovery import Replay
+from newnormal.fleet.folder.replaying import Replay
 from newnormal.fleet.folder.writer import Contents, FolderWriter
 from newnormal.fleet.streams import Streams
 from newnormal.fleet.work import Gathered

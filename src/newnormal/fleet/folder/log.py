@@ -1,8 +1,8 @@
 """The log of what changed a fleet since its checkpoints: a seam, and files of our own.
 
 A record of `FileLog` is a mark of 4 bytes, a length, a CRC-32 of so many bytes, one of these 16,
-and the bytes. A position is the number of bytes before it, counted over all files since the first. A
-kill leaves the beginning of a record: that is cut off. Any other damage is an error, until
+and the bytes. A position is the number of bytes before it, counted over all files since the first.
+A kill leaves the beginning of a record: that is cut off. Any other damage is an error, until
 `newnormal.fleet.folder.check` makes it a gap.
 """
 

@@ -1,40 +1,30 @@
-"""A fleet from its folder: the streams of all shares, and then the log since."""
+"""The streams of a fleet from the files of its folder; `replaying` has the log since."""
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from newnormal.errors import NewnormalError, StateError
+from newnormal.errors import StateError
 from newnormal.fleet.folder.fits import Fit, FitReader
 from newnormal.fleet.folder.limits import check_counters
 from newnormal.fleet.folder.listing import read_events, read_listing
-from newnormal.fleet.folder.log import SampleLog
 from newnormal.fleet.folder.manifest import Manifest, ShareFile, read_manifest
 from newnormal.fleet.folder.names import AGAIN
-from newnormal.fleet.folder.records import Act, Block, Samples, parse
 from newnormal.fleet.folder.shares import Member, ShareReader
 from newnormal.fleet.folder.writer import Share
-from newnormal.fleet.group import Group, cores
-from newnormal.fleet.results import FleetEvent, FleetVerdicts
+from newnormal.fleet.group import cores
+from newnormal.fleet.results import FleetEvent
 from newnormal.fleet.stream import Stream
 from newnormal.fleet.streams import Streams
-from newnormal.fleet.work import Gathered
 from newnormal.packing.events import EventReader
-from newnormal.types import Bools, Ints
 
-__all__ = ["Lost", "Read", "Replay", "consistent", "notes", "read_streams", "replay"]
+__all__ = ["Lost", "Read", "consistent", "read_streams"]
 
-_LOG = logging.getLogger("newnormal")
 _TRIES = 20  # while another process writes
 _MOST_EVENTS = 10_000
 _Result = TypeVar("_Result")
@@ -83,9 +73,6 @@ def consistent(folder: Path, read: Callable[[Manifest], _Result]) -> _Result:
                 raise StateError(f"{folder}: no file {name}", hint=AGAIN) from None
             manifest = again
     raise StateError(f"{folder} changes faster than it can be read", hint="read it again later")
-
-
-# ---------------------------------------------------------------------- the files
 
 
 def read_streams(
@@ -184,7 +171,8 @@ def _streams_of(
                 one = {name: array[row : row + 1] for name, array in fields.items()}
                 check_counters(one, [fit.fitted], [reader.name[row]])
             block, shape = read.streams.share(fit.fitted, fit.shape)
-            stream = Stream(reader.name[row], fit.shell, block, shape)
+            own = reader.block(row) if shape.layout == reader.layout else None
+            stream = Stream(reader.name[row], fit.shell, block, shape, own)
             reader.place(row, stream)
             found.append((reader.order[row], stream, row, reader))
         except StateError as error:
@@ -258,151 +246,3 @@ def _events(folder: Path, name: str, read: Read, skip: bool) -> list[FleetEvent]
         if not skip:
             raise
         return []
-
-
-# ---------------------------------------------------------------------- the log
-
-
-class Replay(NamedTuple):
-    """What the log held.
-
-    Attributes
-    ----------
-    position
-        After the last record.
-    note, noted
-        The newest note of the caller's, and the position after its record.
-    """
-
-    position: int
-    note: bytes | None
-    noted: int
-
-
-def notes(log: SampleLog, manifest: Manifest, *, whole: bool = True) -> Replay:
-    """Return where a log ends, and the newest note in it; it must be `whole`."""
-    position, note, noted = manifest.first, manifest.note, manifest.noted
-    for end, record in log.read(manifest.first):
-        position = end
-        if record and (found := parse(record, end).note) is not None and end > noted:
-            note, noted = found, end
-    if whole and position < manifest.position and manifest.first < manifest.position:
-        raise StateError(
-            f"expected a log up to position {manifest.position} at least, found one up to "
-            f"{position}",
-            hint=AGAIN,
-        )
-    return Replay(max(position, manifest.position), note, noted)
-
-
-def replay(
-    log: SampleLog,
-    read: Read,
-    advance: Callable[[Gathered, bool], FleetVerdicts],
-    act: Callable[[str, Act], object],
-    judged: Callable[[int, FleetVerdicts], None],
-) -> None:
-    """Apply the records of a log, each to the streams whose share does not have it.
-
-    `advance` and `act` are called for records after the position of the manifest, which apply to
-    all streams, and `judged` with what `advance` returned. What comes before changes streams only:
-    the rest is in the manifest.
-    """
-    where = _Where(read)
-    for end, record in log.read(read.manifest.first):
-        if not record:
-            continue
-        body = parse(record, end).body
-        apply: Callable[[], object] | None = None
-        if isinstance(body, Samples):
-            gathered = where.gathered(body, end)
-            apply = partial(_quietly, gathered, body.flush)
-            if end > read.manifest.position:
-                apply = partial(advance, gathered, body.flush)
-        elif isinstance(body, Act) and (name := where.name(body.id, end)) is not None:
-            apply = partial(_feedback, read, name, body)
-            if end > read.manifest.position:
-                apply = partial(act, name, body)
-        verdicts = None if apply is None else _keep_going(end, apply)
-        if isinstance(verdicts, FleetVerdicts):
-            judged(end, verdicts)
-
-
-def _keep_going(end: int, apply: Callable[[], object]) -> object:
-    """Apply a record; one that raised an error then raises it again, and changes as much."""
-    try:
-        return apply()
-    except NewnormalError as error:
-        _LOG.info("the record before position %d raises again: %s", end, error.message)
-    except Exception:  # noqa: BLE001 - of a model of the caller's own, which raised it then as well
-        _LOG.warning("the record before position %d raises again", end, exc_info=True)
-    return None
-
-
-def _quietly(gathered: Gathered, flush: bool) -> None:
-    """Advance streams, without what the fleet makes of it."""
-    for group, rows, _ in gathered.work:
-        for at, event in group.advance(rows, flush).events:
-            found = event.change or event.alarm
-            if found is not None:
-                group.streams[at].remember([found])
-
-
-def _feedback(read: Read, name: str, body: Act) -> None:
-    group, at = read.streams.where(name)
-    group.streams[at].act(body.verb, body.alarm, body.change)
-    group.refresh(at)
-
-
-class _Where:
-    """Where the streams of a record are."""
-
-    def __init__(self, read: Read) -> None:
-        groups: list[Group] = read.streams.groups
-        rows: list[tuple[int, int, int, int]] = []
-        numbers = {id(group): at for at, group in enumerate(groups)}
-        for share, members in read.shares:
-            assert share.file is not None
-            for member in members:
-                group, at = read.streams.where(member.stream.name)
-                rows.append((member.id, numbers[id(group)], at, share.file.position))
-        rows.sort()
-        table = np.array(rows, np.int64).reshape(-1, 4)
-        self._groups = groups
-        self._ids, self._group, self._at, self._position = (table[:, k].copy() for k in range(4))
-
-    def _find(self, ids: Ints, end: int) -> tuple[Ints, Bools]:
-        """Return the rows of streams, and whether a record that ends here applies to each."""
-        if not len(self._ids):
-            return np.zeros(len(ids), np.int64), np.zeros(len(ids), np.bool_)
-        at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
-        return at, (self._ids[at] == ids) & (self._position[at] < end)
-
-    def name(self, number: int, end: int) -> str | None:
-        """Return the name of a stream to which a record applies."""
-        at, applies = self._find(np.array([number]), end)
-        if not applies[0]:
-            return None
-        group = self._groups[self._group[at[0]]]
-        name: str = group.streams[self._at[at[0]]].name
-        return name
-
-    def gathered(self, body: Samples, end: int) -> Gathered:
-        """Return what groups have to take of a record."""
-        found = Gathered()
-        found.errors.extend(body.errors)
-        for block in body.blocks:
-            at, applies = self._find(block.ids, end)
-            for number in np.unique(self._group[at[applies]]).tolist():
-                keep: NDArray[Any] = applies & (self._group[at] == number)
-                self._take(found, block.only(keep), self._groups[number], at[keep])
-        return found
-
-    def _take(self, found: Gathered, block: Block, group: Group, at: Ints) -> None:
-        if block.samples.shape[1] != group.channels:
-            raise StateError(
-                f"expected samples of {group.channels} channels in the log, found "
-                f"{block.samples.shape[1]}",
-                hint="give the log that the fleet's folder belongs to",
-            )
-        found.work.append((group, block.rows(self._at[at]), block.origin))

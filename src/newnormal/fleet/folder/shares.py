@@ -214,7 +214,9 @@ class ShareReader:
         """Give a stream what the file has of it; its block may be that of the file already."""
         wanted = stream.shape.layout
         own = self.block(row)
-        if wanted == self.layout:
+        if wanted is not self.layout and wanted == self.layout:
+            self.layout = wanted  # the next stream's is the same object
+        if wanted is self.layout:
             stream.block = own
         else:
             _copy_fields(self.layout, own, wanted, stream.block)
