@@ -30,7 +30,6 @@ from newnormal.types import (
     Alarm,
     Change,
     Event,
-    Incident,
     IncidentEvent,
     Ints,
 )
@@ -117,16 +116,6 @@ class Fleet(StreamViews, Saved):
         """Return a copy of one stream's detector, which goes on by itself."""
         with self._lock:
             return self._streams[name].detector()
-
-    @property
-    def streams_(self) -> tuple[str, ...]:
-        """The names of the streams, in the fleet's order."""
-        return self._streams.names
-
-    @property
-    def nbytes_(self) -> int:
-        """How many bytes the arrays of all streams take."""
-        return self._streams.nbytes
 
     # ------------------------------------------------------------------ fit
 
@@ -424,30 +413,6 @@ class Fleet(StreamViews, Saved):
             events = list(self._events)
             self._events.clear()
         return events
-
-    @property
-    def incidents_(self) -> list[Incident]:
-        """The newest incidents, open ones last."""
-        return self._tracker.incidents
-
-    @property
-    def alarms_(self) -> dict[str, list[Alarm]]:
-        """The open alarms of each stream that has any."""
-        return self._opened("alarms_")
-
-    @property
-    def changes_(self) -> dict[str, list[Change]]:
-        """The open changes of each stream that has any."""
-        return self._opened("changes_")
-
-    def _opened(self, what: str) -> dict[str, list[Any]]:
-        with self._lock:
-            found = {
-                stream.name: list(getattr(stream.live(), what))
-                for stream in self._streams
-                if stream.past  # without any event nothing was ever opened
-            }
-        return {name: each for name, each in found.items() if each}
 
 
 def _part(group: Group, judged: Judged, origin: Ints) -> Part:

@@ -43,8 +43,8 @@ class Replayed(NamedTuple):
     verdicts
         What was made of it, the same as then.
     note, noted
-        The newest note in the log, and the position after its record: whoever notes what it has
-        printed prints what has a later position.
+        The newest note in the log, and the position after its record. A caller that notes what it
+        has printed prints what has a later position.
     """
 
     position: int
