@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import sys
 import pytest
 
 from newnormal import Fleet, load
+from newnormal.io.sinks.jsonl import JsonLinesSink
 from newnormal.tabular import read_tables
 from tests.cli.conftest import Command
 from tests.cli.fleets import FAULT, HISTORY, HOSTS, LIVE, LONG, Site, host_lines, long_lines
@@ -173,6 +175,37 @@ def test_after_a_kill_nothing_is_lost_and_what_repeats_is_byte_for_byte_the_same
     assert again == expected[len(expected) - len(again) :]
     assert len(seen) + len(again) >= len(expected)
     assert newnormal("watch", site.fleet, site.live, "--by", "host").stdout == ""
+
+
+@pytest.mark.parametrize("call", [1, 3])
+@pytest.mark.parametrize("flag", [(), ("--alarms-only",)], ids=["verdicts", "events"])
+def test_output_that_could_not_be_written_comes_at_the_next_start(
+    site: Site,
+    newnormal: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    call: int,
+    flag: tuple[str, ...],
+) -> None:
+    twin = site.folder / "twin.fleet"
+    shutil.copytree(site.fleet, twin)
+    monkeypatch.setattr("newnormal.io.sources.file.READ_BYTES", 5_000)
+    arguments = (site.live, "--by", "host", *flag)
+    expected = newnormal("watch", twin, *arguments).stdout
+    write_lines, calls = JsonLinesSink.write_lines, iter(range(1, 1_000))
+
+    def fail(sink: JsonLinesSink, lines: list[str]) -> None:
+        if lines and next(calls) == call:
+            raise BrokenPipeError
+        write_lines(sink, lines)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(JsonLinesSink, "write_lines", fail)
+        before = newnormal("watch", site.fleet, *arguments)
+    assert before.returncode == 1
+    missing = newnormal("watch", site.fleet, site.folder / "no.csv", "--by", "host")
+    assert missing.returncode == 1, "a start that fails loses nothing, either"
+    after = newnormal("watch", site.fleet, *arguments)
+    assert before.stdout + after.stdout == expected
 
 
 @pytest.mark.external

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from newnormal.cli.console import BAD_LINE, fail, say
 from newnormal.cli.options import Classes
 from newnormal.cli.reading import counted, summary
-from newnormal.errors import ParameterError
+from newnormal.errors import InputError, ParameterError
 from newnormal.io.sinks.base import SinkOptions
 from newnormal.io.sources.streams import StreamInput, StreamOptions
 
 if TYPE_CHECKING:
+    from newnormal.runtime.fleet_resume import ResumedFleet
     from newnormal.runtime.fleet_watch import FleetWatch
 
 __all__ = ["FleetOutput", "check_fleet_options", "watch_fleet"]
@@ -49,13 +51,14 @@ def watch_fleet(
     """Watch an input of many streams."""
     from newnormal.io.sinks.jsonl import JsonLinesSink
     from newnormal.runtime.fleet_feedback import FleetQueue
-    from newnormal.runtime.fleet_resume import resume_fleet
     from newnormal.runtime.fleet_watch import FleetWatch
     from newnormal.runtime.watch import BadRecordError
 
-    with closing(JsonLinesSink(output.target, output.sink)) as sink:
-        found = resume_fleet(folder, lambda: StreamInput(path, options), say, output.every, classes)
-        with found.fleet, closing(found.source):
+    try:
+        with (
+            closing(JsonLinesSink(output.target, output.sink)) as sink,
+            _opened(folder, path, options, output.every, classes) as found,
+        ):
             watching = FleetWatch(
                 found.fleet,
                 found.source,
@@ -74,14 +77,35 @@ def watch_fleet(
             for verdicts in found.again:
                 watching.emit(verdicts)
             watching.emit_events(found.events)
-            try:
-                watching.run()
-            except BadRecordError as error:
-                found.fleet.close()
-                fail(error, BAD_LINE)
+            watching.run()
             waiting = found.source.waiting
+    except BadRecordError as error:
+        fail(error, BAD_LINE)
     if not output.quiet:
         say(_summary(watching, output.sink.alarms_only, waiting))
+
+
+@contextmanager
+def _opened(
+    folder: Path, path: str, options: StreamOptions, every: int, classes: Classes
+) -> Iterator[ResumedFleet]:
+    """Open a fleet and its input; save the fleet at the end of the input.
+
+    Where output could not be written the fleet is left as it is: that output comes again.
+    """
+    from newnormal.runtime.fleet_resume import resume_fleet
+
+    found = resume_fleet(folder, lambda: StreamInput(path, options), say, every, classes)
+    with closing(found.source):
+        try:
+            yield found
+        except InputError:
+            found.fleet.close()
+            raise
+        except BaseException:
+            found.fleet.close(save=False)
+            raise
+        found.fleet.close()
 
 
 def _summary(watching: FleetWatch, alarms_only: bool, waiting: int) -> str:

@@ -305,14 +305,20 @@ class Saved:
         with self._lock:
             self._opened_journal().checkpoint()
 
-    def close(self) -> None:
-        """Save all streams and let go of the folder; the fleet goes on in memory."""
+    def close(self, *, save: bool = True) -> None:
+        """Save all streams and let go of the folder; the fleet goes on in memory.
+
+        Without `save` the folder is as a kill would leave it: `open` replays the log.
+        """
         with self._lock:
             if self._journal is not None:
                 journal = self._journal
                 self._position, self._noted = journal.position, (journal.note, journal.noted)
                 self._journal = None
-                journal.close()
+                if save:
+                    journal.close()
+                else:
+                    journal.abandon()
 
     def __enter__(self) -> Self:
         return self

@@ -59,7 +59,7 @@ def resume_fleet(
     try:
         return _resumed(fleet, folder, make_source, report, replayed)
     except BaseException:
-        fleet.close()
+        fleet.close(save=False)  # what a killed watch did not write comes again at the next start
         raise
 
 
