@@ -115,7 +115,8 @@ class Part:
             *(alarms if self.has_alarms else (None, None, None)),
             *(changes if self.has_changes else (None, None)),
         ]
-        chosen = VerdictColumns(*(None if each is None else each[rows] for each in columns))
+        taken: list[Any] = [None if each is None else each[rows] for each in columns]
+        chosen = VerdictColumns(*taken)
         return verdict_lines(chosen, heads, owners.tolist())
 
 

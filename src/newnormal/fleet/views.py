@@ -35,7 +35,7 @@ class StreamViews:
     @property
     def last_times_(self) -> dict[str, np.datetime64]:
         """The newest time of each stream that has one."""
-        found = {}
+        found: dict[str, np.datetime64] = {}
         for name in self._streams.names:
             group, at = self._streams.where(name)
             if group.newest[at] != NO_TIME:
