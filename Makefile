@@ -6,10 +6,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 export NEWNORMAL_DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak check lint format types imports bench docs constraints clean
+.PHONY: help demo test soak check lint format types imports bench bench-fleet docs constraints clean
 
 help: ## Show this list.
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 demo: .venv/demo ## Install what the demo needs and run it: one table, one picture.
 	@echo "==> running the demo on a synthetic plant"
@@ -45,6 +45,9 @@ imports: .venv/dev
 
 bench: .venv/bench ## Install PyTorch too, time newnormal beside it, and write docs/benchmarks.md.
 	@$(BIN)/python -m benchmarks --size
+
+bench-fleet: .venv/dev ## Time a fleet of thousands of streams, and write docs/benchmarks-fleet.md.
+	@$(BIN)/python -m benchmarks.fleet
 
 docs: .venv/dev ## Write the reference in docs/reference from the code.
 	@$(BIN)/python docs/generate.py

@@ -85,7 +85,18 @@ def use_memory(monkeypatch: pytest.MonkeyPatch, kind: str | None, spare: int = 0
         work = committee.blank_work(len(out.scores) + spare, J, L, C, widths, 0)
         filled(work, out, each)
         committee.advance_in(
-            work, samples, phases, flush, widths, live, state, step_params, params, out, squares, each
+            work,
+            samples,
+            phases,
+            flush,
+            widths,
+            live,
+            state,
+            step_params,
+            params,
+            out,
+            squares,
+            each,
         )
 
     monkeypatch.setattr(mlp_model, "advance", mlp_advance)

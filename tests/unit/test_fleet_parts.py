@@ -17,7 +17,6 @@ from newnormal.fleet.clocks import Clocks
 from newnormal.fleet.stream import FitBlock, FitParts, LiveParts, Shape, Stream
 from newnormal.fleet.streams import Streams
 from newnormal.kernels import alarm, blocks
-from newnormal.kernels import fleet as kernel
 from newnormal.types import NO_TIME
 from tests.fleet_story import Feed, assert_same_state, fitted
 

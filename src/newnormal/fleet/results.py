@@ -115,8 +115,9 @@ class Part:
             *(alarms if self.has_alarms else (None, None, None)),
             *(changes if self.has_changes else (None, None)),
         ]
-        chosen: list[Any] = [None if each is None else each[rows] for each in columns]
-        return verdict_lines(VerdictColumns(*chosen), heads, owners.tolist())
+        taken: list[Any] = [None if each is None else each[rows] for each in columns]
+        chosen = VerdictColumns(*taken)
+        return verdict_lines(chosen, heads, owners.tolist())
 
 
 class FleetVerdicts:

@@ -148,7 +148,7 @@ def gather_samples(streams: Streams, samples: Mapping[str, Any], times: Any) -> 
             continue
         groups[id(group)] = group
         by_group.setdefault(id(group), []).append((at, values, when, row))
-    for key, parts in by_group.items():
+    for number, parts in by_group.items():
         first = np.arange(len(parts))
         rows = Rows(
             np.array([at for at, _, _, _ in parts]),
@@ -157,7 +157,7 @@ def gather_samples(streams: Streams, samples: Mapping[str, Any], times: Any) -> 
             np.concatenate([values for _, values, _, _ in parts]),
             np.array([when for _, _, when, _ in parts]),
         )
-        found.work.append((groups[key], rows, np.array([row for _, _, _, row in parts])))
+        found.work.append((groups[number], rows, np.array([row for _, _, _, row in parts])))
     return found
 
 

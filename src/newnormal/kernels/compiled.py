@@ -42,9 +42,9 @@ def uncounted(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 def _cached(function: Callable[_P, _R], options: dict[str, Any]) -> Callable[_P, _R]:
     try:
-        return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
+        return numba.njit(cache=True, **options)(function)
     except RuntimeError:  # Numba: "no locator available": nowhere to write
-        return numba.njit(**options)(function)  # type: ignore[no-any-return]
+        return numba.njit(**options)(function)
 
 
 def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -53,7 +53,7 @@ def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
     Passing arrays to a function that LLVM does not inline costs tens of nanoseconds a call, which
     is what a small model's whole window takes.
     """
-    return numba.njit(inline="always", **_OPTIONS)(function)  # type: ignore[no-any-return]
+    return numba.njit(inline="always", **_OPTIONS)(function)
 
 
 @inlined

@@ -111,7 +111,7 @@ def _expected(expected: Floats | None, rows: int) -> tuple[Iterable[str], Iterab
         return repeat("", rows), repeat([], rows)
     found: list[list[Any]] = expected.tolist()
     # NaN where there is no verdict, infinite beyond the largest float: not in JSON.
-    plain = np.isfinite(expected).all(axis=1)
+    plain: Bools = np.asarray(np.isfinite(expected).all(axis=1))
     for row in np.flatnonzero(~plain).tolist():
         found[row] = [f"{x:.9g}" if isfinite(x) else "null" for x in found[row]]
     return ["%.9g" if each else "%s" for each in plain.tolist()], found
