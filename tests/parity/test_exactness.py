@@ -16,6 +16,7 @@ import newnormal
 from newnormal.core.state import arrays
 from newnormal.detector import BaseDetector
 from newnormal.kernels import committee, step
+from newnormal.kernels.memory import NOTHING_AHEAD
 from newnormal.kernels.step import StepOut
 from newnormal.models import committee as committee_model
 from newnormal.models import mlp as mlp_model
@@ -64,7 +65,7 @@ def use_memory(monkeypatch: pytest.MonkeyPatch, kind: str | None, spare: int = 0
         samples: Floats, flush: bool, widths: Ints, state: Any, params: Any, out: StepOut
     ) -> None:
         L, C = state.samples.shape
-        work = step.blank_work(L, C, widths)
+        work = step.blank_work(L, C, widths, NOTHING_AHEAD)
         filled(work, out)
         step.advance_in(work, samples, flush, widths, state, params, out)
 
@@ -82,7 +83,7 @@ def use_memory(monkeypatch: pytest.MonkeyPatch, kind: str | None, spare: int = 0
         each: Any,
     ) -> None:
         J, L, C = state.residuals.shape
-        work = committee.blank_work(len(out.scores) + spare, J, L, C, widths, 0)
+        work = committee.blank_work(len(out.scores) + spare, J, L, C, widths, NOTHING_AHEAD)
         filled(work, out, each)
         committee.advance_in(
             work,

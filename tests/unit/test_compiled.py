@@ -24,7 +24,8 @@ from newnormal.models.mlp import MLP
 model = MLP(3, 2, 2)
 units = np.ones(model.widths.sum(), dtype=np.float32)
 active = np.empty(model.widths.max(), dtype=np.int64)
-forward(model.initial_weights(np.random.default_rng(0)), model.widths, units, active)
+ahead = np.full(2, 2)
+forward(model.initial_weights(np.random.default_rng(0)), model.widths, units, active, ahead)
 print(units.sum())
 """
 

@@ -16,7 +16,7 @@ from newnormal.core.state import Fitted, copied
 from newnormal.fleet.clocks import Clocks
 from newnormal.fleet.stream import FitBlock, FitParts, LiveParts, Shape, Stream
 from newnormal.fleet.streams import Streams
-from newnormal.kernels import alarm, blocks
+from newnormal.kernels import alarm, block_names, quiet
 from newnormal.types import NO_TIME
 from tests.fleet_story import Feed, assert_same_state, fitted
 
@@ -51,7 +51,7 @@ POSITIONS = {
 
 @pytest.mark.parametrize("name", sorted(POSITIONS))
 def test_a_position_of_the_kernel_is_that_of_one_stream(name: str) -> None:
-    assert getattr(blocks, name) == POSITIONS[name]
+    assert getattr(quiet, name) == POSITIONS[name]
 
 
 def test_what_the_kernel_keeps_of_quiet_levels_is_what_a_review_keeps() -> None:
@@ -62,14 +62,14 @@ def test_what_the_kernel_keeps_of_quiet_levels_is_what_a_review_keeps() -> None:
 def test_the_numbers_of_a_fit_are_where_the_kernel_reads_them() -> None:
     fit = fitted("learning")._fitted
     numbers = FitParts.of(fit).numbers
-    assert len(numbers) == blocks.NUMBERS == blocks.EAGER + 1
+    assert len(numbers) == block_names.NUMBERS == block_names.EAGER + 1
     names = ("ALARM_LOCATION", "SPREAD", "RATE", "STEP", "RISE", "RAISES", "GAP", "STAND")
-    found = [numbers[getattr(blocks, name)] for name in (*names, "SPAN_OF_RATE")]
+    found = [numbers[getattr(block_names, name)] for name in (*names, "SPAN_OF_RATE")]
     assert found == list(fit.alarm)
-    assert numbers[blocks.LR] == fit.step.lr and numbers[blocks.DECAY] == fit.step.decay
-    assert numbers[blocks.REVIEW_LENGTH] == fit.acceptance.timing.review_length  # type: ignore[attr-defined]
-    assert numbers[blocks.EAGER] == 100
-    assert (numbers[blocks.MOST_MISSING], numbers[blocks.LONGEST_SILENCE]) == (5, 300)
+    assert numbers[block_names.LR] == fit.step.lr and numbers[block_names.DECAY] == fit.step.decay
+    assert numbers[block_names.REVIEW_LENGTH] == fit.acceptance.timing.review_length  # type: ignore[attr-defined]
+    assert numbers[block_names.EAGER] == 100
+    assert (numbers[block_names.MOST_MISSING], numbers[block_names.LONGEST_SILENCE]) == (5, 300)
 
 
 # ------------------------------------------------------------------ clocks

@@ -22,6 +22,8 @@ PUBLIC = {
     "Evidence",
     "FeedbackError",
     "Fixed",
+    "Fleet",
+    "Incident",
     "InputError",
     "MissingExtraError",
     "MovingThreshold",

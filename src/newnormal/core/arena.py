@@ -7,7 +7,9 @@ arrays by address, a checkpoint is a copy of the block, and a file of blocks can
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -18,7 +20,8 @@ from numpy.typing import NDArray
 __all__ = ["ALIGNMENT", "Field", "Layout", "Memory", "blank_block", "place", "view"]
 
 ALIGNMENT = 64  # bytes: of a cache line
-_PIECE = 1 << 23  # bytes of a piece of memory that blocks are cut from, about
+_PAGE = 1 << 21  # bytes of a large page
+_PIECE = 1 << 26  # bytes of a piece of memory that blocks are cut from, about
 _Tree = TypeVar("_Tree")
 
 
@@ -97,8 +100,8 @@ def blank_block(nbytes: int) -> NDArray[np.uint8]:
 class Memory:
     """Memory for blocks: those of one size are cut from large pieces, side by side.
 
-    Large pieces lie on large pages where the system has them, so that the processor needs fewer
-    entries of the page table.
+    They lie on large pages where the system has them: going from block to block needs a new entry
+    of the page table for each page, which takes long on a virtual machine above all.
     """
 
     def __init__(self) -> None:
@@ -109,13 +112,25 @@ class Memory:
         free = self._free.setdefault(nbytes, [])
         if not free:
             count = max(1, _PIECE // nbytes) if nbytes else 1
-            piece = blank_block(count * nbytes)
+            piece = _large_pages(count * nbytes)
             free += [piece[at * nbytes : (at + 1) * nbytes] for at in reversed(range(count))]
         return free.pop()
 
     def give_back(self, block: NDArray[np.uint8]) -> None:
         """Take back a block that is not used any more."""
         self._free.setdefault(len(block), []).append(block)
+
+
+def _large_pages(nbytes: int) -> NDArray[np.uint8]:
+    """Return memory for some blocks that begins at a large page, and asks for such pages."""
+    if not hasattr(mmap, "MADV_HUGEPAGE") or nbytes < _PAGE:
+        return blank_block(nbytes)
+    memory = mmap.mmap(-1, nbytes + _PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):  # a kernel without large pages
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    piece = np.frombuffer(memory, np.uint8)
+    start = -piece.ctypes.data % _PAGE
+    return piece[start : start + nbytes]
 
 
 def view(tree: _Tree, layout: Layout, block: NDArray[np.uint8]) -> _Tree:

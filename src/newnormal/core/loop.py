@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from newnormal.core.state import Fitted, StreamState
-from newnormal.kernels.step import PENDING, SEEN, StepOut, StepParams, blank_out
+from newnormal.kernels.step import PENDING, SEEN, StepOut, blank_out
 from newnormal.types import Event, Floats, Floats32, Times, Verdicts, time_at
 
 __all__ = ["advance", "judge_rows"]
@@ -110,9 +110,7 @@ def _stretch(
     pending = int(step.counts[PENDING])
     stop = done + pending + len(part)
     waiting = step.samples[len(step.samples) - pending :].copy()
-    params = fitted.step
-    if params.learn_threshold != state.learn_threshold[0] or fitted.acceptance.is_frozen(state):
-        params = _params(fitted, state)
+    params = fitted.params(float(state.learn_threshold[0]), fitted.acceptance.is_frozen(state))
     rows = out
     if stop - done < len(out.scores):
         rows = StepOut._make([column[done:stop] for column in out])
@@ -157,10 +155,3 @@ def judge_rows(
             when = time_at(verdicts.times, start - 1)
             events += fitted.acceptance.crossed(fitted, state, verdicts.first + start - 1, when)
     return events
-
-
-def _params(fitted: Fitted, state: StreamState) -> StepParams:
-    """Return the model's parameters with the present threshold; it learns nothing if frozen."""
-    threshold = float(state.learn_threshold[0])
-    params = fitted.step._replace(alarm_threshold=threshold, learn_threshold=threshold)
-    return params._replace(lr=np.float32(0)) if fitted.acceptance.is_frozen(state) else params

@@ -124,7 +124,7 @@ class SilenceState(NamedTuple):
 class ReviewState(NamedTuple):
     """What acceptance keeps of a stream; see `newnormal.acceptance.changes` for the positions."""
 
-    counts: Ints  # (5,)
+    counts: Ints  # (4,)
     levels: Floats  # (2,)
 
 
@@ -233,6 +233,13 @@ class Fitted:
     def has_rhythm(self) -> bool:
         """Whether what is expected depends on the time of day."""
         return self.rhythm is not None
+
+    def params(self, threshold: float, is_frozen: bool) -> StepParams:
+        """Return the model's parameters with the present threshold; it learns nothing if frozen."""
+        if not is_frozen and threshold == self.step.learn_threshold:
+            return self.step
+        lr = np.float32(0) if is_frozen else self.step.lr
+        return self.step._replace(alarm_threshold=threshold, learn_threshold=threshold, lr=lr)
 
     def phases(self, times: Times | None, first: int, count: int) -> Floats | None:
         """Return where in its rhythm each of `count` samples is; None without a rhythm."""

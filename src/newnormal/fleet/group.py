@@ -20,7 +20,7 @@ from newnormal.core.loop import judge_rows
 from newnormal.core.state import CHANGES
 from newnormal.fleet.clocks import Clocks
 from newnormal.fleet.stream import Stream
-from newnormal.kernels import blocks
+from newnormal.kernels import block_names
 from newnormal.kernels import fleet as kernel
 from newnormal.kernels.alarm import AlarmOut
 from newnormal.kernels.blocks import Dims
@@ -140,12 +140,14 @@ class CompiledGroup(Group):
             stream.shape.template.model, acceptance.timing, len(fitted.drift.margins)
         )
         self._at = (
-            stream.shape.layout.offsets(blocks.STATE),
-            stream.fit.layout.offsets(blocks.FITTED),
-            Layout.of(shadow).offsets(blocks.SHADOW),
-            stream.shape.layout.lines(blocks.STATE_OFTEN),
-            stream.fit.layout.lines(blocks.FITTED_OFTEN),
+            stream.shape.layout.offsets(block_names.STATE),
+            stream.fit.layout.offsets(block_names.FITTED),
+            Layout.of(shadow).offsets(block_names.SHADOW),
+            stream.shape.layout.lines(block_names.STATE_OFTEN),
+            stream.fit.layout.lines(block_names.FITTED_OFTEN),
         )
+        lines = sum(len(each) for each in self._at[-2:])
+        self._at_a_time = max(1, round(lines / _requests(self._dims, self._widths)))
         self._states = self._fits = self._shadows = np.zeros(0, np.int64)
         self._clocks: Clocks | None = None
 
@@ -180,6 +182,7 @@ class CompiledGroup(Group):
                 self._fits[rows.streams],
                 self._shadows[rows.streams],
                 *self._at,
+                self._at_a_time,
             ),
             _columns(len(streams), self.channels, self._dims.votes),
             _stops(rows.first),
@@ -316,6 +319,17 @@ class _Call(NamedTuple):
             columns.distances[own],
             columns.changes[own],
         )
+
+
+def _requests(dims: Dims, widths: Ints) -> float:
+    """Return how often the kernels of one stream ask for lines, for one sample, about.
+
+    A row in four of the first layer of each autoencoder and, of the units of the others that are
+    not at zero, about half, one in four; each row of the forecast and of the windows' subspace, and
+    a shape in four.
+    """
+    rows = widths[1] / 4 + widths[1:-1].sum() / 8
+    return float(dims.experts * rows + dims.channels + dims.windows_rank + dims.shapes / 4)
 
 
 def cores() -> int:

@@ -25,7 +25,7 @@ from newnormal.core.state import (
     copied,
     nbytes,
 )
-from newnormal.kernels import blocks
+from newnormal.kernels import block_names
 from newnormal.kernels.alarm import AlarmParams
 from newnormal.kernels.committee import CommitteeParams
 from newnormal.kernels.drift import DriftParams
@@ -78,8 +78,8 @@ class FitParts(NamedTuple):
         assert fitted.drift is not None
         params, step = model.params, fitted.step
         most, longest = longest_silence(fitted.period)
-        numbers = np.zeros(blocks.NUMBERS)
-        numbers[: blocks.ALARM_LOCATION] = (
+        numbers = np.zeros(block_names.NUMBERS)
+        numbers[: block_names.ALARM_LOCATION] = (
             step.decay,
             step.lr,
             params.floor,
@@ -87,7 +87,9 @@ class FitParts(NamedTuple):
             params.level_limit,
             params.reported_expert,
         )
-        alarm = slice(blocks.ALARM_LOCATION, blocks.ALARM_LOCATION + len(AlarmParams._fields))
+        alarm = slice(
+            block_names.ALARM_LOCATION, block_names.ALARM_LOCATION + len(AlarmParams._fields)
+        )
         numbers[alarm] = fitted.alarm
         numbers[alarm.stop :] = most, longest, acceptance.timing.review_length, EAGER
         watched = fitted.never_missing

@@ -19,12 +19,11 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.kernels.accepted import NEXT_PATTERN, AcceptedState, is_accepted, move_back
-from newnormal.kernels.compiled import compiled, copy, inlined, uncounted
+from newnormal.kernels.compiled import compiled, inlined, uncounted
 from newnormal.kernels.decision import decide
 from newnormal.kernels.members import (
     BLOCKS,
     LEAST,
-    PARTS,
     MembersParams,
     MembersState,
     MembersWork,
@@ -32,7 +31,7 @@ from newnormal.kernels.members import (
     usual,
     vote_members,
 )
-from newnormal.kernels.memory import prefetch
+from newnormal.kernels.memory import NOTHING_AHEAD, copy
 from newnormal.kernels.step import (
     LARGEST,
     LEARNED,
@@ -58,7 +57,6 @@ __all__ = [
     "advance_in",
     "blank_work",
     "detrend",
-    "no_squares",
     "subspace_residual",
 ]
 
@@ -117,7 +115,6 @@ class CommitteeWork(NamedTuple):
     square: Floats  # (C,)
     below: Floats  # (J,) for the caller
     members: MembersWork
-    ahead: Ints  # addresses of cache lines to have ready for what comes next; or none
     out: StepOut  # R rows: an expert's verdicts
     step: StepWork
 
@@ -126,7 +123,7 @@ class CommitteeWork(NamedTuple):
 def blank_work(
     rows: int, experts: int, window: int, channels: int, widths: Ints, lines: int
 ) -> CommitteeWork:
-    """Return working memory for so many rows, and so many lines to have ready."""
+    """Return working memory for so many rows; `lines` as in kernels.step."""
     return CommitteeWork(
         np.empty((rows, channels)),
         np.empty((experts, rows, channels)),
@@ -146,14 +143,13 @@ def blank_work(
             np.empty(BLOCKS * channels, np.float32),
             np.empty(channels),
         ),
-        np.empty(lines, np.int64),
         StepOut(
             np.empty(rows),
             np.empty(rows, np.bool_),
             np.empty((rows, channels)),
             np.empty((rows, channels), np.float32),
         ),
-        blank_step_work(window, channels, widths),
+        blank_step_work(window, channels, widths, lines),
     )
 
 
@@ -213,19 +209,13 @@ def advance(
     `step_params.decay` of 1 holds the trends, `step_params.lr` of 0 the weights. A phase is NaN
     where it is unknown. `each` (R, V) gets every vote after what is usual at this phase was
     subtracted; NaN where there is none. `squares` (V, R, C) get each vote's squared residuals, NaN
-    where a member has no vote yet; `no_squares` where they are not asked for.
+    where a member has no vote yet; they may be empty: see `advance_in`.
     """
     J, L, C = state.residuals.shape
-    work = blank_work(len(out.scores), J, L, C, widths, 0)
+    work = blank_work(len(out.scores), J, L, C, widths, NOTHING_AHEAD)
     advance_in(
         work, samples, phases, flush, widths, step, state, step_params, params, out, squares, each
     )
-
-
-def no_squares(channels: int) -> Floats:
-    """Return an empty array that lies at C numbers of its own: see `advance_in`."""
-    nothing: Floats = np.empty(channels)[:0].reshape((0, 0, 0))
-    return nothing
 
 
 @uncounted
@@ -267,9 +257,7 @@ def advance_in(
 
     # A sample at an accepted place is judged as if it had stayed where it was.
     moved = work.moved[:R]
-    moves = False
-    for k in range(len(state.accepted.used)):
-        moves = moves or state.accepted.used[k] > 0
+    moves = _any(state.accepted.used)
     if moves:
         moved[:] = 0
         members = params.members
@@ -326,7 +314,6 @@ def advance_in(
             1.0,
             params.rates[j] if step_params.lr != 0 else np.float32(0),
         )
-        prefetch(work.ahead, j, J + PARTS)
         advance_expert(work.step, residuals[pending:], flush, widths, expert, expert_params, seen)
         _append(trails[pending:], state.trails[j])
         if j == params.reported_expert:
@@ -376,8 +363,7 @@ def advance_in(
     if len(params.weights) > E:
         vote_members(
             work.members,
-            work.ahead,
-            J,
+            work.step.ahead,
             scaled,
             phases,
             state.members,
@@ -406,6 +392,14 @@ def advance_in(
         counts[LEARNED] = max(counts[LEARNED], state.counts[j, LEARNED])
         counts[RESTORED] += state.counts[j, RESTORED]
     _append(samples, recent)
+
+
+@inlined
+def _any(used: Ints) -> bool:
+    found = False
+    for k in range(len(used)):
+        found = found or used[k] > 0
+    return found
 
 
 @inlined

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import numba
-from numpy.typing import NDArray
 
-__all__ = ["compiled", "copy", "inlined", "uncounted"]
+__all__ = ["compiled", "inlined", "uncounted"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -34,8 +33,8 @@ def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
 def uncounted(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile a function that makes no array, as `compiled` does.
 
-    The users of arrays are not counted in it, which takes a sixth of the time of one sample. Numba
-    makes a copy where an array is assigned to another, ``a[:] = b``: use `copy` there.
+    The users of arrays are not counted in it, which takes a sixth of the time of one sample. To
+    assign an array to another, ``a[:] = b``, Numba makes a third: use `kernels.memory.copy`.
     """
     return _cached(function, {**_OPTIONS, "_nrt": False})
 
@@ -54,10 +53,3 @@ def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
     is what a small model's whole window takes.
     """
     return numba.njit(inline="always", **_OPTIONS)(function)
-
-
-@inlined
-def copy(source: NDArray[Any], target: NDArray[Any]) -> None:
-    """Copy a vector into another."""
-    for i in range(len(source)):
-        target[i] = source[i]

@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.kernels.compiled import copy, inlined, uncounted
+from newnormal.kernels.compiled import inlined, uncounted
+from newnormal.kernels.memory import copy
 from newnormal.types import Bools, Floats, Floats32, Ints
 
 __all__ = [

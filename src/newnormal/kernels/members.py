@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.kernels.compiled import inlined, uncounted
-from newnormal.kernels.memory import prefetch
+from newnormal.kernels.memory import request
 from newnormal.types import Floats, Floats32, Ints
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "LEAST",
     "LEVEL",
     "LONG",
-    "PARTS",
     "PAST",
     "PRESSED",
     "RHYTHM",
@@ -66,7 +65,7 @@ PRESSED = 3.0  # what a pressed vote is beyond it counts by its logarithm
 FAR = 1e3  # in history's standard deviations: the farthest that a value is taken for
 
 LEAST = 1e-12  # a residual of exactly nothing still has a logarithm
-PARTS = 5  # in which the members ask for what comes next
+_SHAPES_A_REQUEST = 4
 _FAINT = 1e-3  # what a vote at the floor counts in the shares of channels
 
 # Positions in MembersState.counts.
@@ -136,7 +135,6 @@ def emphasis(vote: float, weight: float, floor: float) -> float:
 def vote_members(
     work: MembersWork,
     ahead: Ints,
-    experts: int,
     scaled: Floats,
     phases: Floats,
     state: MembersState,
@@ -156,7 +154,7 @@ def vote_members(
     """Add the votes on scaled samples (R, C) to `votes` (R,), and what they rest on to `shares`.
 
     Those that are not smoothed are added to `prompt` (R,) instead.
-    `ahead` is as in CommitteeWork: the experts before asked for a part each, as each member does.
+    `ahead` is what to `request` meanwhile.
     `each` (R, members) gets every vote, `squares` (members, R, C), which may be empty, what each
     rests on. Calibration and weights are those of the members alone.
     """
@@ -176,10 +174,8 @@ def vote_members(
         for v in range(M):
             if weights[v] == 0:
                 continue
-            if r == 0:
-                prefetch(ahead, experts + v, experts + PARTS)
             together = votes if smoothed[v] else prompt
-            known = _squares_of(v, sample, phases[r], state, params, work, square)
+            known = _squares_of(v, sample, phases[r], state, params, work, ahead, square)
             if squares.size:
                 for c in range(C):
                     squares[v, r, c] = square[c] if known else np.nan
@@ -234,6 +230,7 @@ def _squares_of(
     state: MembersState,
     params: MembersParams,
     work: MembersWork,
+    ahead: Ints,
     squares: Floats,
 ) -> bool:
     """Fill a member's squared residuals (C,) of the newest sample, 0 where missing.
@@ -245,17 +242,17 @@ def _squares_of(
     if kind == FORECAST:
         if held <= PAST:
             return False
-        _forecast(state.recent, params.forecast, params.intercept, work.filled, squares)
+        _forecast(state.recent, params.forecast, params.intercept, work.filled, ahead, squares)
     elif kind == LEVEL:
         _level(sample, work.filled, params.level_mean, params.level_inverse, work.window, squares)
     elif kind == WINDOWS:
         if held < SPAN:
             return False
-        _windows(state.recent, params.windows_mean, params.windows_basis, work, squares)
+        _windows(state.recent, params.windows_mean, params.windows_basis, work, ahead, squares)
     elif kind == SHAPES:
         if held < LONG:
             return False
-        _shapes(state.means, state.counts[HEAD], params.shapes, work.window, squares)
+        _shapes(state.means, state.counts[HEAD], params.shapes, work.window, ahead, squares)
     else:
         if np.isnan(phase):
             return False
@@ -267,12 +264,18 @@ def _squares_of(
 
 @inlined
 def _forecast(
-    recent: Floats32, matrix: Floats32, intercept: Floats32, filled: Floats32, squares: Floats
+    recent: Floats32,
+    matrix: Floats32,
+    intercept: Floats32,
+    filled: Floats32,
+    ahead: Ints,
+    squares: Floats,
 ) -> None:
     C, n = matrix.shape
     past = recent[SPAN - 1 - PAST : SPAN - 1].reshape(n)
     for c in range(C):
         total = np.float32(0)
+        request(ahead)
         for i in range(n):
             total += matrix[c, i] * past[i]
         residual = np.float64(filled[c] - total - intercept[c])
@@ -309,7 +312,12 @@ def _level(
 
 @inlined
 def _windows(
-    recent: Floats32, mean: Floats32, basis: Floats32, work: MembersWork, squares: Floats
+    recent: Floats32,
+    mean: Floats32,
+    basis: Floats32,
+    work: MembersWork,
+    ahead: Ints,
+    squares: Floats,
 ) -> None:
     K, n = basis.shape
     C = n // BLOCKS
@@ -323,6 +331,7 @@ def _windows(
         rest[i] = window[i]
     for k in range(K):
         length = np.float32(0)
+        request(ahead)
         for i in range(n):
             length += basis[k, i] * window[i]
         for i in range(n):
@@ -332,7 +341,12 @@ def _windows(
 
 @inlined
 def _shapes(
-    means: Floats32, head: int, shapes: Floats32, window: Floats32, squares: Floats
+    means: Floats32,
+    head: int,
+    shapes: Floats32,
+    window: Floats32,
+    ahead: Ints,
+    squares: Floats,
 ) -> None:
     M, n = shapes.shape
     C = n // BLOCKS
@@ -349,6 +363,8 @@ def _shapes(
     nearest, least = 0, np.float32(np.inf)
     for m in range(M):
         distance = np.float32(0)
+        if m % _SHAPES_A_REQUEST == 0:
+            request(ahead)
         for i in range(n):
             away = window[i] - shapes[m, i]
             distance += away * away

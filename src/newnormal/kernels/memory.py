@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,15 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
+from numpy.typing import NDArray
 
 from newnormal.kernels.compiled import inlined
 from newnormal.types import Bools, Floats, Floats32, Ints
 
 __all__ = [
+    "NOTHING_AHEAD",
     "bools",
+    "copy",
     "floats",
     "floats2",
     "floats3",
@@ -23,7 +27,7 @@ __all__ = [
     "floats32_2",
     "ints",
     "ints2",
-    "prefetch",
+    "request",
 ]
 
 
@@ -47,7 +51,7 @@ def _typed_array(typing_context: Any, address: Any, shape: Any, dtype: Any) -> A
             itemsize=size,
             meminfo=None,
         )
-        return array._getvalue()
+        return methodcaller("_getvalue")(array)
 
     return found(address, shape, dtype), generate
 
@@ -73,15 +77,21 @@ _prefetch_line: Any = intrinsic(_typed_prefetch)
 
 
 @inlined
-def prefetch(lines: Ints, part: int, parts: int) -> None:
-    """Ask for one part of the cache lines at these addresses to be ready soon.
+def request(ahead: Ints) -> None:
+    """Ask for the next few cache lines of a list to be ready soon: those of the next stream.
 
-    The processor has room for a few dozen such requests: more at once would wait for each other.
+    The list has two numbers before the addresses: where it goes on, and how many to ask for at a
+    time. The processor has room for a few dozen such requests, and more would wait for each other:
+    so kernels ask for a few, again and again, while they do something else.
     """
-    n = len(lines)
-    for i in range(n * part // parts, n * (part + 1) // parts):
-        _prefetch_line(lines[i])
+    start = ahead[0]
+    stop = min(start + ahead[1], len(ahead))
+    for i in range(start, stop):
+        _prefetch_line(ahead[i])
+    ahead[0] = stop
 
+
+NOTHING_AHEAD = 2  # the length of a list for `request` without any
 
 # Arrays that NumPy owns count their users, atomically and in one place for all threads; these do
 # not, and their memory must live as long as they are used.
@@ -133,3 +143,10 @@ def ints2(address: int, n: int, m: int) -> Ints:
 def bools(address: int, n: int) -> Bools:
     """Return the (n,) truth values at an address."""
     return _array(address, (n,), np.bool_)
+
+
+@inlined
+def copy(source: NDArray[Any], target: NDArray[Any]) -> None:
+    """Copy a vector into another."""
+    for i in range(len(source)):
+        target[i] = source[i]

@@ -23,6 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from newnormal.kernels.compiled import inlined, uncounted
+from newnormal.kernels.memory import request
 from newnormal.types import Floats32, Ints
 
 __all__ = ["PAD", "descend", "forward"]
@@ -32,10 +33,10 @@ _at = np.uint64
 
 
 @uncounted
-def forward(weights: Floats32, widths: Ints, units: Floats32, active: Ints) -> None:
+def forward(weights: Floats32, widths: Ints, units: Floats32, active: Ints, ahead: Ints) -> None:
     """Fill `units`, all layers' outputs one after the other, from the input in its first part.
 
-    `active` is scratch, as long as the widest layer.
+    `active` is scratch, as long as the widest layer; `ahead` is what to `request` meanwhile.
     """
     layers = len(widths) - 1
     matrix = 0  # where the layer's weights begin
@@ -47,10 +48,10 @@ def forward(weights: Floats32, widths: Ints, units: Floats32, active: Ints) -> N
         for i in range(outputs):
             units[_at(above + i)] = weights[_at(bias + i)]
         if layer == 0:
-            _add_dots(weights, matrix, units, below, inputs, above, outputs)
+            _add_dots(weights, matrix, units, below, inputs, above, outputs, ahead)
         else:
             count = _nonzero(units, below, inputs, active)
-            _add_rows(weights, matrix, units, below, above, outputs, active, count)
+            _add_rows(weights, matrix, units, below, above, outputs, active, count, ahead)
         if layer < layers - 1:
             for i in range(outputs):
                 units[_at(above + i)] = max(units[_at(above + i)], np.float32(0))
@@ -79,7 +80,14 @@ def _nonzero(values: Floats32, start: int, length: int, found: Ints) -> int:
 
 @inlined
 def _add_dots(
-    weights: Floats32, matrix: int, units: Floats32, below: int, n: int, above: int, outputs: int
+    weights: Floats32,
+    matrix: int,
+    units: Floats32,
+    below: int,
+    n: int,
+    above: int,
+    outputs: int,
+    ahead: Ints,
 ) -> None:
     """Add matrix @ x to y, with the matrix (out, in) packed."""
     blocked = outputs // 4 * 4
@@ -87,6 +95,7 @@ def _add_dots(
         row0 = matrix + i * n
         row1, row2, row3 = row0 + n, row0 + 2 * n, row0 + 3 * n
         total0 = total1 = total2 = total3 = np.float32(0)
+        request(ahead)
         for j in range(n):
             x = units[_at(below + j)]
             total0 += weights[_at(row0 + j)] * x
@@ -115,6 +124,7 @@ def _add_rows(
     n: int,
     active: Ints,
     count: int,
+    ahead: Ints,
 ) -> None:
     """Add x @ matrix to y, with the matrix (in, out) packed, over the active units of x alone."""
     blocked = count // 4 * 4
@@ -123,6 +133,7 @@ def _add_rows(
         row0, row1, row2, row3 = matrix + j0 * n, matrix + j1 * n, matrix + j2 * n, matrix + j3 * n
         x0, x1 = units[_at(below + j0)], units[_at(below + j1)]
         x2, x3 = units[_at(below + j2)], units[_at(below + j3)]
+        request(ahead)
         for i in range(n):
             units[_at(above + i)] += (
                 x0 * weights[_at(row0 + i)]

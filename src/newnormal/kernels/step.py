@@ -23,8 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.kernels.compiled import compiled, copy, inlined, uncounted
+from newnormal.kernels.compiled import compiled, inlined, uncounted
 from newnormal.kernels.decision import decide
+from newnormal.kernels.memory import NOTHING_AHEAD, copy
 from newnormal.kernels.mlp import descend, forward
 from newnormal.types import Bools, Floats, Floats32, Ints
 
@@ -119,6 +120,7 @@ class StepWork(NamedTuple):
     units: Floats32  # (N,) the input and every layer's output; padding is 0
     deltas: Floats32  # (N,) their gradients
     active: Ints  # (widest layer,) the units that are not at zero
+    ahead: Ints  # what to `request` meanwhile: see kernels.memory
 
 
 def blank_out(rows: int, channels: int) -> StepOut:
@@ -132,8 +134,11 @@ def blank_out(rows: int, channels: int) -> StepOut:
 
 
 @compiled
-def blank_work(window: int, channels: int, widths: Ints) -> StepWork:
-    """Return working memory for a network of the given widths, padding included."""
+def blank_work(window: int, channels: int, widths: Ints, lines: int) -> StepWork:
+    """Return working memory for a network of the given widths, padding included.
+
+    `lines` is the length of `ahead`, NOTHING_AHEAD at least.
+    """
     units = widths.sum()
     return StepWork(
         np.empty((window, channels)),
@@ -144,6 +149,7 @@ def blank_work(window: int, channels: int, widths: Ints) -> StepWork:
         np.empty(units, np.float32),
         np.empty(units, np.float32),
         np.empty(widths.max(), np.int64),
+        np.full(lines, NOTHING_AHEAD),
     )
 
 
@@ -163,7 +169,7 @@ def advance(
     cycle.
     """
     L, C = state.samples.shape
-    advance_in(blank_work(L, C, widths), samples, flush, widths, state, params, out)
+    advance_in(blank_work(L, C, widths, NOTHING_AHEAD), samples, flush, widths, state, params, out)
 
 
 @uncounted
@@ -183,7 +189,7 @@ def advance_in(
     # Arrays are taken out of their tuples once, here: Numba counts a reference each time.
     recent, trend, weights, good, reach, counts = state
     mean, scale, fitted, stride, alarm_threshold, learn_threshold, decay, lr = params
-    scaled, there, observed, squares, scores, units, deltas, active = work
+    scaled, there, observed, squares, scores, units, deltas, active, ahead = work
     out_scores, out_anomalous, out_expected, out_shares = out
     L, C = recent.shape
     made = widths.sum() - widths[-1]  # where the reconstruction begins in `units`
@@ -214,7 +220,7 @@ def advance_in(
         if ends_cycle:
             _update_trend(trend, scaled, there, decay)
         _enter(scaled, there, trend, units)
-        forward(weights, widths, units, active)
+        forward(weights, widths, units, active, ahead)
         if not _score(units, made, there, observed, squares, scores):
             _restore(
                 weights,
@@ -223,6 +229,7 @@ def advance_in(
                 widths,
                 units,
                 active,
+                ahead,
                 there,
                 observed,
                 squares,
@@ -331,6 +338,7 @@ def _restore(
     widths: Ints,
     units: Floats32,
     active: Ints,
+    ahead: Ints,
     there: Floats,
     observed: Floats,
     squares: Floats,
@@ -342,11 +350,11 @@ def _restore(
     counts[RESTORED] += 1
     counts[AGE] = 0
     copy(good, weights)
-    forward(weights, widths, units, active)
+    forward(weights, widths, units, active, ahead)
     if not _score(units, out, there, observed, squares, scores):
         copy(fitted, weights)
         copy(fitted, good)
-        forward(weights, widths, units, active)
+        forward(weights, widths, units, active, ahead)
         _score(units, out, there, observed, squares, scores)
 
 

@@ -21,7 +21,6 @@ from newnormal.kernels.committee import (
     CommitteeParams,
     CommitteeState,
     advance,
-    no_squares,
 )
 from newnormal.kernels.members import FAR, KINDS, MembersParams
 from newnormal.kernels.step import (
@@ -90,7 +89,8 @@ class Committee(places.InPlaces, Model):
         self.network = MLP(window, channels, latent, bounded=self.plan.bounded)
         self.size = len(self.plan.memories) * self.network.size
         self.params: CommitteeParams  # known once fitted
-        self._no_squares = no_squares(channels)
+        # Empty, and lies at C numbers of its own: see kernels.committee.advance_in.
+        self._no_squares = np.empty(channels)[:0].reshape((0, 0, 0))
 
     @property
     def adaptable(self) -> tuple[str, ...]:
