@@ -1,9 +1,8 @@
 """The loop: what happens to samples, in one place.
 
-`advance` is the whole of it. Every verb of every detector goes through it: `step`, `run`, `flush`,
-`score` and `watch`. The order is a contract. Samples are consumed in stretches that end where a
-review is due, at fixed sample numbers, so that a series in pieces, or sample by sample, gives the
-same bits. For each stretch:
+Every verb goes through `advance`. The order is a contract. Samples are consumed in stretches that
+end where a review is due, at fixed sample numbers, so that a series in pieces, or sample by sample,
+gives the same bits. For each stretch:
 
 1. the shadow, if there is one, is trained on the samples (`acceptance.train_shadow`);
 2. the model consumes them: it scores, and learns from what it may learn from (`model.advance`,
@@ -42,8 +41,6 @@ def advance(
 
     Parameters
     ----------
-    fitted, state
-        The detector and the stream.
     samples
         In the user's units, NaN where missing, no infinity.
     times
@@ -53,11 +50,8 @@ def advance(
     before
         The time of the newest sample that had a verdict before this call.
 
-    Returns
-    -------
-    verdicts, events
-        A row for each sample that was pending and then for each new one, NaN where it is pending
-        still; and what happened to alarms and changes.
+    Returns verdicts, a row for each sample that was pending and then for each new one, NaN where it
+    is pending still; and events, what happened to alarms and changes.
     """
     counts = state.model.step.counts
     pending = int(counts[PENDING])
@@ -134,21 +128,20 @@ def judge_rows(
     samples: Floats,
     votes: Floats32 | None,
 ) -> list[Event]:
-    """Judge rows that became final: 3 and 4 of the order; return the events.
-
-    `samples` and `votes` are those of these rows.
-    """
+    """Judge rows that became final, with their samples and votes: 3 and 4 of the order."""
     events: list[Event] = []
     start = rows.start
     while start < rows.stop:
         own = slice(start - rows.start, rows.stop - rows.start)
         drift = fitted.acceptance.measure(fitted, state, samples[own])
+        now = slice(start, rows.stop)
         if drift is not None:  # up to a sample that crosses the limit
             assert verdicts.distances is not None and verdicts.changes is not None
             own = slice(own.start, own.start + len(drift.distances))
-            verdicts.distances[start : rows.start + own.stop] = drift.distances
-            verdicts.changes[start : rows.start + own.stop] = fitted.acceptance.newest_open(state)
-        now, each = slice(start, rows.start + own.stop), None if votes is None else votes[own]
+            now = slice(start, start + len(drift.distances))
+            verdicts.distances[now] = drift.distances
+            verdicts.changes[now] = fitted.acceptance.newest_open(state)
+        each = None if votes is None else votes[own]
         events += fitted.alarms.judge(fitted, state, verdicts, now, samples[own], each)
         start = now.stop
         if drift is not None and drift.crossings[-1]:
