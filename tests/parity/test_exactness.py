@@ -67,6 +67,7 @@ def use_memory(monkeypatch: pytest.MonkeyPatch, kind: str | None, spare: int = 0
         L, C = state.samples.shape
         work = step.blank_work(L, C, widths, NOTHING_AHEAD)
         filled(work, out)
+        work.ahead[:] = NOTHING_AHEAD  # a list that is handed in
         step.advance_in(work, samples, flush, widths, state, params, out)
 
     def committee_advance(
@@ -85,6 +86,7 @@ def use_memory(monkeypatch: pytest.MonkeyPatch, kind: str | None, spare: int = 0
         J, L, C = state.residuals.shape
         work = committee.blank_work(len(out.scores) + spare, J, L, C, widths, NOTHING_AHEAD)
         filled(work, out, each)
+        work.step.ahead[:] = NOTHING_AHEAD
         committee.advance_in(
             work,
             samples,

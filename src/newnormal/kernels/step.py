@@ -106,7 +106,9 @@ class StepOut(NamedTuple):
 
 
 class StepWork(NamedTuple):
-    """Working memory of `advance`, the window while it is judged; what it holds before is not read.
+    """Working memory of `advance`, the window while it is judged.
+
+    What it holds before is not read, but for the list `ahead`.
 
     Loops over it have no branches, so that they vectorise: a missing value is a 0 in `there`, and
     counts for nothing wherever that is a factor.
