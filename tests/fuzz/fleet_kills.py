@@ -15,7 +15,7 @@ import os
 import random
 import signal
 import sys
-import time
+import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -106,8 +106,8 @@ def killed(folder: Path, other: Path, rng: random.Random) -> int:
             os._exit(1)
     os.close(report)
     if stop_at is None:
-        time.sleep(rng.random() * _LONGEST)
-        os.kill(process, signal.SIGKILL)
+        kill = (process, signal.SIGKILL)
+        threading.Timer(rng.random() * _LONGEST, os.kill, kill).start()
     lines = b""
     while part := os.read(reader, 65536):
         lines += part

@@ -213,8 +213,7 @@ class Fleet(StreamViews, Saved):
                     hint="refit learns it anew, remove takes it out",
                 )
             if isinstance(X, BaseDetector):
-                copy = X.unfitted().with_parts(X.to_parts())
-                self._streams.add(name, copy.track_alarms())
+                self._streams.add(name, X)
             else:
                 self.failures_.pop(name, None)
                 tables = StreamTables({name: to_table(X, times=times)}, None, {})

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from weakref import WeakValueDictionary, finalize
+from weakref import WeakKeyDictionary, WeakValueDictionary, finalize
 
 import numpy as np
 
+from newnormal.alarms import AlarmLog
 from newnormal.base import BaseDetector
 from newnormal.core.arena import Layout, Memory
 from newnormal.core.state import Fitted
@@ -36,6 +37,10 @@ class Streams:
         self._by_shape: dict[Any, Group] = {}
         self._shapes: dict[Layout, Shape] = {}
         self._fits: WeakValueDictionary[int, FitBlock] = WeakValueDictionary()  # by id(Fitted)
+        # The shape of the streams of a fit, and a detector with their options.
+        self._shape_of: WeakKeyDictionary[FitBlock, tuple[Shape, BaseDetector]] = (
+            WeakKeyDictionary()
+        )
         self._memory = Memory()
         self._names: tuple[str, ...] | None = ()
         self._places: dict[int, Ints] = {}
@@ -93,12 +98,21 @@ class Streams:
         return self._places[id(group)]
 
     def add(self, name: str, detector: BaseDetector) -> Stream:
-        """Add a stream that goes on from where a detector is."""
+        """Add a stream that goes on from where a detector is; it has alarms in any case."""
         parts = detector.to_parts()
-        shape = Shape.of(parts.state)
-        shape = self._shapes.setdefault(shape.layout, shape)
-        block = self._memory.take(shape.layout.nbytes)
-        stream = Stream(name, detector.unfitted(), self._fit(parts.fitted), shape, block)
+        fitted = parts.fitted
+        if not fitted.alarms.active:
+            fitted = fitted.with_alarms(AlarmLog())
+        fit = self._fit(fitted)
+        known = self._shape_of.get(fit)
+        if known is None:
+            shape = Shape.of(parts.state)
+            known = self._shapes.setdefault(shape.layout, shape), detector.unfitted()
+            self._shape_of[fit] = known
+        shape, shell = known
+        if shell.get_params() != detector.get_params():
+            shell = detector.unfitted()
+        stream = Stream(name, shell, fit, shape, self._memory.take(shape.layout.nbytes))
         stream.put(parts.state, parts.past)
         self._place(stream)
         return stream
