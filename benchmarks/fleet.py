@@ -150,6 +150,7 @@ def _draw(points: list[fleet_memory.Point], path: Path) -> None:
     right.set_title("Memory of the whole process")
     for axes, values, unit in ((left, cost, "µs"), (right, memory, "MB")):
         axes.grid(alpha=0.3, which="both", linewidth=0.5)
+        axes.margins(x=0.08, y=0.15)
         for at in (0, -1):
             axes.annotate(
                 f"{values[at]:,.3g} {unit}" if values[at] < 1000 else f"{values[at]:,.0f} {unit}",
