@@ -12,7 +12,7 @@ from benchmarks.report import Row, Section, Target
 from benchmarks.series import correlated
 from newnormal import Detector, Fleet
 from newnormal.detector import BaseDetector, from_state
-from newnormal.fleet.group import cores
+from newnormal.fleet.processors import cores
 from newnormal.models.committee import Committee
 from newnormal.types import Floats, Times
 

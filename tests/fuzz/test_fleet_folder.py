@@ -33,9 +33,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of 1,000 streams of mixed shapes, and of a log since."""
     fleet = Fleet(epochs=1, alarms_per_day=1.0)
     for kind, streams in (("narrow", 500), ("wide", 400), ("paper", 100)):
-        fleet.add(f"{kind}-0", fitted(kind))
-        for at in range(1, streams):
-            fleet._streams.add_copy(f"{kind}-{at}", fleet._streams[f"{kind}-0"])
+        detector = fitted(kind)
+        for at in range(streams):
+            fleet.add(f"{kind}-{at}", detector)
     path = tmp_path_factory.mktemp("fleet") / "whole"
     for number in range(28, 34):
         fleet.step(tick(fleet, number))

@@ -16,7 +16,7 @@ import newnormal
 from newnormal.core.state import arrays
 from newnormal.detector import BaseDetector
 from newnormal.kernels import committee, step
-from newnormal.kernels.memory import NOTHING_AHEAD
+from newnormal.kernels.mlp import NOTHING_AHEAD
 from newnormal.kernels.step import StepOut
 from newnormal.models import committee as committee_model
 from newnormal.models import mlp as mlp_model

@@ -20,7 +20,7 @@ from newnormal import M2N2, Detector, Fixed, Quantile
 from newnormal.core.state import arrays
 from newnormal.detector import BaseDetector
 from newnormal.errors import InputError, NewnormalError, NewnormalWarning, ParameterError
-from newnormal.fleet import fitting, pool
+from newnormal.fleet import fitting, pool, processors
 from newnormal.fleet.fitting import Progress, fit_streams
 from newnormal.fleet.jobs import Outcome, answer_of, as_job, can_be_sent, fit_job, outcome_of
 from newnormal.fleet.pool import Pool, Streams
@@ -317,7 +317,7 @@ def test_without_workers_the_first_stream_decides(
             counts.append(count)
             super().__init__(0, *args)
 
-    monkeypatch.setattr(fitting, "usable_processors", lambda: 4)
+    monkeypatch.setattr(fitting, "cores", lambda: 4)
     monkeypatch.setattr(fitting, "Pool", Counted)
     monkeypatch.setattr("newnormal.fleet.fitting.time.perf_counter", lambda: next(clock))
     histories = {f"s{at}": history(0) for at in range(streams)}
@@ -353,7 +353,7 @@ def test_what_is_known_here_alone_is_fitted_here() -> None:
 
 
 def test_there_is_a_processor() -> None:
-    assert 1 <= fitting.usable_processors() <= (os.cpu_count() or 1)
+    assert 1 <= processors.cores() <= (os.cpu_count() or 1)
 
 
 def test_a_signal_without_a_name_has_its_number() -> None:

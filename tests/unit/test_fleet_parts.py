@@ -168,7 +168,7 @@ def test_streams_of_one_shape_are_in_one_group() -> None:
     assert groups["learning-0"] is not groups["daily-1"]
     assert groups["counted-4"] is not groups["paper-5"]
     assert streams["learning-0"].fit is streams["learning-2"].fit
-    copy = streams.add_copy("copy", streams["learning-0"])
+    copy = streams.add("copy", streams["learning-0"].detector())
     assert_same_state(copy.detector(), streams["learning-0"].detector())
     copy.open().learn_threshold[0] = 0.0
     assert streams["learning-0"].open().learn_threshold[0] != 0.0

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from newnormal.cli.console import FAILED, say, stream_progress
+from newnormal.cli.streams import stream_text
 from newnormal.errors import InputError, StateError
 
 if TYPE_CHECKING:
@@ -55,8 +56,7 @@ def fit_fleet(
 def _report_failures(fleet: Fleet) -> None:
     """Name each stream that could not be fitted, and why."""
     for name, error in fleet.failures_.items():
-        what = f"stream {name!r}" if name else "lines without a stream"
-        say(f"error: {what}: {error.message}")
+        say(f"error: {stream_text(name)}: {error.message}")
 
 
 def check_folder(output: Path) -> None:

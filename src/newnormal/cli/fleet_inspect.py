@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ from newnormal.cli.options import Classes
 
 if TYPE_CHECKING:
     from newnormal.fleet import Fleet
+    from newnormal.types import Alarm, Change
 
 __all__ = ["inspect_fleet"]
 
@@ -25,7 +28,7 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
     """Show what a fleet has, and which of its streams have an alarm or a change open."""
     fleet = load_fleet(folder, classes)
     alarms, changes = fleet.alarms_, fleet.changes_
-    states = _states(fleet)
+    states = _states(len(fleet), alarms, changes)
     incidents = fleet.incidents_
     facts: dict[str, Any] = {
         "streams": len(fleet),
@@ -38,7 +41,7 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
         "incidents": len(incidents),
         "last time": _last_time(fleet),
         "bytes of the streams": fleet.nbytes_,
-        "bytes on the disk": sum(path.stat().st_size for path in folder.iterdir()),
+        "bytes on the disk": _size(folder),
         "feedback": feedback_text(folder),
         **_input(folder),
     }
@@ -70,15 +73,27 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
         )
 
 
-def _states(fleet: Fleet) -> dict[str, int]:
+def _states(
+    streams: int, alarms: Mapping[str, list[Alarm]], changes: Mapping[str, list[Change]]
+) -> dict[str, int]:
     """Return how many streams there are in each state, as `Detector.status_` has it."""
-    alarms, changes = fleet.alarms_, fleet.changes_
+    from newnormal.types import PENDING
+
     found = {"in alarm": len(alarms), "change pending": 0, "change rejected": 0}
     for name, own in changes.items():
         if name not in alarms:
-            pending = any(change.state == "pending" for change in own)
+            pending = any(change.state == PENDING for change in own)
             found["change pending" if pending else "change rejected"] += 1
-    return {**found, "normal": len(fleet) - sum(found.values())}
+    return {**found, "normal": streams - sum(found.values())}
+
+
+def _size(folder: Path) -> int:
+    """Return the bytes of the files of a folder; a running watch may remove some meanwhile."""
+    total = 0
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):
+            total += path.stat().st_size
+    return total
 
 
 def _channels(fleet: Fleet) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from newnormal.cli.console import FAILED, announce_compiling, say
 from newnormal.cli.options import Classes, FileFormat
-from newnormal.cli.streams import Streams, read_streams
+from newnormal.cli.streams import Streams, read_streams, stream_text
 from newnormal.errors import InputError
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ def fleet_tables(
         name, error = next(iter(tables.errors.items()))
         raise InputError(f"no stream can be judged; {name}: {error.message}", hint=error.hint)
     for name, error in tables.errors.items():
-        what = f"stream {name!r}" if name else "lines without a stream"
-        say(f"error: {what}: {error.message}; skipped")
+        say(f"error: {stream_text(name)}: {error.message}; skipped")
     samples = sum(len(table.values) for table in tables.tables.values())
     say(f"judging {samples:,} samples of {len(tables.tables):,} streams ...")
     return tables

@@ -24,6 +24,7 @@ __all__ = [
     "check_streams",
     "is_fleet",
     "read_streams",
+    "stream_text",
 ]
 
 _PANEL = "Many streams"
@@ -140,3 +141,8 @@ def read_streams(
         label=label,
         channels=channels,
     )
+
+
+def stream_text(name: str) -> str:
+    """Return what to call a stream in a message; lines that name none are under ""."""
+    return f"stream {name!r}" if name else "lines without a stream"

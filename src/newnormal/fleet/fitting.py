@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 import warnings
@@ -15,6 +14,7 @@ from newnormal.detector import BaseDetector
 from newnormal.errors import InputError, NewnormalError, ParameterError
 from newnormal.fleet.jobs import Outcome, can_be_sent
 from newnormal.fleet.pool import Pool, Streams
+from newnormal.fleet.processors import cores
 from newnormal.tabular import Table
 
 __all__ = ["Progress", "fit_streams"]
@@ -115,7 +115,7 @@ def _fitted(
     streams = Streams(detectors, histories)
     here = deque(detectors)  # to be fitted in this process
     if workers is None:
-        workers = usable_processors() if len(here) >= _FEW else 1
+        workers = cores() if len(here) >= _FEW else 1
         if workers > 1:
             began = time.perf_counter()
             first = here.popleft()
@@ -149,13 +149,6 @@ def _next(here: deque[str], anywhere: deque[str]) -> str | None:
         with suppress(IndexError):  # other threads take names too
             return names.popleft()
     return None
-
-
-def usable_processors() -> int:
-    """Return how many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class _Meter:

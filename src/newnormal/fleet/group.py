@@ -19,6 +19,7 @@ from newnormal.core.arena import Layout
 from newnormal.core.loop import judge_rows
 from newnormal.core.state import CHANGES
 from newnormal.fleet.clocks import Clocks
+from newnormal.fleet.processors import cores
 from newnormal.fleet.stream import Stream
 from newnormal.kernels import block_names
 from newnormal.kernels import fleet as kernel
@@ -30,7 +31,7 @@ from newnormal.models.committee import Committee
 from newnormal.tabular import Table
 from newnormal.types import NO_TIME, Event, Floats, Ints, Verdicts, time_at
 
-__all__ = ["CompiledGroup", "Group", "Judged", "Rows", "cores"]
+__all__ = ["CompiledGroup", "Group", "Judged", "Rows"]
 
 _LOG = logging.getLogger("newnormal")
 _ROWS_A_THREAD = 32  # fewer cost less than to start another thread
@@ -330,13 +331,6 @@ def _requests(dims: Dims, widths: Ints) -> float:
     """
     rows = widths[1] / 4 + widths[1:-1].sum() / 8
     return float(dims.experts * rows + dims.channels + dims.windows_rank + dims.shapes / 4)
-
-
-def cores() -> int:
-    """Return how many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @cache

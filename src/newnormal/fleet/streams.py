@@ -117,15 +117,6 @@ class Streams:
         self._place(stream)
         return stream
 
-    def add_copy(self, name: str, stream: Stream) -> Stream:
-        """Add a stream that is a copy of another, of the same fit."""
-        state = stream.open()
-        block = self._memory.take(stream.shape.layout.nbytes)
-        copy = Stream(name, stream.shell, stream.fit, stream.shape, block)
-        copy.put(state, stream.past or ())
-        self._place(copy)
-        return copy
-
     def restore(self, stream: Stream) -> None:
         """Add a stream that was made elsewhere; `share` says of what."""
         self._place(stream)

@@ -31,7 +31,7 @@ from newnormal.kernels.members import (
     usual,
     vote_members,
 )
-from newnormal.kernels.memory import NOTHING_AHEAD, copy
+from newnormal.kernels.mlp import NOTHING_AHEAD
 from newnormal.kernels.step import (
     LARGEST,
     LEARNED,
@@ -42,6 +42,7 @@ from newnormal.kernels.step import (
     StepParams,
     StepState,
     StepWork,
+    copy,
 )
 from newnormal.kernels.step import advance_in as advance_expert
 from newnormal.kernels.step import blank_work as blank_step_work

@@ -34,7 +34,7 @@ def uncounted(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile a function that makes no array, as `compiled` does.
 
     The users of arrays are not counted in it, which takes a sixth of the time of one sample. To
-    assign an array to another, ``a[:] = b``, Numba makes a third: use `kernels.memory.copy`.
+    assign an array to another, ``a[:] = b``, Numba makes a third: use `kernels.step.copy`.
     """
     return _cached(function, {**_OPTIONS, "_nrt": False})
 

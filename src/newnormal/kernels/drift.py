@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.kernels.compiled import inlined, uncounted
-from newnormal.kernels.memory import copy
+from newnormal.kernels.step import copy
 from newnormal.types import Bools, Floats, Floats32, Ints
 
 __all__ = [

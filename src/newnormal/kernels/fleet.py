@@ -68,14 +68,8 @@ from newnormal.kernels.drift import (
 from newnormal.kernels.members import (
     FAR,
 )
-from newnormal.kernels.memory import (
-    NOTHING_AHEAD,
-    copy,
-    floats,
-    ints,
-    ints2,
-    request,
-)
+from newnormal.kernels.memory import floats, ints, ints2
+from newnormal.kernels.mlp import NOTHING_AHEAD, request
 from newnormal.kernels.quiet import (
     CHANGE_NUMBER,
     CHANGE_STATE,
@@ -97,6 +91,7 @@ from newnormal.kernels.step import (
     StepOut,
     StepParams,
     StepState,
+    copy,
 )
 from newnormal.types import (
     Bools,

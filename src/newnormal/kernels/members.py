@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.kernels.compiled import inlined, uncounted
-from newnormal.kernels.memory import request
+from newnormal.kernels.mlp import request
 from newnormal.types import Floats, Floats32, Ints
 
 __all__ = [

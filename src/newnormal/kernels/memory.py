@@ -11,15 +11,12 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
-from numpy.typing import NDArray
 
 from newnormal.kernels.compiled import inlined
 from newnormal.types import Bools, Floats, Floats32, Ints
 
 __all__ = [
-    "NOTHING_AHEAD",
     "bools",
-    "copy",
     "floats",
     "floats2",
     "floats3",
@@ -27,7 +24,7 @@ __all__ = [
     "floats32_2",
     "ints",
     "ints2",
-    "request",
+    "prefetch_line",
 ]
 
 
@@ -73,25 +70,8 @@ def _typed_prefetch(typing_context: Any, address: Any) -> Any:  # noqa: ARG001
     return types.void(types.int64), generate
 
 
-_prefetch_line: Any = intrinsic(_typed_prefetch)
+prefetch_line: Any = intrinsic(_typed_prefetch)
 
-
-@inlined
-def request(ahead: Ints) -> None:
-    """Ask for the next few cache lines of a list to be ready soon: those of the next stream.
-
-    The list has two numbers before the addresses: where it goes on, and how many to ask for at a
-    time. The processor has room for a few dozen such requests, and more would wait for each other:
-    so kernels ask for a few, again and again, while they do something else.
-    """
-    start = ahead[0]
-    stop = min(start + ahead[1], len(ahead))
-    for i in range(start, stop):
-        _prefetch_line(ahead[i])
-    ahead[0] = stop
-
-
-NOTHING_AHEAD = 2  # the length of a list for `request` without any
 
 # Arrays that NumPy owns count their users, atomically and in one place for all threads; these do
 # not, and their memory must live as long as they are used.
@@ -143,10 +123,3 @@ def ints2(address: int, n: int, m: int) -> Ints:
 def bools(address: int, n: int) -> Bools:
     """Return the (n,) truth values at an address."""
     return _array(address, (n,), np.bool_)
-
-
-@inlined
-def copy(source: NDArray[Any], target: NDArray[Any]) -> None:
-    """Copy a vector into another."""
-    for i in range(len(source)):
-        target[i] = source[i]

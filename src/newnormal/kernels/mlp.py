@@ -23,12 +23,13 @@ from __future__ import annotations
 import numpy as np
 
 from newnormal.kernels.compiled import inlined, uncounted
-from newnormal.kernels.memory import request
+from newnormal.kernels.memory import prefetch_line
 from newnormal.types import Floats32, Ints
 
-__all__ = ["PAD", "descend", "forward"]
+__all__ = ["NOTHING_AHEAD", "PAD", "descend", "forward", "request"]
 
 PAD = 16  # float32 values in a cache line, and in the widest vector registers
+NOTHING_AHEAD = 2  # the length of a list for `request` without any
 _at = np.uint64
 
 
@@ -57,6 +58,21 @@ def forward(weights: Floats32, widths: Ints, units: Floats32, active: Ints, ahea
                 units[_at(above + i)] = max(units[_at(above + i)], np.float32(0))
         matrix = bias + outputs
         below = above
+
+
+@inlined
+def request(ahead: Ints) -> None:
+    """Ask for the next few cache lines of a list to be ready soon: those of the next stream.
+
+    The list has two numbers before the addresses: where it goes on, and how many to ask for at a
+    time. The processor has room for a few dozen such requests, and more would wait for each other:
+    so kernels ask for a few, again and again, while they do something else.
+    """
+    start = ahead[0]
+    stop = min(start + ahead[1], len(ahead))
+    for i in range(start, stop):
+        prefetch_line(ahead[i])
+    ahead[0] = stop
 
 
 @inlined

@@ -64,16 +64,10 @@ from newnormal.kernels.drift import (
     MARK,
     WARM,
 )
-from newnormal.kernels.memory import (
-    bools,
-    copy,
-    floats,
-    floats32,
-    ints,
-    ints2,
-)
+from newnormal.kernels.memory import bools, floats, floats32, ints, ints2
 from newnormal.kernels.step import (
     SEEN,
+    copy,
 )
 from newnormal.types import (
     NO_TIME,

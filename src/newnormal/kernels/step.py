@@ -19,14 +19,14 @@ axis.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from newnormal.kernels.compiled import compiled, inlined, uncounted
 from newnormal.kernels.decision import decide
-from newnormal.kernels.memory import NOTHING_AHEAD, copy
-from newnormal.kernels.mlp import descend, forward
+from newnormal.kernels.mlp import NOTHING_AHEAD, descend, forward
 from newnormal.types import Bools, Floats, Floats32, Ints
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "advance_in",
     "blank_out",
     "blank_work",
+    "copy",
 ]
 
 # A scaled value beyond this is as good as infinite and would overflow float32 when squared.
@@ -122,7 +123,7 @@ class StepWork(NamedTuple):
     units: Floats32  # (N,) the input and every layer's output; padding is 0
     deltas: Floats32  # (N,) their gradients
     active: Ints  # (widest layer,) the units that are not at zero
-    ahead: Ints  # what to `request` meanwhile: see kernels.memory
+    ahead: Ints  # what to `request` meanwhile: see kernels.mlp
 
 
 def blank_out(rows: int, channels: int) -> StepOut:
@@ -254,6 +255,13 @@ def advance_in(
                 counts[AGE] += 1
                 if counts[AGE] >= COPY_EVERY or not reach[0] < _SAFE:
                     _guard(weights, good, reach, counts)
+
+
+@inlined
+def copy(source: NDArray[Any], target: NDArray[Any]) -> None:
+    """Copy a vector into another."""
+    for i in range(len(source)):
+        target[i] = source[i]
 
 
 @inlined

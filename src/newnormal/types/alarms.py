@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from newnormal.types.arrays import time_text
+from newnormal.types.arrays import text_of_time, time_of_text
 
 __all__ = [
     "ACCEPTED",
@@ -181,12 +181,12 @@ class Alarm:
         return {
             "number": self.number,
             "start": self.start,
-            "start_time": _text(self.start_time),
+            "start_time": text_of_time(self.start_time),
             "end": self.end,
-            "end_time": _text(self.end_time),
+            "end_time": text_of_time(self.end_time),
             "peak": {
                 **vars(self.peak),
-                "time": _text(self.peak.time),
+                "time": text_of_time(self.peak.time),
                 "channels": dict(self.peak.channels),
             },
             "open": self.open,
@@ -202,10 +202,10 @@ class Alarm:
         return cls(
             number=alarm["number"],
             start=alarm["start"],
-            start_time=_time(alarm["start_time"]),
+            start_time=time_of_text(alarm["start_time"]),
             end=alarm["end"],
-            end_time=_time(alarm["end_time"]),
-            peak=Peak(**{**alarm["peak"], "time": _time(alarm["peak"]["time"])}),
+            end_time=time_of_text(alarm["end_time"]),
+            peak=Peak(**{**alarm["peak"], "time": time_of_text(alarm["peak"]["time"])}),
             reason=alarm["reason"],
             cause=alarm["cause"],
             evidence=tuple(map(Evidence.from_dict, alarm["evidence"])),
@@ -258,7 +258,7 @@ class Change:
         """Return the documented JSON form as plain Python values: the attributes by name."""
         return {
             **vars(self),
-            "start_time": _text(self.start_time),
+            "start_time": text_of_time(self.start_time),
             "channels": list(self.channels),
             "before": dict(self.before),
             "after": dict(self.after),
@@ -270,7 +270,7 @@ class Change:
         return cls(
             **{
                 **change,
-                "start_time": _time(change["start_time"]),
+                "start_time": time_of_text(change["start_time"]),
                 "channels": tuple(change["channels"]),
             }
         )
@@ -305,7 +305,7 @@ class Event:
         return {
             "event": self.kind,
             "sample": self.sample,
-            "time": _text(self.time),
+            "time": text_of_time(self.time),
             "alarm": None if self.alarm is None else self.alarm.as_dict(),
             "change": None if self.change is None else self.change.as_dict(),
         }
@@ -317,7 +317,7 @@ class Event:
         return cls(
             event["event"],
             event["sample"],
-            _time(event["time"]),
+            time_of_text(event["time"]),
             None if alarm is None else Alarm.from_dict(alarm),
             None if change is None else Change.from_dict(change),
         )
@@ -325,11 +325,3 @@ class Event:
     def to_json(self) -> str:
         """Return the event as one line of JSON."""
         return json.dumps(self.as_dict(), ensure_ascii=False, allow_nan=False)
-
-
-def _text(time: np.datetime64 | None) -> str | None:
-    return None if time is None else time_text(time)
-
-
-def _time(text: str | None) -> np.datetime64 | None:
-    return None if text is None else np.datetime64(text, "ns")

@@ -7,7 +7,18 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NO_TIME", "Bools", "Floats", "Floats32", "Ints", "Times", "time_at", "time_text"]
+__all__ = [
+    "NO_TIME",
+    "Bools",
+    "Floats",
+    "Floats32",
+    "Ints",
+    "Times",
+    "text_of_time",
+    "time_at",
+    "time_of_text",
+    "time_text",
+]
 
 Floats: TypeAlias = NDArray[np.float64]
 Floats32: TypeAlias = NDArray[np.float32]
@@ -32,3 +43,13 @@ def time_text(time: np.datetime64) -> str:
     """
     text = str(time.astype("datetime64[ns]"))
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def text_of_time(time: np.datetime64 | None) -> str | None:
+    """Return a time that may not be known as text, or None."""
+    return None if time is None else time_text(time)
+
+
+def time_of_text(text: str | None) -> np.datetime64 | None:
+    """Return what `text_of_time` was made from."""
+    return None if text is None else np.datetime64(text, "ns")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from newnormal.types.arrays import time_text
+from newnormal.types.arrays import text_of_time, time_of_text
 
 __all__ = ["INCIDENT", "INCIDENT_ENDED", "Incident", "IncidentEvent"]
 
@@ -52,8 +52,8 @@ class Incident:
         """Return the documented JSON form as plain Python values: the attributes by name."""
         return {
             **vars(self),
-            "start_time": _text(self.start_time),
-            "end_time": _text(self.end_time),
+            "start_time": text_of_time(self.start_time),
+            "end_time": text_of_time(self.end_time),
             "streams": dict(self.streams),
         }
 
@@ -63,8 +63,8 @@ class Incident:
         return cls(
             **{
                 **incident,
-                "start_time": _time(incident["start_time"]),
-                "end_time": _time(incident["end_time"]),
+                "start_time": time_of_text(incident["start_time"]),
+                "end_time": time_of_text(incident["end_time"]),
                 "streams": dict(incident["streams"]),
             }
         )
@@ -103,11 +103,3 @@ class IncidentEvent:
     def to_json(self) -> str:
         """Return the event as one line of JSON."""
         return json.dumps(self.as_dict(), ensure_ascii=False, allow_nan=False)
-
-
-def _text(time: np.datetime64 | None) -> str | None:
-    return None if time is None else time_text(time)
-
-
-def _time(text: str | None) -> np.datetime64 | None:
-    return None if text is None else np.datetime64(text, "ns")

@@ -17,7 +17,7 @@ from newnormal.fleet.folder.manifest import Manifest, ShareFile, read_manifest
 from newnormal.fleet.folder.names import AGAIN
 from newnormal.fleet.folder.shares import Member, ShareReader
 from newnormal.fleet.folder.writer import Share
-from newnormal.fleet.group import cores
+from newnormal.fleet.processors import cores
 from newnormal.fleet.results import FleetEvent
 from newnormal.fleet.stream import Stream
 from newnormal.fleet.streams import Streams
