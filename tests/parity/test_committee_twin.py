@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 
 from newnormal.core.state import arrays
-from newnormal.kernels.committee import LEAST, CommitteeState
+from newnormal.kernels.committee import CommitteeState
 from newnormal.kernels.members import HELD as HELD_MEMBERS
-from newnormal.kernels.members import KINDS, MembersParams
+from newnormal.kernels.members import KINDS, LEAST, MembersParams
 from newnormal.kernels.step import (
     AGE,
     CYCLE,

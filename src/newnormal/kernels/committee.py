@@ -50,7 +50,6 @@ from newnormal.types import Floats, Floats32, Ints
 
 __all__ = [
     "FARTHEST",
-    "LEAST",
     "CommitteeParams",
     "CommitteeState",
     "CommitteeWork",

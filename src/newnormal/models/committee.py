@@ -17,12 +17,11 @@ from newnormal.core.scaling import deviations
 from newnormal.core.state import ModelState
 from newnormal.kernels.accepted import blank_accepted
 from newnormal.kernels.committee import (
-    LEAST,
     CommitteeParams,
     CommitteeState,
     advance,
 )
-from newnormal.kernels.members import FAR, KINDS, MembersParams
+from newnormal.kernels.members import FAR, KINDS, LEAST, MembersParams
 from newnormal.kernels.step import (
     AGE,
     CYCLE,
