@@ -1,0 +1,378 @@
+"""How an input is written and what is taken from it: the same words in the shell and in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from newnormal.config import duration
+from newnormal.errors import ParameterError
+from newnormal.tabular.times import parse_time
+
+__all__ = ["LONGEST_LINE", "BadCells", "Found", "OnDuplicate", "Reading", "Remembered"]
+
+LONGEST_LINE = 1_000_000  # bytes
+
+OnDuplicate = Literal["last", "mean", "error"]
+Format = Literal["csv", "jsonl", "parquet", "excel", "prometheus"]
+
+_FORMATS = ("csv", "jsonl", "parquet", "excel", "prometheus")
+_ON_DUPLICATE = ("last", "mean", "error")
+_WORDS = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What `fit` found out about history, for inputs that do not say it themselves.
+
+    Attributes
+    ----------
+    header
+        The columns of history in the order of its file, () if it had no names. Lines without a
+        header that have as many cells are read in this order.
+    left_out
+        Its columns that were dropped or held labels: live data may have them, or not.
+    decimal, date_format
+        How numbers and times were written: used where an input leaves it open.
+    """
+
+    header: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    decimal: str | None = None
+    date_format: str | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read an input. None, everywhere, is: find it out.
+
+    Attributes
+    ----------
+    format
+        csv, jsonl, parquet, excel or prometheus (the JSON of its `query_range`).
+    encoding
+        The name of the text's encoding, as Python knows it.
+    delimiter
+        What separates the cells of CSV: one character, or tab, space, comma, semicolon, pipe.
+    decimal
+        The decimal point: "." or ",".
+    date_format
+        How times are written: a pattern of `strptime`, or "day-first" or "month-first" for
+        dates of numbers such as 03/04/2026.
+    tz
+        The zone of times that have none, by its IANA name.
+    na
+        Words for missing values, besides an empty cell, NaN, NA and null.
+    time
+        The column of times, or two: of the date and of the time of day.
+    columns
+        The only columns to take channels from.
+    drop
+        Columns to leave out.
+    label
+        The column of labels.
+    rate
+        Columns that are counters: what they rise by, per second where there are times, is the
+        channel.
+    sheet
+        The sheet of an Excel file; None: the first.
+    ignore_extra
+        Say nothing of columns that are no channel.
+    rows
+        Take these samples only, counted from 0: first, and the one behind the last; None: open.
+    from_, until
+        Take samples from this time on, and before that time.
+    on_duplicate
+        What counts of several samples of one time: the last, their mean, or none: an error.
+    reorder
+        Samples that are held back to put late ones in their place.
+    resample
+        The time between samples to bring them to, each the mean of what came since the one
+        before.
+    longest_line
+        In bytes; a longer one is refused and skipped.
+    remembered
+        What `fit` found out about history.
+    """
+
+    format: Format | None = None
+    encoding: str | None = None
+    delimiter: str | None = None
+    decimal: str | None = None
+    date_format: str | None = None
+    tz: str | None = None
+    na: tuple[str, ...] = ()
+    time: tuple[str, ...] = ()
+    columns: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    label: str | None = None
+    rate: tuple[str, ...] = ()
+    sheet: str | None = None
+    ignore_extra: bool = False
+    rows: tuple[int | None, int | None] | None = None
+    from_: np.datetime64 | None = None
+    until: np.datetime64 | None = None
+    on_duplicate: OnDuplicate | None = None
+    reorder: int = 0
+    resample: np.timedelta64 | None = None
+    longest_line: int = LONGEST_LINE
+    remembered: Remembered = Remembered()
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any] | None = None, /, **more: Any) -> Self:
+        """Return a reading from options as users write them; None is: not given.
+
+        Raises
+        ------
+        ParameterError
+            If an option is unknown or has a value that it cannot have.
+
+        Examples
+        --------
+        >>> reading = Reading.of(na="Bad,-", rows="0:400", delimiter="semicolon")
+        >>> reading.na, reading.rows, reading.delimiter
+        (('Bad', '-'), (0, 400), ';')
+        """
+        given = {**(options or {}), **more}
+        known = {each.name for each in fields(cls)}
+        for name in given:
+            if name not in known:
+                raise ParameterError(
+                    f"expected an option of reading, found {name!r}",
+                    hint=f"the options are {', '.join(sorted(known - {'remembered'}))}",
+                )
+        found = {
+            name: _READERS.get(name, _as_it_is)(name, value)
+            for name, value in given.items()
+            if value is not None
+        }
+        return cls(**found).checked()
+
+    def checked(self) -> Self:
+        """Return it if its options agree, else raise a ParameterError."""
+        for name in self.drop:
+            for option in ("time", "label", "columns", "rate"):
+                chosen = getattr(self, option) or ()
+                if name in ((chosen,) if isinstance(chosen, str) else chosen):
+                    raise ParameterError(
+                        f"column {name!r} is both chosen ({option}) and left out (drop)"
+                    )
+        for column in (self.label, *self.rate):
+            if column in self.time:
+                what = "the label" if column == self.label else "a counter"
+                raise ParameterError(f"column {column!r} cannot be both the time and {what}")
+        if self.label is not None and self.label in self.rate:
+            raise ParameterError(f"column {self.label!r} cannot be both the label and a counter")
+        if self.decimal is not None and self.decimal == self.delimiter:
+            raise ParameterError(
+                f"expected a decimal point and a delimiter that differ, found {self.decimal!r} twice"
+            )
+        return self
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a detector remembers of it, as JSON values: what holds for live data too."""
+        return {
+            "decimal": self.decimal or self.remembered.decimal,
+            "date_format": self.date_format or self.remembered.date_format,
+            "tz": self.tz,
+            "na": list(self.na),
+            "time": list(self.time),
+            "columns": None if self.columns is None else list(self.columns),
+            "drop": list(self.drop),
+            "label": self.label,
+            "rate": list(self.rate),
+            "resample": None if self.resample is None else _nanoseconds(self.resample),
+            "header": list(self.remembered.header),
+        }
+
+    def after(self, facts: Mapping[str, Any] | None) -> Self:
+        """Return it with what is not given taken from what a detector remembers (`facts`)."""
+        if facts is None:
+            return self
+        plain = type(self)()
+        resample = facts["resample"]
+        old: dict[str, Any] = {
+            "tz": facts["tz"],
+            "na": tuple(facts["na"]),
+            "rate": tuple(facts["rate"]),
+            "resample": None if resample is None else np.timedelta64(resample, "ns"),
+        }
+        changes = {
+            name: value
+            for name, value in old.items()
+            if getattr(self, name) == getattr(plain, name)
+        }
+        left_out = [*facts["drop"], *([] if facts["label"] is None else [facts["label"]])]
+        remembered = Remembered(
+            tuple(facts["header"]), tuple(left_out), facts["decimal"], facts["date_format"]
+        )
+        return replace(self, **changes, remembered=remembered)
+
+
+@dataclass
+class BadCells:
+    """Cells of one column that could not be read, and count as missing."""
+
+    count: int
+    line: int
+    example: str
+
+
+@dataclass
+class Found:
+    """What was found out about an input while it was read.
+
+    Attributes
+    ----------
+    header
+        Its columns in their own order, () if it has no names.
+    time
+        The column or columns of its times.
+    written
+        How it is written, where that is not plain: delimiter, decimal, dates, time_unit,
+        encoding, compression, preamble, units; as text for the user.
+    lines, bad_lines
+        How many lines had something in them, and how many of these held no sample.
+    first_bad
+        What was wrong with the first of these, with its number.
+    bad_cells
+        By column, cells that could not be read.
+    duplicates, out_of_order
+        Samples that share the time of another, and that were not in the order of their times.
+    notes
+        Whatever else the user is to be told, a sentence each.
+    """
+
+    header: tuple[str, ...] = ()
+    time: tuple[str, ...] = ()
+    written: dict[str, str] = field(default_factory=dict)
+    lines: int = 0
+    bad_lines: int = 0
+    first_bad: str | None = None
+    bad_cells: dict[str, BadCells] = field(default_factory=dict)
+    duplicates: int = 0
+    out_of_order: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def _as_it_is(name: str, value: Any) -> Any:
+    del name
+    return value
+
+
+def _names(name: str, value: str | Sequence[str]) -> tuple[str, ...]:
+    del name
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _words(name: str, value: str | Sequence[str]) -> tuple[str, ...]:
+    del name
+    texts = value.split(",") if isinstance(value, str) else value
+    return tuple(text.strip() for text in texts if text.strip())
+
+
+def _delimiter(name: str, value: str) -> str:
+    found = _WORDS.get(value, value)
+    if len(found) != 1:
+        raise ParameterError(
+            f"{name}: expected one character or {', '.join(_WORDS)}, found {value!r}"
+        )
+    return found
+
+
+def _one_of(*known: str) -> Any:
+    def check(name: str, value: str) -> str:
+        if value not in known:
+            raise ParameterError(
+                f"{name}: expected {' or '.join(map(repr, known))}, found {value!r}"
+            )
+        return value
+
+    return check
+
+
+def _rows(name: str, value: str | Sequence[int | None]) -> tuple[int | None, int | None]:
+    try:
+        if isinstance(value, str):
+            first, colon, last = value.partition(":")
+            if not colon:
+                raise ValueError
+            found = tuple(int(text) if text.strip() else None for text in (first, last))
+        else:
+            found = tuple(value)
+        start, stop = found
+        if any(each is not None and each < 0 for each in found):
+            raise ValueError
+        if start is not None and stop is not None and stop <= start:
+            raise ValueError
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"{name}: expected FIRST:LAST, counted from 0, such as 0:400 or 400:, found {value!r}"
+        ) from None
+    return start, stop
+
+
+def _time(name: str, value: Any) -> np.datetime64:
+    del name
+    return parse_time(value)
+
+
+def _duration(name: str, value: Any) -> np.timedelta64:
+    return duration(value, name)
+
+
+def _nanoseconds(value: np.timedelta64) -> int:
+    return int(value / np.timedelta64(1, "ns"))
+
+
+def _whole(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ParameterError(f"{name}: expected a whole number from 0, found {value!r}")
+    return value
+
+
+def _zone(name: str, value: str) -> str:
+    from zoneinfo import ZoneInfo
+
+    try:
+        ZoneInfo(value)
+    except (KeyError, ValueError, OSError):
+        raise ParameterError(
+            f"{name}: expected the name of a time zone, such as Europe/Berlin, found {value!r}"
+        ) from None
+    return value
+
+
+def _encoding(name: str, value: str) -> str:
+    import codecs
+
+    try:
+        return codecs.lookup(value).name
+    except LookupError:
+        raise ParameterError(
+            f"{name}: expected an encoding such as utf-8, utf-16 or latin-1, found {value!r}"
+        ) from None
+
+
+_READERS: dict[str, Any] = {
+    "format": _one_of(*_FORMATS),
+    "encoding": _encoding,
+    "delimiter": _delimiter,
+    "decimal": _one_of(".", ","),
+    "tz": _zone,
+    "na": _words,
+    "time": _names,
+    "columns": _names,
+    "drop": _names,
+    "rate": _names,
+    "rows": _rows,
+    "from_": _time,
+    "until": _time,
+    "on_duplicate": _one_of(*_ON_DUPLICATE),
+    "reorder": _whole,
+    "resample": _duration,
+    "longest_line": _whole,
+}
