@@ -122,6 +122,7 @@ def watch(
     from newnormal.io import SinkOptions, SourceOptions, find_sink
     from newnormal.runtime.checkpoint import resume
     from newnormal.runtime.watch import BadRecordError, Watch
+    from newnormal.tabular import Reading
 
     announce_compiling()
     streams = Streams.of(by, long, tag, value)
@@ -131,10 +132,12 @@ def watch(
     def options(channels: tuple[str, ...]) -> SourceOptions:
         return SourceOptions(
             channels,
-            format=lines or (None if format is FileFormat.parquet else format_name(format)),
-            time=time,
-            columns=names(columns),
-            drop=names(drop) or (),
+            Reading.of(
+                format=lines or (None if format is FileFormat.parquet else format_name(format)),
+                time=time,
+                columns=names(columns),
+                drop=names(drop),
+            ),
             follow=follow,
             unfinished=input != "-" and (many or state is not None) and not flush,
             report=say,

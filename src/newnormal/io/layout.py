@@ -84,7 +84,7 @@ class Layout:
                 self._settled_by = line
                 self._misfit = None
         except InputError as error:
-            if self._parser is None and _is_header(line, self._options.format):
+            if self._parser is None and _is_header(line, self._options.reading.format):
                 raise self._refusal(error) from None
             self._misfits += 1
             self._misfit = error
@@ -99,14 +99,14 @@ class Layout:
             raise self._refusal(self._misfit)
 
     def _opened(self, line: str) -> LineParser:
-        options = self._options
+        reading = self._options.reading
         return LineParser.open(
             line,
-            channels=options.channels,
-            format=options.format,
-            time=options.time,
-            columns=options.columns,
-            drop=options.drop,
+            channels=self._options.channels,
+            format=reading.format,  # type: ignore[arg-type]
+            time=reading.time[0] if reading.time else None,
+            columns=reading.columns,
+            drop=reading.drop,
         )
 
     def _refusal(self, error: InputError) -> LayoutError:

@@ -11,6 +11,7 @@ from newnormal.tabular.lines import LineParser, Sample, Samples
 from newnormal.tabular.long import Long
 from newnormal.tabular.long_lines import LongLines
 from newnormal.tabular.problems import Problem
+from newnormal.tabular.reading import Found, Reading
 from newnormal.tabular.samples import to_sample
 from newnormal.tabular.splitting import StreamTables
 from newnormal.tabular.stream_batch import StreamBatch, StreamRows
@@ -21,10 +22,12 @@ from newnormal.tabular.table import Table, default_channels
 from newnormal.tabular.times import parse_time, parse_times
 
 __all__ = [
+    "Found",
     "LineParser",
     "Long",
     "LongLines",
     "Problem",
+    "Reading",
     "Sample",
     "Samples",
     "StreamBatch",

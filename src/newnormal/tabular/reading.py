@@ -168,7 +168,7 @@ class Reading:
             raise ParameterError(f"column {self.label!r} cannot be both the label and a counter")
         if self.decimal is not None and self.decimal == self.delimiter:
             raise ParameterError(
-                f"expected a decimal point and a delimiter that differ, found {self.decimal!r} twice"
+                f"expected a decimal point that is not the delimiter, found {self.decimal!r}"
             )
         return self
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from newnormal.errors import InputError
+from newnormal.tabular.reading import Found
 from newnormal.types import Floats, Ints, Times, time_text
 
 __all__ = ["Table", "check_finite", "check_times", "default_channels"]
@@ -29,6 +30,8 @@ class Table:
         The ground truth, 0 or 1 a sample, where a label column was requested.
     zone
         The zone that the times had: its IANA name, or an offset such as "+02:00"; None if none.
+    found
+        What was found out while it was read; None if it was not read from a file.
     """
 
     values: Floats
@@ -36,6 +39,7 @@ class Table:
     times: Times | None
     labels: Ints | None = None
     zone: str | None = None
+    found: Found | None = None
 
 
 def default_channels(count: int) -> tuple[str, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from newnormal.errors import InputError
-from newnormal.tabular import Problem
+from newnormal.tabular import Problem, Reading
 from newnormal.types import Floats, Times
 
 __all__ = ["FRESH", "Batch", "Problem", "Source", "SourceOptions", "check_batch"]
@@ -65,9 +65,9 @@ class SourceOptions:
     ----------
     channels
         The detector's channels, in the order that batches must have.
-    format, time, columns, drop
-        How lines are parsed: as in `newnormal watch --help`. For sources without lines they may
-        mean nothing.
+    reading
+        How the input is written and what is taken from it: as in `newnormal watch --help`. For
+        sources without lines it may mean nothing.
     follow
         Wait for more at the end of the input instead of ending.
     unfinished
@@ -77,10 +77,7 @@ class SourceOptions:
     """
 
     channels: tuple[str, ...]
-    format: Literal["csv", "jsonl"] | None = None
-    time: str | None = None
-    columns: Sequence[str] | None = None
-    drop: Sequence[str] = ()
+    reading: Reading = Reading()
     follow: bool = False
     unfinished: bool = False
     report: Callable[[str], None] | None = None

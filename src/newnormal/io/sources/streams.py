@@ -39,17 +39,18 @@ class StreamOptions:
 
     def reader(self) -> StreamLines | LongLines:
         """Return a new reader of lines."""
-        lines = self.lines
+        reading = self.lines.reading
+        time = reading.time[0] if reading.time else None
         if self.long is None:
             return StreamLines(
                 self.by,
-                format=lines.format,
-                time=lines.time,
-                columns=lines.columns,
-                drop=lines.drop,
+                format=reading.format,  # type: ignore[arg-type]
+                time=time,
+                columns=reading.columns,
+                drop=reading.drop,
             )
-        long = self.long if lines.time is None else replace(self.long, time=lines.time)
-        return LongLines(self.by, long=long, format=lines.format)
+        long = self.long if time is None else replace(self.long, time=time)
+        return LongLines(self.by, long=long, format=reading.format)  # type: ignore[arg-type]
 
 
 class _Columns:
