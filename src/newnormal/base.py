@@ -88,7 +88,8 @@ class BaseDetector(Parameters, Verbs):
             period = duration(config.period, "period")
         with one_thread():  # the same bits whatever the number of threads is
             fitted, known = self._fit(config, goal, table, channels, period, on_epoch)
-        self._begin(replace(fitted, zone=table.zone), known)
+        reading = None if table.found is None else table.found.reading
+        self._begin(replace(fitted, zone=table.zone, reading=reading), known)
         return self
 
     @property

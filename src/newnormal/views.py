@@ -133,6 +133,12 @@ class Views:
         return self._fitted.period
 
     @property
+    def reading_(self) -> dict[str, Any] | None:
+        """How history was read from a file, as JSON values; None if it was not."""
+        self._live()
+        return self._fitted.reading
+
+    @property
     def window_(self) -> int:
         """Samples judged together."""
         self._live()

@@ -354,14 +354,6 @@ def test_a_corrupted_state_is_an_error_and_is_left_alone(plant: Plant, newnormal
     assert state.read_bytes() == broken
 
 
-def test_parquet_cannot_be_watched_and_the_hint_says_what_can(
-    plant: Plant, newnormal: Command
-) -> None:
-    done = newnormal("watch", plant.model, "live.parquet")
-    assert done.returncode == 1
-    assert "hint: judge a finished file with `newnormal score" in done.stderr
-
-
 @pytest.mark.external
 def test_a_reader_that_goes_away_is_not_an_error_report(plant: Plant) -> None:
     read_end, write_end = os.pipe()

@@ -10,9 +10,9 @@ import typer
 
 from newnormal.cli.console import announce_compiling, progress, say
 from newnormal.cli.fleet_fit import check_folder, fit_fleet
-from newnormal.cli.options import Columns, Drop, Format, Time, importable, samples_or_time
-from newnormal.cli.reading import read_table
-from newnormal.cli.streams import By, LongLines, Streams, Tag, Value, read_streams
+from newnormal.cli.options import importable, samples_or_time
+from newnormal.cli.reading import read_streams, read_table
+from newnormal.cli.reading_options import Given, reads_input
 from newnormal.errors import ParameterError
 
 __all__ = ["Method", "fit"]
@@ -28,6 +28,7 @@ class Method(StrEnum):
     m2n2 = "m2n2"
 
 
+@reads_input
 def fit(
     history: Annotated[
         str,
@@ -161,10 +162,6 @@ def fit(
             rich_help_panel=_PAPER,
         ),
     ] = None,
-    by: By = None,
-    long: LongLines = False,
-    tag: Tag = None,
-    value: Value = None,
     fleet_alarms_per_day: Annotated[
         Optional[float],  # noqa: UP045
         typer.Option(
@@ -181,10 +178,8 @@ def fit(
             rich_help_panel="Many streams",
         ),
     ] = None,
-    time: Time = None,
-    columns: Columns = None,
-    drop: Drop = None,
-    format: Format = None,  # noqa: A002
+    *,
+    given: Given,
 ) -> None:
     """Learn what normal is from history, and write the detector to a file.
 
@@ -198,14 +193,14 @@ def fit(
     from newnormal.detector import M2N2, Detector
     from newnormal.thresholds import Fixed
 
-    streams = Streams.of(by, long, tag, value)
+    streams = given.streams
     many = bool(streams.by) or (history != "-" and Path(history).is_dir())
     if many:
         check_folder(output)
     else:
         _check_many(fleet_alarms_per_day=fleet_alarms_per_day, workers=workers)
         state_file.check_target(output)
-    given = _given(
+    own = _given(
         window=window,
         stride=stride,
         fit_stride=fit_stride,
@@ -217,8 +212,8 @@ def fit(
         adapt=adapt,
         model=None if model is None else importable(model),
     )
-    if method is Method.detector and given:
-        _refuse(*next(iter(given.items())))
+    if method is Method.detector and own:
+        _refuse(*next(iter(own.items())))
     _check_one(
         threshold=threshold,
         fixed_threshold=fixed_threshold,
@@ -226,11 +221,11 @@ def fit(
         risk=risk,
         **({"fleet_alarms_per_day": fleet_alarms_per_day} if many else {}),
     )
-    _check_savable(given.get("model", "mlp"))
+    _check_savable(own.get("model", "mlp"))
     announce_compiling()
     kind: Any = M2N2 if method is Method.m2n2 else Detector
     detector = kind(
-        **given,
+        **own,
         **_given(epochs=epochs, batch=batch),
         threshold=_rule(threshold) if fixed_threshold is None else Fixed(fixed_threshold),
         alarms_per_day=alarms_per_day,
@@ -240,11 +235,11 @@ def fit(
         accept_after=samples_or_time(accept_after),
     )
     if many:
-        tables = read_streams(history, streams, time, columns, drop, format)
+        tables = read_streams(history, given)
         fit_fleet(detector, tables, output, fleet_alarms_per_day, workers)
         return
     state_file.remove_stale(output)
-    table = read_table(history, time, columns, drop, format, streams=streams)
+    table = read_table(history, given)
     say(f"fitting on {len(table.values):,} samples of {table.values.shape[1]} channels ...")
     others = (risk, threshold, fixed_threshold)
     by_default = method is Method.detector and others == (None, None, None)

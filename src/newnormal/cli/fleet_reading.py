@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from newnormal.cli.console import FAILED, announce_compiling, say
-from newnormal.cli.options import Classes, FileFormat
-from newnormal.cli.streams import Streams, read_streams, stream_text
+from newnormal.cli.options import Classes
+from newnormal.cli.reading import read_streams
+from newnormal.cli.reading_options import Given
+from newnormal.cli.streams import stream_text
 from newnormal.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,17 +46,12 @@ def load_fleet(path: Path, classes: Classes) -> Fleet:
 def fleet_tables(
     fleet: Fleet,
     source: str,
-    streams: Streams,
-    time: str | None,
-    columns: list[str] | None,
-    drop: list[str] | None,
-    format: FileFormat | None,  # noqa: A002
-    label: str | None = None,
+    given: Given,
 ) -> StreamTables:
     """Read a file of a fleet's streams; name those that are left out, and why."""
     from newnormal.fleet.streams import unknown_stream
 
-    tables = read_streams(source, streams, time, columns, drop, format, label, fleet.channels_)
+    tables = read_streams(source, given.after(fleet.reading_), fleet.channels_)
     for name in [name for name in tables.tables if name not in fleet]:
         del tables.tables[name]
         (tables.rows or {}).pop(name, None)

@@ -1,4 +1,4 @@
-"""Options of many streams, and reading a finished file of them."""
+"""Options of many streams."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional
 
 import typer
 
-from newnormal.cli.options import FileFormat, format_name, names
+from newnormal.cli.options import names
 from newnormal.errors import ParameterError
 
 if TYPE_CHECKING:
-    from newnormal.tabular import Long, StreamTables
-    from newnormal.tabular.splitting import Channels
+    from newnormal.tabular import Long
 
 __all__ = [
     "By",
@@ -23,7 +22,6 @@ __all__ = [
     "check_one_stream",
     "check_streams",
     "is_fleet",
-    "read_streams",
     "stream_text",
 ]
 
@@ -115,32 +113,6 @@ def check_one_stream(path: Path, streams: Streams) -> None:
             hint="`newnormal fit HISTORY --by COLUMN -o FOLDER` makes one; "
             "leave --by out for a detector of one stream",
         )
-
-
-def read_streams(
-    source: str,
-    streams: Streams,
-    time: str | None,
-    columns: list[str] | None,
-    drop: list[str] | None,
-    format: FileFormat | None,  # noqa: A002
-    label: str | None = None,
-    channels: Channels | None = None,
-) -> StreamTables:
-    """Read a whole file of many streams, or a folder of files, with the given options."""
-    from newnormal.tabular import read_tables
-
-    return read_tables(
-        source,
-        by=streams.by or None,
-        long=streams.long,
-        format=format_name(format),
-        time=time,
-        columns=names(columns),
-        drop=names(drop) or (),
-        label=label,
-        channels=channels,
-    )
 
 
 def stream_text(name: str) -> str:

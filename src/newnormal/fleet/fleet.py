@@ -149,7 +149,8 @@ class Fleet(StreamViews, Saved):
         """
         tables = to_tables(X, by=by, times=times, long=long)
         with self._lock:
-            self._reading = {"by": by, "times": times, "long": long}
+            found = None if tables.found is None else tables.found.reading
+            self._reading = {"by": by, "times": times, "long": long, "file": found}
             streams = Streams()
             self.failures_ = {}
             fitted = self._fitted(tables, len(tables.tables) + len(tables.errors), on_progress)
@@ -274,7 +275,8 @@ class Fleet(StreamViews, Saved):
 
     def _read_as(self, X: Any, by: Any, times: Any, long: Any = None) -> dict[str, Any]:
         """Return how to read data: as given, and else the columns that `fit` was given."""
-        kept = {name: each for name, each in self._reading.items() if _names_columns(each)}
+        own = {name: self._reading.get(name) for name in ("by", "times", "long")}
+        kept = {name: each for name, each in own.items() if _names_columns(each)}
         if isinstance(X, Mapping):
             kept.pop("by", None)
         given = {"by": by, "times": times, "long": long}

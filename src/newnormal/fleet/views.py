@@ -22,6 +22,7 @@ class StreamViews:
     _streams: Streams
     _tracker: IncidentTracker
     _lock: threading.RLock
+    _reading: dict[str, Any]
 
     @property
     def streams_(self) -> tuple[str, ...]:
@@ -41,6 +42,11 @@ class StreamViews:
     def channels_(self) -> dict[str, tuple[str, ...]]:
         """The channels of each stream."""
         return {stream.name: stream.fitted.channels for stream in self._streams}
+
+    @property
+    def reading_(self) -> dict[str, Any] | None:
+        """How history was read from a file, as JSON values; None if it was not."""
+        return self._reading.get("file")
 
     @property
     def period_(self) -> np.timedelta64 | None:

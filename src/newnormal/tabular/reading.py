@@ -243,7 +243,9 @@ class Found:
     duplicates, out_of_order
         Samples that share the time of another, and that were not in the order of their times.
     notes
-        Whatever else the user is to be told, a sentence each.
+        Whatever else is reported, a sentence each.
+    reading
+        What a detector remembers of how it was read: `Reading.facts`.
     """
 
     header: tuple[str, ...] = ()
@@ -256,6 +258,7 @@ class Found:
     duplicates: int = 0
     out_of_order: int = 0
     notes: list[str] = field(default_factory=list)
+    reading: dict[str, Any] | None = None
 
 
 def _as_it_is(name: str, value: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.tabular.columns import listed, match_count, match_names
 from newnormal.tabular.keyed_lines import unique_times
+from newnormal.tabular.reading import Found
 from newnormal.tabular.stream_names import MISSING, StreamNames
 from newnormal.tabular.table import Table, check_finite, check_times, default_channels
 from newnormal.tabular.times import parse_times
@@ -40,11 +41,14 @@ class StreamTables:
     errors
         What is wrong with the streams that have no table. Under the name "" how many rows have no
         name, or which lines could not be read.
+    found
+        What was found out about the file while it was read; None if it was no file.
     """
 
     tables: dict[str, Table]
     rows: dict[str, Ints] | None = None
     errors: dict[str, InputError] = field(default_factory=dict)
+    found: Found | None = None
 
     def take(self, name: str, other: StreamTables) -> None:
         """Add the one stream of `other`, or its error, under a name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -77,7 +77,7 @@ class SourceOptions:
     """
 
     channels: tuple[str, ...]
-    reading: Reading = Reading()
+    reading: Reading = field(default_factory=Reading)
     follow: bool = False
     unfinished: bool = False
     report: Callable[[str], None] | None = None
