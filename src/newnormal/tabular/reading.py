@@ -17,9 +17,9 @@ __all__ = ["LONGEST_LINE", "BadCells", "Found", "OnDuplicate", "Reading", "Remem
 LONGEST_LINE = 1_000_000  # bytes
 
 OnDuplicate = Literal["last", "mean", "error"]
-Format = Literal["csv", "jsonl", "parquet", "excel", "prometheus"]
+Format = Literal["csv", "jsonl", "parquet", "excel", "prometheus", "influx"]
 
-_FORMATS = ("csv", "jsonl", "parquet", "excel", "prometheus")
+_FORMATS = ("csv", "jsonl", "parquet", "excel", "prometheus", "influx")
 _ON_DUPLICATE = ("last", "mean", "error")
 _WORDS = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
 
@@ -52,7 +52,7 @@ class Reading:
     Attributes
     ----------
     format
-        csv, jsonl, parquet, excel or prometheus (the JSON of its `query_range`).
+        csv, jsonl, parquet, excel, prometheus (the JSON of its `query_range`) or influx (its CSV).
     encoding
         The name of the text's encoding, as Python knows it.
     delimiter
