@@ -153,12 +153,20 @@ class Verbs(Views):
     def score(self, X: Any, times: Any = None) -> Verdicts:
         """Judge a series by itself with the present weights and trend, and change nothing."""
         table = to_table(X, times=times, channels=self.channels_)
+        return self.frozen_copy().run(table)
+
+    @in_turn
+    def frozen_copy(self) -> Self:
+        """Return a copy, at the start of a stream, that judges as `score` does and never learns.
+
+        For a series in pieces, or for the events of one. It accepts nothing.
+        """
         twin = self._twin()
         twin._fitted = self._fitted.frozen(NO_ACCEPTANCE)
         twin._model.forget_samples(twin._state.model, anew=True)
         twin._state.times.clear()
         forget(twin._state)
-        return twin.run(table)
+        return twin
 
     @in_turn
     def decision_function(self, X: Any) -> Floats:

@@ -178,12 +178,14 @@ def test_evaluate_prints_each_stream_and_the_total(site: Site, newnormal: Comman
     found = json.loads(newnormal(*arguments, "--json").stdout)
     assert set(found["streams"]) == set(HOSTS)
     streams, total = found["streams"].values(), found["total"]
-    for name in ("samples", "events", "tp", "fp", "openings", "openings_false"):
-        assert total[name] == sum(each[name] for each in streams)
-    assert total["samples"] == LIVE * 4
-    assert total["detected"] == 4
-    precision = total["tp"] / (total["tp"] + total["fp"])
-    assert total["precision"] == pytest.approx(precision)
+    assert total["samples"] == sum(each["samples"] for each in streams) == LIVE * 4
+    for group, names in {"alarms": ("events", "opened", "false"), "verdicts": ("tp", "fp")}.items():
+        for name in names:
+            assert total[group][name] == sum(each[group][name] for each in streams)
+    assert total["alarms"]["found"] == 4
+    verdicts = total["verdicts"]
+    precision = verdicts["tp"] / (verdicts["tp"] + verdicts["fp"])
+    assert verdicts["precision"] == pytest.approx(precision)
     model = site.folder / "db.nn"
     newnormal("fleet", "extract", site.fleet, "db", "-o", model)
     own = [

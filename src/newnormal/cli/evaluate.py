@@ -8,11 +8,12 @@ from typing import Annotated, Optional
 
 import typer
 
-from newnormal.cli.console import print_facts, say
+from newnormal.cli.bars import sample_progress
+from newnormal.cli.console import announce_compiling, say
 from newnormal.cli.fleet_reading import exit_if_failed, fleet_tables, load_fleet
-from newnormal.cli.measuring import measure
+from newnormal.cli.measuring import measure, print_groups, print_summary
 from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule
-from newnormal.cli.reading import judge
+from newnormal.cli.reading import load, read_table
 from newnormal.cli.reading_options import Given, reads_input
 from newnormal.cli.streams import check_one_stream, check_streams, is_fleet
 from newnormal.errors import InputError, ParameterError
@@ -35,9 +36,15 @@ def evaluate(
     *,
     given: Given,
 ) -> None:
-    """Judge a labelled file and print every metric.
+    """Judge a labelled file and measure how well: alarms first, then samples.
+
+    newnormal evaluate plant.nn labelled.csv --label fault --plot fault.png
 
     newnormal evaluate plant.fleet metrics.csv --by host --label fault
+
+    The verdicts are graded as they were made: by the threshold as it moved, and with what was
+    accepted as normal meanwhile. --json prints groups of numbers: alarms, verdicts, scores, best
+    (a threshold chosen with the labels) and point_adjusted.
     """
     from newnormal import plots
 
@@ -64,14 +71,19 @@ def evaluate(
     check_one_stream(model, given.streams)
     if plot is not None:
         plots.check_target(plot)
-    detector, verdicts, table = judge(model, classes, input, given, frozen)
+    announce_compiling()
+    detector = load(model, classes)
+    table = read_table(input, given.after(detector.reading_), detector.channels_)
     if table.labels is None:
         raise InputError(f"{input}: expected labels, found none")
-    facts = measure(detector, verdicts, table.labels, frozen).as_dict()
+    say(f"judging {len(table.values):,} samples ...")
+    with sample_progress("judging", len(table.values)) as on_samples:
+        found, verdicts = measure(detector, table, table.labels, frozen, on_samples)
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        typer.echo(json.dumps(found.as_dict(), indent=2))
     else:
-        print_facts(f"{input} judged by {model}", facts)
+        print_summary(f"{input} judged by {model}", found.summary())
+        print_groups(found)
     if plot is not None:
-        plots.save(plots.evaluation_figure(table, verdicts, table.labels), plot)
+        plots.save(plots.evaluation_figure(table, verdicts, table.labels, evaluation=found), plot)
         say(f"wrote {plot}")

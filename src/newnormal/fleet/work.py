@@ -13,6 +13,7 @@ from newnormal.fleet.results import StreamError
 from newnormal.fleet.streams import Streams
 from newnormal.tabular import StreamTables, parse_time, parse_times, to_sample
 from newnormal.tabular.frames import as_array
+from newnormal.tabular.samples import unmasked
 from newnormal.types import NO_TIME, Bools, Floats, Ints, time_text
 
 __all__ = ["Gathered", "gather_array", "gather_samples", "gather_tables"]
@@ -90,7 +91,7 @@ def gather_array(streams: Streams, samples: Any, times: Any) -> Gathered:
         )
     group = groups[0]
     try:
-        values = np.array(as_array(samples), dtype=np.float64, order="C")
+        values = np.array(unmasked(as_array(samples)), dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -225,6 +225,16 @@ class Verdicts:
             column = getattr(self, name)
             parts[name] = None if column is None else column[rows]
         return replace(self, **parts, first=self.first + (rows.start or 0), late=late)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Verdicts]) -> Verdicts:
+        """Return the verdicts of consecutive samples as one; there is at least one part."""
+        first, *_ = parts
+        columns: dict[str, Any] = {}
+        for name in _COLUMNS:
+            found = [getattr(part, name) for part in parts]
+            columns[name] = None if found[0] is None else np.concatenate(found)
+        return replace(first, **columns, late=None)
 
     @property
     def samples(self) -> Ints:

@@ -31,7 +31,6 @@ from newnormal.experiments.engine.streams import Roots, Stream, Streams, forget_
 from newnormal.experiments.engine.sweep import Failure, Progress, sweep
 from newnormal.experiments.engine.trial import Outcome, Trial
 from newnormal.experiments.engine.variants import variant_named
-from newnormal.metrics import auroc
 
 __all__ = ["Results", "Runner", "RunnerOptions"]
 
@@ -68,8 +67,6 @@ class _Task:
 
 class Runner:
     """Runs trials and stores their outcomes.
-
-    Needs the extra ``eval``.
 
     Parameters
     ----------
@@ -149,7 +146,6 @@ class Runner:
 
         A runner that does not compute leaves out what is not on disk; that is no failure.
         """
-        auroc([0, 1], [0, 1])  # fails now, not after the first fit, if scikit-learn is missing
         wanted = list(dict.fromkeys(trials))
         outcomes: dict[Trial, Outcome] = {}
         failures: dict[Trial, str] = {}

@@ -32,7 +32,7 @@ full is in [ablation-detail.md](ablation-detail.md).
 def ablation(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
     """Run the paper's ablation on those of its data sets that are in the given folders.
 
-    Each data set and seed is fitted once; its variants share the weights. Needs the extra ``eval``.
+    Each data set and seed is fitted once; its variants share the weights.
 
     Parameters
     ----------
