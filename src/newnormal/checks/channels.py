@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 
@@ -45,12 +46,13 @@ def channel_facts(name: str, column: Floats) -> ChannelFacts:
     missing = len(column) - len(seen)
     if len(seen) == 0:
         return ChannelFacts(name, missing, None, None, None, 0)
+    median = float(np.median(seen))
     return ChannelFacts(
         name,
         missing,
         float(seen.min()),
         float(seen.max()),
-        float(np.median(seen)),
+        median if math.isfinite(median) else None,
         _distinct(seen),
     )
 

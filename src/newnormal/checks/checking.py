@@ -16,7 +16,7 @@ from newnormal.checks.history import Need, history_findings, needs_of, rhythm_of
 from newnormal.checks.live import live_findings
 from newnormal.checks.loading import Loaded, loaded
 from newnormal.checks.plan import Plan, limit_findings, period_of, planned
-from newnormal.checks.reading import reading_findings
+from newnormal.checks.reading import DUPLICATE, LATE, note_of, reading_findings
 from newnormal.checks.report import lines_of, text_of
 from newnormal.checks.sampling import Sampling, sampling_findings
 from newnormal.checks.texts import amount, percent
@@ -73,7 +73,7 @@ class Check:
         The first is what was taken for the time and for channels. Findings of one kind share a
         line.
         """
-        return lines_of(self.facts, self.plan, self.findings, limit)
+        return lines_of(self.facts, self.findings, limit)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as values of JSON."""
@@ -173,6 +173,13 @@ def check_table(
 def _checked(
     name: str | None, found: Loaded, detector: BaseDetector | None, model: BaseDetector | None
 ) -> Check:
+    with np.errstate(all="ignore"):  # of values near the largest that there are
+        return _looked_at(name, found, detector, model)
+
+
+def _looked_at(
+    name: str | None, found: Loaded, detector: BaseDetector | None, model: BaseDetector | None
+) -> Check:
     table = found.table
     if table is None or table.values.size == 0:
         findings = found.findings or [Finding("error", "unreadable", None, "there are no samples")]
@@ -189,6 +196,7 @@ def _checked(
     counts = _counts(found, table.found)
     facts = Facts(
         len(table.values),
+        found.time,
         columns,
         Sampling.of(table.times),
         table.zone,
@@ -205,10 +213,10 @@ def _checked(
     findings += [
         *found.findings,
         *read,
-        *_order_findings(counts, remedies),
-        *sampling_findings(facts.sampling, facts.samples, remedies),
+        *_order_findings(counts, table.found, remedies),
+        *sampling_findings(facts.sampling, facts.samples, table.zone, remedies),
         *history_findings(needs, facts.samples, period, rhythm),
-        *limit_findings(config, goal, period),
+        *limit_findings(config, goal, period, remedies),
         *_far_findings(outliers, channels, table, set(measured), remedies),
         *twin_findings(table.values, channels, measured, remedies),
     ]
@@ -252,7 +260,9 @@ def _counts(found: Loaded, read: Found | None) -> tuple[int, int]:
     return read.duplicates, read.out_of_order
 
 
-def _order_findings(counts: tuple[int, int], remedies: Remedies) -> list[Finding]:
+def _order_findings(
+    counts: tuple[int, int], read: Found | None, remedies: Remedies
+) -> list[Finding]:
     """Return the findings of duplicate times and of times out of order."""
     duplicates, late = counts
     level: Level = "warning" if remedies.shell else "error"
@@ -260,11 +270,11 @@ def _order_findings(counts: tuple[int, int], remedies: Remedies) -> list[Finding
     if duplicates:
         some = "1 sample has" if duplicates == 1 else f"{duplicates:,} samples have"
         option = "--on-duplicate last, mean or error" if remedies.shell else remedies.sort()
-        sentence = f"{some} the time of another"
+        sentence = note_of(read, DUPLICATE) or f"{some} {DUPLICATE}"
         found.append(Finding(level, "duplicates", None, sentence, option))
     if late:
         some = "1 sample is" if late == 1 else f"{late:,} samples are"
-        sentence = f"{some} not in the order of the times"
+        sentence = note_of(read, LATE) or f"{some} {LATE}"
         found.append(Finding(level, "out_of_order", None, sentence, remedies.sort()))
     return found
 

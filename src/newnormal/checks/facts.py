@@ -55,6 +55,8 @@ class Facts:
     ----------
     samples
         How many there are.
+    time
+        The column or columns of their times, where these have names.
     channels
         Each in numbers, in the order of the values.
     sampling
@@ -70,6 +72,7 @@ class Facts:
     """
 
     samples: int
+    time: tuple[str, ...]
     channels: tuple[ChannelFacts, ...]
     sampling: Sampling | None
     zone: str | None
@@ -92,7 +95,8 @@ class Facts:
         """Return them as values of JSON."""
         return {
             "samples": self.samples,
-            "sampling": None if self.sampling is None else self.sampling.as_dict(),
+            "time": list(self.time),
+            "sampling": None if self.sampling is None else self.sampling.as_dict(self.zone),
             "zone": self.zone,
             "duplicate_times": self.duplicates,
             "times_out_of_order": self.out_of_order,

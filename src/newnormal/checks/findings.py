@@ -135,6 +135,11 @@ class Remedies:
         """Name the time between samples."""
         return "--period TIME" if self.shell else "pass times=, or Detector(period=...)"
 
+    def set(self, option: str, value: str) -> str:
+        """Give an option of the detector."""
+        spelled = option.replace("_", "-")
+        return f"--{spelled} {value}" if self.shell else f"pass {option}={value}"
+
     def sort(self) -> str | None:
         """Put samples in order."""
         return None if self.shell else "sort the samples by time and keep one a time"

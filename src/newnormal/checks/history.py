@@ -146,6 +146,8 @@ def history_findings(
         return [Finding("note", "short_history", None, sentence)]
     every = by_name.get("every_member")
     if every is not None and not every.enough:
-        sentence = f"history is too short for every member of the committee: {every.text} is enough"
+        sentence = (
+            f"history is too short for every member of the committee, which takes {every.text}"
+        )
         return [Finding("note", "short_history", None, sentence)]
     return []

@@ -122,7 +122,7 @@ def _mended(data: Any, frame: nw.DataFrame[Any] | None, times: Any, error: Input
     except (NewnormalError, TypeError, ValueError):
         found.findings.append(unreadable(error))
         return found
-    if not found.findings:
+    if not (found.findings or found.duplicates or found.out_of_order):
         found.findings.append(unreadable(error))
     return found
 
@@ -191,7 +191,7 @@ def _finite(values: Any, found: Loaded) -> Any:
         name = str(channel) if names is None else names[channel]
         count = int(infinite[:, channel].sum())
         sentence = f"{name!r} has {count} infinite value{'' if count == 1 else 's'}"
-        option = Remedies(shell=False).missing("them")
+        option = "write NaN instead"
         found.findings.append(Finding("error", "infinite", name, sentence, option))
     cleaned = np.where(infinite, np.nan, array)
     return replace(values, values=cleaned) if isinstance(values, Table) else cleaned

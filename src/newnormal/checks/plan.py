@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from newnormal.base import BaseDetector
-from newnormal.checks.findings import Finding
+from newnormal.checks.findings import Finding, Remedies
 from newnormal.checks.texts import length, seconds
 from newnormal.config import Config, duration, samples_per_day
 from newnormal.core.history import median_period
@@ -165,7 +165,9 @@ def planned(
     )
 
 
-def limit_findings(config: Config, goal: Goal, period: np.timedelta64 | None) -> list[Finding]:
+def limit_findings(
+    config: Config, goal: Goal, period: np.timedelta64 | None, remedies: Remedies
+) -> list[Finding]:
     """Return the errors that `fit` would raise of options that this period rules out."""
     found = []
     try:
@@ -173,7 +175,11 @@ def limit_findings(config: Config, goal: Goal, period: np.timedelta64 | None) ->
             Budget(goal.alarms_per_day, goal.risk, samples_per_day(period))
         config.patience(period)
     except ParameterError as error:
-        option = "--alarms-per-day" if "alarms_per_day" in error.message else "--accept-after"
+        fewer = f"{samples_per_day(period) / 10:.1g}"
+        name, value = ("accept_after", "SAMPLES")
+        if "alarms_per_day" in error.message:
+            name, value = ("alarms_per_day", fewer)
+        option = remedies.set(name, value)
         found.append(Finding("error", "limit", None, error.message, option))
     return found
 
@@ -181,5 +187,5 @@ def limit_findings(config: Config, goal: Goal, period: np.timedelta64 | None) ->
 def _patience(config: Config, period: np.timedelta64 | None) -> float | None:
     try:
         return config.patience(period)
-    except ParameterError:  # `limit_findings` tells
+    except ParameterError:  # one of `limit_findings`
         return None

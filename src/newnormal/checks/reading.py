@@ -7,8 +7,10 @@ from newnormal.checks.findings import Finding, Level, Remedies
 from newnormal.checks.texts import shown
 from newnormal.tabular import Found
 
-__all__ = ["reading_findings"]
+__all__ = ["DUPLICATE", "LATE", "note_of", "reading_findings"]
 
+# What notes of these two have in them.
+DUPLICATE, LATE = "the time of another", "out of order"
 _TEXT = 0.9  # of a column's cells are no numbers: it is text
 
 
@@ -17,8 +19,19 @@ def reading_findings(found: Found | None, facts: Facts, remedies: Remedies) -> l
     if found is None:
         return []
     findings = [*_lines(found), *_cells(found, facts, remedies)]
-    findings += [Finding("note", "reading", None, note) for note in found.notes]
+    reported = (DUPLICATE, LATE, found.first_bad or DUPLICATE)  # under codes of their own
+    findings += [
+        Finding("note", "reading", None, note)
+        for note in found.notes
+        if not any(each in note for each in reported)
+    ]
     return findings
+
+
+def note_of(found: Found | None, part: str) -> str | None:
+    """Return the note with this in it, if there is one."""
+    notes = () if found is None else found.notes
+    return next((note for note in notes if part in note), None)
 
 
 def _lines(found: Found) -> list[Finding]:

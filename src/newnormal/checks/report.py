@@ -9,8 +9,7 @@ from newnormal.checks.facts import Facts
 from newnormal.checks.findings import Finding
 from newnormal.checks.history import Need
 from newnormal.checks.plan import Plan
-from newnormal.checks.texts import amount, counted, length, named, percent, shown
-from newnormal.types import time_text
+from newnormal.checks.texts import amount, counted, length, moment, named, percent, shown
 
 __all__ = ["fact_rows", "grouped", "lines_of", "plan_rows", "taken_line", "text_of"]
 
@@ -47,11 +46,9 @@ _NEEDS = {
 }
 
 
-def lines_of(
-    facts: Facts | None, plan: Plan | None, findings: Sequence[Finding], limit: int
-) -> list[str]:
+def lines_of(facts: Facts | None, findings: Sequence[Finding], limit: int) -> list[str]:
     """Return the lines that matter, at most `limit`, the worst first."""
-    lines = [] if facts is None else [taken_line(facts, plan)]
+    lines = [] if facts is None else [taken_line(facts)]
     matters = [each for each in findings if each.level != "note" or each.code in _ANSWERABLE]
     lines += [line for _, line in grouped(matters, apart=1)]
     if len(lines) > limit:
@@ -60,17 +57,16 @@ def lines_of(
     return [shown(line) for line in lines[:limit]]
 
 
-def taken_line(facts: Facts, plan: Plan | None) -> str:
+def taken_line(facts: Facts) -> str:
     """Return what was taken for the time and for channels."""
-    found = facts.found
-    names = plan.time if plan is not None else found.time if found is not None else ()
+    found, names = facts.found, facts.time
     how = "" if found is None else _dates(found.written)
     if facts.sampling is None:
         time = "none"
     elif names:
         time = f"{' and '.join(map(repr, names))}{how}"
     else:
-        time = f"from {time_text(facts.sampling.first)}{how}"
+        time = f"from {moment(facts.sampling.first, facts.zone)}{how}"
     return f"time: {time}; {counted(len(facts.names), 'channel')}: {named(facts.names)}"
 
 
@@ -164,16 +160,17 @@ def fact_rows(facts: Facts, needs: Sequence[Need]) -> list[tuple[str, str]]:
     rows = [("samples", f"{facts.samples:,} of {counted(len(facts.names), 'channel')}")]
     sampling = facts.sampling
     if sampling is not None:
-        zone = "" if facts.zone is None else f" ({facts.zone})"
         span = f" ({length(sampling.span)})" if sampling.span else ""
-        rows.append(("from", f"{time_text(sampling.first)} to {time_text(sampling.last)}{span}"))
+        first, last = (moment(each, facts.zone) for each in (sampling.first, sampling.last))
+        rows.append(("from", f"{first} to {last}{span}"))
         if sampling.period is not None:
             text = f"{length(sampling.period)}; {percent(sampling.regular)} of the steps are equal"
-            rows.append(("period", text + zone))
+            rows.append(("period", text))
         gaps = "none"
         if sampling.gaps:
             largest = ", ".join(
-                f"{length(gap.length)} after {time_text(gap.after)}" for gap in sampling.largest
+                f"{length(gap.length)} after {moment(gap.after, facts.zone)}"
+                for gap in sampling.largest
             )
             gaps = f"{sampling.gaps:,}; the largest: {largest}"
         rows.append(("gaps", gaps))

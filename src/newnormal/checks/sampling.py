@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from newnormal.checks.findings import Finding, Remedies
-from newnormal.checks.texts import counted, length, percent, seconds
+from newnormal.checks.texts import counted, length, moment, percent, seconds
 from newnormal.core.history import median_period
-from newnormal.types import Times, time_text
+from newnormal.types import Times
 
 __all__ = ["Gap", "Sampling", "sampling_findings"]
 
@@ -116,11 +116,11 @@ class Sampling:
         """Whether most steps are near the period."""
         return self.near >= _REGULAR
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as values of JSON; lengths are in seconds."""
+    def as_dict(self, zone: str | None = None) -> dict[str, Any]:
+        """Return it as values of JSON; times are in their zone, lengths in seconds."""
         return {
-            "first": time_text(self.first),
-            "last": time_text(self.last),
+            "first": moment(self.first, zone),
+            "last": moment(self.last, zone),
             "span_seconds": seconds(self.span),
             "period_seconds": None if self.period is None else seconds(self.period),
             "regular_share": self.regular,
@@ -128,7 +128,7 @@ class Sampling:
             "lost_samples": self.lost,
             "largest_gaps": [
                 {
-                    "after": time_text(gap.after),
+                    "after": moment(gap.after, zone),
                     "sample": gap.sample,
                     "seconds": seconds(gap.length),
                 }
@@ -137,7 +137,9 @@ class Sampling:
         }
 
 
-def sampling_findings(sampling: Sampling | None, samples: int, remedies: Remedies) -> list[Finding]:
+def sampling_findings(
+    sampling: Sampling | None, samples: int, zone: str | None, remedies: Remedies
+) -> list[Finding]:
     """Return what is suspicious about the times of a series."""
     if sampling is None:
         return [
@@ -172,7 +174,7 @@ def sampling_findings(sampling: Sampling | None, samples: int, remedies: Remedie
                 None,
                 f"{counted(sampling.gaps, 'gap')} in the times, in which "
                 f"{counted(sampling.lost, 'sample')} {'is' if sampling.lost == 1 else 'are'} "
-                f"missing; the largest is {length(gap.length)} after {time_text(gap.after)}",
+                f"missing; the largest is {length(gap.length)} after {moment(gap.after, zone)}",
             )
         )
     return found

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from newnormal.config import duration_text
+from newnormal.core.phases import utc_offset
+from newnormal.types import time_text
 
-__all__ = ["amount", "counted", "length", "named", "percent", "seconds", "shown"]
+__all__ = ["amount", "counted", "length", "moment", "named", "percent", "seconds", "shown"]
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+_QUARTER = 900 * 10**9  # ns
 _NAMED = 3  # names in a line
 
 
@@ -73,6 +76,21 @@ def length(value: np.timedelta64) -> str:
     total = seconds(value)
     unit, size = next(((unit, size) for unit, size in _UNITS if total >= 2 * size), _UNITS[-1])
     return f"{float(f'{total / size:.2g}'):,g} {unit}"
+
+
+def moment(time: np.datetime64, zone: str | None) -> str:
+    """Return a time in its zone, with the offset; without a zone as it is.
+
+    >>> moment(np.datetime64("2026-07-01T10:00", "ns"), "Europe/Berlin")
+    '2026-07-01T12:00:00+02:00'
+    """
+    if zone is None:
+        return time_text(time)
+    ns = int(time.astype("datetime64[ns]").astype(np.int64))
+    offset = utc_offset(zone)(ns // _QUARTER)
+    hours, minutes = divmod(abs(offset) // 10**9 // 60, 60)
+    local = time_text(np.datetime64(ns + offset, "ns"))
+    return f"{local}{'-' if offset < 0 else '+'}{hours:02}:{minutes:02}"
 
 
 def named(names: Sequence[str]) -> str:
