@@ -67,6 +67,10 @@ class BaseDetector(Parameters, Verbs):
         """Return what was chosen from history, and why."""
         raise NotImplementedError
 
+    def settings(self) -> tuple[Config, Goal]:
+        """Return the options as `fit` uses them, and the goal of the threshold."""
+        return self._validate()
+
     # ------------------------------------------------------------------ fit
 
     @in_turn

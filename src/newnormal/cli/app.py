@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from newnormal import __version__
+from newnormal.cli.check import check
 from newnormal.cli.console import INTERRUPTED, fail, listen, say
 from newnormal.cli.data import data_app
 from newnormal.cli.demo import demo
@@ -28,13 +29,16 @@ _EPILOG = """Start here:
 
 newnormal demo
 
+newnormal check history.csv
+
 newnormal fit history.csv -o plant.nn
 
 tail -f live.csv | newnormal watch plant.nn - --alarms-only
 
 Many streams: newnormal fit metrics.csv --by host -o plant.fleet
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a bad line with --strict, 130 interrupted.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a bad line with --strict,
+4 a warning of check --strict, 130 interrupted.
 """
 
 app = typer.Typer(
@@ -45,7 +49,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (fit, watch, feedback, score, evaluate, inspect, demo):
+for command in (check, fit, watch, feedback, score, evaluate, inspect, demo):
     app.command()(command)
 app.add_typer(fleet_app, name="fleet")
 app.add_typer(data_app, name="data")

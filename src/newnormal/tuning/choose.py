@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,7 +30,17 @@ from newnormal.tuning.choice import (
 from newnormal.tuning.scenarios import average_precision, scenarios
 from newnormal.types import Floats, Floats32
 
-__all__ = ["HELD_OUT", "LATENT", "LEAST", "WINDOW", "Chosen", "choose", "early_samples"]
+__all__ = [
+    "HELD_OUT",
+    "LATENT",
+    "LEAST",
+    "WINDOW",
+    "Chosen",
+    "Outline",
+    "choose",
+    "early_samples",
+    "outline",
+]
 
 WINDOW = 5
 LATENT = 16
@@ -106,8 +117,7 @@ def choose(
         own = None if phases is None else phases[: len(part)]
         return model, *model.fit(part, replace(training, phases=own, rhythm=tables))
 
-    tested = _enough(early, 1 - HELD_OUT) and _enough(held_out, HELD_OUT)
-    plan, dropped = _planned(len(early) if tested else len(history), rhythm is not None)
+    tested, plan, dropped = outline(history, rhythm is not None)
     if tested:
         model, fitted, _ = train(early, plan, early_rhythm)
         before = early[-LONG:]
@@ -139,14 +149,39 @@ def _enough(part: Floats, share: float) -> bool:
     return int((~np.isnan(part)).any(axis=1).sum()) >= share * LEAST
 
 
-def _planned(samples: int, rhythm: bool) -> tuple[Plan, list[str]]:
-    """Return the plan for so many samples, and why votes have weight 0, empty for the others."""
+class Outline(NamedTuple):
+    """What is known of a committee before any training.
+
+    Attributes
+    ----------
+    tested
+        Whether history is long enough for a test on held-out history.
+    plan
+        What the committee is made of before the test.
+    dropped
+        Why votes of the plan have weight 0, empty for the others.
+    """
+
+    tested: bool
+    plan: Plan
+    dropped: list[str]
+
+
+def outline(history: Floats, rhythm: bool) -> Outline:
+    """Return what `choose` starts from, given history (T, C) and whether it has a rhythm.
+
+    >>> found = outline(np.zeros((150, 1)), rhythm=False)
+    >>> found.tested, found.dropped[-2:]
+    (False, ['history is too short', 'no rhythm'])
+    """
+    early, held_out = np.split(history, [early_samples(len(history))])
+    tested = _enough(early, 1 - HELD_OUT) and _enough(held_out, HELD_OUT)
     plan = Plan()
-    enough = fittable(samples, rhythm)
+    enough = fittable(len(early) if tested else len(history), rhythm)
     short = ["" if each else TOO_SHORT for each in enough]
     short[RHYTHM] = "" if rhythm else NO_RHYTHM
     members = tuple(1.0 if each else 0.0 for each in enough)
-    return replace(plan, members=members), [""] * len(plan.votes) + short
+    return Outline(tested, replace(plan, members=members), [""] * len(plan.votes) + short)
 
 
 def _tested(
