@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -391,8 +392,6 @@ def test_influx_1_repeats_headers_and_has_tags_in_names() -> None:
             "found an error of InfluxDB: Failed to parse query",
         ),
         (LONG, ("rack",), "label 'rack', found only 'host'"),
-        (LONG[:-20], (), "line 14: expected 10 cells, found"),
-        (LONG.replace("2026-01-01T00:01:00Z", "soon"), (), "line 6: expected a time, found 'soon'"),
         (LONG.replace("_time", "when").replace("dateTime:RFC3339", "string"), (), "column _time"),
         ("#datatype,string\n#group,false\n", (), "expected samples, found none"),
         (LONG.partition(",,0")[0], (), "expected samples, found none"),
@@ -404,6 +403,23 @@ def test_what_influx_did_not_mean_is_an_error(text: str, by: tuple[str, ...], me
     with pytest.raises(InputError) as error:
         text_of("influx", text, by)
     assert message in error.value.message
+
+
+def test_damaged_lines_are_counted_and_left_out() -> None:
+    damaged = LONG.replace("2026-01-01T00:01:00Z", "soon")[:-20]
+    found = translate("influx", io.BytesIO(damaged.encode()), Reading(), ["host"])
+    assert (found.bad_lines, found.first_bad) == (2, "line 6: expected a time, found 'soon'")
+    assert len(b"".join(found).splitlines()) == 3
+    rows = "Series;Time;Value\na;2026-01-01;1\na;soon;2\na;b\n\n"
+    found = translate("grafana_rows", io.BytesIO(rows.encode()), Reading(), ())
+    assert (found.bad_lines, found.first_bad) == (2, "line 3: expected a time, found 'soon'")
+    assert b"".join(found) == b"time,a\n2026-01-01T00:00:00,1.0\n"
+
+
+def test_nothing_but_damaged_lines_is_an_error() -> None:
+    damaged = re.sub("2026-01-01T00:0[0-9]:00Z,([0-9])", r"soon,\1", LONG)
+    with pytest.raises(InputError, match="line 5: expected a time, found 'soon'"):
+        text_of("influx", damaged)
 
 
 # Grafana
