@@ -1,7 +1,8 @@
 """Files as programs write them, of one small plant, and what a correct reader gives.
 
-Each function of `FILES` writes a file into a folder and returns what is in it. The plant has three
-channels, a value that is missing, and a fault in the last part.
+Each function of `FILES` writes a file into a folder, of as many samples as it is told (at least
+18), and returns what is in it. The plant has three channels, a value that is missing, and a fault
+in the last part.
 """
 
 from __future__ import annotations
@@ -414,7 +415,7 @@ def utf16_text(folder: Path, length: int = LENGTH) -> Written:
     return replace(Written(path, CHANNELS, values, times, "UTC"), channels=channels)
 
 
-FILES: dict[str, Callable[[Path], Written]] = {
+FILES: dict[str, Callable[..., Written]] = {
     each.__name__: each
     for each in (
         plain_csv,

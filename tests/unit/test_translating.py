@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import zipfile
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -72,8 +74,6 @@ def test_a_program_s_file_comes_out_as_it_is(tmp_path: Path, name: str) -> None:
 
     rows = rows_of(text_of(TRANSLATED[name], written.path.read_bytes()))
 
-    start = 3 if name == "excel_xlsx" else 0
-    assert rows[start - 1 if start else 0][0].lower() == "time" or start
     header = next(row for row in rows if row and row[0].lower() == "time")
     assert tuple(header[1:]) == written.channels
     check([row for row in rows if row and row[0][:2] == "20"], written)
@@ -148,7 +148,7 @@ def test_a_named_format_counts() -> None:
 # Prometheus
 
 
-def answer(*series: tuple[dict[str, str], list[list[Any]]], kind: str = "matrix") -> str:
+def answer(*series: tuple[dict[str, str], list[Any]], kind: str = "matrix") -> str:
     key = "values" if kind == "matrix" else "value"
     result = [{"metric": metric, key: points} for metric, points in series]
     return json.dumps({"status": "success", "data": {"resultType": kind, "result": result}})
@@ -306,9 +306,7 @@ def test_tags_are_in_names_where_they_tell_series_apart() -> None:
 
 
 def test_measurements_may_be_streams() -> None:
-    text = LONG.replace(",b\n", ",a\n").replace(
-        "2026-01-01T00:00:00Z,3.5", "2026-01-01T00:02:00Z,3"
-    )
+    text = LONG.replace(",b\n", ",a\n").replace("00:00:00Z,3.5", "00:02:00Z,3.5")
     header, *rows = rows_of(text_of("influx", text, ["_measurement"]))
     assert header == ["time", "_measurement", "used", "free"]
     assert {row[1] for row in rows} == {"mem", "disk"}
@@ -364,9 +362,8 @@ def test_texts_that_tell_series_apart_are_labels_without_annotations_too() -> No
     ],
 )
 def test_influx_1_in_every_precision(times: tuple[str, str]) -> None:
-    text = (
-        f'name,tags,time,load\nsys,"host=a,rack=1",{times[0]},1\nsys,"host=a,rack=1",{times[1]},2\n'
-    )
+    rows = [f'sys,"host=a,rack=1",{time},{at + 1}\n' for at, time in enumerate(times)]
+    text = "name,tags,time,load\n" + "".join(rows)
     assert rows_of(text_of("influx", text)) == [
         ["time", "load"],
         ["2026-01-01T00:00:00Z", "1.0"],
@@ -376,9 +373,7 @@ def test_influx_1_in_every_precision(times: tuple[str, str]) -> None:
 
 
 def test_influx_1_repeats_headers_and_has_tags_in_names() -> None:
-    text = (
-        "name,tags,time,load\nsys,host=a,1767225600,1\nname,tags,time,load\nsys,host=b,1767225600,2"
-    )
+    text = "".join(f"name,tags,time,load\nsys,host={host},1767225600,1\n" for host in "ab")
     assert rows_of(text_of("influx", text))[0] == ["time", 'load{host="a"}', 'load{host="b"}']
     text = "name,time,load\nsys,1767225600,1\n\nname,time,free\ndisk,1767225600,2"
     assert rows_of(text_of("influx", text)) == [
@@ -397,8 +392,6 @@ def test_influx_1_repeats_headers_and_has_tags_in_names() -> None:
             "found an error of InfluxDB: Failed to parse query",
         ),
         (LONG, ("rack",), "label 'rack', found only 'host'"),
-        (LONG[:-20], (), "line 15: expected 10 cells, found"),
-        (LONG.replace("2026-01-01T00:01:00Z", "soon"), (), "line 6: expected a time, found 'soon'"),
         (LONG.replace("_time", "when").replace("dateTime:RFC3339", "string"), (), "column _time"),
         ("#datatype,string\n#group,false\n", (), "expected samples, found none"),
         (LONG.partition(",,0")[0], (), "expected samples, found none"),
@@ -410,6 +403,23 @@ def test_what_influx_did_not_mean_is_an_error(text: str, by: tuple[str, ...], me
     with pytest.raises(InputError) as error:
         text_of("influx", text, by)
     assert message in error.value.message
+
+
+def test_damaged_lines_are_counted_and_left_out() -> None:
+    damaged = LONG.replace("2026-01-01T00:01:00Z", "soon")[:-20]
+    found = translate("influx", io.BytesIO(damaged.encode()), Reading(), ["host"])
+    assert (found.bad_lines, found.first_bad) == (2, "line 6: expected a time, found 'soon'")
+    assert len(b"".join(found).splitlines()) == 3
+    rows = "Series;Time;Value\na;2026-01-01;1\na;soon;2\na;b\n\n"
+    found = translate("grafana_rows", io.BytesIO(rows.encode()), Reading(), ())
+    assert (found.bad_lines, found.first_bad) == (2, "line 3: expected a time, found 'soon'")
+    assert b"".join(found) == b"time,a\n2026-01-01T00:00:00,1.0\n"
+
+
+def test_nothing_but_damaged_lines_is_an_error() -> None:
+    damaged = re.sub("2026-01-01T00:0[0-9]:00Z,([0-9])", r"soon,\1", LONG)
+    with pytest.raises(InputError, match="line 5: expected a time, found 'soon'"):
+        text_of("influx", damaged)
 
 
 # Grafana
@@ -442,7 +452,9 @@ def test_damaged_series_as_rows_are_an_error(text: str, message: str) -> None:
 # Excel
 
 
-def workbook(*sheets: tuple[str, list[list[Any]]], formats: dict[str, str] | None = None) -> bytes:
+def workbook(
+    *sheets: tuple[str, Sequence[Sequence[Any]]], formats: dict[str, str] | None = None
+) -> bytes:
     book = openpyxl.Workbook()
     book.remove(book.active)
     for name, rows in sheets:
@@ -457,7 +469,7 @@ def workbook(*sheets: tuple[str, list[list[Any]]], formats: dict[str, str] | Non
 
 
 def test_cells_of_all_kinds() -> None:
-    rows = [
+    rows: list[list[Any]] = [
         [datetime(2026, 1, 1, 12, 0, 0, 500_000), datetime(2026, 1, 1), date(2026, 1, 2)],
         [time(8, 5), timedelta(hours=30), True, 1, 0.1, "a,b", "two\nlines"],
         [0.25, "#N/A", "=1/0"],
@@ -558,13 +570,14 @@ def test_parquet_as_text() -> None:
             "took": [timedelta(seconds=1.5), None],
         }
     )
+    summer = ["2026-07-01T00:00:00Z", "2026-07-01T02:00:00+02:00", "2026-07-01T00:00:00"]
+    clock = "00:00.001500"
+    winter = [f"2026-01-01T00:{clock}Z", f"2026-01-01T01:{clock}+01:00", f"2026-01-01T00:{clock}"]
     rows = rows_of(text_of("parquet", parquet(frame)))
     assert rows == [
         frame.columns,
-        ["2026-07-01T00:00:00Z", "2026-07-01T02:00:00+02:00", "2026-07-01T00:00:00", "0.1"]
-        + ["0.10000000149011612", "1", "true", "a,b", "1.5"],
-        ["2026-01-01T00:00:00.001500Z", "2026-01-01T01:00:00.001500+01:00"]
-        + ["2026-01-01T00:00:00.001500", "", "", "", "false", "two lines", ""],
+        [*summer, "0.1", "0.10000000149011612", "1", "true", "a,b", "1.5"],
+        [*winter, "", "", "", "false", "two lines", ""],
     ]
 
 
@@ -618,14 +631,11 @@ def test_two_names_of_one_kind_are_not_guessed() -> None:
 @pytest.mark.parametrize("name", TRANSLATED)
 def test_damaged_files_are_read_or_refused(tmp_path: Path, name: str) -> None:
     rng = np.random.default_rng(len(name))
-    content = FILES[name](tmp_path).path.read_bytes()
-    content = content if name == "excel_xlsx" else content[:4_000]
+    content = FILES[name](tmp_path, 30).path.read_bytes()
     for _ in range(30):
         damaged = bytearray(content)
         for at in rng.integers(0, len(damaged), rng.integers(1, 8)):
             damaged[at] = rng.integers(0, 256)
         cut = int(rng.integers(1, len(damaged))) if rng.random() < 0.5 else len(damaged)
-        try:
+        with suppress(NewnormalError):  # any other error fails the test
             text_of(TRANSLATED[name], bytes(damaged[:cut]))
-        except NewnormalError as error:
-            assert error.message

@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from newnormal.tabular.reading import Reading
 from newnormal.tabular.translating import excel, grafana, influx, parquet, prometheus, sniffing
+from newnormal.tabular.translating.points import BadLines
 
 __all__ = ["Translated", "recognised", "translate"]
 
@@ -23,11 +24,18 @@ class Translated(Iterator[bytes]):
     Attributes
     ----------
     written
-        What the user is told of how the file is written: "program", "sheet".
+        How the file is written, for the user: "program", "sheet".
+    bad_lines, first_bad
+        How many of its lines held no sample and are left out; what was wrong with the first,
+        with its number. Complete as soon as `translate` has returned.
     """
 
-    def __init__(self, pieces: Iterator[bytes], **written: str) -> None:
+    def __init__(
+        self, pieces: Iterator[bytes], bad: BadLines | None = None, /, **written: str
+    ) -> None:
         self.written = written
+        self.bad_lines = 0 if bad is None else bad.count
+        self.first_bad = None if bad is None or bad.first is None else bad.first.message
         self._pieces = pieces
 
     def __next__(self) -> bytes:
@@ -70,8 +78,11 @@ def translate(kind: str, file: BinaryIO, reading: Reading, by: Sequence[str] = (
         return Translated(parquet.translate(file, reading, by), program="Parquet")
     if kind == "prometheus":
         return Translated(prometheus.translate(file, by), program="Prometheus")
+    bad = BadLines()
     if kind == "influx":
-        return Translated(influx.translate(file, by), program="InfluxDB")
+        pieces = influx.translate(file, by, bad)
+        return Translated(pieces, bad, program="InfluxDB")
     if kind == "grafana_rows":
-        return Translated(grafana.translate(file, by), program="Grafana, series as rows")
+        pieces = grafana.translate(file, by, bad)
+        return Translated(pieces, bad, program="Grafana, series as rows")
     raise ValueError(f"no translation for {kind!r}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from newnormal.errors import InputError
-from newnormal.tabular.translating.points import Clock, Points, number, records
+from newnormal.tabular.translating.points import BadLines, Clock, Points, number, records
 from newnormal.tabular.translating.texts import decoded
 from newnormal.tabular.translating.wide import wide_csv
 
@@ -16,7 +16,7 @@ __all__ = ["translate"]
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 
 
-def translate(file: BinaryIO, by: Sequence[str]) -> Iterator[bytes]:
+def translate(file: BinaryIO, by: Sequence[str], bad: BadLines) -> Iterator[bytes]:
     r"""Return the series as wide CSV text; their names are the channels.
 
     With `by` the column of the series, each is a stream with the channel "value".
@@ -24,13 +24,13 @@ def translate(file: BinaryIO, by: Sequence[str]) -> Iterator[bytes]:
     Raises
     ------
     InputError
-        If a line is not a series, a time and a value.
+        If no line is a series, a time and a value; such lines are counted in `bad`.
 
     Examples
     --------
     >>> from io import BytesIO
     >>> text = b'Series;Time;Value\na;2026-01-01T01:00:00+01:00;1,000.5\n'
-    >>> print(b"".join(translate(BytesIO(text), [])).decode(), end="")
+    >>> print(b"".join(translate(BytesIO(text), [], BadLines())).decode(), end="")
     time,a
     2026-01-01T01:00:00+01:00,1000.5
     """
@@ -48,15 +48,23 @@ def translate(file: BinaryIO, by: Sequence[str]) -> Iterator[bytes]:
     streams = [each for each in by if each.lower() == "series"]
     clock, points = Clock(), Points()
     for at, cells in rows:
-        if len(cells) < 3:
-            raise InputError(
-                f"line {at + skipped}: expected a series, a time and a value, found {cells!r}"
-            )
+        if not cells:
+            continue
+        try:
+            moment = clock.read(cells[1] if len(cells) > 2 else "", at + skipped)
+        except InputError as error:
+            bad.add(error if len(cells) > 2 else _cut(at + skipped, cells))
+            continue
         # A comma that is the delimiter too cuts thousands apart where they are not in quotes.
         name, value = cells[0], ",".join(cells[2:]) if delimiter == "," else cells[2]
         labels = dict.fromkeys(streams or [column], name)
         if _THOUSANDS.fullmatch(value.strip()):
             value = value.replace(",", "")
-        moment = clock.read(cells[1], at + skipped)
         points.add(("value" if streams else name, tuple(labels.items())), moment, number(value))
-    return wide_csv(points.series(), by, clock.zone)
+    series = points.series()
+    bad.check(bool(series))
+    return wide_csv(series, by, clock.zone)
+
+
+def _cut(line: int, cells: list[str]) -> InputError:
+    return InputError(f"line {line}: expected a series, a time and a value, found {cells!r}")

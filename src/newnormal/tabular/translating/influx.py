@@ -11,14 +11,14 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.tabular.columns import listed
 from newnormal.tabular.translating.influx_tables import Collected, OpenTable
-from newnormal.tabular.translating.points import Clock, records
+from newnormal.tabular.translating.points import BadLines, Clock, records
 from newnormal.tabular.translating.texts import decoded
 from newnormal.tabular.translating.wide import Series, check_by, wide_csv
 
 __all__ = ["translate"]
 
 
-def translate(file: BinaryIO, by: Sequence[str]) -> Iterator[bytes]:
+def translate(file: BinaryIO, by: Sequence[str], bad: BadLines) -> Iterator[bytes]:
     r"""Return the tables of an export as wide CSV text.
 
     A channel is called by its field, with the measurement in front where several have such a
@@ -27,8 +27,8 @@ def translate(file: BinaryIO, by: Sequence[str]) -> Iterator[bytes]:
     Raises
     ------
     InputError
-        If a table has no time or no numbers, a line is damaged, or the export is InfluxDB's
-        report of an error.
+        If a table has no time, there are no numbers, all lines are damaged, or the export is
+        InfluxDB's report of an error. Damaged lines are counted in `bad`.
 
     Examples
     --------
@@ -36,12 +36,13 @@ def translate(file: BinaryIO, by: Sequence[str]) -> Iterator[bytes]:
     >>> text = (b"_time,_value,_field,_measurement,host\n"
     ...         b"2026-01-01T00:00:00Z,0.5,load1,system,a\n"
     ...         b"2026-01-01T00:00:00Z,0.25,load5,system,a\n")
-    >>> print(b"".join(translate(BytesIO(text), ["host"])).decode(), end="")
+    >>> print(b"".join(translate(BytesIO(text), ["host"], BadLines())).decode(), end="")
     time,host,load1,load5
     2026-01-01T00:00:00Z,a,0.5,0.25
     """
-    collected = Collected(by, Clock())
+    collected = Collected(by, Clock(), bad)
     _read(decoded(file), collected)
+    bad.check(bool(collected.parts))
     if not collected.parts:
         raise InputError(
             "expected samples, found none",

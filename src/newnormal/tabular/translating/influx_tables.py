@@ -13,7 +13,7 @@ import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.tabular.columns import listed
-from newnormal.tabular.translating.points import Clock, number
+from newnormal.tabular.translating.points import BadLines, Clock, number
 from newnormal.tabular.translating.texts import shown
 from newnormal.types import Floats, Ints
 
@@ -62,9 +62,10 @@ class Collected:
         Labels that may be texts that were measured: no annotation says what they are.
     """
 
-    def __init__(self, by: Sequence[str], clock: Clock) -> None:
+    def __init__(self, by: Sequence[str], clock: Clock, bad: BadLines) -> None:
         self.by = by
         self.clock = clock
+        self.bad = bad
         self.parts: dict[tuple[str, str, Labels], Part] = {}
         self.texts: set[str] = set()
 
@@ -107,10 +108,9 @@ class OpenTable:
     def add(self, line: int, cells: list[str]) -> None:
         """Add a row."""
         if len(cells) != len(self._header):
-            raise InputError(
-                f"line {line}: expected {len(self._header)} cells, found {len(cells)}",
-                hint="the file may be cut off: export it again",
-            )
+            text = f"line {line}: expected {len(self._header)} cells, found {len(cells)}"
+            self._collected.bad.add(InputError(text, hint="the file may be cut off"))
+            return
         for at, default in self._defaults:
             cells[at] = cells[at] or default
         if self._roles is not None:
@@ -131,11 +131,15 @@ class OpenTable:
             self._take(self._roles, line, cells)
 
     def _take(self, roles: _Roles, line: int, cells: list[str]) -> None:
+        try:
+            time = self._collected.clock.read(cells[roles.time], line)
+        except InputError as error:
+            self._collected.bad.add(error)
+            return
         key = tuple([cells[at] for at in roles.key])
         parts = self._known.get(key)
         if parts is None:
             parts = self._known[key] = self._parts(roles, cells)
-        time = self._collected.clock.read(cells[roles.time], line)
         for at, part in parts:
             part.add(time, cells[at])
 

@@ -16,7 +16,7 @@ from newnormal.tabular.times import parse_time
 from newnormal.tabular.translating.wide import Series
 from newnormal.tabular.zones import zone_of
 
-__all__ = ["Clock", "Key", "Points", "number", "records"]
+__all__ = ["BadLines", "Clock", "Key", "Points", "number", "records"]
 
 Key: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]  # the name and the labels of a series
 
@@ -46,6 +46,24 @@ def number(cell: str) -> float:
         return float(cell)
     except ValueError:
         return _BOOLEANS.get(cell.strip().lower(), nan)
+
+
+class BadLines:
+    """Lines of an export that hold no sample: they are left out and counted."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: InputError | None = None
+
+    def add(self, error: InputError) -> None:
+        """Count one; the first is kept for the user."""
+        self.count += 1
+        self.first = self.first or error
+
+    def check(self, good: bool) -> None:
+        """Raise the first if no line is good."""
+        if not good and self.first is not None:
+            raise self.first
 
 
 class Clock:
