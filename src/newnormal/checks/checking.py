@@ -208,8 +208,9 @@ def _looked_at(
     text = {each.channel for each in found.findings if each.code == "text"}
     read = reading_findings(table.found, facts, remedies)
     known = text | {each.channel for each in read if each.code == "text"}
+    others = _no_measurement(findings)
+    measured = [at for at, each in enumerate(channels) if each not in others]
     findings = [each for each in findings if each.code != "empty" or each.channel not in known]
-    measured = [at for at, each in enumerate(channels) if each not in _no_measurement(findings)]
     findings += [
         *found.findings,
         *read,

@@ -19,7 +19,8 @@ _NEAR = 0.5  # of the period: a step this near to it lost no sample
 _REGULAR = 0.8  # of the steps are near the period, or the sampling is irregular
 _GAP = 10  # periods: a gap where the sampling is irregular
 _LARGEST = 3  # gaps that are listed
-_LOST = 0.05  # of the samples missing in gaps, for a warning
+# Of the samples that gaps miss, for a warning: where one is long, and where samples miss singly.
+_LOST, _LOST_SINGLY = 0.05, 0.2
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,9 @@ def sampling_findings(
         )
     if sampling.gaps:
         gap = sampling.largest[0]
-        many = sampling.lost >= _LOST * (samples + sampling.lost)
+        lost = sampling.lost / (samples + sampling.lost)
+        long = period is not None and gap.length >= _GAP * period
+        many = lost >= (_LOST if long else _LOST_SINGLY)
         found.append(
             Finding(
                 "warning" if many else "note",

@@ -30,6 +30,8 @@ def twin_findings(
     if len(channels) < 2 or len(values) < _LEAST:
         return []
     some = values[:: max(1, len(values) // _ROWS), list(channels)]
+    seen = ~np.isnan(some).all(axis=0)
+    some, channels = some[:, seen], np.asarray(channels)[seen].tolist()
     with np.errstate(all="ignore"):
         mean, size = np.nanmean(some, axis=0), np.nanstd(some, axis=0)
         scaled = np.nan_to_num((some - mean) / np.where(size > 0, size, 1), posinf=0, neginf=0)
