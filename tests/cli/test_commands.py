@@ -189,7 +189,7 @@ def test_a_state_file_of_a_threshold_of_others_loads_where_it_is_named(
 
 def test_inspect_shows_the_bytes_of_a_stream(plant: Plant, newnormal: Command) -> None:
     facts = json.loads(newnormal("inspect", plant.model, "--json").stdout)
-    assert facts["bytes of the stream"] == load(plant.model).nbytes_["stream"] > 0
+    assert facts["stream_bytes"] == load(plant.model).nbytes_["stream"] > 0
 
 
 def test_fit_without_options_says_what_it_chose(plant: Plant, newnormal: Command) -> None:
@@ -255,9 +255,9 @@ def test_inspect_says_what_a_checkpoint_has_been_through(plant: Plant, newnormal
     state = plant.folder / "plant.state"
     newnormal("watch", plant.model, plant.live, "--state", state)
     facts = json.loads(newnormal("inspect", state, "--json").stdout)
-    assert facts["samples seen"] == 400
-    assert facts["learning steps"] > 0
-    assert facts["distance from fit"] > 0
+    assert facts["samples_seen"] == 400
+    assert facts["learning_steps"] > 0
+    assert facts["distance_from_fit"] > 0
     assert facts["line"] == 401
     assert facts["input"] == str(plant.live.resolve())
     shown = newnormal("inspect", plant.model).stdout

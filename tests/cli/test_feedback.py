@@ -68,7 +68,7 @@ def test_rejected_in_a_file_it_is_never_accepted(plant: Plant, newnormal: Comman
     done = newnormal("feedback", state, "reject")
     assert done.returncode == 0
     assert done.stderr == f"{REJECTED}\n"
-    (change,) = facts(newnormal, state)["open changes"]
+    (change,) = facts(newnormal, state)["open_changes"]
     assert (change["number"], change["state"]) == (1, "rejected")
     rest = watched(cut(plant, len(plant.lines)), newnormal)
     assert "accepted" not in kinds(rest)
@@ -77,7 +77,7 @@ def test_rejected_in_a_file_it_is_never_accepted(plant: Plant, newnormal: Comman
         *("rejected", None),
         "rejected",
     )
-    (change,) = facts(newnormal, state)["open changes"]
+    (change,) = facts(newnormal, state)["open_changes"]
     assert (change["number"], change["state"]) == (1, "rejected")
     assert sorted(path.name for path in plant.folder.iterdir()) == [
         "live.csv",
@@ -98,7 +98,7 @@ def test_accepted_in_a_file_it_is_over_and_rollback_brings_it_back(
     found = kinds(watched(cut(plant, CHANGE + 150), newnormal))
     assert found[:3] == ["closed", "accepted", "rolled_back"]
     assert "changed" in found[3:]
-    assert [each["number"] for each in facts(newnormal, state)["open changes"]] == [2]
+    assert [each["number"] for each in facts(newnormal, state)["open_changes"]] == [2]
 
 
 def test_feedback_that_cannot_be_applied_changes_nothing(plant: Plant, newnormal: Command) -> None:
@@ -323,7 +323,7 @@ def test_without_progress_a_change_that_the_checkpoint_shows_as_over_is_refused(
     later = [*plant.lines[: CHANGE + 101], *lines(1_900 + CHANGE, 60, 19.0)]
     plant.live.write_text("\n".join(later) + "\n")
     watched(plant, newnormal)
-    assert [each["number"] for each in facts(newnormal, state)["open changes"]] == [2]
+    assert [each["number"] for each in facts(newnormal, state)["open_changes"]] == [2]
     with Lock(state):
         done = newnormal("feedback", state, "accept", "--change", 1)
         assert "expected an open change to accept, which is 2, found change 1" in done.stderr
@@ -359,7 +359,7 @@ def test_an_alarm_is_rejected_before_its_change_is_known(plant: Plant, newnormal
     done = newnormal("feedback", state, "reject")
     assert done.stderr == ("alarm 1 rejected: a change that begins with it is rejected as well\n")
     watched(cut(plant, CHANGE + 100), newnormal)
-    (change,) = facts(newnormal, state)["open changes"]
+    (change,) = facts(newnormal, state)["open_changes"]
     assert (change["alarm"], change["state"]) == (1, "rejected")
 
 
@@ -370,8 +370,8 @@ def test_inspect_shows_open_alarms_and_changes_with_their_sentences(
     watched(cut(plant, CHANGE + 100), newnormal)
     detector = load(state)
     found = facts(newnormal, state)
-    assert found["open alarms"] == [alarm.as_dict() for alarm in detector.alarms_]
-    assert found["open changes"] == [change.as_dict() for change in detector.changes_]
+    assert found["open_alarms"] == [alarm.as_dict() for alarm in detector.alarms_]
+    assert found["open_changes"] == [change.as_dict() for change in detector.changes_]
     shown = " ".join(newnormal("inspect", state).stdout.split())
     assert "alarm 1 open since 2026-01-02T06:00:00: " in shown
     assert "change 1 pending: " in shown

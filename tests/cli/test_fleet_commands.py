@@ -215,14 +215,14 @@ def test_inspect_shows_the_fleet_and_one_stream(site: Site, newnormal: Command) 
     assert "Alarms opened in 4 of 4 streams" in shown
     facts = json.loads(newnormal("inspect", site.fleet, "--json").stdout)
     assert facts["streams"] == 4
-    assert facts["in alarm"] == 4
-    assert facts["normal"] == 0
-    assert set(facts["open alarms"]) == set(HOSTS)
-    assert facts["open incidents"][0]["number"] == 1
+    assert facts["states"]["in_alarm"] == 4
+    assert facts["states"]["normal"] == 0
+    assert set(facts["open_alarms"]) == set(HOSTS)
+    assert facts["open_incidents"][0]["number"] == 1
     assert facts["line"] == 4 * 65 + 1
-    assert facts["last watch"] == "ended"
+    assert facts["watch"] == "ended"
     one = json.loads(newnormal("inspect", site.fleet, "db", "--json").stdout)
-    assert one["samples seen"] == 65
+    assert one["samples_seen"] == 65
     assert one["status"] == "in alarm"
 
 
