@@ -70,6 +70,8 @@ class LineCutter:
         What ends lines; None until that is known.
     last_end
         Bytes that end the last line, once it is known: 0 or 1.
+    skipped
+        How many lines were too long.
 
     Examples
     --------
@@ -83,6 +85,7 @@ class LineCutter:
     def __init__(self, longest: int = LONGEST_LINE, newline: bytes | None = None) -> None:
         self.newline = newline
         self.last_end = 1
+        self.skipped = 0
         self._longest = longest
         self._parts: list[bytes] = []  # of the unfinished line
         self._size = 0  # of the unfinished line, more than its parts have if it is too long
@@ -121,7 +124,7 @@ class LineCutter:
         rest = lines.pop()
         if len(piece) > self._longest:
             limit = self._longest
-            lines = [each if len(each) <= limit else Skipped(len(each), limit) for each in lines]
+            lines = [each if len(each) <= limit else self._skipped(len(each)) for each in lines]
         if rest:
             self._hold(rest)
         return lines
@@ -177,10 +180,14 @@ class LineCutter:
         else:
             self._parts.append(part)
 
+    def _skipped(self, size: int) -> Skipped:
+        self.skipped += 1
+        return Skipped(size, self._longest)
+
     def _taken(self) -> bytes:
         """Return the unfinished line as a finished one."""
         if self._size > self._longest:
-            line: bytes = Skipped(self._size, self._longest)
+            line: bytes = self._skipped(self._size)
         else:
             line = b"".join(self._parts)
         self._parts.clear()
