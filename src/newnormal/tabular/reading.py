@@ -231,6 +231,8 @@ class Found:
         Its columns in their own order, () if it has no names.
     time
         The column or columns of its times.
+    kind
+        The format of its lines: csv or jsonl; None if it has none.
     written
         How it is written, where that is not plain: delimiter, decimal, dates, time_unit,
         encoding, compression, preamble, units; as text for the user.
@@ -250,6 +252,7 @@ class Found:
 
     header: tuple[str, ...] = ()
     time: tuple[str, ...] = ()
+    kind: Literal["csv", "jsonl"] | None = None
     written: dict[str, str] = field(default_factory=dict)
     lines: int = 0
     bad_lines: int = 0

@@ -12,9 +12,10 @@ from newnormal.errors import InputError, StateError
 from newnormal.io.layout import LayoutError
 from newnormal.io.sources.base import FRESH, Batch, Problem, Source, SourceOptions
 from newnormal.io.sources.file import FileSource
-from newnormal.io.sources.lines import LineSource, line_text
+from newnormal.io.sources.lines import LineSource
 from newnormal.io.sources.pipe import PipeSource
 from newnormal.tabular import Long, LongLines, StreamBatch, StreamLines
+from newnormal.tabular.line_cutting import Refused
 
 __all__ = ["LongFileSource", "LongPipeSource", "StreamInput", "StreamOptions"]
 
@@ -108,7 +109,7 @@ class StreamInput:
     def __init__(self, input: str, options: StreamOptions) -> None:  # noqa: A002
         self._columns = _Columns(options.reader)
         kind = PipeSource if input == "-" else FileSource
-        self.source: LineSource = kind(input, options.lines, self._columns)
+        self.source: LineSource = kind(input, options.lines, self._columns, options.by)
         self._columns.name = self.source.name
 
     def next_batch(self, limit: int) -> StreamBatch | None:
@@ -117,18 +118,14 @@ class StreamInput:
         if found is None:
             return self._last()
         first, raw = found
-        texts = [line_text(line, first=number == 1) for number, line in enumerate(raw, first)]
-        if None not in texts:
-            return self._columns.parse(texts, first)  # type: ignore[arg-type]
-        batch = self._columns.parse([text or "" for text in texts], first)
+        texts = self.source.texts(raw, first)
+        batch = self._columns.parse(texts, first)
+        if Refused not in set(map(type, texts)):
+            return batch
         wrong = [
-            Problem(
-                InputError("expected UTF-8 text"),
-                number,
-                int(np.count_nonzero(batch.numbers < number)),
-            )
+            Problem(text.error, number, int(np.count_nonzero(batch.numbers < number)))
             for number, text in enumerate(texts, first)
-            if text is None
+            if isinstance(text, Refused)
         ]
         problems = sorted((*batch.problems, *wrong), key=lambda each: each.number)
         return replace(batch, problems=tuple(problems))
