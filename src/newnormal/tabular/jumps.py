@@ -13,7 +13,7 @@ import numpy as np
 
 from newnormal.types import Bools, Ints, Times, time_text
 
-__all__ = ["DAY", "PERIODS", "Sifted", "not_confirmed", "sift", "span_text", "stray"]
+__all__ = ["DAY", "PERIODS", "Sifted", "not_confirmed", "ordinary", "sift", "span_text", "stray"]
 
 DAY = 86_400_000_000_000  # ns: the shortest jump where the period is not known
 PERIODS = 100  # the shortest jump where it is
@@ -31,7 +31,8 @@ class Sifted(NamedTuple):
     kept
         The rows that go on, in the order in which they do.
     dropped
-        Rows that were not confirmed, each with how many are kept before it.
+        Rows that were not confirmed, each with how many are kept before it, and the newest of
+        these.
     held
         Rows that are not decided yet.
     gaps
@@ -41,7 +42,7 @@ class Sifted(NamedTuple):
     """
 
     kept: Ints
-    dropped: list[tuple[int, int]]
+    dropped: list[tuple[int, int, int]]
     held: list[int]
     gaps: list[tuple[int, int]]
     newest: int
@@ -59,7 +60,7 @@ class _Cluster:
     rows: list[int] = field(default_factory=list)
 
     def near(self, time: int, limit: int) -> bool:
-        return self.first - limit <= time <= self.newest + max(limit, self.jump)
+        return self.first - limit <= time <= self.newest + max(limit, 2 * self.jump)
 
     def add(self, time: int, row: int) -> None:
         self.first, self.newest = min(self.first, time), max(self.newest, time)
@@ -83,11 +84,11 @@ def sift(times: Ints, newest: int, limit: int) -> Sifted:
     """
     kept: list[Ints] = []
     count = at = 0
-    dropped: list[tuple[int, int]] = []
+    dropped: list[tuple[int, int, int]] = []
     held: list[int] = []
     gaps: list[tuple[int, int]] = []
     while at < len(times):
-        end, newest = _ordinary(times, at, newest, limit)
+        end, newest = ordinary(times, at, newest, limit)
         kept.append(np.arange(at, end))
         count += end - at
         at = end
@@ -95,12 +96,13 @@ def sift(times: Ints, newest: int, limit: int) -> Sifted:
             break
         clusters: list[_Cluster] = []
         late: list[int] = []
-        for row, time in enumerate(times[at:].tolist(), start=at):
+        for row in range(at, len(times)):
+            time = int(times[row])
             if time <= newest:
                 late.append(row)
                 continue
             if time <= newest + limit:
-                dropped += [(each, count + len(late)) for each in _rows(clusters)]
+                dropped += [(each, count + len(late), newest) for each in _rows(clusters)]
                 at, clusters = row, []
                 break
             own = next((each for each in clusters if each.near(time, limit)), None)
@@ -110,7 +112,7 @@ def sift(times: Ints, newest: int, limit: int) -> Sifted:
             own.add(time, row)
             if len(own.times) >= _CONFIRMED:
                 clusters.remove(own)
-                dropped += [(each, count + len(late)) for each in _rows(clusters)]
+                dropped += [(each, count + len(late), newest) for each in _rows(clusters)]
                 gaps.append((own.rows[0], own.first - newest))
                 late += own.rows
                 steps = np.diff(sorted(own.times))
@@ -118,7 +120,7 @@ def sift(times: Ints, newest: int, limit: int) -> Sifted:
                 newest, at, clusters = own.newest, row + 1, []
                 break
             while sum(len(each.rows) for each in clusters) > _MOST_HELD:
-                dropped += [(each, count + len(late)) for each in clusters.pop(0).rows]
+                dropped += [(each, count + len(late), newest) for each in clusters.pop(0).rows]
         else:
             at = len(times)
             held = _rows(clusters)
@@ -134,7 +136,7 @@ def sift(times: Ints, newest: int, limit: int) -> Sifted:
     )
 
 
-def _ordinary(times: Ints, at: int, newest: int, limit: int) -> tuple[int, int]:
+def ordinary(times: Ints, at: int, newest: int, limit: int) -> tuple[int, int]:
     """Return the first row from `at` that is too far ahead, and the newest time before it."""
     size = _BLOCK
     while at < len(times):
