@@ -93,6 +93,7 @@ def watch(
     """
     from newnormal import state as state_file
     from newnormal.io import SinkOptions, SourceOptions, find_sink
+    from newnormal.io.sources.arriving import ArrivingSource
     from newnormal.runtime.checkpoint import resume
     from newnormal.runtime.watch import BadRecordError, Watch
 
@@ -127,7 +128,8 @@ def watch(
     make = _source_of(source, input, streams)
 
     def make_source(channels: tuple[str, ...]) -> Source:
-        return make(input, options(channels))
+        wrapped = make(input, options(channels))
+        return ArrivingSource(wrapped, keep=state is not None and not flush)
 
     if state is not None:
         state_file.remove_stale(state)
@@ -137,6 +139,8 @@ def watch(
     ):
         resumed = resume(model, state, make_source, say, Classes.of(loading, rule))
         with closing(resumed.source):
+            if isinstance(resumed.source, ArrivingSource):
+                resumed.source.expect(resumed.detector.period_)
             if state is not None:
                 _check_savable(resumed.detector, state)
             watching = Watch(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from newnormal import state as state_file
 from newnormal.detector import BaseDetector, from_state
 from newnormal.errors import NewnormalError, ParameterError, StateError
-from newnormal.io.registry import name_of
+from newnormal.io.registry import kind_of
 from newnormal.io.sources.base import FRESH, Source
 from newnormal.state import State
 
@@ -101,7 +101,7 @@ def resume(
     detector = from_state(state, str(checkpoint), *loading)
     source = make_source(detector.channels_)
     snapshot = {name: value for name, value in place.items() if name not in _RESERVED}
-    if place["kind"] == name_of(type(source)) and resumed(source, snapshot, checkpoint):
+    if place["kind"] == kind_of(source) and resumed(source, snapshot, checkpoint):
         if not same_file and not _same_fit(state, model):
             report(
                 f"{checkpoint} continues another fit than {model}: delete it to start from {model}"
@@ -135,7 +135,7 @@ def place_of(state: State, origin: Path) -> dict[str, Any] | None:
 
 def stream_of(detector: BaseDetector, source: Source) -> str:
     """Return a digest that tells this input and this fit from others."""
-    digest = hashlib.sha256(f"{name_of(type(source))}\n{source.identity}\n".encode())
+    digest = hashlib.sha256(f"{kind_of(source)}\n{source.identity}\n".encode())
     digest.update(np.ascontiguousarray(_fitted(detector.to_state())).tobytes())
     return digest.hexdigest()[:32]
 
@@ -159,8 +159,9 @@ def resumed(source: Resumable, snapshot: dict[str, Any], checkpoint: Path) -> bo
         raise StateError(f"{checkpoint}: {error.message}", hint=error.hint) from None
     except (AttributeError, IndexError, KeyError, TypeError) as error:  # of a source of others
         source.close()
+        inner = getattr(source, "wrapped", source)
         raise StateError(
-            f"{checkpoint}: {type(source).__name__} cannot resume from the place {snapshot!r}: "
+            f"{checkpoint}: {type(inner).__name__} cannot resume from the place {snapshot!r}: "
             f"{type(error).__name__}: {error}",
             hint=FRESH,
         ) from error

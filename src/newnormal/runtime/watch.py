@@ -18,7 +18,7 @@ import numpy as np
 from newnormal.detector import BaseDetector
 from newnormal.errors import FeedbackError, InputError
 from newnormal.io.layout import LayoutError
-from newnormal.io.registry import name_of
+from newnormal.io.registry import kind_of
 from newnormal.io.sinks.base import Sink
 from newnormal.io.sources.base import Batch, Problem, Source, check_batch
 from newnormal.runtime import checkpoint
@@ -37,7 +37,7 @@ from newnormal.runtime.silent_source import SilentSource
 from newnormal.tabular import Table
 from newnormal.types import CHANGED, OPENED, Ints, Times, Verdicts, time_text
 
-__all__ = ["BadRecordError", "Watch"]
+__all__ = ["BadRecordError", "NothingReadError", "Watch"]
 
 _BATCH = 1 << 16  # samples asked for at once where no checkpoint is due
 _KEYS = 100  # of applied feedback, that a checkpoint remembers
@@ -45,6 +45,20 @@ _KEYS = 100  # of applied feedback, that a checkpoint remembers
 
 class BadRecordError(InputError):
     """A record is bad, and `strict` was asked for."""
+
+
+class NothingReadError(InputError):
+    """An input ended of which every record is bad."""
+
+    @classmethod
+    def of(cls, source: Source, bad: int, first: Problem) -> NothingReadError:
+        """Return the error of a source with so many bad records."""
+        what = source.record if bad == 1 else f"{source.record}s"
+        return cls(
+            f"{source.name}: expected samples, found {bad} {what} that hold none, the first: "
+            f"{source.record} {first.number}: {first.error.message}",
+            hint=first.error.hint or "`newnormal check` shows how the input is read",
+        )
 
 
 def _ignore(text: str) -> None:
@@ -98,7 +112,7 @@ class Watch:
         self.detector: BaseDetector = resumed.detector
         self.judged = self.anomalous = self.alarms = self.changes = self.bad = self.skipped = 0
         self._source: Source = resumed.source
-        self._kind = name_of(type(resumed.source))
+        self._kind = kind_of(resumed.source)
         self._sink = sink
         self._every = every
         self._flush = flush
@@ -107,6 +121,10 @@ class Watch:
         self._interruption = Interruption()
         self._silence = SilentSource(self._source.name, self.detector.period_, report)
         self._since = 0  # samples since the last checkpoint
+        self._is_due = False  # whether something happened that a checkpoint must have
+        self._taken = 0  # samples so far
+        self._is_new = self._source.repeats or not resumed.continues
+        self._first_bad: Problem | None = None
         self._skip_to: np.datetime64 | None = None
         self._resent = False  # whether pending samples may be sent again
         self._elsewhere = not resumed.continues  # whether samples so far were another input's
@@ -158,6 +176,7 @@ class Watch:
                     late = self.detector.run(self._nothing(), flush=True).late
                     self.detector.close_alarms()
                     self._emit(late, None)
+                self._check_any()
                 return
             self._place = before
             check_batch(self._source, batch, len(self.detector.channels_), limit)
@@ -166,7 +185,7 @@ class Watch:
             self._judge(batch, before)
             self._silence.received(len(batch))
             self._place = None
-            if self._since >= self._every:
+            if self._since >= self._every or self._is_due:
                 self._save(self._source.snapshot())
 
     def _limit(self) -> int:
@@ -194,7 +213,15 @@ class Watch:
         for each in troubles:
             self.bad += 1
             self._report(f"{self._named(each)}; skipped")
+        if batch.problems and self._first_bad is None:
+            self._first_bad = batch.problems[0]
+        self._taken += len(batch)
         self._consume(batch, rows)
+
+    def _check_any(self) -> None:
+        """Raise an InputError, at the end, if all that there was is bad."""
+        if self._first_bad is not None and not self._taken and self._is_new:
+            raise NothingReadError.of(self._source, self.bad, self._first_bad)
 
     def _consume(self, batch: Batch, rows: Ints) -> None:
         if not len(rows):
@@ -309,6 +336,7 @@ class Watch:
         self.changes += sum(event.kind == CHANGED for event in events)
         if events:
             self._sink.write_events(events)
+            self._is_due = True
         self._sink.flush()
 
     def _write_progress(self) -> None:
@@ -326,7 +354,7 @@ class Watch:
         newest = set(self._applied[-_KEYS:])
         self._applied = [key for key in self._applied if key in newest or key in journal]
         checkpoint.save(self._state, self.detector, self._kind, snapshot, self._applied)
-        self._since = 0
+        self._since, self._is_due = 0, False
         if self._lock is not None:
             self._lock.keep = self.detector.counters["seen"] < self._reached
 
