@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from newnormal.cli.console import print_facts
+from newnormal.cli.console import print_facts, put
 from newnormal.cli.options import Classes, Loading, Model, Rule, from_state
 from newnormal.cli.streams import is_fleet
 from newnormal.errors import ParameterError
@@ -118,7 +118,7 @@ def _show(
     else:
         print_facts(title, facts)
         if isinstance(detector, Detector):
-            typer.echo(f"\n{detector.explain()}")
+            put(f"\n{detector.explain()}")
 
 
 def _ignore(text: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from newnormal.cli.console import FAILED, announce_compiling, say
+from newnormal.cli.console import FAILED, announce_compiling, say, shown
 from newnormal.cli.options import names
 from newnormal.errors import ParameterError
 from newnormal.experiments.registry import ENTRIES, Entry, Input, write, write_all
@@ -215,6 +215,7 @@ def _runner(
 def _progress_bar() -> Iterator[Callable[[int, int, str], None]]:
     """Give a function of done, total and what, which draws a bar on standard error."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
     columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -224,7 +225,7 @@ def _progress_bar() -> Iterator[Callable[[int, int, str], None]]:
         task = bar.add_task("starting", total=None)
 
         def progress(done: int, total: int, what: str) -> None:
-            bar.update(task, completed=done, total=total, description=what)
+            bar.update(task, completed=done, total=total, description=escape(shown(what)))
 
         yield progress
 
