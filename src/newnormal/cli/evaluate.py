@@ -84,7 +84,7 @@ def evaluate(
         return
     check_one_stream(model, streams)
     if plot is not None:
-        plots.check_target(plot)
+        plots.check_target(plot, [model, input])
     detector, verdicts, table = judge(
         model, classes, input, frozen, label, time, columns, drop, format, streams
     )

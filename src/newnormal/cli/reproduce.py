@@ -195,7 +195,11 @@ def _runner(
     """Give a runner that shows its progress as a bar on standard error."""
     from newnormal.experiments.engine.competitors import overrides
     from newnormal.experiments.engine.runner import Runner
+    from newnormal.state.targets import check_folder
 
+    check_folder(output, error=ParameterError)
+    if cache is not None:
+        check_folder(cache, error=ParameterError)
     announce_compiling()
     here = str(Path.cwd())
     if here not in sys.path:  # so that --models finds a class in a module of the working folder

@@ -120,6 +120,7 @@ def watch(
     """
     from newnormal import state as state_file
     from newnormal.io import SinkOptions, SourceOptions, find_sink
+    from newnormal.io.sinks.jsonl import check_output
     from newnormal.runtime.checkpoint import resume
     from newnormal.runtime.watch import BadRecordError, Watch
     from newnormal.tabular import Reading
@@ -163,7 +164,10 @@ def watch(
     def make_source(channels: tuple[str, ...]) -> Source:
         return make(input, options(channels))
 
+    if sink == "jsonl":
+        check_output(output, [input, model, *([] if state is None else [state])])
     if state is not None:
+        state_file.check_target(state, [input], new=False)
         state_file.remove_stale(state)
     with (
         _held(state) as lock,

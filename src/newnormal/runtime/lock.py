@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from newnormal.state.targets import resolved
+
 __all__ = ["Lock", "Progress", "beside"]
 
 try:
@@ -142,5 +144,5 @@ class Lock:
 
 def beside(state: Path, name: str) -> Path:
     """Return a file beside the state file, the same for every link to that."""
-    real = state.resolve()
+    real = resolved(state)
     return real.with_name(name.format(real.name))

@@ -12,6 +12,7 @@ from typing import Any
 from newnormal.errors import InputError, StateError
 from newnormal.io.sources.base import FRESH, SourceOptions
 from newnormal.io.sources.lines import POLL_S, READ_BYTES, LineSource, Reader
+from newnormal.state.targets import what_is
 
 __all__ = ["FileSource"]
 
@@ -29,6 +30,12 @@ class FileSource(LineSource):
     ) -> None:
         super().__init__(input, options, reader)
         self._path = Path(input)
+        found = what_is(self._path)
+        if found is not None:  # it has no places to go back to; a pipe would be waited for
+            raise InputError(
+                f"{input}: expected a file that can be read, found {found}",
+                hint=f"give the path of a file; read a pipe as standard input: - < {input}",
+            )
         try:
             self._file = self._path.open("rb", buffering=0)
         except OSError as error:
