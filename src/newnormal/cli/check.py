@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from newnormal.cli.console import FAILED
-from newnormal.cli.options import Columns, Drop, Format, Time, format_name, names
-from newnormal.cli.streams import By, LongLines, Streams, Tag, Value, is_fleet, read_streams
+from newnormal.cli.reading import read_streams
+from newnormal.cli.reading_options import Given, reads_input
+from newnormal.cli.streams import is_fleet
 from newnormal.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 _NARROWEST = 60  # columns of a terminal
 
 
+@reads_input
 def check(
     file: Annotated[
         str,
@@ -47,18 +49,8 @@ def check(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 4 if there is a warning.")
     ] = False,
-    label: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(metavar="COLUMN", help="The column of labels, which is no channel."),
-    ] = None,
-    by: By = None,
-    long: LongLines = False,
-    tag: Tag = None,
-    value: Value = None,
-    time: Time = None,
-    columns: Columns = None,
-    drop: Drop = None,
-    format: Format = None,  # noqa: A002
+    *,
+    given: Given,
 ) -> None:
     """Look at a file before it is fitted: what there is, what is suspicious, what fit would do.
 
@@ -68,10 +60,9 @@ def check(
 
     Exit codes: 0 fit would go on, 1 it would refuse, 4 with --strict if there is a warning.
     """
-    streams = Streams.of(by, long, tag, value)
-    many = bool(streams.by) or streams.long is not None
+    many = bool(given.streams.by) or given.streams.long is not None
     if many or (file != "-" and Path(file).is_dir()):
-        _check_streams(file, model, as_json, strict, streams, label, time, columns, drop, format)
+        _check_streams(file, model, as_json, strict, given)
         return
     import newnormal
 
@@ -80,15 +71,7 @@ def check(
             f"{model} is a fleet: expected --by with the column that names the stream, found none",
             hint="add --by COLUMN, such as --by host",
         )
-    options = {
-        "format": format_name(format),
-        "time": time,
-        "columns": names(columns),
-        "drop": names(drop),
-        "label": label,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
-    found = newnormal.check(file, model=model, **given)
+    found = newnormal.check(file, model=model, reading=given.reading)
     if as_json:
         typer.echo(json.dumps(found.as_dict(), indent=2))
     else:
@@ -97,22 +80,13 @@ def check(
 
 
 def _check_streams(
-    file: str,
-    model: Path | None,
-    as_json: bool,
-    strict: bool,
-    streams: Streams,
-    label: str | None,
-    time: str | None,
-    columns: list[str] | None,
-    drop: list[str] | None,
-    format: Any,  # noqa: A002
+    file: str, model: Path | None, as_json: bool, strict: bool, given: Given
 ) -> None:
     from newnormal.checks import check_streams, summary_of
 
-    tables = read_streams(file, streams, time, columns, drop, format, label)
+    tables = read_streams(file, given)
     found = check_streams(tables, models=_models(model, list(tables.tables)))
-    if list(found) == [""] and streams.long is not None:  # long lines of one stream
+    if list(found) == [""] and given.streams.long is not None:  # long lines of one stream
         if as_json:
             typer.echo(json.dumps(found[""].as_dict(), indent=2))
         else:

@@ -70,7 +70,7 @@ def evaluate(
         return
     check_one_stream(model, given.streams)
     if plot is not None:
-        plots.check_target(plot)
+        plots.check_target(plot, [model, input])
     announce_compiling()
     detector = load(model, classes)
     table = read_table(input, given.after(detector.reading_), detector.channels_)

@@ -199,7 +199,7 @@ def fit(
         check_folder(output)
     else:
         _check_many(fleet_alarms_per_day=fleet_alarms_per_day, workers=workers)
-        state_file.check_target(output)
+        state_file.check_target(output, [history])
     own = _given(
         window=window,
         stride=stride,

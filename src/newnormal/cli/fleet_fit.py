@@ -62,6 +62,7 @@ def _report_failures(fleet: Fleet) -> None:
 def check_folder(output: Path) -> None:
     """Raise a StateError if a fleet cannot be written there: before it is fitted."""
     from newnormal.fleet.folder.names import MANIFEST
+    from newnormal.state import targets
 
     if output.is_dir() and any(output.iterdir()) and not (output / MANIFEST).exists():
         raise StateError(
@@ -74,8 +75,9 @@ def check_folder(output: Path) -> None:
             f"cannot write {output}: expected a folder, found a file",
             hint="a fleet is a folder: choose another name",
         )
-    if not output.parent.is_dir():
+    if not output.parent.is_dir():  # not made: its name may be a slip
         raise StateError(
             f"cannot write {output}: found no folder {output.parent}",
             hint="choose a folder that exists",
         )
+    targets.check_folder(output)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from newnormal.cli.console import print_facts, print_table
+from newnormal.cli.console import print_facts, print_table, put, shown
 from newnormal.cli.fleet_reading import load_fleet
 from newnormal.cli.inspect import feedback_text, waits
 from newnormal.cli.options import Classes
@@ -58,7 +58,7 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
     print_facts(str(folder), facts)
     for incident in incidents:
         if incident.open:
-            typer.echo(f"\nincident {incident.number}: {incident.sentence}")
+            put(f"\nincident {incident.number}: {shown(incident.sentence)}")
     rows = {
         name: {
             "alarm": "; ".join(each.sentence for each in alarms.get(name, ())),
@@ -69,9 +69,9 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
     }
     if rows:
         typer.echo("")
-        shown = dict(list(rows.items())[:_ROWS])
+        some = dict(list(rows.items())[:_ROWS])
         print_table(
-            f"{len(rows):,} streams with something open", "stream", ("alarm", "change"), shown
+            f"{len(rows):,} streams with something open", "stream", ("alarm", "change"), some
         )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from newnormal.cli.console import FAILED, announce_compiling, say
+from newnormal.cli.console import FAILED, announce_compiling, say, shown
 from newnormal.cli.options import names
 from newnormal.errors import ParameterError
 from newnormal.experiments.registry import ENTRIES, Entry, Input, write, write_all
@@ -195,7 +195,11 @@ def _runner(
     """Give a runner that shows its progress as a bar on standard error."""
     from newnormal.experiments.engine.competitors import overrides
     from newnormal.experiments.engine.runner import Runner
+    from newnormal.state.targets import check_folder
 
+    check_folder(output, error=ParameterError)
+    if cache is not None:
+        check_folder(cache, error=ParameterError)
     announce_compiling()
     here = str(Path.cwd())
     if here not in sys.path:  # so that --models finds a class in a module of the working folder
@@ -215,6 +219,7 @@ def _runner(
 def _progress_bar() -> Iterator[Callable[[int, int, str], None]]:
     """Give a function of done, total and what, which draws a bar on standard error."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
     columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -224,7 +229,7 @@ def _progress_bar() -> Iterator[Callable[[int, int, str], None]]:
         task = bar.add_task("starting", total=None)
 
         def progress(done: int, total: int, what: str) -> None:
-            bar.update(task, completed=done, total=total, description=what)
+            bar.update(task, completed=done, total=total, description=escape(shown(what)))
 
         yield progress
 

@@ -93,6 +93,7 @@ def watch(
     """
     from newnormal import state as state_file
     from newnormal.io import SinkOptions, SourceOptions, find_sink
+    from newnormal.io.sinks.jsonl import check_output
     from newnormal.io.sources.arriving import ArrivingSource
     from newnormal.runtime.checkpoint import resume
     from newnormal.runtime.watch import BadRecordError, Watch
@@ -131,7 +132,10 @@ def watch(
         wrapped = make(input, options(channels))
         return ArrivingSource(wrapped, keep=state is not None and not flush)
 
+    if sink == "jsonl":
+        check_output(output, [input, model, *([] if state is None else [state])])
     if state is not None:
+        state_file.check_target(state, [input], new=False)
         state_file.remove_stale(state)
     with (
         _held(state) as lock,

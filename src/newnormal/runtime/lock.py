@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from newnormal.state.targets import resolved
+
 __all__ = ["Lock", "Progress", "beside", "is_held", "look"]
 
 try:
@@ -183,5 +185,5 @@ def is_held(path: Path) -> bool | None:
 
 def beside(state: Path, name: str) -> Path:
     """Return a file beside the state file, the same for every link to that."""
-    real = state.resolve()
+    real = resolved(state)
     return real.with_name(name.format(real.name))

@@ -153,6 +153,11 @@ def opened(path: str | PathLike[str]) -> Iterator[Iterator[str]]:
     """Open text to read line by line, its failures as input errors."""
     try:
         if _is_stdin(path):
+            if sys.stdin is None:
+                raise InputError(
+                    "expected lines, found it closed",
+                    hint="pipe lines into the command, or give the path of a file",
+                )
             stdin = TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig")
             try:
                 yield stdin
