@@ -484,12 +484,22 @@ def test_cells_of_all_kinds() -> None:
 
 def test_empty_rows_and_columns_at_the_end_are_left_out() -> None:
     content = workbook(("A", [[], ["x", "y", None, " "], [1], [], [2, 3], [None, " "], []]))
-    assert text_of("excel", content) == "x,y\n1,\n\n2,3\n"
+    assert text_of("excel", content) == "\nx,y\n1,\n\n2,3\n"
 
 
 def test_a_day_alone_has_no_clock() -> None:
     content = workbook(("A", [[datetime(2026, 1, 1), 1]]), formats={"A1": '[$-407]dd.mm.yy" s"'})
     assert text_of("excel", content) == "2026-01-01,1\n"
+
+
+def test_a_row_with_a_number_beyond_all_takes_no_time() -> None:
+    content = workbook(("A", [["x"], [1]]))
+    damaged = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(damaged, "w") as new:
+        for name in old.namelist():
+            text = old.read(name).replace(b'<row r="2"', b'<row r="99999999999"')
+            new.writestr(name, text)
+    assert text_of("excel", damaged.getvalue()) == "x\n"
 
 
 def test_sheets() -> None:

@@ -19,6 +19,7 @@ OLE = bytes.fromhex("D0CF11E0A1B11AE1")
 ZIP = b"PK\x03\x04"
 
 _LINES = 4_096  # written at a time
+_MOST_ROWS = 1_048_576  # of a sheet; a damaged one may number a row far beyond
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 # What a number format says in quotes, in brackets or behind a backslash is no part of a date.
 _QUOTED = re.compile(r'"[^"]*"|\\.|\[(?!h+\]|m+\]|s+\])[^\]]*\]', re.IGNORECASE)
@@ -137,21 +138,23 @@ def _found(book: Any, wanted: str | None) -> tuple[str, list[tuple[int, str]]]:
 
 
 def _lines(sheet: Any) -> list[tuple[int, str]]:
-    """Return for each row up to the last that is not empty its number of cells and its text."""
+    """Return for each row up to the last that is not empty its number of cells and its text.
+
+    Empty rows stay, so that the number of a line is that of its row.
+    """
     sheet.reset_dimensions()  # programs other than Excel often write wrong ones
     lines: list[tuple[int, str]] = []
     empty = 0
-    for row in sheet.rows:
+    for row in sheet.iter_rows(max_row=_MOST_ROWS):
         cells = [_text(cell) for cell in row]
         while cells and cells[-1] == "":
             cells.pop()
-        if not cells:
-            empty += 1
-            continue
-        if lines:  # empty rows before the first are left out too
+        if cells:
             lines.extend([(0, "")] * empty)
-        empty = 0
-        lines.append((len(cells), csv_line(cells)))
+            lines.append((len(cells), csv_line(cells)))
+            empty = 0
+        else:
+            empty += 1
     return lines
 
 
