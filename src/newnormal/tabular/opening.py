@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
@@ -15,7 +17,7 @@ from newnormal.errors import InputError
 from newnormal.tabular import translating
 from newnormal.tabular.binary_kinds import binary_data, known_binary
 from newnormal.tabular.compression import COMPRESSED, Poll, compression_of, decompressed
-from newnormal.tabular.encodings import UTF8, Transcoding, encoding_of, is_binary
+from newnormal.tabular.encodings import LATIN, UTF8, Transcoding, encoding_of, is_binary
 from newnormal.tabular.line_cutting import (
     HEAD,
     LineCutter,
@@ -51,6 +53,8 @@ ENDINGS: dict[str, Format] = {
     ".xlsm": "excel",
 }
 
+# Names of text that may as well be JSON lines: its first character tells.
+_LOOSE = re.compile(r"\.(txt|dat|log)(\.[a-z]+)?$")
 _SPOOL = 1 << 24  # bytes of a file that is translated that are held in memory, if it is a stream
 _ENOUGH = 8  # bytes that tell how data is compressed
 
@@ -279,7 +283,7 @@ class Opened:
             if error is not None:
                 raise error
             encoding = encoding_of(head, ended=source.ended)
-            if encoding in (None, UTF8) and is_binary(head):
+            if encoding in (None, UTF8, LATIN) and is_binary(head):
                 raise binary_data()
         self._text = Transcoding(source.poll, _as_found(encoding))
         self._poll = self._text.poll
@@ -290,7 +294,7 @@ class Opened:
         if self._reading.format in ("csv", "jsonl"):
             return self._reading.format
         named = None if self.path == "-" else format_of_name(self.path)
-        if named in ("csv", "jsonl"):
+        if named == "jsonl" or (named == "csv" and not _LOOSE.search(self.path.lower())):
             return named
         text = head.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")
         return ("jsonl" if text.startswith(b"{") else "csv") if text else None
@@ -363,39 +367,38 @@ class _Lookahead:
         self.ended = False
         self._source = poll
         self._live, self._hasty = live, hasty
-        self._held = b""
+        self._held: deque[bytes] = deque()
 
     def look(self, enough: int = HEAD) -> bytes | None:
         """Return the first `HEAD` bytes, or all that have come; None if these are too few.
 
         A line or `enough` bytes are not too few.
         """
-        while len(self._held) < HEAD and not self.ended:
-            if self._hasty and self._is_enough(enough):
+        head = b"".join(self._held)
+        while len(head) < HEAD and not self.ended:
+            is_enough = len(head) >= enough or b"\n" in head or b"\r" in head
+            if self._hasty and is_enough:
                 break
             piece = self._source()
             if piece is None:
                 self.ended = True
             elif piece:
-                self._held += piece
+                self._held.append(piece)
+                head += piece
             elif self._live:
-                return self._held if self._is_enough(enough) else None
-        return self._held
-
-    def _is_enough(self, enough: int) -> bool:
-        held = self._held
-        return len(held) >= enough or b"\n" in held or b"\r" in held
+                return head if is_enough else None
+        return head
 
     def poll(self) -> bytes | None:
         """Return the next bytes; b"" if none have come yet, None at the end."""
         if self._held:
-            held, self._held = self._held, b""
-            return held
+            return self._held.popleft()
         return None if self.ended else self._source()
 
     def forget(self) -> None:
         """Drop what is held: the source is at another place."""
-        self._held, self.ended = b"", False
+        self._held.clear()
+        self.ended = False
 
 
 @contextmanager
