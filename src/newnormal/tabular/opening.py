@@ -180,25 +180,25 @@ class Opened:
 
     def read(self, count: int = -1) -> bytes:
         """Return at most `count` bytes, b"" at the end; any number if `count` is negative."""
-        while not self._rest:
-            piece = self.poll()
+        while not (piece := self.poll()):
             if piece is None:
                 return b""
-            self._rest = piece
-        if count < 0:
-            count = len(self._rest)
-        piece, self._rest = self._rest[:count], self._rest[count:]
+        if 0 <= count < len(piece):
+            piece, self._rest = piece[:count], piece[count:]
         return piece
 
     def poll(self) -> bytes | None:
         """Return the next bytes; b"" if none have come yet, None at the end."""
+        if self._rest:
+            piece, self._rest = self._rest, b""
+            return piece
         if self._poll is None and not self.look():
             return b""
         assert self._poll is not None
-        piece = self._poll()
-        if self._text is not None and piece:
+        found = self._poll()
+        if self._text is not None and found:
             self._note_encoding()
-        return piece
+        return found
 
     def look(self) -> bool:
         """Find out how it is written; return False if too little of it has come."""
@@ -282,7 +282,7 @@ class Opened:
             error = known_binary(head)
             if error is not None:
                 raise error
-            encoding = encoding_of(head, ended=source.ended)
+            encoding = encoding_of(head, ended=source.ended and len(head) < HEAD)
             if encoding in (None, UTF8, LATIN) and is_binary(head):
                 raise binary_data()
         self._text = Transcoding(source.poll, _as_found(encoding))
@@ -387,7 +387,7 @@ class _Lookahead:
                 head += piece
             elif self._live:
                 return head if is_enough else None
-        return head
+        return head[:HEAD]
 
     def poll(self) -> bytes | None:
         """Return the next bytes; b"" if none have come yet, None at the end."""
