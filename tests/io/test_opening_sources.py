@@ -176,7 +176,7 @@ def test_a_place_of_an_earlier_version_is_resumed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", [{"encoding": 3}, {"newline": "x"}, {"encoding": "no such"}])
 def test_a_place_that_cannot_be_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     source = FileSource(file(tmp_path, TEXT.encode()), OPTIONS)
-    with pytest.raises(StateError, match="place: .*expected an encoding") as caught:
+    with pytest.raises(StateError, match=r"place: .*expected an encoding") as caught:
         source.resume({**taken(source, 5), **wrong})
     assert "delete the state file" in str(caught.value)
     source.close()
