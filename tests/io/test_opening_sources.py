@@ -275,7 +275,7 @@ def test_a_compressed_file_that_is_cut_short_gives_its_lines_and_then_the_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(raw_bytes, "READ_BYTES", 100)
-    monkeypatch.setattr("newnormal.tabular.opening.HEAD", 1000)
+    monkeypatch.setattr("newnormal.tabular.lookahead.HEAD", 1000)
     path = file(tmp_path, FORMS["gzip"][:-20])
     source = FileSource(path, OPTIONS)
     found: list[int] = []

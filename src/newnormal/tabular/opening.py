@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
 from os import PathLike, fspath
-from pathlib import PurePath
 from tempfile import SpooledTemporaryFile
 from types import TracebackType
 from typing import IO, Any, Literal, Self
@@ -16,8 +14,9 @@ from typing import IO, Any, Literal, Self
 from newnormal.errors import InputError
 from newnormal.tabular import translating
 from newnormal.tabular.binary_kinds import binary_data, known_binary
-from newnormal.tabular.compression import COMPRESSED, Poll, compression_of, decompressed
+from newnormal.tabular.compression import Poll, compression_of, decompressed
 from newnormal.tabular.encodings import LATIN, UTF8, Transcoding, encoding_of, is_binary
+from newnormal.tabular.file_names import ENDINGS, format_of_name
 from newnormal.tabular.line_cutting import (
     HEAD,
     LineCutter,
@@ -25,8 +24,9 @@ from newnormal.tabular.line_cutting import (
     line_text,
     line_texts,
 )
+from newnormal.tabular.lookahead import Lookahead
 from newnormal.tabular.raw_bytes import RawBytes, RawFile, raw_bytes
-from newnormal.tabular.reading import Format, Found, Reading
+from newnormal.tabular.reading import Found, Reading
 
 __all__ = [
     "ENDINGS",
@@ -39,36 +39,10 @@ __all__ = [
     "text_lines",
 ]
 
-ENDINGS: dict[str, Format] = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".dat": "csv",
-    ".log": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".parquet": "parquet",
-    ".xlsx": "excel",
-    ".xlsm": "excel",
-}
-
 # Names of text that may as well be JSON lines: its first character tells.
 _LOOSE = re.compile(r"\.(txt|dat|log)(\.[a-z]+)?$")
 _SPOOL = 1 << 24  # bytes of a file that is translated that are held in memory, if it is a stream
 _ENOUGH = 8  # bytes that tell how data is compressed
-
-
-def format_of_name(path: str | PathLike[str]) -> Format | None:
-    """Return the format that a file's name tells, None if it tells none.
-
-    >>> format_of_name("plant.ndjson"), format_of_name("2026.CSV.gz"), format_of_name("plant")
-    ('jsonl', 'csv', None)
-    """
-    endings = [each.lower() for each in PurePath(path).suffixes]
-    if endings and endings[-1] in COMPRESSED:
-        endings.pop()
-    return ENDINGS.get(endings[-1]) if endings else None
 
 
 def open_input(
@@ -149,7 +123,7 @@ class Opened:
         self.written: dict[str, str] = {}
         self._given = self._reading.encoding if self._reading.encoding is not None else encoding
         self._first = self._lookahead(self._raw.poll)
-        self._second: _Lookahead | None = None  # behind the decompression
+        self._second: Lookahead | None = None  # behind the decompression
         self._text: Transcoding | None = None
         self._poll: Poll | None = None  # of the text; None until it is known how it is written
         self._rest = b""  # of `read`
@@ -253,7 +227,7 @@ class Opened:
     ) -> None:
         self.close()
 
-    def _decompression(self, head: bytes) -> _Lookahead:
+    def _decompression(self, head: bytes) -> Lookahead:
         """Return the bytes without compression."""
         found = compression_of(head)
         if found is None:
@@ -262,10 +236,10 @@ class Opened:
         self._refuse_following(found)
         return self._lookahead(decompressed(found, self._first.poll))
 
-    def _lookahead(self, poll: Poll) -> _Lookahead:
-        return _Lookahead(poll, live=self._live, hasty=self._live and not self.seekable)
+    def _lookahead(self, poll: Poll) -> Lookahead:
+        return Lookahead(poll, live=self._live, hasty=self._live and not self.seekable)
 
-    def _settle(self, head: bytes, source: _Lookahead) -> None:
+    def _settle(self, head: bytes, source: Lookahead) -> None:
         """Find out how the text is written that begins so."""
         reading = self._reading
         kind = translating.recognised(head, self.path, reading)
@@ -299,7 +273,7 @@ class Opened:
         text = head.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")
         return ("jsonl" if text.startswith(b"{") else "csv") if text else None
 
-    def _translation(self, kind: str, source: _Lookahead) -> Poll:
+    def _translation(self, kind: str, source: Lookahead) -> Poll:
         """Return a file of another program as text. A stream is stored first."""
         if source is self._first and isinstance(self._raw, RawFile):
             self._raw.file.seek(0)
@@ -348,57 +322,6 @@ class Opened:
 def _as_found(encoding: str | None) -> str | None:
     same = encoding is not None and encoding.lower().replace("_", "-") in ("utf-8", "utf-8-sig")
     return UTF8 if same else encoding
-
-
-class _Lookahead:
-    """Bytes whose beginning can be looked at before it is given out.
-
-    Parameters
-    ----------
-    poll
-        Gives the bytes.
-    live
-        Do not wait where none have come yet.
-    hasty
-        Be content with the first line.
-    """
-
-    def __init__(self, poll: Poll, *, live: bool, hasty: bool) -> None:
-        self.ended = False
-        self._source = poll
-        self._live, self._hasty = live, hasty
-        self._held: deque[bytes] = deque()
-
-    def look(self, enough: int = HEAD) -> bytes | None:
-        """Return the first `HEAD` bytes, or all that have come; None if these are too few.
-
-        A line or `enough` bytes are not too few.
-        """
-        head = b"".join(self._held)
-        while len(head) < HEAD and not self.ended:
-            is_enough = len(head) >= enough or b"\n" in head or b"\r" in head
-            if self._hasty and is_enough:
-                break
-            piece = self._source()
-            if piece is None:
-                self.ended = True
-            elif piece:
-                self._held.append(piece)
-                head += piece
-            elif self._live:
-                return head if is_enough else None
-        return head[:HEAD]
-
-    def poll(self) -> bytes | None:
-        """Return the next bytes; b"" if none have come yet, None at the end."""
-        if self._held:
-            return self._held.popleft()
-        return None if self.ended else self._source()
-
-    def forget(self) -> None:
-        """Drop what is held: the source is at another place."""
-        self._held.clear()
-        self.ended = False
 
 
 @contextmanager
