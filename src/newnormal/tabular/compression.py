@@ -31,7 +31,7 @@ _OTHERS = {
 
 _OUT = 1 << 18  # bytes given out at a time
 _GZIP_IN = 1 << 14  # what is behind a member's end is copied by each of its successors
-_ZSTD_IN = 512  # 512 bytes of zstd hold at most 170 blocks of 128 KiB, and usually some KiB
+_ZSTD_IN = 256  # bytes of zstd hold at most 64 blocks of 128 KiB, and usually some KiB
 
 
 def compression_of(head: bytes) -> str | None:
@@ -99,11 +99,12 @@ class _Decompression(ABC):
                 if not received:
                     if received is None and not parts:
                         self._check_end()
-                    return b"".join(parts) or received
+                    return b"".join(parts) if parts else received
                 self._left = memoryview(received)
             part = self._step()
-            parts.append(part)
-            size += len(part)
+            if part:
+                parts.append(part)
+                size += len(part)
         return b"".join(parts)
 
     def _step(self) -> bytes:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
 from os import PathLike, fspath
-from pathlib import PurePath
 from tempfile import SpooledTemporaryFile
 from types import TracebackType
 from typing import IO, Any, Literal, Self
@@ -14,8 +14,9 @@ from typing import IO, Any, Literal, Self
 from newnormal.errors import InputError
 from newnormal.tabular import translating
 from newnormal.tabular.binary_kinds import binary_data, known_binary
-from newnormal.tabular.compression import COMPRESSED, Poll, compression_of, decompressed
-from newnormal.tabular.encodings import UTF8, Transcoding, encoding_of, is_binary
+from newnormal.tabular.compression import Poll, compression_of, decompressed
+from newnormal.tabular.encodings import LATIN, UTF8, Transcoding, encoding_of, is_binary
+from newnormal.tabular.file_names import ENDINGS, format_of_name
 from newnormal.tabular.line_cutting import (
     HEAD,
     LineCutter,
@@ -23,8 +24,9 @@ from newnormal.tabular.line_cutting import (
     line_text,
     line_texts,
 )
+from newnormal.tabular.lookahead import Lookahead
 from newnormal.tabular.raw_bytes import RawBytes, RawFile, raw_bytes
-from newnormal.tabular.reading import Format, Found, Reading
+from newnormal.tabular.reading import Found, Reading
 
 __all__ = [
     "ENDINGS",
@@ -37,34 +39,10 @@ __all__ = [
     "text_lines",
 ]
 
-ENDINGS: dict[str, Format] = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".dat": "csv",
-    ".log": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".parquet": "parquet",
-    ".xlsx": "excel",
-    ".xlsm": "excel",
-}
-
+# Names of text that may as well be JSON lines: its first character tells.
+_LOOSE = re.compile(r"\.(txt|dat|log)(\.[a-z]+)?$")
 _SPOOL = 1 << 24  # bytes of a file that is translated that are held in memory, if it is a stream
 _ENOUGH = 8  # bytes that tell how data is compressed
-
-
-def format_of_name(path: str | PathLike[str]) -> Format | None:
-    """Return the format that a file's name tells, None if it tells none.
-
-    >>> format_of_name("plant.ndjson"), format_of_name("2026.CSV.gz"), format_of_name("plant")
-    ('jsonl', 'csv', None)
-    """
-    endings = [each.lower() for each in PurePath(path).suffixes]
-    if endings and endings[-1] in COMPRESSED:
-        endings.pop()
-    return ENDINGS.get(endings[-1]) if endings else None
 
 
 def open_input(
@@ -145,7 +123,7 @@ class Opened:
         self.written: dict[str, str] = {}
         self._given = self._reading.encoding if self._reading.encoding is not None else encoding
         self._first = self._lookahead(self._raw.poll)
-        self._second: _Lookahead | None = None  # behind the decompression
+        self._second: Lookahead | None = None  # behind the decompression
         self._text: Transcoding | None = None
         self._poll: Poll | None = None  # of the text; None until it is known how it is written
         self._rest = b""  # of `read`
@@ -176,25 +154,25 @@ class Opened:
 
     def read(self, count: int = -1) -> bytes:
         """Return at most `count` bytes, b"" at the end; any number if `count` is negative."""
-        while not self._rest:
-            piece = self.poll()
+        while not (piece := self.poll()):
             if piece is None:
                 return b""
-            self._rest = piece
-        if count < 0:
-            count = len(self._rest)
-        piece, self._rest = self._rest[:count], self._rest[count:]
+        if 0 <= count < len(piece):
+            piece, self._rest = piece[:count], piece[count:]
         return piece
 
     def poll(self) -> bytes | None:
         """Return the next bytes; b"" if none have come yet, None at the end."""
+        if self._rest:
+            piece, self._rest = self._rest, b""
+            return piece
         if self._poll is None and not self.look():
             return b""
         assert self._poll is not None
-        piece = self._poll()
-        if self._text is not None and piece:
+        found = self._poll()
+        if self._text is not None and found:
             self._note_encoding()
-        return piece
+        return found
 
     def look(self) -> bool:
         """Find out how it is written; return False if too little of it has come."""
@@ -249,7 +227,7 @@ class Opened:
     ) -> None:
         self.close()
 
-    def _decompression(self, head: bytes) -> _Lookahead:
+    def _decompression(self, head: bytes) -> Lookahead:
         """Return the bytes without compression."""
         found = compression_of(head)
         if found is None:
@@ -258,10 +236,10 @@ class Opened:
         self._refuse_following(found)
         return self._lookahead(decompressed(found, self._first.poll))
 
-    def _lookahead(self, poll: Poll) -> _Lookahead:
-        return _Lookahead(poll, live=self._live, hasty=self._live and not self.seekable)
+    def _lookahead(self, poll: Poll) -> Lookahead:
+        return Lookahead(poll, live=self._live, hasty=self._live and not self.seekable)
 
-    def _settle(self, head: bytes, source: _Lookahead) -> None:
+    def _settle(self, head: bytes, source: Lookahead) -> None:
         """Find out how the text is written that begins so."""
         reading = self._reading
         kind = translating.recognised(head, self.path, reading)
@@ -278,8 +256,8 @@ class Opened:
             error = known_binary(head)
             if error is not None:
                 raise error
-            encoding = encoding_of(head, ended=source.ended)
-            if encoding in (None, UTF8) and is_binary(head):
+            encoding = encoding_of(head, ended=source.ended and len(head) < HEAD)
+            if encoding in (None, UTF8, LATIN) and is_binary(head):
                 raise binary_data()
         self._text = Transcoding(source.poll, _as_found(encoding))
         self._poll = self._text.poll
@@ -290,12 +268,12 @@ class Opened:
         if self._reading.format in ("csv", "jsonl"):
             return self._reading.format
         named = None if self.path == "-" else format_of_name(self.path)
-        if named in ("csv", "jsonl"):
+        if named == "jsonl" or (named == "csv" and not _LOOSE.search(self.path.lower())):
             return named
         text = head.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")
         return ("jsonl" if text.startswith(b"{") else "csv") if text else None
 
-    def _translation(self, kind: str, source: _Lookahead) -> Poll:
+    def _translation(self, kind: str, source: Lookahead) -> Poll:
         """Return a file of another program as text. A stream is stored first."""
         if source is self._first and isinstance(self._raw, RawFile):
             self._raw.file.seek(0)
@@ -344,58 +322,6 @@ class Opened:
 def _as_found(encoding: str | None) -> str | None:
     same = encoding is not None and encoding.lower().replace("_", "-") in ("utf-8", "utf-8-sig")
     return UTF8 if same else encoding
-
-
-class _Lookahead:
-    """Bytes whose beginning can be looked at before it is given out.
-
-    Parameters
-    ----------
-    poll
-        Gives the bytes.
-    live
-        Do not wait where none have come yet.
-    hasty
-        Be content with the first line.
-    """
-
-    def __init__(self, poll: Poll, *, live: bool, hasty: bool) -> None:
-        self.ended = False
-        self._source = poll
-        self._live, self._hasty = live, hasty
-        self._held = b""
-
-    def look(self, enough: int = HEAD) -> bytes | None:
-        """Return the first `HEAD` bytes, or all that have come; None if these are too few.
-
-        A line or `enough` bytes are not too few.
-        """
-        while len(self._held) < HEAD and not self.ended:
-            if self._hasty and self._is_enough(enough):
-                break
-            piece = self._source()
-            if piece is None:
-                self.ended = True
-            elif piece:
-                self._held += piece
-            elif self._live:
-                return self._held if self._is_enough(enough) else None
-        return self._held
-
-    def _is_enough(self, enough: int) -> bool:
-        held = self._held
-        return len(held) >= enough or b"\n" in held or b"\r" in held
-
-    def poll(self) -> bytes | None:
-        """Return the next bytes; b"" if none have come yet, None at the end."""
-        if self._held:
-            held, self._held = self._held, b""
-            return held
-        return None if self.ended else self._source()
-
-    def forget(self) -> None:
-        """Drop what is held: the source is at another place."""
-        self._held, self.ended = b"", False
 
 
 @contextmanager

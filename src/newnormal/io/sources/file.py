@@ -75,7 +75,7 @@ class FileSource(LineSource):
         if snapshot.get("stream") is True:
             return False
         place = _Place.of(snapshot)
-        # Files of one kind have the same first line: with no more than that they are told by name.
+        # Files of one kind have the same first line: with no more than that, the path decides.
         if place.line <= 1 and place.path != self._resolved:
             return False
         before = self._go_to(place)
