@@ -17,7 +17,7 @@ from newnormal.core.history import check_history, median_period
 from newnormal.core.state import Fitted, StreamState
 from newnormal.errors import ParameterError, StateError
 from newnormal.fitting import Goal, HistoryScores, refit_threshold, writable
-from newnormal.models.base import OnEpoch
+from newnormal.models.base import OnEpoch, OnPhase
 from newnormal.models.blas import one_thread
 from newnormal.models.registry import path_of
 from newnormal.packing import pack, unpack
@@ -75,12 +75,19 @@ class BaseDetector(Parameters, Verbs):
 
     @in_turn
     def fit(
-        self, X: Any, y: object = None, *, times: Any = None, on_epoch: OnEpoch | None = None
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        times: Any = None,
+        on_epoch: OnEpoch | None = None,
+        on_phase: OnPhase | None = None,
     ) -> Self:
         """Learn what normal is from history: an array, pandas or polars frame, (T, C).
 
         History may miss values (NaN). `y` is there for scikit-learn and not used. `on_epoch` is
-        called with the epochs done and the mean loss of the last one.
+        called with the epochs done and the mean loss of the last one; `on_phase`, for a bar of
+        progress, with what is done now and the share of the fit so far, from 0 to 1.
         """
         del y
         config, goal = self._validate()
@@ -91,7 +98,9 @@ class BaseDetector(Parameters, Verbs):
         if config.period is not None:
             period = duration(config.period, "period")
         with one_thread():  # the same bits whatever the number of threads is
-            fitted, known = self._fit(config, goal, table, channels, period, on_epoch)
+            fitted, known = self._fit(config, goal, table, channels, period, on_epoch, on_phase)
+        if on_phase is not None:
+            on_phase("done", 1.0)
         reading = None if table.found is None else table.found.reading
         self._begin(replace(fitted, zone=table.zone, reading=reading), known)
         return self
@@ -119,6 +128,7 @@ class BaseDetector(Parameters, Verbs):
         channels: tuple[str, ...],
         period: np.timedelta64 | None,
         on_epoch: OnEpoch | None,
+        on_phase: OnPhase | None,
     ) -> tuple[Fitted, HistoryScores]:
         raise NotImplementedError
 

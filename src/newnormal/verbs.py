@@ -41,11 +41,13 @@ from newnormal.types import (
 )
 from newnormal.views import Views, add_lock, in_turn
 
-__all__ = ["EVENTS", "PAST", "Verbs", "keep_newest", "meant"]
+__all__ = ["EVENTS", "PAST", "ROLLBACK", "Verbs", "keep_newest", "meant", "nothing_open"]
 
 _LOG = logging.getLogger("newnormal")
 EVENTS = 1000  # kept until they are taken
 PAST = 100  # alarms and changes kept
+ROLLBACK = "`rollback` undoes the newest acceptance"
+_SHOWN = 5  # numbers in a hint
 
 
 class Verbs(Views):
@@ -367,7 +369,7 @@ def meant(
                 return each
         raise FeedbackError(
             f"expected an open change to {act}, which is {_numbers(opened)}, found change {number}",
-            hint="`changes_` has the open ones; `rollback` undoes the newest acceptance",
+            hint=f"{_open_text(alarms, opened)}; {ROLLBACK}",
         )
     if alarm is None:
         pending = [each for each in opened if each.state == PENDING_CHANGE]
@@ -375,8 +377,7 @@ def meant(
         if not newest:
             raise FeedbackError(
                 f"expected an open change or alarm to {act}, found none",
-                hint="name an alarm that is over by its number; `rollback` undoes the newest "
-                "acceptance",
+                hint=nothing_open(max(_named(detector), default=0)),
             )
         if isinstance(newest[0], Change):
             return newest[0]
@@ -389,10 +390,43 @@ def meant(
     for found in known:
         if found.number == number and found.cause == SCORE:
             return found
+    if any(past.number == number for past in detector.past_ if isinstance(past, Alarm)):
+        raise FeedbackError(
+            f"expected an alarm by the score to {act}, found alarm {number}, which is about "
+            "missing samples or values",
+            hint="it closes when they are back",
+        )
     raise FeedbackError(
         f"expected the number of one of the last {PAST} alarms, found {number}",
-        hint=f"the open alarms are {_numbers(alarms)}; `past_` has the others",
+        hint=f"{_open_text(alarms, opened)}; {_known_text(_named(detector))}",
     )
+
+
+def nothing_open(newest: int) -> str:
+    """Return what can be done where nothing is open, given the newest alarm that is over, or 0."""
+    if not newest:
+        return f"no alarm has opened so far; {ROLLBACK}"
+    return f"name an alarm that is over, such as --alarm {newest} (alarm={newest}); {ROLLBACK}"
+
+
+def _named(detector: Views) -> list[int]:
+    """Return the numbers of the alarms that can be named."""
+    past = [each for each in detector.past_ if isinstance(each, Alarm)]
+    return [each.number for each in (*past, *detector.alarms_) if each.cause == SCORE]
+
+
+def _known_text(numbers: Sequence[int]) -> str:
+    newest = sorted(set(numbers), reverse=True)
+    if not newest:
+        return "no alarm has opened so far"
+    shown = ", ".join(map(str, newest[:_SHOWN]))
+    return f"the newest alarms are {shown}" if len(newest) > 1 else f"the only alarm is {shown}"
+
+
+def _open_text(alarms: Sequence[Alarm], changes: Sequence[Change]) -> str:
+    parts = [f"change {each.number}" for each in changes]
+    parts += [f"alarm {each.number}" for each in alarms]
+    return f"open now: {', '.join(parts)}" if parts else "nothing is open now"
 
 
 def _numbers(found: Sequence[Alarm | Change]) -> str:

@@ -114,17 +114,27 @@ def test_a_model_that_cannot_be_saved_is_refused_before_it_is_fitted(
 
 
 def test_fit_draws_its_progress_on_a_terminal(
-    plant: Plant, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from newnormal.cli.console import progress
+    from newnormal.cli.bars import fit_progress, sample_progress
 
-    with progress(3) as nothing:
-        assert nothing is None, "no terminal, no bar"
+    with fit_progress() as nothing, sample_progress("judging", 3) as none:
+        assert (nothing["on_epoch"], nothing["on_phase"], none) == (None, None, None), "no terminal"
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    with progress(3) as on_epoch:
+    with fit_progress() as callbacks:
+        on_epoch, on_phase = callbacks["on_epoch"], callbacks["on_phase"]
         assert on_epoch is not None
+        assert on_phase is not None
+        on_phase("learning history", 0.0)
         on_epoch(1, 0.25)
-    assert "fitting, loss 0.25" in capsys.readouterr().err
+        on_phase("learning history", 0.5)
+    shown = capsys.readouterr().err
+    assert "50%" in shown
+    assert "learning history, loss 0.25" in shown
+    with sample_progress("judging", 4) as on_samples:
+        assert on_samples is not None
+        on_samples(3)
+    assert "75%" in capsys.readouterr().err
 
 
 MINE = """

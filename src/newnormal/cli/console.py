@@ -30,7 +30,6 @@ __all__ = [
     "listen",
     "print_facts",
     "print_table",
-    "progress",
     "progress_text",
     "put",
     "say",
@@ -134,24 +133,6 @@ def announce_compiling() -> None:
         def on_end(self, event: object) -> None: ...
 
     event.register("numba:compile", Announcer())  # type: ignore[no-untyped-call]
-
-
-@contextmanager
-def progress(total: int | None) -> Iterator[Callable[[int, float], None] | None]:
-    """Give a callback `on_epoch(done, loss)` that draws a bar; None where there is no terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("fitting", total=total)
-
-        def on_epoch(done: int, loss: float) -> None:
-            bar.update(task, completed=done, description=f"fitting, loss {loss:.4g}")
-
-        yield on_epoch
 
 
 @contextmanager

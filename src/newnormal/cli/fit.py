@@ -8,7 +8,8 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from newnormal.cli.console import announce_compiling, progress, say
+from newnormal.cli.bars import fit_progress
+from newnormal.cli.console import announce_compiling, say
 from newnormal.cli.fleet_fit import check_folder, fit_fleet
 from newnormal.cli.options import importable, samples_or_time
 from newnormal.cli.reading import read_streams, read_table
@@ -245,8 +246,8 @@ def fit(
     by_default = method is Method.detector and others == (None, None, None)
     if table.times is None and period is None and (by_default or alarms_per_day is not None):
         say("there are no times: a day is taken to have 1,440 samples; --period changes that")
-    with progress(detector.epochs) as on_epoch:
-        detector.fit(table, on_epoch=on_epoch)
+    with fit_progress() as callbacks:
+        detector.fit(table, **callbacks)
     detector.save(output)
     loss = min(detector.losses_, default=None)  # a model need not have any
     if method is Method.detector:

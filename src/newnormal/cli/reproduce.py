@@ -84,11 +84,13 @@ Computed = Annotated[
 Processes = Annotated[int, typer.Option(min=1, help="Number of processes.")]
 
 _RESULTS = Path("results")
+_PLACES = 3  # data sets named in an error
 
 _ALL = """\
 Run every experiment, and write the HTML page.
 
-AnoShift is run if it is found. If an experiment fails, the others continue, and the exit code is 1.
+AnoShift is run if it is found. If an experiment or a model fails, the others continue; the reason
+is printed, and the exit code is 1.
 
 With --computed, shift, cost and obvious are left out: their results are not stored."""
 
@@ -119,6 +121,7 @@ def _add(name: str, about: str, run: Callable[[Runner, Path, Request], None]) ->
         }
         with _runner(data, output, cache, processes, set_, computed) as runner:
             run(runner, output, request)
+        _exit_if_failed(runner)
 
 
 def _add_entry(entry: Entry) -> None:
@@ -135,6 +138,7 @@ def _add_entry(entry: Entry) -> None:
         def on_data(data: Data, output: Output = _RESULTS, datasets: Datasets = None) -> None:
             with _runner(data, output, None, 1) as runner:
                 run(runner, output, {"datasets": names(datasets)})
+            _exit_if_failed(runner)
 
     elif entry.input is Input.GENERATED:
 
@@ -147,6 +151,7 @@ def _add_entry(entry: Entry) -> None:
         ) -> None:
             with _runner([], output, None, processes) as runner:
                 run(runner, output, {"datasets": names(datasets), "seeds": _seeds(seeds)})
+            _exit_if_failed(runner)
 
     else:
 
@@ -154,6 +159,7 @@ def _add_entry(entry: Entry) -> None:
         def on_models(output: Output = _RESULTS, models: Models = None) -> None:
             with _runner([], output, None, 1) as runner:
                 run(runner, output, {"models": names(models)})
+            _exit_if_failed(runner)
 
 
 def _run_all(runner: Runner, output: Path, request: Request) -> None:
@@ -166,6 +172,7 @@ def _run_all(runner: Runner, output: Path, request: Request) -> None:
             _wrote(result, runner.computed - before)
         before = runner.computed
     if failed:
+        _say_failed(runner)
         say(f"failed: {', '.join(failed)}")
         raise typer.Exit(FAILED)
 
@@ -232,6 +239,20 @@ def _progress_bar() -> Iterator[Callable[[int, int, str], None]]:
             bar.update(task, completed=done, total=total, description=escape(shown(what)))
 
         yield progress
+
+
+def _exit_if_failed(runner: Runner) -> None:
+    """Exit with a failure if anything had no result, and name it with the reason."""
+    if runner.failed:
+        _say_failed(runner)
+        raise typer.Exit(FAILED)
+
+
+def _say_failed(runner: Runner) -> None:
+    for (what, why), places in runner.failed.items():
+        where = f" on {', '.join(places[:_PLACES])}" if places else ""
+        where += f" and {len(places) - _PLACES} more" if len(places) > _PLACES else ""
+        say(f"error: {what} failed{where}: {why}")
 
 
 def _wrote(paths: Sequence[Path], computed: int = 0) -> None:
