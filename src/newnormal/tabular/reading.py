@@ -244,6 +244,9 @@ class Found:
         Samples that share the time of another, and that were not in the order of their times.
     notes
         Whatever else the user is to be told, a sentence each.
+    decimal, date_format
+        The decimal point and how dates are written, as `Remembered` has them; None where the
+        input has no numbers with a fraction, no dates of numbers.
     """
 
     header: tuple[str, ...] = ()
@@ -256,6 +259,8 @@ class Found:
     duplicates: int = 0
     out_of_order: int = 0
     notes: list[str] = field(default_factory=list)
+    decimal: str | None = None
+    date_format: str | None = None
 
 
 def _as_it_is(name: str, value: Any) -> Any:

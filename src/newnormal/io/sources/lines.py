@@ -104,34 +104,30 @@ class LineSource(Source):
                 self._lines, self._tail, self._newline = [self._tail], b"", 0
 
     def _parsed(self, limit: int) -> Batch:
-        rows: list[Any] = []
-        times: list[np.datetime64] = []
-        numbers: list[int] = []
-        problems: list[Problem] = []
-        for _ in range(min(limit, len(self._lines))):
-            raw = self._lines[-1]
-            number = self._line + 1
-            try:
-                text = line_text(raw, first=number == 1)
-                if text is None:
-                    raise InputError("expected UTF-8 text")
-                sample = self._samples.sample(text)
-                if sample is not None:
-                    rows.append(sample.values)
-                    numbers.append(number)
-                    if sample.time is not None:
-                        times.append(sample.time)
-            except LayoutError as error:
-                self._error = error  # the lines before it are reported first
-                break
-            except InputError as error:
-                problems.append(Problem(error, number, len(rows)))
-            self._lines.pop()
-            self._offset += len(raw) + self._newline
-            self._line = number
-        values = np.array(rows) if rows else np.empty((0, len(self.options.channels)))
-        moments = np.array(times, dtype="datetime64[ns]") if times else None
-        return Batch(values, moments, numbers, tuple(problems))
+        count = min(limit, len(self._lines))
+        first = self._line + 1
+        raw = self._lines[len(self._lines) - count :][::-1]
+        texts = [line_text(line, first=number == 1) for number, line in enumerate(raw, first)]
+        try:
+            found = self._samples.parse([text or "" for text in texts], first)
+        except LayoutError as error:
+            self._error = error
+            raise
+        del self._lines[len(self._lines) - count :]
+        self._offset += sum(map(len, raw)) + count * self._newline
+        self._line += count
+        wrong = [*found.errors]
+        wrong += [
+            (at, InputError("expected UTF-8 text")) for at, t in enumerate(texts) if t is None
+        ]
+        wrong.sort(key=lambda each: each[0])
+        before = np.searchsorted(found.rows, [row for row, _ in wrong]).tolist()
+        problems = tuple(
+            Problem(error, first + row, place)
+            for (row, error), place in zip(wrong, before, strict=True)
+        )
+        numbers = (first + found.rows).tolist()
+        return Batch(found.values, found.times, numbers, problems)
 
 
 def line_text(raw: bytes, first: bool) -> str | None:
