@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
+from typing import Any
 
 from newnormal.errors import InputError, StateError
 from newnormal.io.sources.base import FRESH, SourceOptions
-from newnormal.tabular import LineParser, Sample
+from newnormal.tabular import Found, LineParser, Sample, Samples
 
 __all__ = ["Layout", "LayoutError"]
-
-# A line that does not fit is a bad line, but an input whose every line does not fit is a wrong one.
-_PATIENCE = 10
 
 
 class LayoutError(InputError):
@@ -21,49 +19,72 @@ class LayoutError(InputError):
 class Layout:
     """Parses lines, once it is known what each column is.
 
-    The columns are known from a CSV header or the first sample; the column of times only from the
-    first sample that fits. Both lines go into the snapshot, so that a resumed source parses lines
-    exactly as before.
+    The columns are known from the header and the first line of data; lines before that are held.
+    Both lines go into the snapshot, so that a resumed source parses lines exactly as before. A
+    pipe that goes on without its header is read by the columns of the snapshot; one whose sender
+    begins anew has a header again, which is taken.
     """
 
     def __init__(self, options: SourceOptions, name: str) -> None:
         self._options = options
         self._name = name
-        self._clear()
+        self._parser = self._new()
 
-    def _clear(self) -> None:
-        self._parser: LineParser | None = None
-        self._opened_by: str | None = None
-        self._settled_by: str | None = None
-        self._misfits = 0
-        self._misfit: InputError | None = None
+    def _new(self) -> LineParser:
+        return LineParser(
+            self._options.reading,
+            channels=self._options.channels,
+            strict=self._options.strict,
+            report=self._options.report,
+        )
 
-    def facts(self) -> dict[str, str | None]:
-        """Return the two lines that the layout was found in."""
-        return {"opened_by": self._opened_by, "settled_by": self._settled_by}
+    @property
+    def found(self) -> Found:
+        """What was found out about the input so far."""
+        return self._parser.found
+
+    @property
+    def zone(self) -> str | None:
+        """The zone of the newest time; None if it has none."""
+        return self._parser.zone
+
+    def facts(self) -> dict[str, Any]:
+        """Return the lines that the layout was found in, and how cells are written."""
+        return self._parser.facts()
 
     def restore(self, facts: object) -> None:
-        """Restore what `facts` returned."""
+        """Restore what `facts` returned, also in versions that had the two lines alone."""
         found = facts if isinstance(facts, dict) else {}
-        opened_by, settled_by = found.get("opened_by", 0), found.get("settled_by", 0)
-        if not (isinstance(opened_by, str | None) and isinstance(settled_by, str | None)):
+        lines = found.get("opened_by", 0), found.get("settled_by", 0)
+        if not all(isinstance(line, str | None) for line in lines):
             raise StateError(
                 f"place: expected layout with the lines opened_by and settled_by, found {facts!r}",
                 hint=FRESH,
             )
-        self._clear()
-        if opened_by is None:
-            return
+        parser = self._new()
         try:
-            self._parser = self._opened(opened_by)
-            if settled_by is not None:
-                self._parser.settle(settled_by)
+            parser.restore(found)
         except InputError as error:
             raise self._refusal(error) from None
-        self._opened_by, self._settled_by = opened_by, settled_by
+        except (TypeError, ValueError, AttributeError) as error:
+            raise StateError(f"place: expected a layout, found {facts!r}", hint=FRESH) from error
+        self._parser = parser
+
+    def parse(self, lines: Sequence[str], first: int) -> Samples:
+        """Return the samples of the next lines, the first of which has the number `first`.
+
+        Raises
+        ------
+        LayoutError
+            If every line would be a bad one.
+        """
+        try:
+            return self._parser.parse_many(lines, first)
+        except InputError as error:
+            raise self._refusal(error) from None
 
     def sample(self, line: str) -> Sample | None:
-        """Return a line's sample, None for a header or a blank line.
+        """Return a line's sample, None for a header, a blank line or one that is held.
 
         Raises
         ------
@@ -72,57 +93,28 @@ class Layout:
         LayoutError
             If every line would be one.
         """
-        if not line.strip():
-            return None
         try:
-            if self._parser is None:
-                parser = self._opened(line)
-                self._parser, self._opened_by = parser, line
-                if parser.header_consumed:
-                    return None
-            if self._settled_by is None and self._parser.settle(line):
-                self._settled_by = line
-                self._misfit = None
+            found = self._parser.parse_many([line])
         except InputError as error:
-            if self._parser is None and _is_header(line, self._options.reading.format):
-                raise self._refusal(error) from None
-            self._misfits += 1
-            self._misfit = error
-            if self._misfits >= _PATIENCE:
-                raise self._refusal(error) from None
-            raise
-        return self._parser.parse(line)
+            raise self._refusal(error) from None
+        for _, problem in found.errors:
+            raise problem
+        if not len(found.rows):
+            return None
+        return Sample(found.values[-1], None if found.times is None else found.times[-1])
 
     def check(self) -> None:
         """Raise a LayoutError if there were lines and none of them fitted."""
-        if self._misfit is not None:
-            raise self._refusal(self._misfit)
-
-    def _opened(self, line: str) -> LineParser:
-        reading = self._options.reading
-        return LineParser.open(
-            line,
-            channels=self._options.channels,
-            format=reading.format,  # type: ignore[arg-type]
-            time=reading.time[0] if reading.time else None,
-            columns=reading.columns,
-            drop=reading.drop,
-        )
+        try:
+            self._parser.parse_many([], final=True)
+        except InputError as error:
+            raise self._refusal(error) from None
+        found = self._parser.found
+        if found.lines and found.bad_lines == found.lines:
+            raise LayoutError(
+                f"{self._name}: expected samples, found none among {found.lines:,} lines; "
+                f"{found.first_bad}"
+            )
 
     def _refusal(self, error: InputError) -> LayoutError:
         return LayoutError(f"{self._name}: {error.message}", hint=error.hint)
-
-
-def _is_header(line: str, given: str | None) -> bool:
-    """Whether a line is meant as a CSV header: not JSON, and no number in it."""
-    if given == "jsonl" or (given is None and line.lstrip("\ufeff \t").startswith("{")):
-        return False
-    cells = line.replace(";", ",").replace("\t", ",").split(",")
-    return not any(_is_number(cell) for cell in cells)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        return isinstance(json.loads(cell), int | float)
-    except (ValueError, RecursionError):  # nested too deeply
-        return False

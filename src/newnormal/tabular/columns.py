@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from newnormal.errors import InputError, ParameterError
+from newnormal.tabular.reading import Reading
 from newnormal.tabular.table import default_channels
 
 __all__ = ["Roles", "Selection", "alike", "check_unique", "listed", "match_count", "match_names"]
@@ -27,12 +28,19 @@ class Roles:
         The column each channel comes from; another name only where the input has no names.
     time, label
         The columns of the time and of the label.
+    date
+        Where the date is in a column of its own: that one; `time` is then the time of day.
+    unknown, absent
+        The columns that may be channels and are not, and the channels that are no column.
     """
 
     channels: tuple[str, ...]
     columns: tuple[str, ...]
     time: str | None
     label: str | None
+    date: str | None = None
+    unknown: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,10 @@ class Selection:
         Columns to leave out.
     by
         The columns whose cells are names: of the stream a sample is of, or of the channel.
+    date
+        Where the date is in a column of its own: that one; `time` is then the time of day.
+    rate
+        Channels that are counters.
     """
 
     time: str | None = None
@@ -56,6 +68,25 @@ class Selection:
     drop: tuple[str, ...] = ()
     label: str | None = None
     by: tuple[str, ...] = ()
+    date: str | None = None
+    rate: tuple[str, ...] = ()
+
+    @classmethod
+    def of_reading(cls, reading: Reading, by: str | Sequence[str] = ()) -> Selection:
+        """Return the columns that a reading names.
+
+        >>> Selection.of_reading(Reading.of(time=["day", "clock"])).date
+        'day'
+        """
+        if len(reading.time) > 2:
+            raise ParameterError(
+                f"time: expected one column, or those of the date and of the time of day, "
+                f"found {listed(reading.time)}"
+            )
+        time = reading.time[-1] if reading.time else None
+        selection = cls.of(time, reading.columns, reading.drop, reading.label, by)
+        date = reading.time[0] if len(reading.time) == 2 else None
+        return replace(selection, date=date, rate=reading.rate)
 
     @classmethod
     def of(
@@ -87,11 +118,12 @@ class Selection:
     def check(self, names: Sequence[str]) -> None:
         """Raise an `InputError` if an option names a column the input does not have."""
         chosen = {
-            "time": () if self.time is None else (self.time,),
+            "time": tuple(name for name in (self.date, self.time) if name is not None),
             "label": () if self.label is None else (self.label,),
             "by": self.by,
             "columns": self.columns or (),
             "drop": self.drop,
+            "rate": self.rate,
         }
         for option, wanted in chosen.items():
             for name in wanted:
@@ -103,13 +135,13 @@ class Selection:
 
     def kept(self, names: Sequence[str]) -> list[str]:
         """Return the columns that may be channels: all but those with another role."""
-        others = {self.time, self.label, *self.by, *self.drop}
+        others = {self.date, self.time, self.label, *self.by, *self.drop}
         columns = set(names if self.columns is None else self.columns)
         return [name for name in names if name in columns and name not in others]
 
     def maybe_times(self, names: Sequence[str], channels: Collection[str]) -> list[str]:
         """Return the columns that have no role yet, and so may hold times."""
-        others = {self.time, self.label, *self.by, *self.drop, *channels}
+        others = {self.date, self.time, self.label, *self.by, *self.drop, *channels}
         return [name for name in names if name not in others]
 
     def roles(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from io import TextIOWrapper
-from itertools import chain, islice
+from itertools import islice
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.errors import InputError, MissingExtraError, ParameterError
+from newnormal.tabular.arranging import arranged
 from newnormal.tabular.columns import Selection
 from newnormal.tabular.frames import frame_table
-from newnormal.tabular.lines import LineFormat, LineParser, Samples
-from newnormal.tabular.table import Table, check_times
+from newnormal.tabular.lines import LineParser, Samples
+from newnormal.tabular.reading import Reading
+from newnormal.tabular.table import Table
 from newnormal.types import Ints
 
 if TYPE_CHECKING:
@@ -44,13 +47,11 @@ _CHUNK = 16_384
 
 def read(
     path: str | PathLike[str],
+    reading: Reading | None = None,
     *,
-    format: Format | None = None,  # noqa: A002 - the option's name everywhere
-    time: str | None = None,
-    columns: str | Sequence[str] | None = None,
-    drop: str | Sequence[str] = (),
-    label: str | None = None,
     channels: Sequence[str] | None = None,
+    strict: bool = False,
+    **options: Any,
 ) -> Table:
     r"""Return a file's series: CSV, JSON lines or Parquet.
 
@@ -58,56 +59,64 @@ def read(
     ----------
     path
         The file, or "-" for standard input (CSV or JSON lines).
-    format
-        By default found from the name: ``.csv``, ``.tsv`` and ``.txt``; ``.jsonl``, ``.ndjson``
-        and ``.json``, one object a line; ``.parquet``. Standard input is JSON lines if it
-        begins with a brace, else CSV.
-    time
-        The column of times. By default the one column whose first cell is text that is an ISO
-        8601 time, if there is one; a column of numbers only counts if named.
-    columns
-        The only columns to take channels from. The time is still found outside them.
-    drop
-        Columns to leave out.
-    label
-        The column of labels: 0 or 1, true or false.
+    reading
+        How it is written and what is taken from it. All of that is found out where it is not
+        given.
     channels
         The channels expected, matched by name in any order; by count if the file has no names.
+        Other columns are ignored, and a channel that is no column is missing throughout.
+    strict
+        Whether the first line or cell that cannot be read is an error.
+    options
+        The options of `Reading`, instead of one: ``time="when", drop=["host"], decimal=","``.
+
+    Returns
+    -------
+    The series; `Table.found` has what was found out about the file and what could not be read.
 
     Raises
     ------
     InputError
-        If the file is not there, holds no samples, or has anything in it that is not expected;
-        the message names the line, the column and what was found.
+        If the file is not there, holds no samples, or most of its lines cannot be read; the
+        message names the line, the column and what was found.
     MissingExtraError
         If the file is Parquet and polars is not installed.
 
     Notes
     -----
-    CSV is UTF-8, separated by commas, semicolons or tabs, whichever the first line has most of.
+    Cells are separated by commas, semicolons, tabs or bars. Lines before the header, and one of
+    units below it, are passed over. A file whose first line is all numbers and times has no
+    header: its columns are called "0", "1", ... A column without a name is called by its
+    position, "column 1" for the first.
+
+    The time is the one column of text that is a time, or two of a date and a time of day, or a
+    column called time, timestamp, ts, date, datetime, _time or epoch that holds Unix time.
+
     An empty cell, NaN, NA and null in any case are missing values; true and false are 1 and 0.
-    Blank lines are passed over. A file whose first line is all numbers and times has no header:
-    its columns are called "0", "1", ... A column without a name is called by its position,
-    "column 1" for the first.
+    Any other cell that is no number is missing, too, and counted. A line without a time, or with
+    too few or too many cells, is a bad line: it is passed over and counted.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "plant.csv")
-    ...     _ = path.write_text("time,load,host\n2026-01-01,0.5,a\n2026-01-02,,a\n")
+    ...     _ = path.write_text("time;load;host\n31.12.2026;0,5;a\n01.01.2027;;a\n")
     ...     table = read(path, drop="host")
-    >>> table.channels, table.values.tolist()
-    (('load',), [[0.5], [nan]])
+    >>> table.channels, table.values.tolist(), table.found.written["decimal"]
+    (('load',), [[0.5], [nan]], 'comma')
     """
-    selection = Selection.of(time, columns, drop, label)
-    kind = format_of(path, format)
+    chosen = Reading.of(options) if reading is None else reading
+    if reading is not None and options:
+        raise ParameterError("expected a reading or its options, found both")
+    kind = format_of(path, chosen.format)  # type: ignore[arg-type]
     try:
         if kind == "parquet":
+            selection = Selection.of_reading(chosen)
             table = frame_table(parquet_frame(path), selection, channels=channels)
         else:
             with opened(path) as lines:
-                table = _lines_table(lines, kind, selection, channels)
+                table = _lines_table(lines, replace(chosen, format=kind), channels, strict)
         if len(table.values) == 0:
             raise InputError("expected samples, found none")
     except InputError as error:
@@ -180,45 +189,38 @@ def _unreadable(error: OSError) -> InputError:
 
 
 def _lines_table(
-    lines: Iterator[str],
-    kind: LineFormat | None,
-    selection: Selection,
-    channels: Sequence[str] | None,
+    lines: Iterator[str], reading: Reading, channels: Sequence[str] | None, strict: bool
 ) -> Table:
-    number, first = next(
-        ((at, line) for at, line in enumerate(lines, start=1) if not line.isspace()), (0, "")
-    )
-    if not first:
-        raise InputError("expected samples, found an empty file")
-    try:
-        parser = LineParser(first, kind, channels, selection)
-    except InputError as error:
-        raise _at_line(number, error) from None
-    if parser.header_consumed:
-        number += 1
-    else:
-        lines = chain([first], lines)
-
+    parser = LineParser(reading, channels=channels, strict=strict)
     parts: list[Samples] = []
     places: list[Ints] = []
-    while chunk := list(islice(lines, _CHUNK)):
-        samples = parser.parse_many(chunk)
-        for row, fault in samples.errors:
-            raise _at_line(number + row, fault)
+    number = 1
+    while True:
+        chunk = list(islice(lines, _CHUNK))
+        samples = parser.parse_many(chunk, number, final=not chunk)
+        if strict:
+            for row, fault in samples.errors:
+                raise _at_line(number + row, fault)
         if len(samples.rows):
             parts.append(samples)
             places.append(number + samples.rows)
         number += len(chunk)
+        if not chunk:
+            break
+    parser.finish()
     if not parts:
-        raise InputError("expected samples after the header, found none")
-
+        empty = not parser.settled and parser.columns.header_line is None
+        raise InputError(
+            "expected samples, found an empty file"
+            if empty
+            else "expected samples after the header, found none"
+        )
     values = np.concatenate([part.values for part in parts])
     times = _joined([part.times for part in parts])
-    if times is not None:
-        at = np.concatenate(places)
-        check_times(times, len(values), place=lambda row: f"line {at[row]}")
     labels = _joined([part.labels for part in parts])
-    return Table(values, parser.channels, times, labels, parser.zone)
+    at = np.concatenate(places)
+    table = Table(values, parser.channels, times, labels, parser.zone, parser.found)
+    return arranged(table, reading, lambda row: f"line {at[row]}")
 
 
 def _joined(arrays: list[NDArray[Any] | None]) -> NDArray[Any] | None:

@@ -1,26 +1,27 @@
-"""Lines of CSV or JSON as samples: one at a time for a pipe, many at a time for a file."""
+"""Lines of CSV or JSON as samples: a few at a time for a pipe, many at a time for a file."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from newnormal.errors import InputError, ParameterError
-from newnormal.tabular.cells import Cell, CsvCells, JsonCells, Splitter, number, picker, shown
-from newnormal.tabular.columns import Roles, Selection, match_names
-from newnormal.tabular.times import is_time, parse_time
-from newnormal.tabular.zones import zone_of
+from newnormal.errors import InputError
+from newnormal.tabular.blocks import Block, read_block
+from newnormal.tabular.cells import Cell
+from newnormal.tabular.columns import Selection
+from newnormal.tabular.line_columns import LineColumns, LineFormat, blank
+from newnormal.tabular.reading import BadCells, Found, Reading
+from newnormal.tabular.settling import Plan, check_texts
 from newnormal.types import Floats, Ints, Times
 
 __all__ = ["LineFormat", "LineParser", "Sample", "Samples"]
 
-LineFormat = Literal["csv", "jsonl"]
-
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+# A line that does not fit is a bad line, but an input whose every line does not fit is a wrong one.
+_PATIENCE = 10
 
 
 class Sample(NamedTuple):
@@ -40,9 +41,15 @@ class Samples:
     values, times, labels
         As in a `Table`, the order of the times not checked.
     rows
-        The position among the lines of each sample.
+        The position among the lines of each sample. It is negative for a line that came before
+        and was held until it was known what it is.
     errors
         The lines that hold no sample, by position, and why. Blank lines are not errors.
+    keys
+        The cell that names what each sample is of, or a tuple of cells, where such columns were
+        named.
+    error_keys
+        That of each error, None where it could not be read.
     """
 
     values: Floats
@@ -50,272 +57,435 @@ class Samples:
     labels: Ints | None
     rows: Ints
     errors: tuple[tuple[int, InputError], ...]
+    keys: Sequence[Any] = ()
+    error_keys: Sequence[Any] = ()
 
 
 class LineParser:
-    """Reads samples from lines of CSV or JSON, by the same rules as `read`.
+    r"""Reads samples from lines of CSV or JSON, by the same rules as `read`.
 
-    Made by `open` from the first line that is not blank. Which column holds the time, if the
-    user did not name it, is known only from the first sample, which in a pipe may come long after
-    the header: see `settle`.
+    The lines of an input are given in order to `parse_many`, as many at a time as there are. It
+    holds the first ones until a line of data shows where the header is and how cells are written.
+
+    Parameters
+    ----------
+    reading
+        How the input is written, and what is taken from it.
+    channels
+        The channels expected, matched by name, by count if the input has no names. None takes
+        what there is.
+    by
+        Columns whose cells are names.
+    strict
+        Whether a cell that is no number makes a bad line; else it is a missing value.
+    report
+        Called with what the user is to be told; without it that is in `found.notes`.
+    selection
+        The columns, if they are not those of `reading`.
+    grows
+        Whether a new key of JSON lines is a new channel.
+    texts
+        Whether a column of text may be a channel: each cell is a missing value.
+
+    Attributes
+    ----------
+    found
+        What was found out.
 
     Examples
     --------
-    >>> parser = LineParser.open("time,load,temperature")
-    >>> parser.header_consumed
-    True
-    >>> sample = parser.parse("2026-01-01T00:00:00Z,0.5,NA")
-    >>> sample.values, sample.time
-    (array([0.5, nan]), np.datetime64('2026-01-01T00:00:00.000000000'))
-    >>> parser.parse("2026-01-01T00:00:01Z,high,20")
-    Traceback (most recent call last):
-    ...
-    newnormal.errors.InputError: column 'load': expected a number, found 'high'
-    hint: a missing value is an empty cell, NaN, NA or null; leave a column out with --drop 'load'
+    >>> parser = LineParser()
+    >>> samples = parser.parse_many(["Plant 7", "time;load;temperature"])
+    >>> len(samples.rows)
+    0
+    >>> samples = parser.parse_many(["31.12.2026 00:00;0,5;NA", "31.12.2026 00:01;high;20"])
+    >>> samples.values.tolist(), parser.found.bad_cells["load"].example
+    ([[0.5, nan], [nan, 20.0]], 'high')
     """
+
+    def __init__(
+        self,
+        reading: Reading | None = None,
+        *,
+        channels: Sequence[str] | None = None,
+        by: str | Sequence[str] = (),
+        strict: bool = False,
+        report: Callable[[str], None] | None = None,
+        selection: Selection | None = None,
+        grows: bool = False,
+        texts: bool = False,
+    ) -> None:
+        self._reading = Reading() if reading is None else reading
+        self._selection = selection or Selection.of_reading(self._reading, by)
+        self._expected = None if channels is None else tuple(channels)
+        self._strict, self._texts = strict, texts
+        self._callback = report
+        self.found = Found()
+        self.columns = LineColumns(
+            self._reading,
+            self._selection,
+            channels,
+            self.found,
+            self.found.notes.append if report is None else report,
+            grows=grows,
+            texts=texts,
+        )
+        self._held: list[str] = []
+        self._line = 0
+        self._misfits = 0
+        self._numbers: dict[str, int] = {}
+        self._bad: InputError | None = None
 
     @classmethod
     def open(
         cls,
-        first_line: str,
-        *,
-        format: LineFormat | None = None,  # noqa: A002 - the option's name everywhere
+        *first_lines: str,
+        reading: Reading | None = None,
         channels: Sequence[str] | None = None,
-        time: str | None = None,
-        columns: str | Sequence[str] | None = None,
-        drop: str | Sequence[str] = (),
-        label: str | None = None,
+        strict: bool = False,
+        report: Callable[[str], None] | None = None,
+        **options: Any,
     ) -> LineParser:
-        """Return a parser for the lines that follow, and for this one if it is a sample.
+        """Return a parser that knows the columns from the first lines of an input.
 
         Parameters
         ----------
-        first_line
-            The first line that is not blank.
-        format
-            CSV or JSON lines; by default JSON lines if the line begins with a brace.
-        channels
-            The channels expected, matched by name; by count if the input has no names.
-        time, label
-            The columns of the time and of the label.
-        columns
-            The only columns to take channels from.
-        drop
-            Columns to leave out.
+        first_lines
+            The first lines, such as the header: nothing is held. If there is no header
+            (`header_consumed`) they are still to be parsed.
+        reading, channels, strict, report
+            As for the class.
+        options
+            Those of `Reading`, where there is none.
 
         Raises
         ------
         InputError
-            If no line that follows could be right: a channel is missing, an option names an
-            unknown column.
-        """
-        return cls(first_line, format, channels, Selection.of(time, columns, drop, label))
+            If no line that follows could be right: an option names an unknown column.
 
-    def __init__(
-        self,
-        first_line: str,
-        format: LineFormat | None,  # noqa: A002
-        channels: Sequence[str] | None,
-        selection: Selection,
-    ) -> None:
-        if _blank(first_line):
+        Examples
+        --------
+        >>> parser = LineParser.open("time,load,temperature")
+        >>> sample = parser.parse("2026-01-01T00:00:00Z,0.5,NA")
+        >>> sample.values, sample.time
+        (array([0.5, nan]), np.datetime64('2026-01-01T00:00:00.000000000'))
+        """
+        parser = cls(
+            Reading.of(options) if reading is None else reading,
+            channels=channels,
+            strict=strict,
+            report=report,
+        )
+        parser.begin(first_lines)
+        return parser
+
+    def begin(self, lines: Sequence[str]) -> None:
+        """Find the columns in the first lines of an input, without parsing these."""
+        if all(map(blank, lines)):
             raise InputError("expected a header or a sample, found a blank line")
-        if format not in (None, "csv", "jsonl"):
-            raise ParameterError(f"expected lines of format csv or jsonl, found {format!r}")
-        if format is None:
-            format = "jsonl" if first_line.lstrip("\ufeff \t").startswith("{") else "csv"  # noqa: A001
-        self._expected = None if channels is None else tuple(channels)
-        self._selection = selection
-        self._cells = self._splitter(first_line, format)
-        self._roles: Roles | None = None
-        self._newest_time: Cell = None
-        selection.check(self._cells.names)
-        if channels is not None and self._cells.named:
-            match_names(selection.kept(self._cells.names), channels, extra=False)
-        if not self.header_consumed:
-            self.settle(first_line)
-        elif not self._maybe_times():
-            self._settle(())
+        skipped = self.columns.open(lines, final=True) or frozenset()
+        rest = [line for at, line in enumerate(lines) if at not in skipped and not blank(line)]
+        if not rest or not self._settle(rest):
+            self.columns.check()
 
     @property
     def header_consumed(self) -> bool:
-        """Whether the first line was a header; if not it is a sample, still to be parsed."""
-        return self._cells.header
+        """Whether the input has a header."""
+        head = self.columns.head
+        return head is not None and head.header is not None
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is known what each column is."""
+        return self.columns.plan is not None
+
+    @property
+    def fixed(self) -> bool:
+        """Whether there cannot be more columns than now."""
+        splitter = self.columns.splitter
+        grows = splitter is not None and splitter.columns.grows
+        return not grows or self._selection.columns is not None
 
     @property
     def channels(self) -> tuple[str, ...] | None:
         """The channels' names in the order of the values; None while not settled."""
-        return None if self._roles is None else self._roles.channels
+        return None if self.columns.plan is None else self.columns.plan.roles.channels
 
     @property
     def time(self) -> str | None:
         """The column of times; None if there is none, or while not settled."""
-        return None if self._roles is None else self._roles.time
+        return None if self.columns.plan is None else self.columns.plan.roles.time
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns of the names."""
+        return self._selection.by
 
     @property
     def zone(self) -> str | None:
-        """The zone of the newest time: an offset such as "+02:00"; None if it has none."""
-        return zone_of(self._newest_time)
-
-    def settle(self, line: str) -> bool:
-        """Find out what each column is from the first sample's line; do nothing if that is known.
-
-        `parse` does it too. Call it first to detect an input that does not fit, where every line
-        would be wrong, from a bad line.
-
-        Returns
-        -------
-        Whether it is known: not if the line cannot be taken apart, which `parse` explains.
-
-        Raises
-        ------
-        InputError
-            If two columns hold times, or one is an unknown channel.
-        """
-        if self._roles is not None:
-            return True
-        if _blank(line):
-            return False
-        try:
-            cells = dict(zip(self._cells.names, self._cells.split(line), strict=True))
-        except InputError:
-            return False
-        self._settle([name for name in self._maybe_times() if is_time(cells[name])])
-        return True
+        """The zone of the newest time: a name, or an offset such as "+02:00"; None: it has none."""
+        return None if self.columns.plan is None else self.columns.plan.times.zone
 
     def parse(self, line: str) -> Sample | None:
-        """Return the line's sample, or None if the line is blank.
+        """Return the line's sample, or None if the line is blank or no sample yet.
 
         Raises
         ------
         InputError
             If the line holds no sample; the message names the column.
         """
-        if _blank(line):
+        found = self.parse_many([line])
+        for _, error in found.errors:
+            raise error
+        if not len(found.rows):
             return None
-        self.settle(line)
-        return self._sample(line)
+        time = None if found.times is None else found.times[-1]
+        label = None if found.labels is None else int(found.labels[-1])
+        return Sample(found.values[-1], time, label)
 
-    def parse_many(self, lines: Sequence[str]) -> Samples:
-        """Return the samples of many lines, and what is wrong with the others.
+    def parse_many(
+        self, lines: Sequence[str], first: int | None = None, *, final: bool = False
+    ) -> Samples:
+        """Return the samples of the next lines, and what is wrong with the others.
+
+        Parameters
+        ----------
+        lines
+            The lines, with or without their ends.
+        first
+            The number of the first of them; by default they follow those parsed before.
+        final
+            Whether no more will come: lines that are held are decided on.
 
         Raises
         ------
         InputError
-            Only as `settle` does: if every line would be wrong.
+            If every line would be wrong.
         """
-        samples: list[Sample] = []
-        rows: list[int] = []
-        errors: list[tuple[int, InputError]] = []
-        for row, line in enumerate(lines):
-            if _blank(line):
-                continue
-            self.settle(line)
+        start = self._line + 1 if first is None else first
+        self._line = start + len(lines) - 1
+        held, self._held = self._held, []
+        if held:
+            lines = [*held, *lines]
+            start -= len(held)
+        blocks = self._parsed(lines, start, final)
+        for offset, block in blocks:
+            self._count(block, start + offset)
+        return self._joined(blocks, len(held))
+
+    def finish(self) -> None:
+        """Raise an InputError, at the end of an input, if most of it could not be read."""
+        found = self.found
+        if self._expected is None and not self._texts:
+            texts: dict[str, list[Cell]] = {
+                column: [bad.example]
+                for column, bad in found.bad_cells.items()
+                if bad.count > self._numbers.get(column, 0)
+            }
+            check_texts(texts)
+        if found.bad_lines * 2 > found.lines:
+            hint = None if self._bad is None else self._bad.hint
+            count = (
+                "" if found.bad_lines == 1 else f" ({found.bad_lines:,} of {found.lines:,} lines)"
+            )
+            raise InputError(f"{found.first_bad}{count}", hint=hint)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what was found out about the columns, as JSON values, for `restore`."""
+        columns = self.columns
+        plan = columns.plan
+        facts: dict[str, Any] = {
+            "opened_by": columns.header_line,
+            "settled_by": columns.sample_line,
+        }
+        if self._held:
+            facts["held"] = list(self._held)
+        if plan is not None:
+            facts["decimal"] = plan.numbers.decimal
+            facts["date_format"] = plan.times.style.text
+            if plan.times.clock is not None:
+                facts["clock"] = plan.times.clock.facts()
+        return facts
+
+    def restore(self, facts: Mapping[str, Any]) -> None:
+        """Restore what `facts` returned, before the first line is parsed."""
+        opened_by, settled_by = facts.get("opened_by"), facts.get("settled_by")
+        self._held = list(facts.get("held") or ())
+        if opened_by is None:
+            return
+        self.columns.settler.remember(facts.get("decimal"), facts.get("date_format"))
+        lines = [opened_by] if settled_by in (None, opened_by) else [opened_by, settled_by]
+        self.begin(lines)
+        clock = self.columns.settler.clock
+        if clock is not None:
+            clock.restore(facts.get("clock") or ())
+
+    def _parsed(self, lines: Sequence[str], start: int, final: bool) -> list[tuple[int, Block]]:
+        """Return the lines as blocks that have the same columns, each with its place."""
+        columns = self.columns
+        skipped: frozenset[int] = frozenset()
+        if columns.splitter is None:
             try:
-                samples.append(self._sample(line))
+                opened = columns.open(lines, final)
             except InputError as error:
-                errors.append((row, error))
-            else:
-                rows.append(row)
-        width = len(self.channels or self._expected or ())
-        values = np.empty((len(samples), width))
-        for row, sample in enumerate(samples):
-            values[row] = sample.values
-        timed, labelled = self.time is not None, self._selection.label is not None
+                if columns.kind != "jsonl":
+                    raise
+                return [(0, self._misfit(lines, error))]
+            if opened is None:
+                self._held = [] if final else list(lines)
+                return []
+            skipped = opened
+        assert columns.splitter is not None
+        if skipped:  # passed over as if they were blank
+            lines = ["" if at in skipped else line for at, line in enumerate(lines)]
+        at, rows, errors = columns.splitter.split(lines)
+        if columns.unsettled and rows:
+            plan = columns.settle(rows)
+            columns.sample_line = lines[at[0]]
+            empty = frozenset() if columns.head is None else columns.head.empty
+            if skipped and empty and plan.time_at is not None:
+                kept = [row for row, place in enumerate(at) if place not in empty]
+                at, rows = [at[row] for row in kept], [rows[row] for row in kept]
+        errors += _refused(lines)
+        if columns.plan is None:
+            return [(0, Block.of_errors([(place, None, error) for place, error in errors]))]
+        marks = columns.headers(lines, at, rows, errors)
+        if not marks:
+            return [(0, self._block(at, rows, errors))]
+        return self._segments(lines, start, marks)
+
+    def _segments(
+        self, lines: Sequence[str], start: int, marks: Sequence[int]
+    ) -> list[tuple[int, Block]]:
+        """Return blocks of lines between headers."""
+        columns = self.columns
+        blocks: list[tuple[int, Block]] = []
+        ends = [*marks, len(lines)]
+        begin = 0
+        for end in ends:
+            own = lines[begin:end]
+            assert columns.splitter is not None
+            at, rows, errors = columns.splitter.split(own)
+            errors += _refused(own)
+            if rows and columns.unsettled:
+                columns.settle(rows)
+                columns.sample_line = own[at[0]]
+            blocks.append((begin, self._block(at, rows, errors)))
+            if end < len(lines):
+                columns.take_header(lines[end], start + end)
+            begin = end + 1
+        return blocks
+
+    def _block(
+        self,
+        at: list[int],
+        rows: list[Sequence[Cell]],
+        errors: list[tuple[int, InputError]],
+    ) -> Block:
+        columns = self.columns
+        assert columns.splitter is not None
+        assert columns.plan is not None
+        if rows and columns.splitter.columns.grows:
+            self._grow(columns.plan, rows)
+        return read_block(columns.plan, at, rows, errors, strict=self._strict)
+
+    def _grow(self, plan: Plan, rows: Sequence[Sequence[Cell]]) -> None:
+        """Find out what the new keys of JSON lines are."""
+        width = len(rows[0])
+        if width != plan.width:
+            self.columns.settle(rows)
+
+    def _settle(self, lines: Sequence[str]) -> bool:
+        columns = self.columns
+        assert columns.splitter is not None
+        at, rows, _ = columns.splitter.split(lines)
+        if rows:
+            columns.settle(rows)
+            columns.sample_line = lines[at[0]]
+        return bool(rows)
+
+    def _misfit(self, lines: Sequence[str], error: InputError) -> Block:
+        """Return lines as bad ones, none of which opens the input, unless there are too many."""
+        wrong: list[tuple[int, Any, InputError]] = []
+        for at, line in enumerate(lines):
+            if not blank(line):
+                wrong.append((at, None, error))
+        self._misfits += len(wrong)
+        if self._misfits >= _PATIENCE:
+            raise error
+        return Block.of_errors(wrong)
+
+    def _count(self, block: Block, start: int) -> None:
+        found = self.found
+        found.lines += len(block.rows) + len(block.errors)
+        found.bad_lines += len(block.errors)
+        if block.errors and found.first_bad is None:
+            place, _, self._bad = block.errors[0]
+            found.first_bad = f"line {start + place}: {self._bad.message}"
+        for column, bad in block.bad_cells.items():
+            known = found.bad_cells.get(column)
+            if known is not None:
+                known.count += bad.count
+                continue
+            line = start + bad.line
+            found.bad_cells[column] = BadCells(bad.count, line, bad.example)
+            if self._callback is not None:
+                self._callback(
+                    f"line {line}: column {column!r}: expected a number, found {bad.example!r}: "
+                    "it counts as missing"
+                )
+        if self._expected is None and len(block.rows):
+            assert self.columns.plan is not None
+            counts = np.count_nonzero(~np.isnan(block.values), axis=0).tolist()
+            for column, count in zip(self.columns.plan.roles.columns, counts, strict=False):
+                self._numbers[column] = self._numbers.get(column, 0) + count
+
+    def _joined(self, blocks: Sequence[tuple[int, Block]], held: int) -> Samples:
+        errors = [
+            (place + offset - held, key, error)
+            for offset, block in blocks
+            for place, key, error in block.errors
+        ]
+        parts = [(offset - held, block) for offset, block in blocks if len(block.rows)]
+        wrong = tuple((row, error) for row, _, error in errors)
+        error_keys = [key for _, key, _ in errors]
+        if not parts:
+            none = Block.of_errors(
+                [], len(self.channels or self._expected or ()), self.columns.plan
+            )
+            return Samples(none.values, none.times, none.labels, none.rows, wrong, [], error_keys)
         return Samples(
-            values,
-            np.array([s.time for s in samples], dtype="datetime64[ns]") if timed else None,
-            np.array([s.label for s in samples], dtype=np.int64) if labelled else None,
-            np.array(rows, dtype=np.int64),
-            tuple(errors),
+            _stacked([block.values for _, block in parts]),
+            _together([block.times for _, block in parts]),
+            _together([block.labels for _, block in parts]),
+            np.concatenate([block.rows + offset for offset, block in parts]),
+            wrong,
+            [key for _, block in parts for key in block.keys],
+            error_keys,
         )
 
-    def _splitter(self, first_line: str, format: LineFormat) -> Splitter:  # noqa: A002
-        if format == "jsonl":
-            return JsonCells(first_line, self._selection)
-        return CsvCells(first_line, self._expected)
 
-    def _maybe_times(self) -> list[str]:
-        return self._selection.maybe_times(self._cells.names, self._expected or ())
-
-    def _settle(self, temporal: Sequence[str]) -> None:
-        names = self._cells.names
-        roles = self._selection.roles(names, temporal, self._expected, named=self._cells.named)
-        nameless = set(self._cells.nameless).difference(self._selection.columns or ())
-        for column in roles.columns:
-            if column in nameless:
-                raise InputError(
-                    f"{column} has no name in the header and holds no times",
-                    hint=f"a row number is no channel: leave it out with --drop {column!r}",
-                )
-        self._columns = roles.columns
-        position = {name: at for at, name in enumerate(names)}
-        self._positions = [position[column] for column in roles.columns]
-        self._pick = picker(self._positions)
-        self._time_at = None if roles.time is None else position[roles.time]
-        self._label_at = None if roles.label is None else position[roles.label]
-        self._roles = roles
-
-    def _sample(self, line: str) -> Sample:
-        cells = self._cells.split(line)
-        values = self._values(line, self._pick(cells))
-        time = None if self._time_at is None else self._time(cells[self._time_at])
-        label = None if self._label_at is None else self._label(cells[self._label_at])
-        return Sample(values, time, label)
-
-    def _values(self, line: str, cells: Sequence[Cell]) -> Floats:
-        values = _as_floats(cells) if self._cells.plain(line, cells) else None
-        if values is None:
-            values = np.array([self._number(at, cell) for at, cell in enumerate(cells)])
-        infinite = np.isinf(values)
-        if np.count_nonzero(infinite):  # three times as fast as .any() on so few
-            at = int(infinite.argmax())
-            raise InputError(
-                f"column {self._columns[at]!r}: expected a finite number, found {shown(cells[at])}",
-                hint="where it means that nothing was measured, leave the cell empty or write NaN",
-            )
-        return values
-
-    def _number(self, at: int, cell: Cell) -> float:
-        try:
-            return number(cell)
-        except ValueError:
-            column = self._columns[at]
-            hint = (
-                "a missing value is an empty cell, NaN, NA or null; "
-                f"leave a column out with --drop {column!r}"
-            )
-            if isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell.strip()):
-                hint = "write the decimal point as a dot"
-            raise InputError(
-                f"column {column!r}: expected a number, found {shown(cell)}", hint=hint
-            ) from None
-
-    def _time(self, cell: Cell) -> np.datetime64:
-        self._newest_time = cell
-        try:
-            return parse_time(cell)
-        except InputError as error:
-            raise InputError(f"column {self.time!r}: {error.message}", hint=error.hint) from None
-
-    def _label(self, cell: Cell) -> int:
-        try:
-            value = number(cell)
-        except ValueError:
-            value = float("nan")
-        if value not in (0.0, 1.0):
-            raise InputError(
-                f"column {self._selection.label!r}: expected a label 0 or 1, found {shown(cell)}"
-            )
-        return int(value)
+def _refused(lines: Sequence[str]) -> list[tuple[int, InputError]]:
+    """Return what is wrong with lines that were refused before they came here."""
+    return [
+        (place, line.error)  # type: ignore[attr-defined]
+        for place, line in enumerate(lines)
+        if type(line) is not str
+    ]
 
 
-def _as_floats(cells: Sequence[Cell]) -> Floats | None:
-    try:
-        return np.array(cells, dtype=np.float64)
-    except (ValueError, OverflowError):  # a missing value, or not a number
-        return None
+def _stacked(parts: list[Floats]) -> Floats:
+    if len(parts) == 1:
+        return parts[0]
+    width = max(part.shape[1] for part in parts)
+    values = np.full((sum(map(len, parts)), width), np.nan)
+    at = 0
+    for part in parts:
+        values[at : at + len(part), : part.shape[1]] = part
+        at += len(part)
+    return values
 
 
-def _blank(line: str) -> bool:
-    return not line or line.isspace()
+def _together(parts: Sequence[NDArray[Any] | None]) -> NDArray[Any] | None:
+    found = [part for part in parts if part is not None]
+    return np.concatenate(found) if len(found) == len(parts) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan, nan
 from typing import Any
@@ -12,9 +12,9 @@ import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.tabular.columns import Selection, listed
-from newnormal.tabular.lines import LineFormat
 from newnormal.tabular.long import Long, find_long
 from newnormal.tabular.problems import Problem
+from newnormal.tabular.reading import Reading
 from newnormal.tabular.stream_batch import StreamBatch
 from newnormal.tabular.stream_lines import LineReader
 from newnormal.tabular.stream_names import StreamNames
@@ -46,8 +46,14 @@ class LongLines(LineReader):
         name is "".
     long
         The columns; by default found by their names.
-    format
-        CSV or JSON lines; by default JSON lines if the first line begins with a brace.
+    reading
+        How the input is written.
+    strict
+        Whether a value that is no number makes a bad line; else it is missing.
+    report
+        Called with what the user is to be told.
+    options
+        Those of `Reading`, where there is none.
 
     Examples
     --------
@@ -59,14 +65,20 @@ class LongLines(LineReader):
     [[7.0], [8.0]]
     """
 
+    _texts = True  # tags of all kinds share the column of the values
+
     def __init__(
         self,
         by: str | Sequence[str] = (),
         *,
         long: Long | None = None,
-        format: LineFormat | None = None,  # noqa: A002 - the option's name everywhere
+        reading: Reading | None = None,
+        strict: bool = False,
+        report: Callable[[str], None] | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(by, format)
+        chosen = Reading.of(options) if reading is None else reading
+        super().__init__(by, chosen, strict=strict, report=report)
         self._long = Long() if long is None else long
         self._names = StreamNames(self._by)
         self._tags = StreamNames(())

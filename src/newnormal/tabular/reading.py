@@ -248,6 +248,9 @@ class Found:
         Whatever else is reported, a sentence each.
     reading
         What a detector remembers of how it was read: `Reading.facts`.
+    decimal, date_format
+        The decimal point and how dates are written, as `Remembered` has them; None where the
+        input has no numbers with a fraction, no dates of numbers.
     """
 
     header: tuple[str, ...] = ()
@@ -262,6 +265,8 @@ class Found:
     out_of_order: int = 0
     notes: list[str] = field(default_factory=list)
     reading: dict[str, Any] | None = None
+    decimal: str | None = None
+    date_format: str | None = None
 
 
 def _as_it_is(name: str, value: Any) -> Any:

@@ -3,51 +3,72 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from newnormal.errors import InputError, ParameterError
+from newnormal.tabular.cells import json_object
 from newnormal.tabular.columns import Selection, listed
-from newnormal.tabular.keyed_lines import KeyedLines, KeyedSamples, column_names, line_format
-from newnormal.tabular.lines import LineFormat
+from newnormal.tabular.dialect import HEAD_LINES, find_head
+from newnormal.tabular.keyed_lines import KeyedLines, KeyedSamples
+from newnormal.tabular.line_columns import blank
 from newnormal.tabular.problems import Problem
+from newnormal.tabular.reading import Found, Reading
+from newnormal.tabular.splitters import is_json
 from newnormal.tabular.stream_batch import StreamBatch
 from newnormal.tabular.stream_names import StreamNames
 
-__all__ = ["LineReader", "StreamLines", "blank"]
+__all__ = ["LineReader", "StreamLines"]
 
 # A line that does not fit is a bad line, but an input whose every line does not fit is a wrong one.
 _PATIENCE = 10
 
 
 class LineReader(ABC):
-    """Opens an input of lines with its first line; what wide and long lines share.
+    """Opens an input of lines with its first lines; what wide and long lines share.
 
     Parameters
     ----------
     by
         The columns that name the stream.
-    format
-        CSV or JSON lines; by default JSON lines if the first line begins with a brace.
+    reading
+        How the input is written, and what is taken from it.
+    strict
+        Whether a cell that is no number makes a bad line; else it is a missing value.
+    report
+        Called with what the user is to be told.
     """
 
-    def __init__(self, by: str | Sequence[str], format: LineFormat | None) -> None:  # noqa: A002
+    def __init__(
+        self,
+        by: str | Sequence[str],
+        reading: Reading,
+        *,
+        strict: bool = False,
+        report: Callable[[str], None] | None = None,
+    ) -> None:
         self._by = (by,) if isinstance(by, str) else tuple(by)
-        if format not in (None, "csv", "jsonl"):
-            raise ParameterError(f"expected lines of format csv or jsonl, found {format!r}")
-        self._format = format
+        if reading.format not in (None, "csv", "jsonl"):
+            raise ParameterError(f"expected lines of format csv or jsonl, found {reading.format!r}")
+        self._reading = reading
+        self._strict, self._report = strict, report
         self._parser: KeyedLines | None = None
+        self._held: list[str] = []
         self._misfits = 0
         self._misfit: InputError | None = None
-        self._opened_by: str | None = None
         self._line = 0
 
     @property
+    def found(self) -> Found:
+        """What was found out about the input so far."""
+        return Found() if self._parser is None else self._parser.found
+
+    @property
     def zone(self) -> str | None:
-        """The zone of the newest time: an offset such as "+02:00"; None if it has none."""
+        """The zone of the newest time: a name, or an offset such as "+02:00"; None: it has none."""
         return None if self._parser is None else self._parser.zone
 
     @property
@@ -57,25 +78,32 @@ class LineReader(ABC):
 
     def facts(self) -> dict[str, Any]:
         """Return the lines that the columns were found in, for `restore`."""
-        settled_by = None if self._parser is None else self._parser.settled_by
-        return {"opened_by": self._opened_by, "settled_by": settled_by}
+        if self._parser is not None:
+            return self._parser.facts()
+        facts: dict[str, Any] = {"opened_by": None, "settled_by": None}
+        return {**facts, "held": list(self._held)} if self._held else facts
 
     def restore(self, facts: Mapping[str, Any]) -> None:
         """Restore what `facts` returned, before the first line is read."""
-        opened_by, settled_by = facts.get("opened_by"), facts.get("settled_by")
+        opened_by = facts.get("opened_by")
         if opened_by is None:
+            self._held = list(facts.get("held") or ())
             return
-        self._parser = self._opened(opened_by)
-        if settled_by is not None:
-            self._parser.settle(settled_by)
-        self._opened_by = opened_by
+        parser = self._opened([opened_by], final=True)
+        assert parser is not None  # a line decides
+        parser.restore(facts)
+        self._parser = parser
 
     def check(self) -> None:
         """Raise an InputError, at the end of the input, if no line of it was read."""
         if self._misfit is not None:
             raise self._misfit
+        if self._parser is None and self._held:
+            self._parser = self._opened(self._held, final=True)
 
-    def read(self, lines: Sequence[str], first: int | None = None) -> tuple[int, KeyedSamples]:
+    def read(
+        self, lines: Sequence[str], first: int | None = None, *, final: bool = False
+    ) -> tuple[int, KeyedSamples]:
         """Return the number of the first line, and what the lines hold, names as cells.
 
         Parameters
@@ -84,6 +112,8 @@ class LineReader(ABC):
             The lines, with or without their ends.
         first
             The number of the first of them; by default they follow those read before.
+        final
+            Whether no more will come.
 
         Raises
         ------
@@ -92,45 +122,81 @@ class LineReader(ABC):
         """
         start = self._line + 1 if first is None else first
         self._line = start + len(lines) - 1
+        if self._parser is not None:
+            return start, self._parser.read_many(lines, start, final=final)
+        held, self._held = self._held, []
+        lines = [*held, *lines]
         errors: list[tuple[int, Any, InputError]] = []
         skip = 0
         while self._parser is None and skip < len(lines):
-            skip += self._open(lines[skip], skip, errors)
+            try:
+                self._parser = self._opened(lines[skip:], final)
+            except InputError as error:
+                skip += self._refuse(lines, skip, error, errors)
+                continue
+            if self._parser is None:
+                self._held = [] if final else lines[skip:]
+                break
         if self._parser is None:
             empty = np.empty(0, dtype=np.int64)
+            errors = [(row - len(held), key, error) for row, key, error in errors]
             return start, KeyedSamples([], np.empty((0, 0)), None, empty, errors)
-        samples = self._parser.read_many(lines[skip:])
-        if skip:
-            errors += [(skip + row, key, error) for row, key, error in samples.errors]
-            samples = replace(samples, rows=samples.rows + skip, errors=errors)
-        return start, samples
+        self._misfit = None
+        samples = self._parser.read_many(lines[skip:], start - len(held) + skip, final=final)
+        shift = skip - len(held)
+        errors = [(row - len(held), key, error) for row, key, error in errors]
+        errors += [(shift + row, key, error) for row, key, error in samples.errors]
+        return start, replace(samples, rows=samples.rows + shift, errors=errors)
 
-    def _open(self, line: str, row: int, errors: list[tuple[int, Any, InputError]]) -> int:
-        """Open the input with a line, and return 1 if the line is used up, else 0."""
-        if blank(line):
-            return 1
-        try:
-            self._parser = self._opened(line)
-        except InputError as error:
-            self._misfits += 1
-            self._misfit = error
-            if line_format(line, self._format) == "csv" or self._misfits >= _PATIENCE:
-                raise
-            errors.append((row, None, error))
-            return 1
-        self._opened_by, self._misfit = line, None
-        return int(self._parser.header_consumed)
+    def _refuse(
+        self,
+        lines: Sequence[str],
+        skip: int,
+        error: InputError,
+        errors: list[tuple[int, Any, InputError]],
+    ) -> int:
+        """Take the next line for a bad one that opens nothing; return how many are used up."""
+        place = next(at for at in range(skip, len(lines)) if not blank(lines[at]))
+        self._misfits += 1
+        self._misfit = error
+        if not self._is_json(lines[place]) or self._misfits >= _PATIENCE:
+            raise error
+        errors.append((place, None, error))
+        return place + 1 - skip
 
-    def _opened(self, line: str) -> KeyedLines:
-        kind = line_format(line, self._format)
-        names = column_names(line, kind)
+    def _is_json(self, line: str) -> bool:
+        return self._reading.format == "jsonl" or (self._reading.format is None and is_json(line))
+
+    def _opened(self, lines: Sequence[str], final: bool) -> KeyedLines | None:
+        """Return the parser that the first lines ask for; None while they do not tell."""
+        first = next((line for line in lines if not blank(line)), None)
+        if first is None:
+            return None
+        if self._is_json(first):
+            names: tuple[str, ...] = tuple(json_object(first))
+            if not names:
+                raise InputError("expected an object with channels, found {}")
+        else:
+            known = replace(self._reading, columns=self._by or None)
+            head = find_head(lines, known, final=final or len(lines) >= HEAD_LINES)
+            if head is None:
+                return None
+            names = head.names
         for name in self._by:
             if name not in names:
                 raise InputError(
                     f"by names column {name!r}, found only {listed(names)}",
-                    hint="the first line names the columns: name that of the streams with --by",
+                    hint="the header names the columns: name that of the streams with --by",
                 )
-        return KeyedLines(line, kind, self._selection(names))
+        return KeyedLines(
+            self._reading,
+            self._selection(names),
+            strict=self._strict,
+            report=self._report,
+            texts=self._texts,
+        )
+
+    _texts = False
 
     @abstractmethod
     def _selection(self, names: Sequence[str]) -> Selection:
@@ -144,39 +210,40 @@ class StreamLines(LineReader):
     ----------
     by
         The columns that name the stream; the cells of several are joined by "/".
-    format
-        CSV or JSON lines; by default JSON lines if the first line begins with a brace.
-    time
-        The column of times; by default the one whose first cell is an ISO 8601 time.
-    columns
-        The only columns to take channels from.
-    drop
-        Columns to leave out.
+    reading
+        How the input is written, and what is taken from it.
+    strict
+        Whether a cell that is no number makes a bad line; else it is a missing value.
+    report
+        Called with what the user is to be told.
+    options
+        Those of `Reading`, where there is none.
 
     Examples
     --------
     >>> lines = StreamLines("host")
-    >>> batch = lines.parse(["host,load,heat", "a,1,", "b,,20", "a,high,"])
+    >>> batch = lines.parse(["host,load,heat", "a,1,", "b,,20", "a,high,", "a,1"])
     >>> [batch.names[code] for code in batch.codes], batch.channels, batch.values.tolist()
-    (['a', 'b'], ('load', 'heat'), [[1.0, nan], [nan, 20.0]])
+    (['a', 'b', 'a'], ('load', 'heat'), [[1.0, nan], [nan, 20.0], [nan, nan]])
     >>> problem = batch.problems[0]
     >>> print(problem.number, problem.error.message)
-    4 column 'load': expected a number, found 'high'
+    5 expected 3 cells, found 2
     """
 
     def __init__(
         self,
         by: str | Sequence[str],
         *,
-        format: LineFormat | None = None,  # noqa: A002 - the option's name everywhere
-        time: str | None = None,
-        columns: str | Sequence[str] | None = None,
-        drop: str | Sequence[str] = (),
+        reading: Reading | None = None,
+        strict: bool = False,
+        report: Callable[[str], None] | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(by, format)
+        chosen = Reading.of(options) if reading is None else reading
+        super().__init__(by, chosen, strict=strict, report=report)
         if not self._by:
             raise ParameterError("expected by to name at least one column, found none")
-        self._chosen = Selection.of(time, columns, drop, None, self._by)
+        self._chosen = Selection.of_reading(chosen, self._by)
         self._names = StreamNames(self._by)
         self._shown: tuple[str, ...] = ()
 
@@ -227,8 +294,3 @@ class StreamLines(LineReader):
     def _selection(self, names: Sequence[str]) -> Selection:
         del names
         return self._chosen
-
-
-def blank(line: str) -> bool:
-    """Return whether a line holds nothing."""
-    return not line or line.isspace()

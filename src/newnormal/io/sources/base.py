@@ -74,6 +74,8 @@ class SourceOptions:
         Leave an unfinished record at the end of the input to the next start.
     report
         Called with a line for the user, by `Source.report`; None drops it. A source never prints.
+    strict
+        A cell that is no number makes its line a bad one; else it is a missing value.
     """
 
     channels: tuple[str, ...]
@@ -81,6 +83,7 @@ class SourceOptions:
     follow: bool = False
     unfinished: bool = False
     report: Callable[[str], None] | None = None
+    strict: bool = False
 
 
 class Source(ABC):

@@ -98,11 +98,7 @@ class LineSource(Source):
         count = min(limit, len(self._lines))
         first = self._line + 1
         lines = self._lines[len(self._lines) - count :][::-1]
-        del self._lines[len(self._lines) - count :]
-        self._offset += sum(map(len, lines)) + count * self._cutter.last_end
-        if self._cutter.skipped:
-            self._offset += sum(line.size for line in lines if isinstance(line, Skipped))
-        self._line += count
+        self._passed(lines)
         return first, lines
 
     def texts(self, lines: Sequence[bytes], first: int) -> list[str]:
@@ -131,35 +127,33 @@ class LineSource(Source):
         return InputError(f"{self.name}: {error.message}", hint=error.hint)
 
     def _parsed(self, limit: int) -> Batch:
-        rows: list[Any] = []
-        times: list[np.datetime64] = []
-        numbers: list[int] = []
-        problems: list[Problem] = []
-        encoding, end = self._opened.encoding or UTF8, self._cutter.last_end
-        for _ in range(min(limit, len(self._lines))):
-            raw = self._lines[-1]
-            number = self._line + 1
-            try:
-                text = line_text(raw, number == 1, encoding)
-                if type(text) is Refused:
-                    raise text.error
-                sample = self._samples.sample(text)
-                if sample is not None:
-                    rows.append(sample.values)
-                    numbers.append(number)
-                    if sample.time is not None:
-                        times.append(sample.time)
-            except LayoutError as error:
-                self._error = error  # the lines before it are reported first
-                break
-            except InputError as error:
-                problems.append(Problem(error, number, len(rows)))
-            self._lines.pop()
-            self._offset += (len(raw) if type(raw) is bytes else _size(raw)) + end
-            self._line = number
-        values = np.array(rows) if rows else np.empty((0, len(self.options.channels)))
-        moments = np.array(times, dtype="datetime64[ns]") if times else None
-        return Batch(values, moments, numbers, tuple(problems))
+        count = min(limit, len(self._lines))
+        first = self._line + 1
+        raw = self._lines[len(self._lines) - count :][::-1]
+        texts = self.texts(raw, first)
+        try:
+            found = self._samples.parse(texts, first)
+        except LayoutError as error:
+            self._error = error
+            raise
+        self._passed(raw)
+        wrong = [*found.errors]
+        before = np.searchsorted(found.rows, [row for row, _ in wrong]).tolist()
+        problems = tuple(
+            Problem(error, first + row, place)
+            for (row, error), place in zip(wrong, before, strict=True)
+        )
+        numbers = (first + found.rows).tolist()
+        return Batch(found.values, found.times, numbers, problems)
+
+    def _passed(self, lines: Sequence[bytes]) -> None:
+        """Go behind the next lines."""
+        count = len(lines)
+        del self._lines[len(self._lines) - count :]
+        self._offset += sum(map(len, lines)) + count * self._cutter.last_end
+        if self._cutter.skipped:
+            self._offset += sum(line.size for line in lines if isinstance(line, Skipped))
+        self._line += count
 
 
 def _of_lines(options: SourceOptions, kind: str | None) -> SourceOptions:
@@ -168,7 +162,3 @@ def _of_lines(options: SourceOptions, kind: str | None) -> SourceOptions:
     if kind is None and given in ("csv", "jsonl"):
         return options
     return replace(options, reading=replace(options.reading, format=kind))  # type: ignore[arg-type]
-
-
-def _size(line: bytes) -> int:
-    return line.size if isinstance(line, Skipped) else len(line)

@@ -25,6 +25,10 @@ class PipeSource(LineSource):
         return {"layout": self._layout.facts()}
 
     def resume(self, snapshot: Mapping[str, Any]) -> bool:
-        """Go on with the next line; a CSV header comes again."""
-        del snapshot
+        """Go on with the next line: a header is taken, else the columns are those of before."""
+        layout = snapshot.get("layout")
+        if isinstance(layout, Mapping) and layout.get("opened_by") is not None:
+            # Samples of long lines that are not complete are sent again.
+            own = {name: each for name, each in layout.items() if name not in ("pending", "held")}
+            self._layout.restore(own)
         return True

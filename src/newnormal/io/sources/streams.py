@@ -40,18 +40,12 @@ class StreamOptions:
 
     def reader(self) -> StreamLines | LongLines:
         """Return a new reader of lines."""
-        reading = self.lines.reading
-        time = reading.time[0] if reading.time else None
+        reading, strict, report = self.lines.reading, self.lines.strict, self.lines.report
         if self.long is None:
-            return StreamLines(
-                self.by,
-                format=reading.format,  # type: ignore[arg-type]
-                time=time,
-                columns=reading.columns,
-                drop=reading.drop,
-            )
+            return StreamLines(self.by, reading=reading, strict=strict, report=report)
+        time = reading.time[0] if reading.time else None
         long = self.long if time is None else replace(self.long, time=time)
-        return LongLines(self.by, long=long, format=reading.format)  # type: ignore[arg-type]
+        return LongLines(self.by, long=long, reading=reading, strict=strict, report=report)
 
 
 class _Columns:

@@ -1,0 +1,203 @@
+"""Lines that have the same columns as samples: column by column, not line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from newnormal.errors import InputError
+from newnormal.tabular.cells import Cell, shown
+from newnormal.tabular.decimals import NumberReader
+from newnormal.tabular.reading import BadCells
+from newnormal.tabular.settling import Plan
+from newnormal.types import Bools, Floats, Ints, Times
+
+__all__ = ["Block", "read_block"]
+
+_NAMES = {str, float, int, bool, type(None)}
+
+
+@dataclass(eq=False)
+class Block:
+    """What some lines hold.
+
+    Attributes
+    ----------
+    values, times, labels, keys
+        One a sample.
+    rows
+        The position of each sample's line.
+    errors
+        The lines that hold no sample: their position, the name's cell or None, and why.
+    bad_cells
+        By column, the cells that are no number; `line` is the position of the first one.
+    """
+
+    values: Floats
+    times: Times | None
+    labels: Ints | None
+    keys: Sequence[Any]
+    rows: Ints
+    errors: list[tuple[int, Any, InputError]]
+    bad_cells: dict[str, BadCells] = field(default_factory=dict)
+
+    @classmethod
+    def of_errors(
+        cls, errors: list[tuple[int, Any, InputError]], width: int = 0, plan: Plan | None = None
+    ) -> Block:
+        """Return a block without samples."""
+        timed = plan is not None and plan.time_at is not None
+        labelled = plan is not None and plan.label_at is not None
+        return cls(
+            np.empty((0, width)),
+            np.empty(0, dtype="datetime64[ns]") if timed else None,
+            np.empty(0, dtype=np.int64) if labelled else None,
+            [],
+            np.empty(0, dtype=np.int64),
+            errors,
+        )
+
+
+def read_block(
+    plan: Plan,
+    at: list[int],
+    rows: Sequence[Sequence[Cell]],
+    errors: Sequence[tuple[int, InputError]],
+    *,
+    strict: bool = False,
+) -> Block:
+    """Return the samples of lines.
+
+    Parameters
+    ----------
+    plan
+        What the columns are.
+    at, rows
+        The positions and cells of the lines.
+    errors
+        Lines that could not be taken apart.
+    strict
+        Whether a cell that is no number makes a bad line.
+    """
+    wrong: list[tuple[int, Any, InputError]] = [(place, None, error) for place, error in errors]
+    if not rows:
+        return Block.of_errors(wrong, len(plan.positions), plan)
+    columns = list(zip(*rows, strict=True))
+    keys = _keys(plan, columns)
+    refused = np.zeros(len(rows), dtype=np.bool_)
+    reading = _Reading(plan, at, keys, wrong, refused)
+    values = reading.values(columns, strict)
+    times = reading.times(columns)
+    labels = reading.labels(columns)
+    places = np.array(at, dtype=np.int64)
+    if refused.any():
+        good = ~refused
+        values, places = values[good], places[good]
+        times = None if times is None else times[good]
+        labels = None if labels is None else labels[good]
+        keys = [keys[row] for row in np.flatnonzero(good).tolist()] if keys else keys
+    wrong.sort(key=lambda each: each[0])
+    return Block(values, times, labels, keys, places, wrong, reading.bad_cells)
+
+
+class _Reading:
+    """Reads the columns of a block, and marks the lines that hold no sample."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        at: list[int],
+        keys: Sequence[Any],
+        errors: list[tuple[int, Any, InputError]],
+        refused: Bools,
+    ) -> None:
+        self._plan, self._at, self._keys = plan, at, keys
+        self._errors, self._refused = errors, refused
+        self.bad_cells: dict[str, BadCells] = {}
+
+    def _refuse(self, row: int, error: InputError) -> None:
+        if not self._refused[row]:
+            self._refused[row] = True
+            key = self._keys[row] if self._keys else None
+            self._errors.append((self._at[row], key, error))
+
+    def values(self, columns: Sequence[Sequence[Cell]], strict: bool) -> Floats:
+        plan, numbers = self._plan, self._plan.numbers
+        values = np.empty((len(self._at), len(plan.positions)))
+        for channel, position in enumerate(plan.positions):
+            if position < 0:
+                values[:, channel] = np.nan
+                continue
+            column = plan.roles.columns[channel]
+            cells = columns[position]
+            values[:, channel], bad = numbers.read(cells, numbers.units.get(column))
+            if not bad:
+                continue
+            if strict:
+                for row in bad:
+                    self._refuse(row, cell_error(column, cells[row], numbers))
+            else:
+                example = cells[bad[0]]
+                text = example if isinstance(example, str) else shown(example)
+                self.bad_cells[column] = BadCells(len(bad), self._at[bad[0]], text)
+        return values
+
+    def times(self, columns: Sequence[Sequence[Cell]]) -> Times | None:
+        plan = self._plan
+        if plan.time_at is None:
+            return None
+        cells = columns[plan.time_at]
+        days = None if plan.date_at is None else columns[plan.date_at]
+        times, bad = plan.times.read(cells, days, self._keys or None)
+        for row in np.flatnonzero(bad).tolist():
+            error = plan.times.error(cells[row], None if days is None else days[row])
+            where = f"column {plan.roles.time!r}"
+            self._refuse(row, InputError(f"{where}: {error.message}", hint=error.hint))
+        return times
+
+    def labels(self, columns: Sequence[Sequence[Cell]]) -> Ints | None:
+        plan = self._plan
+        if plan.label_at is None:
+            return None
+        cells = columns[plan.label_at]
+        values, _ = plan.numbers.read(cells)
+        wrong = ~((values == 0) | (values == 1))
+        for row in np.flatnonzero(wrong).tolist():
+            found = shown(cells[row])
+            self._refuse(
+                row,
+                InputError(f"column {plan.roles.label!r}: expected a label 0 or 1, found {found}"),
+            )
+        values[wrong] = 0
+        return values.astype(np.int64)
+
+
+def cell_error(column: str, cell: Cell, numbers: NumberReader) -> InputError:
+    """Return what is wrong with a cell that is no number."""
+    try:
+        numbers.one(cell, numbers.units.get(column))
+    except ValueError:
+        return InputError(
+            f"column {column!r}: expected a number, found {shown(cell)}",
+            hint=numbers.hint(cell, column),
+        )
+    return InputError(
+        f"column {column!r}: expected a finite number, found {shown(cell)}",
+        hint="where it means that nothing was measured, leave the cell empty or write NaN",
+    )
+
+
+def _keys(plan: Plan, columns: Sequence[Sequence[Cell]]) -> list[Any]:
+    if not plan.keys_at:
+        return []
+    found = [columns[at] for at in plan.keys_at]
+    found = [
+        cells
+        if set(map(type, cells)) <= _NAMES
+        else tuple(cell if type(cell) in _NAMES else None for cell in cells)  # a list is no name
+        for cells in found
+    ]
+    return list(found[0]) if len(found) == 1 else list(zip(*found, strict=True))

@@ -1,0 +1,286 @@
+"""Numbers as cells have them: decimal comma or point, words for missing, units."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from newnormal.errors import InputError
+from newnormal.tabular.cells import MISSING, WORDS, Cell, number
+from newnormal.types import Floats
+
+__all__ = ["NumberReader", "find_decimal", "looks_like_number"]
+
+_EXPONENT = r"(?:[eE][+-]?\d{1,4})?"
+# 12,5 and 1.234,56 and 1.234.567, not 1,234
+_COMMA = re.compile(
+    rf"[+-]?(?:\d{{1,3}}(?:[.'\u00a0\u202f ]\d{{3}})+(?:,\d*)?|\d+(?:,\d*)?|,\d+){_EXPONENT}",
+    re.ASCII,
+)
+_POINT = re.compile(rf"[+-]?\d{{1,3}}(?:[,'\u00a0\u202f ]\d{{3}})+(?:\.\d*)?{_EXPONENT}", re.ASCII)
+_OPEN_COMMA = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}", re.ASCII)
+_WEAK_POINT = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}", re.ASCII)
+_PLAIN_COMMA = re.compile(rf"[+-]?\d*,\d+{_EXPONENT}|[+-]?\d+,{_EXPONENT}", re.ASCII)
+_PLAIN_POINT = re.compile(rf"[+-]?\d*\.\d+{_EXPONENT}|[+-]?\d+\.{_EXPONENT}", re.ASCII)
+_THOUSANDS_DOT = re.compile(
+    r"[+-]?\d{1,3}(?:\.\d{3})+(?:,\d*)|[+-]?\d{1,3}(?:\.\d{3}){2,}", re.ASCII
+)
+_THOUSANDS_COMMA = re.compile(
+    r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)|[+-]?\d{1,3}(?:,\d{3}){2,}", re.ASCII
+)
+_SEPARATORS = str.maketrans("", "", ".'\u00a0\u202f ")
+_UNIT = re.compile(r"\s*([+-]?[\d.,'\u00a0\u202f]*\d[\d.,]*)\s*([^\s\d.,+\-:/][^\s\d:]{0,11})\s*")
+
+_HINT = (
+    "a missing value is an empty cell, NaN, NA or null; other words are named with --na WORD (na=)"
+)
+
+
+class NumberReader:
+    """Reads the cells of columns as numbers.
+
+    Parameters
+    ----------
+    decimal
+        The decimal point; None if it is open: a cell that can only have one decides it.
+    na
+        Words for missing values.
+    commas
+        Whether a cell may hold a comma: the delimiter is another, or cells are in quotes.
+
+    Examples
+    --------
+    >>> NumberReader(",", ["Bad"]).read(["1.234,5", "Bad", "high", "7"])
+    (array([1234.5,    nan,    nan,    7. ]), [2])
+    """
+
+    def __init__(self, decimal: str | None = None, na: Iterable[str] = ()) -> None:
+        self.decimal = decimal
+        self.units: dict[str, str] = {}
+        self._na = {word.strip().lower() for word in na}
+        words = (*MISSING, *map(str.upper, MISSING), *(word.strip() for word in na))
+        self._missing = dict.fromkeys(words, "nan")
+
+    def is_missing(self, cell: Cell) -> bool:
+        """Return whether a cell stands for a missing value."""
+        if cell is None or cell != cell:  # noqa: PLR0124 - NaN
+            return True
+        if not isinstance(cell, str):
+            return False
+        text = cell.strip().lower()
+        return text in MISSING or text in self._na
+
+    def one(self, cell: Cell, unit: str | None = None) -> float:
+        """Return the number a cell holds, NaN where it is missing, else raise a ValueError."""
+        if not isinstance(cell, str):
+            return number(cell)
+        text = cell.strip()
+        lower = text.lower()
+        if lower in self._na:
+            return float("nan")
+        if unit is not None and lower not in WORDS:
+            if not text.endswith(unit):
+                if self._plain(text) == 0:
+                    return 0.0
+                raise ValueError(cell)
+            text = text.removesuffix(unit).rstrip()
+        return self._plain(text)
+
+    def _plain(self, text: str) -> float:
+        if self.decimal != ",":
+            try:
+                value = number(text)
+            except ValueError:
+                if self.decimal is None and _PLAIN_COMMA.fullmatch(text):
+                    if _OPEN_COMMA.fullmatch(text) is not None:
+                        raise
+                    self.decimal = ","
+                    return self._plain(text)
+                if self.decimal == "." and _POINT.fullmatch(text):
+                    return float(text.replace(",", "").translate(_SPACES))
+                raise
+            if self.decimal is None and "." in text:
+                self.decimal = "."
+            return value
+        if text.lower() in WORDS:
+            return number(text)
+        if _COMMA.fullmatch(text) is None:
+            raise ValueError(text)
+        return float(text.translate(_SEPARATORS).replace(",", "."))
+
+    def read(self, cells: Sequence[Any], unit: str | None = None) -> tuple[Floats, list[int]]:
+        """Return the numbers of a column, NaN where there is none, and which cells are none."""
+        values = self._fast(cells, unit)
+        if values is None:
+            return self._each(cells, unit)
+        if np.isinf(values).any():
+            bad = np.flatnonzero(np.isinf(values)).tolist()
+            values[bad] = np.nan
+            return values, bad
+        return values, []
+
+    def _fast(self, cells: Sequence[Any], unit: str | None) -> Floats | None:
+        """Return a column that is plain, as it mostly is; None if anything is not."""
+        try:
+            text = "".join(cells)
+        except TypeError:
+            return _plain_floats(cells) if unit is None else None
+        if unit is not None:
+            if not all(cell.endswith(unit) for cell in cells):
+                return None
+            size = len(unit)
+            cells = [cell[:-size] for cell in cells]
+            text = "".join(cells)
+        if not text.isascii() or "_" in text:
+            return None
+        if self.decimal == ",":
+            if "." in text:
+                return None
+            if "," in text:
+                cells = "\n".join(cells).replace(",", ".").split("\n")
+        elif self.decimal is None and "." in text:
+            self.decimal = "."
+        return _floats(cells, self._missing)
+
+    def _each(self, cells: Sequence[Any], unit: str | None) -> tuple[Floats, list[int]]:
+        values = np.full(len(cells), np.nan)
+        bad = []
+        for at, cell in enumerate(cells):
+            try:
+                value = self.one(cell, unit)
+            except ValueError:
+                bad.append(at)
+                continue
+            if value in _INFINITE:
+                bad.append(at)
+            else:
+                values[at] = value
+        return values, bad
+
+    def hint(self, cell: Cell, column: str) -> str:
+        """Return what to do about a cell that is no number."""
+        text = cell.strip() if isinstance(cell, str) else ""
+        if _OPEN_COMMA.fullmatch(text) or (self.decimal != "," and _PLAIN_COMMA.fullmatch(text)):
+            return "name the decimal point with --decimal , or --decimal . (decimal=)"
+        if self.decimal == "," and _PLAIN_POINT.fullmatch(text):
+            return "the decimal point is a comma here: name another with --decimal . (decimal=)"
+        if unit_of(text, self) is not None:
+            return f"cells of column {column!r} have different units, or only some have one"
+        return _HINT + f"; leave a column out with --drop {column!r} (drop=)"
+
+
+_SPACES = str.maketrans("", "", "'\u00a0\u202f ")
+_JSON_PLAIN = {float, int, bool, type(None)}
+_INFINITE = (float("inf"), float("-inf"))
+
+
+def _plain_floats(cells: Sequence[Any]) -> Floats | None:
+    """Return the numbers of JSON, None if there is anything else."""
+    if not set(map(type, cells)) <= _JSON_PLAIN:
+        return None
+    try:
+        return np.array(cells, dtype=np.float64)
+    except OverflowError:
+        return None
+
+
+def _floats(cells: Sequence[str], missing: dict[str, str]) -> Floats | None:
+    count = len(cells)
+    try:
+        return np.fromiter(map(float, cells), dtype=np.float64, count=count)
+    except ValueError:
+        pass
+    try:
+        found = (float(missing.get(cell, cell)) for cell in cells)
+        return np.fromiter(found, dtype=np.float64, count=count)
+    except ValueError:
+        return None
+
+
+def unit_of(text: str, numbers: NumberReader) -> str | None:
+    """Return the unit behind a number, None if the text is anything else.
+
+    >>> [unit_of(text, NumberReader()) for text in ("45.2 %", "12MB", "1e5")]
+    ['%', 'MB', None]
+    """
+    match = _UNIT.fullmatch(text)
+    if match is None:
+        return None
+    reader = NumberReader(numbers.decimal)
+    try:
+        reader.one(text)
+    except ValueError:
+        pass
+    else:
+        return None  # 1e5
+    try:
+        reader.one(match[1])
+    except ValueError:
+        return None
+    return match[2]
+
+
+def looks_like_number(cell: object, na: frozenset[str] = frozenset()) -> bool:
+    """Return whether a cell is a number in any way of writing; a missing value is none.
+
+    >>> [looks_like_number(cell) for cell in ("12,5", "1.234,5", "1,234.5", "5e3", "NA", "x")]
+    [True, True, True, True, False, False]
+    """
+    if not isinstance(cell, str):
+        return isinstance(cell, int | float) and cell == cell  # noqa: PLR0124 - NaN
+    text = cell.strip()
+    if not text or text.lower() in WORDS or text.lower() in na:
+        return False
+    try:
+        value = number(text)
+    except ValueError:
+        return bool(_COMMA.fullmatch(text) or _POINT.fullmatch(text))
+    return value == value  # noqa: PLR0124 - "-nan"
+
+
+def find_decimal(cells: Iterable[object], given: str | None, remembered: str | None) -> str | None:
+    """Return the decimal point of cells; None if they leave it open and nothing else tells.
+
+    Raises
+    ------
+    InputError
+        If cells such as 1,234 could be either and nothing tells.
+
+    Examples
+    --------
+    >>> find_decimal(["1,234", "12,5"], None, None), find_decimal(["1.5"], None, None)
+    (',', '.')
+    """
+    if given is not None:
+        return given
+    comma = point = weak = 0
+    unsure: str | None = None
+    for cell in cells:
+        if not isinstance(cell, str) or not ("," in cell or "." in cell):
+            continue
+        text = cell.strip()
+        if _OPEN_COMMA.fullmatch(text):
+            unsure = unsure or text
+        elif _WEAK_POINT.fullmatch(text):
+            weak += 1
+        elif _THOUSANDS_DOT.fullmatch(text) or _PLAIN_COMMA.fullmatch(text):
+            comma += 1
+        elif _THOUSANDS_COMMA.fullmatch(text) or _PLAIN_POINT.fullmatch(text):
+            point += 1
+        else:
+            unit = _UNIT.fullmatch(text)
+            if unit is not None:
+                comma += bool(_PLAIN_COMMA.fullmatch(unit[1]))
+                point += bool(_PLAIN_POINT.fullmatch(unit[1]))
+    if comma or point:
+        return "," if comma > point else "."
+    if unsure is not None and remembered is None:
+        raise InputError(
+            f"expected a decimal point that can be told, found {unsure!r}: "
+            f"{unsure.replace(',', '.')} or {unsure.replace(',', '')}",
+            hint="name the decimal point with --decimal , or --decimal . (decimal=)",
+        )
+    return remembered if unsure is not None or weak == 0 or remembered else "."

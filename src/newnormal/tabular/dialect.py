@@ -1,0 +1,407 @@
+"""Where the header of a CSV input is, and what separates its cells: found in its first lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from newnormal.errors import InputError
+from newnormal.tabular.cells import BOM, MISSING, WORDS, split_line
+from newnormal.tabular.columns import check_unique
+from newnormal.tabular.dates import TIME_OF_DAY, form_of
+from newnormal.tabular.decimals import looks_like_number
+from newnormal.tabular.reading import Reading
+from newnormal.tabular.table import default_channels
+from newnormal.tabular.units import is_rule, is_units_row
+
+__all__ = ["HEAD_LINES", "Head", "find_head", "is_header_again"]
+
+HEAD_LINES = 1_000
+
+_DELIMITERS = ",;\t|"
+_NAMES = {"\t": "tab", ";": "semicolon", "|": "pipe", " ": "space"}
+_SEP = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
+_TIME_WORDS = re.compile(
+    r"\W*(?:date|time|timestamp|datetime|ts|epoch|datum|zeit|uhrzeit|zeitstempel|fecha|heure|"
+    r"_time|when|day|clock)\b.*",
+    re.IGNORECASE,
+)
+_AHEAD = 30  # lines looked at behind the first line of data
+
+
+@dataclass(frozen=True)
+class Head:
+    """How an input begins.
+
+    Attributes
+    ----------
+    delimiter
+        What separates cells.
+    names
+        The columns; their numbers where the input has no names.
+    header
+        The line of the names, None where there is none.
+    named
+        Whether the names are the input's own.
+    nameless
+        Those of `names` that replace an empty cell of the header.
+    skipped
+        The positions of lines that hold no sample: preamble, header, units.
+    empty
+        The positions of lines of empty cells below the header: no sample where samples have times.
+    written
+        What was skipped, for the user.
+    """
+
+    delimiter: str
+    names: tuple[str, ...]
+    header: str | None
+    named: bool
+    nameless: tuple[str, ...] = ()
+    skipped: frozenset[int] = frozenset()
+    empty: frozenset[int] = frozenset()
+    written: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A line that has something in it, and its cells."""
+
+    at: int
+    cells: list[str]
+    after_blank: bool
+
+
+def find_head(
+    lines: Sequence[str],
+    reading: Reading,
+    channels: Sequence[str] | None = None,
+    *,
+    final: bool = True,
+) -> Head | None:
+    r"""Return how an input of CSV begins; None while no line of data has come.
+
+    Parameters
+    ----------
+    lines
+        The first lines, at least one of which has something in it.
+    reading
+        The delimiter, if it is given, and the columns that the user named.
+    channels
+        The channels expected: the line that has their names is the header.
+    final
+        Whether to decide without a line of data.
+
+    Examples
+    --------
+    >>> head = find_head(["Plant 7", "", "Zeit;T1", "s;°C", "0;12,5"], Reading())
+    >>> head.delimiter, head.names, sorted(head.skipped), head.written
+    (';', ('Zeit', 'T1'), [0, 2, 3], {'delimiter': 'semicolon', 'preamble': '1 line', ...})
+    """
+    start, comments, given = _opening(lines, reading)
+    wanted = {*(channels or ()), *reading.time, *(reading.columns or ()), *reading.drop}
+    wanted |= {*reading.rate, *(() if reading.label is None else (reading.label,))}
+    best: tuple[float, ...] = (-1.0,)
+    found: _Found | None = None
+    for delimiter in _DELIMITERS if given is None else given:
+        rows = _rows(lines, start, delimiter)
+        layout = _Search(rows, channels or (), wanted, reading).found(final)
+        if layout is not None and layout.score > best:
+            best, found = layout.score, layout
+            found.delimiter = delimiter
+    if found is None or (found.data is None and not final):
+        return None
+    return _head(lines, start, comments, found, reading)
+
+
+class _Found:
+    """A header and a line of data that fit together."""
+
+    def __init__(
+        self, header: _Row | None, data: _Row | None, units: _Row | None, score: tuple[float, ...]
+    ) -> None:
+        self.header, self.data, self.units, self.score = header, data, units, score
+        self.delimiter = ","
+
+
+def _opening(lines: Sequence[str], reading: Reading) -> tuple[int, list[int], str | None]:
+    """Return the position behind comments and Excel's sep=, the comments, and the delimiter."""
+    given = reading.delimiter
+    comments: list[int] = []
+    for at, line in enumerate(lines):
+        text = line.removeprefix(BOM).strip() if at == 0 else line.strip()
+        if not text:
+            continue
+        match = _SEP.fullmatch(line.removeprefix(BOM).rstrip("\r\n"))
+        if match is not None and not comments:
+            given = given or match[1]
+            comments.append(at)
+        elif text.startswith("#"):
+            comments.append(at)
+        else:
+            return at, comments, given
+    return (comments[-1] if comments else 0), comments[:-1], given
+
+
+def _rows(lines: Sequence[str], start: int, delimiter: str) -> list[_Row]:
+    rows = []
+    blank = False
+    for at in range(start, min(len(lines), HEAD_LINES)):
+        line = lines[at]
+        if not line or line.isspace():
+            blank = True
+            continue
+        try:
+            cells = split_line(line.removeprefix(BOM) if at == 0 else line, delimiter)
+        except InputError:
+            continue
+        rows.append(_Row(at, [cell.strip() for cell in cells], blank))
+        blank = False
+    return rows
+
+
+class _Search:
+    """Finds the header among lines, given what separates their cells."""
+
+    def __init__(
+        self, rows: Sequence[_Row], channels: Sequence[str], wanted: set[str], reading: Reading
+    ) -> None:
+        self._rows = rows
+        self._channels = () if _numbered(channels) else tuple(channels)
+        self._wanted = wanted
+        self._na = frozenset(word.lower() for word in reading.na)
+
+    def found(self, final: bool) -> _Found | None:
+        """Return the header and the first line of data."""
+        rows = self._rows
+        if not rows:
+            return None
+        named = self._named_row()
+        if named is None and self._is_sample(rows[0].cells) and not self._is_preamble():
+            return _Found(None, rows[0], None, self._score(rows, len(rows[0].cells)))
+        pairs = self._pairs(named)
+        if not pairs:
+            if not final and named is None:
+                return None
+            only = named or rows[0]
+            return _Found(only, None, None, (0.0, 0.0, float(len(only.cells))))
+        # The width that most lines of data have.
+        width = max(pairs, key=lambda each: (pairs[each][1], -pairs[each][0].at))
+        data = pairs[width][0]
+        header, units = self._header(width, data, named)
+        behind = [row for row in rows if row.at >= data.at]
+        return _Found(header, data, units, self._score(behind, width))
+
+    def _named_row(self) -> _Row | None:
+        """Return the line that has the names of the channels, or of columns that were named."""
+        best, most = None, 0
+        for row in self._rows:
+            there = set(row.cells)
+            count = len(there.intersection(self._channels or self._wanted))
+            if count > most and not any(map(_is_time, row.cells)):
+                best, most = row, count
+        if self._channels:
+            return best if 2 * most >= len(self._channels) else None
+        return best if most == len(self._wanted) else None
+
+    def _pairs(self, named: _Row | None) -> dict[int, tuple[_Row, int]]:
+        """Return, by width, the first line of data behind a header, and how many there are."""
+        pairs: dict[int, tuple[_Row, int]] = {}
+        headers: set[int] = set()
+        ahead = 0
+        for row in self._rows:
+            width = len(row.cells)
+            if named is not None and row.at <= named.at:
+                headers = {width} if row is named else set()
+                continue
+            if width in headers and self._is_data(row.cells):
+                first, count = pairs.get(width, (row, 0))
+                pairs[width] = (first, count + 1)
+            elif not self._is_sample(row.cells):
+                headers.add(width)
+            if pairs:
+                ahead += 1
+                if ahead > _AHEAD:
+                    break
+        return pairs
+
+    def _header(
+        self, width: int, data: _Row, named: _Row | None
+    ) -> tuple[_Row | None, _Row | None]:
+        if named is not None:
+            behind = [row for row in self._rows if named.at < row.at < data.at]
+            units = next((row for row in behind if self._is_units(row, width)), None)
+            return named, units
+        rows = [row for row in self._rows if row.at < data.at and len(row.cells) == width]
+        rows = [row for row in rows if not self._is_sample(row.cells)]
+        later = self._key_values(width, data)
+        if later is not None:
+            return later, None
+        units = None
+        if len(rows) > 1 and self._is_units(rows[-1], width):
+            units = rows.pop()
+        full = [row for row in rows if sum(cell != "" for cell in row.cells) >= width - 1]
+        timed = [row for row in full if any(_TIME_WORDS.fullmatch(cell) for cell in row.cells)]
+        apart = [row for row in full if row.after_blank]
+        chosen = timed[-1:] or apart[-1:] or full[:1] or rows[-1:]
+        return chosen[0], units
+
+    def _is_units(self, row: _Row, width: int) -> bool:
+        return len(row.cells) == width and (is_units_row(row.cells) or is_rule("".join(row.cells)))
+
+    def _key_values(self, width: int, data: _Row) -> _Row | None:
+        """Return the header behind lines of a key and a value, which look like data."""
+        if width != 2:
+            return None
+        rows = [row for row in self._rows if row.at >= data.at][:_AHEAD]
+        for place, row in enumerate(rows):
+            if len(row.cells) != width or self._is_data(row.cells):
+                continue
+            before, after = rows[:place], rows[place + 1 :]
+            if not before or not after:
+                return None
+            texts = all(self._is_text(each.cells[0]) for each in before)
+            if texts and not any(self._is_text(each.cells[0]) for each in after):
+                return row
+        return None
+
+    def _score(self, rows: Sequence[_Row], width: int) -> tuple[float, ...]:
+        """Return how well lines are data: the share of cells that can be read, the cells."""
+        looked = [row for row in rows[:_AHEAD] if len(row.cells) == width]
+        cells = [cell for row in looked for cell in row.cells]
+        good = sum(not self._is_text(cell) for cell in cells)
+        support = len(looked) / max(len(rows[:_AHEAD]), 1)
+        return (1.0, round(good / max(len(cells), 1) * support, 3), float(width > 1))
+
+    def _is_preamble(self) -> bool:
+        """Whether a first line of data is none: all that follow have another width."""
+        width = len(self._rows[0].cells)
+        others = [row for row in self._rows[1:] if self._is_data(row.cells)]
+        if width > 1 or not others:
+            return False
+        return all(len(row.cells) != width for row in others[:_AHEAD])
+
+    def _is_missing(self, cell: str) -> bool:
+        return cell.lower() in MISSING or cell.lower() in self._na
+
+    def _is_text(self, cell: str) -> bool:
+        return not (
+            self._is_missing(cell)
+            or cell.lower() in WORDS
+            or looks_like_number(cell)
+            or _is_time(cell)
+        )
+
+    def _is_data(self, cells: Sequence[str]) -> bool:
+        """Whether a line behind a header holds a sample: a number, a time, or words for missing."""
+        if any(looks_like_number(cell) or _is_time(cell) for cell in cells):
+            return True
+        words = [cell for cell in cells if cell]
+        return bool(words) and all(self._is_missing(cell) for cell in words)
+
+    def _is_sample(self, cells: Sequence[str]) -> bool:
+        """Whether a line is a sample though there is no header: nothing in it is text."""
+        if self._channels and set(self._channels) <= set(cells):
+            return False
+        index = cells[0] == ""  # pandas writes the index first, without a name
+        names = cells[1:] if index else cells
+        if _numbered(names) and len(cells) > 1:
+            return False
+        if not any(looks_like_number(cell, self._na) for cell in cells):
+            return False
+        return not any(map(self._is_text, cells))
+
+
+_NO_ROW = _Row(0, [], False)
+
+
+def _head(
+    lines: Sequence[str], start: int, comments: list[int], found: _Found, reading: Reading
+) -> Head:
+    written: dict[str, str] = {}
+    if found.delimiter in _NAMES and len((found.header or found.data or _NO_ROW).cells) > 1:
+        written["delimiter"] = _NAMES[found.delimiter]
+    header = found.header
+    skipped = {at for at in range(start) if lines[at].strip()}
+    if header is None:
+        assert found.data is not None
+        return _headerless(lines, comments, found, skipped, reading, written)
+    before = {at for at in range(header.at) if lines[at].strip()}
+    if any(_SEP.fullmatch(lines[at].removeprefix(BOM).strip()) is None for at in before):
+        written["preamble"] = "1 line" if len(before) == 1 else f"{len(before)} lines"
+    skipped |= before | {header.at}
+    empty = set()
+    if found.units is not None:
+        if any(found.units.cells):
+            skipped.add(found.units.at)
+            written["units"] = f"line {found.units.at + 1}"
+        else:
+            empty.add(found.units.at)
+    end = len(lines) if found.data is None else found.data.at
+    skipped |= {at for at in range(header.at, end) if is_rule(lines[at])}
+    cells = header.cells
+    if header.at == start and lines[start].strip().startswith("#"):
+        cells = [cells[0].lstrip("#").strip(), *cells[1:]]
+    names = tuple(cell or f"column {place}" for place, cell in enumerate(cells, start=1))
+    nameless = tuple(name for name, cell in zip(names, cells, strict=True) if not cell)
+    check_unique(names)
+    line = lines[header.at]
+    taken, blank = frozenset(skipped), frozenset(empty)
+    return Head(found.delimiter, names, line, True, nameless, taken, blank, written)
+
+
+def _headerless(
+    lines: Sequence[str],
+    comments: list[int],
+    found: _Found,
+    skipped: set[int],
+    reading: Reading,
+    written: dict[str, str],
+) -> Head:
+    assert found.data is not None
+    width = len(found.data.cells)
+    names: tuple[str, ...] = default_channels(width)
+    named = False
+    header = None
+    if comments:  # some programs write the header as a comment
+        cells = split_line(lines[comments[-1]].lstrip("# \t").rstrip(), found.delimiter)
+        cells = [cell.strip() for cell in cells]
+        unlike = len(cells) == len(set(cells)) == width and all(cells)
+        if unlike and not any(looks_like_number(cell) for cell in cells):
+            names, named, header = tuple(cells), True, found.delimiter.join(cells)
+        written["preamble"] = "1 line" if len(comments) == 1 else f"{len(comments)} lines"
+    if not named and len(reading.remembered.header) == width:
+        names, named = reading.remembered.header, True
+    return Head(found.delimiter, names, header, named, (), frozenset(skipped), written=written)
+
+
+def is_header_again(
+    cells: Sequence[str], names: Sequence[str], channels: Sequence[str] | None
+) -> bool:
+    """Return whether a line behind the header is one too: of a file that was appended.
+
+    Its cells are the header's in any order, or most of the channels are among them and none is a
+    number or a time.
+
+    >>> is_header_again(["b", "a"], ["a", "b"], None), is_header_again(["b", "1"], ["a", "b"], None)
+    (True, False)
+    """
+    texts = [cell.strip() for cell in cells]
+    if any(looks_like_number(cell) or _is_time(cell) for cell in texts):
+        return False
+    there = set(texts)
+    if there == set(names):
+        return True
+    if len(there) < len(texts) or not channels or _numbered(channels):
+        return False
+    known = sum(name in there for name in channels)
+    return 2 * known > len(channels)
+
+
+def _numbered(names: Sequence[str]) -> bool:
+    return tuple(names) == default_channels(len(names))
+
+
+def _is_time(cell: str) -> bool:
+    return form_of(cell) is not None or TIME_OF_DAY.pattern.fullmatch(cell) is not None

@@ -1,0 +1,205 @@
+"""The columns of an input of lines: where its header is, and headers that come again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from newnormal.errors import InputError, ParameterError
+from newnormal.tabular.cells import Cell, split_line
+from newnormal.tabular.columns import Selection, check_unique
+from newnormal.tabular.dialect import HEAD_LINES, Head, find_head, is_header_again
+from newnormal.tabular.reading import Found, Reading
+from newnormal.tabular.settling import Plan, Settler
+from newnormal.tabular.splitters import CsvSplitter, JsonSplitter, Splitter, is_json
+
+__all__ = ["LineColumns", "LineFormat", "blank"]
+
+LineFormat = Literal["csv", "jsonl"]
+
+_KEPT = 64  # headers whose columns are known again
+
+
+def blank(line: str) -> bool:
+    """Return whether a line holds nothing."""
+    return not line or line.isspace()
+
+
+class LineColumns:
+    """Finds out the columns of an input from its first lines, and again from a later header.
+
+    Parameters
+    ----------
+    reading, selection
+        What the user chose.
+    channels
+        The channels expected; None to take what there is.
+    found
+        Where to note what was found out.
+    report
+        Called with a sentence for the user.
+    grows
+        Whether a new key of JSON lines is a new channel.
+    texts
+        Whether a column of text may be a channel.
+    """
+
+    def __init__(
+        self,
+        reading: Reading,
+        selection: Selection,
+        channels: Sequence[str] | None,
+        found: Found,
+        report: Callable[[str], None],
+        *,
+        grows: bool = False,
+        texts: bool = False,
+    ) -> None:
+        kind = reading.format
+        if kind not in (None, "csv", "jsonl"):
+            raise ParameterError(f"expected lines of format csv or jsonl, found {kind!r}")
+        self.kind: LineFormat | None = kind
+        self._reading, self._selection = reading, selection
+        self._expected = None if channels is None else tuple(channels)
+        self._grows = grows
+        self._found, self._report = found, report
+        self.settler = Settler(selection, reading, channels, found, report, texts)
+        self.splitter: Splitter | None = None
+        self.plan: Plan | None = None
+        self.header_line: str | None = None
+        self.sample_line: str | None = None
+        self._plans: dict[tuple[str, ...], Plan] = {}
+        self._said = False
+
+    @property
+    def head(self) -> Head | None:
+        """How CSV begins."""
+        return self.splitter.head if isinstance(self.splitter, CsvSplitter) else None
+
+    def open(self, lines: Sequence[str], final: bool) -> frozenset[int] | None:
+        """Find the header; return the positions of lines that hold no sample, None: not yet.
+
+        Raises
+        ------
+        InputError
+            If there is no header that could be right.
+        """
+        first = next((line for line in lines if not blank(line)), "")
+        if not first:
+            return None
+        if self.kind is None:
+            self.kind = "jsonl" if is_json(first) else "csv"
+        if self.kind == "jsonl":
+            self.splitter = self._json(lines)
+            self.header_line = first
+            return frozenset()
+        final = final or len(lines) >= HEAD_LINES
+        reading, by = self._reading, self._selection.by
+        chosen = self._selection.time
+        names = (*(self._selection.columns or ()), *by, *(() if chosen is None else (chosen,)))
+        head = find_head(
+            lines, replace(reading, columns=names or None), self._expected, final=final
+        )
+        if head is None:
+            return None
+        self.splitter = CsvSplitter(head)
+        self.header_line = head.header or first
+        self._found.written.update(head.written)
+        return head.skipped
+
+    def _json(self, lines: Sequence[str]) -> JsonSplitter:
+        chosen = self._selection
+        more = (*(self._expected or ()), *chosen.drop, *(chosen.columns or ()), *chosen.rate)
+        return JsonSplitter(
+            lines[:HEAD_LINES],
+            more,
+            open_=self._grows and chosen.columns is None,
+            unknown=self.settler.tell_unknown,
+        )
+
+    def check(self) -> None:
+        """Raise an InputError if an option names no column; settle if nothing can be a time."""
+        assert self.splitter is not None
+        names = self.splitter.columns.names
+        self._selection.check(names)
+        if self._expected is not None:
+            free = self._selection.maybe_times(names, self._expected)
+            if not free or set(self._expected).isdisjoint(names):
+                self.plan = self.settler.settle(self.splitter.columns, ())
+
+    def settle(self, rows: Sequence[Sequence[Cell]]) -> Plan:
+        """Find out what each column is from the cells of lines.
+
+        Raises
+        ------
+        InputError
+            If every line would be wrong.
+        """
+        assert self.splitter is not None
+        columns = self.splitter.columns
+        known = None if columns.grows else self._plans.get(columns.names)
+        if known is None:
+            if self.plan is not None and not columns.grows:
+                self.settler.channels = self.plan.roles.channels
+            known = self.settler.settle(columns, rows[:HEAD_LINES])
+            if len(self._plans) < _KEPT and not columns.grows:
+                self._plans[columns.names] = known
+        self.plan = known
+        return known
+
+    def headers(
+        self,
+        lines: Sequence[str],
+        at: Sequence[int],
+        rows: Sequence[Sequence[Any]],
+        errors: Sequence[tuple[int, InputError]],
+    ) -> list[int]:
+        """Return the positions of lines that are headers again, as of files put together."""
+        head, plan = self.head, self.plan
+        if head is None or plan is None or not head.named:
+            return []
+        channels = plan.roles.channels
+        names = {*head.names, *channels}
+        column = next((each for each in plan.positions if each >= 0), 0)
+        found = [
+            place
+            for place, cells in zip(at, rows, strict=True)
+            if cells[column].strip() in names and is_header_again(cells, head.names, channels)
+        ]
+        for place, _ in errors:
+            if not lines[place]:
+                continue
+            try:
+                cells = split_line(lines[place], head.delimiter)
+            except InputError:
+                continue
+            if is_header_again(cells, head.names, channels):
+                found.append(place)
+        return sorted(found)
+
+    def take_header(self, line: str, number: int) -> None:
+        """Read columns by a header that came again, in line `number`."""
+        head = self.head
+        assert head is not None
+        names = tuple(cell.strip() for cell in split_line(line, head.delimiter))
+        if not self._said:
+            self._said = True
+            same = "the same columns" if names == head.names else "columns are read by it"
+            self._report(f"line {number}: a header again, {same} from here on")
+        if names == head.names:
+            return
+        names = tuple(name or f"column {place}" for place, name in enumerate(names, start=1))
+        check_unique(names)
+        nameless = tuple(name for name in names if name.startswith("column "))
+        self.header_line, self.sample_line = line, None
+        self.splitter = CsvSplitter(
+            replace(head, names=names, header=line, nameless=nameless, skipped=frozenset())
+        )
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether it is not known what each column of the header is."""
+        if self.plan is None or self.splitter is None:
+            return True
+        return self.sample_line is None

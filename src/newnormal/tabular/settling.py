@@ -1,0 +1,385 @@
+"""What each column of an input of lines is, and how its cells are written: from its first lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from newnormal.errors import InputError
+from newnormal.tabular.cells import Cell, shown
+from newnormal.tabular.columns import Roles, Selection, alike, listed, match_count
+from newnormal.tabular.decimals import NumberReader, find_decimal
+from newnormal.tabular.local_time import LocalClock
+from newnormal.tabular.reading import Found, Reading
+from newnormal.tabular.time_columns import (
+    TIME_NAMES,
+    DateStyle,
+    TimeReader,
+    are_days,
+    are_times,
+    are_times_of_day,
+    find_style,
+    unix_unit,
+)
+from newnormal.tabular.units import column_unit
+
+__all__ = ["Columns", "Plan", "Settler", "check_texts"]
+
+_ENOUGH = 8  # lines by which a column is known to hold text
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of an input.
+
+    Attributes
+    ----------
+    names
+        The columns in their order.
+    named
+        Whether the names are the input's own.
+    nameless
+        Those that replace an empty cell of the header.
+    grows
+        Whether there may be more, as in JSON lines.
+    unseen
+        Those that no line has had so far.
+    """
+
+    names: tuple[str, ...]
+    named: bool = True
+    nameless: tuple[str, ...] = ()
+    grows: bool = False
+    unseen: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Where in a line everything is, and how it is read.
+
+    Attributes
+    ----------
+    roles
+        What each column is.
+    positions
+        The position in a line of each channel's cell, -1 where there is none.
+    time_at, date_at, label_at
+        The positions of the time, of the date if it is in a column of its own, and of the label.
+    keys_at
+        The positions of the names.
+    numbers, times
+        How numbers and times are read.
+    width
+        How many columns there are.
+    """
+
+    roles: Roles
+    positions: tuple[int, ...]
+    time_at: int | None
+    date_at: int | None
+    label_at: int | None
+    keys_at: tuple[int, ...]
+    numbers: NumberReader
+    times: TimeReader
+    width: int
+
+    @property
+    def time(self) -> tuple[str, ...]:
+        """The column of times, or those of the date and of the time of day."""
+        return tuple(name for name in (self.roles.date, self.roles.time) if name is not None)
+
+
+class Settler:
+    """Finds out what each column is.
+
+    Parameters
+    ----------
+    selection, reading
+        What the user chose.
+    channels
+        The channels expected; None to take what there is.
+    found
+        Where to note what was found out.
+    report
+        Called with a sentence for the user.
+    texts
+        Whether channels may hold text, each of which is a missing value.
+    """
+
+    def __init__(
+        self,
+        selection: Selection,
+        reading: Reading,
+        channels: Sequence[str] | None,
+        found: Found,
+        report: Callable[[str], None],
+        texts: bool = False,
+    ) -> None:
+        self._selection, self._reading, self._found = selection, reading, found
+        self._report = report
+        self._texts = texts
+        self.channels = None if channels is None else tuple(channels)
+        self._known = channels is not None
+        self._clock = None if reading.tz is None else LocalClock(reading.tz)
+        self._said: set[str] = set()
+        self.numbers: NumberReader | None = None
+        self.style: DateStyle | None = None
+
+    @property
+    def clock(self) -> LocalClock | None:
+        """The zone of times that have none."""
+        return self._clock
+
+    def remember(self, decimal: str | None, date_format: str | None) -> None:
+        """Take up what was found out before about how cells are written."""
+        if decimal is not None and self._reading.decimal is None:
+            self._reading = replace(self._reading, decimal=decimal)
+        if date_format is not None and self._reading.date_format is None:
+            self._reading = replace(self._reading, date_format=date_format)
+
+    def settle(self, columns: Columns, rows: Sequence[Sequence[Cell]]) -> Plan:
+        """Return where everything is, given some lines' cells.
+
+        Raises
+        ------
+        InputError
+            If every line would be wrong.
+        """
+        selection, names = self._selection, columns.names
+        self._check(names, columns)
+        cells = dict(zip(names, zip(*rows, strict=True), strict=False)) if rows else {}
+        there = {name: self._there(cells.get(name, ())) for name in names}
+        empty = {name for name in columns.nameless if rows and not there[name]}
+        selection = replace(selection, drop=(*selection.drop, *empty))
+        selection, temporal = self._temporal(selection, names, there)
+        roles = self._roles(selection, columns, temporal)
+        position = {name: at for at, name in enumerate(names)}
+        numbers = self._numbers(roles, there)
+        if not self._known and not self._texts and len(rows) >= _ENOUGH:
+            check_texts(self._text_columns(roles, cells, numbers))
+        times = self._times(roles, there)
+        self._note(columns, roles)
+        return Plan(
+            roles,
+            tuple(position.get(column, -1) for column in roles.columns),
+            None if roles.time is None else position[roles.time],
+            None if roles.date is None else position[roles.date],
+            None if roles.label is None else position[roles.label],
+            tuple(position[name] for name in selection.by),
+            numbers,
+            times,
+            len(names),
+        )
+
+    def _check(self, names: Sequence[str], columns: Columns) -> None:
+        """Refuse options that name no column; live data may lack what was left out."""
+        chosen = self._selection
+        if self._known or columns.grows:
+            drop = tuple(name for name in chosen.drop if name in names)
+            kept = chosen.columns and tuple(name for name in chosen.columns if name in names)
+            rate = tuple(name for name in chosen.rate if name in names)
+            chosen = replace(chosen, drop=drop, columns=kept, rate=rate)
+        chosen.check(names)
+
+    def _there(self, cells: Sequence[Cell]) -> list[Cell]:
+        missing = NumberReader(None, self._reading.na).is_missing
+        return [cell for cell in cells if not missing(cell)]
+
+    def _temporal(
+        self, selection: Selection, names: Sequence[str], there: dict[str, list[Cell]]
+    ) -> tuple[Selection, list[str]]:
+        """Return the selection with date and time of day found, and the columns of times."""
+        free = selection.maybe_times(names, self.channels or ())
+        style = DateStyle.of(self._reading.date_format)
+        if style.pattern is None and self._reading.remembered.date_format is not None:
+            style = DateStyle.of(self._reading.remembered.date_format)
+        temporal = [
+            name
+            for name in free
+            if are_times(there[name], DateStyle()) or are_times(there[name], style)
+        ]
+        clocks = [name for name in free if are_times_of_day(there[name])]
+        days = [name for name in temporal if are_days(there[name])]
+        if selection.time is None and len(days) == len(clocks) == len(temporal) == 1:
+            return replace(selection, date=days[0], time=clocks[0]), []
+        for name in free:
+            if name.strip().lower() in TIME_NAMES and name not in temporal and there[name]:
+                unit = unix_unit(there[name])
+                if unit is not None:
+                    temporal.append(name)
+                    self._found.written["time_unit"] = f"Unix time in {unit}"
+        return selection, temporal
+
+    def _roles(self, selection: Selection, columns: Columns, temporal: list[str]) -> Roles:
+        names = columns.names
+        if self.channels is None or not columns.named:
+            if not columns.named and self.channels is not None:
+                match = [name for name in selection.kept(names) if name not in temporal]
+                match_count(len(match), self.channels, hint=self._count_hint())
+            chosen = selection
+            if columns.grows and selection.columns is not None:
+                kept = tuple(name for name in selection.columns if name in names)
+                chosen = replace(selection, columns=kept)
+            chosen = replace(chosen, drop=tuple(n for n in chosen.drop if n in names))
+            chosen = replace(chosen, rate=())
+            roles = chosen.roles(names, temporal, self.channels, named=columns.named)
+            nameless = set(columns.nameless).difference(selection.columns or ())
+            for column in roles.columns:
+                if column in nameless:
+                    raise InputError(
+                        f"{column} has no name in the header and holds no times",
+                        hint=f"a row number is no channel: leave it out with --drop {column!r}",
+                    )
+            return replace(roles, date=selection.date)
+        return self._matched(selection, names, temporal, columns)
+
+    def _count_hint(self) -> str | None:
+        header = self._reading.remembered.header
+        if not header:
+            return None
+        return (
+            f"history had {len(header)} columns, {listed(header)}: lines without a header need them"
+        )
+
+    def _matched(
+        self, selection: Selection, names: Sequence[str], temporal: list[str], columns: Columns
+    ) -> Roles:
+        """Return the roles where the channels are known: what is unknown or absent is reported."""
+        assert self.channels is not None
+        time = selection.time
+        if time is None and len(temporal) > 1:
+            known = Selection().roles(names, temporal, None)  # raises: which is the time?
+            time = known.time
+        elif time is None and temporal:
+            time = temporal[0]
+        kept = [name for name in selection.kept(names) if name not in temporal]
+        there = set(kept) - columns.unseen
+        absent = [name for name in self.channels if name not in there]
+        wanted = set(self.channels)
+        unknown = [name for name in kept if name not in wanted and name not in columns.nameless]
+        if len(absent) == len(self.channels):
+            raise InputError(
+                f"missing channels {listed(self.channels)}: found only {listed(kept or names)}"
+                if len(absent) > 1
+                else f"missing channel {absent[0]!r}: found only {listed(kept or names)}",
+                hint=alike(absent, unknown),
+            )
+        self._tell(absent, unknown)
+        return Roles(
+            self.channels,
+            self.channels,
+            time,
+            selection.label,
+            selection.date,
+            tuple(unknown),
+            tuple(absent),
+        )
+
+    def _tell(self, absent: Sequence[str], unknown: Sequence[str]) -> None:
+        for name in absent:
+            if f"absent {name}" not in self._said:
+                self._said.add(f"absent {name}")
+                hint = alike([name], unknown)
+                self._report(
+                    f"channel {name!r} is not in the input: its values are missing"
+                    + (f"; {hint}" if hint else "")
+                )
+        self.tell_unknown(unknown)
+
+    def tell_unknown(self, names: Sequence[str]) -> None:
+        """Report columns that are no channel, each once."""
+        left_out = {*self._reading.remembered.left_out, *self._selection.drop}
+        new = [
+            name for name in names if name not in left_out and f"unknown {name}" not in self._said
+        ]
+        if not new or self._reading.ignore_extra or self._selection.columns is not None:
+            return
+        self._said.update(f"unknown {name}" for name in new)
+        words = ("columns", "are no channels") if len(new) > 1 else ("column", "is no channel")
+        self._report(f"{words[0]} {listed(new)} {words[1]}: ignored")
+
+    def _numbers(self, roles: Roles, there: dict[str, list[Cell]]) -> NumberReader:
+        channels = [column for column in roles.columns if column in there]
+        if self.numbers is None or self.numbers.decimal is None:
+            decimal = find_decimal(
+                (cell for column in channels for cell in there[column]),
+                self._reading.decimal,
+                self._reading.remembered.decimal,
+            )
+            self.numbers = NumberReader(decimal, self._reading.na)
+            if decimal == ",":
+                self._found.written["decimal"] = "comma"
+        numbers = self.numbers
+        for column in channels:
+            if column in numbers.units or not numbers.read(there[column])[1]:
+                continue
+            unit, others = column_unit(there[column], numbers)
+            if unit is not None:
+                numbers.units[column] = unit
+                if len(others) > 1:
+                    self._report(
+                        f"column {column!r} has numbers in different units, {listed(others)}: "
+                        f"only those in {unit} are read"
+                    )
+        if numbers.units:
+            pairs = (f"{column} in {unit}" for column, unit in numbers.units.items())
+            self._found.written["cell_units"] = ", ".join(pairs)
+        return numbers
+
+    def _text_columns(
+        self, roles: Roles, cells: dict[str, Any], numbers: NumberReader
+    ) -> dict[str, list[Cell]]:
+        """Return the channels most of whose cells are text."""
+        found = {}
+        for column in roles.columns:
+            own = cells.get(column, ())
+            there = [cell for cell in own if not numbers.is_missing(cell)]
+            bad = numbers.read(there, numbers.units.get(column))[1]
+            if 2 * len(bad) > len(there):
+                found[column] = [there[at] for at in bad]
+        return found
+
+    def _times(self, roles: Roles, there: dict[str, list[Cell]]) -> TimeReader:
+        if self.style is None or self.style == DateStyle():
+            style = DateStyle()
+            column = roles.date or roles.time
+            if column is not None and there.get(column):
+                style = find_style(there[column], self._reading, column)
+                if roles.date is not None and style.pattern is None:
+                    style = replace(style, pattern=None)
+            elif column is not None:
+                style = DateStyle.of(self._reading.date_format)
+            self.style = style
+            if style.text is not None:
+                self._found.written["dates"] = style.text
+        return TimeReader(self.style, self._clock)
+
+    def _note(self, columns: Columns, roles: Roles) -> None:
+        found = self._found
+        found.header = columns.names if columns.named else ()
+        found.time = tuple(name for name in (roles.date, roles.time) if name is not None)
+        found.decimal = None if self.numbers is None else self.numbers.decimal
+        found.date_format = None if self.style is None else self.style.text
+        if "time_unit" in found.written and roles.date is not None:
+            del found.written["time_unit"]
+
+
+def check_texts(columns: dict[str, list[Cell]]) -> None:
+    """Raise an InputError that names all columns that hold text, by their cells."""
+    if not columns:
+        return
+    names = list(columns)
+    examples = ", ".join(shown(cells[0]) for cells in columns.values())
+    word = "column" if len(names) == 1 else "columns"
+    hint = f"leave {'it' if len(names) == 1 else 'them'} out with --drop {','.join(names)} (drop=)"
+    streams = [name for name in names if _names_streams(columns[name])]
+    if streams:
+        hint += f"; or, if {streams[0]!r} names what a sample is of, --by {streams[0]} (by=)"
+    raise InputError(f"{word} {listed(names)}: expected numbers, found {examples}", hint=hint)
+
+
+def _names_streams(cells: Sequence[Cell]) -> bool:
+    """Whether cells are few names, each of them many times."""
+    texts = {cell.strip() for cell in cells if isinstance(cell, str)}
+    return 1 < len(texts) <= len(cells) // 2

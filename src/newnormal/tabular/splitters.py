@@ -1,0 +1,155 @@
+"""Lines taken apart: CSV by its header, JSON lines by their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from newnormal.errors import InputError
+from newnormal.tabular.cells import BOM, Cell, json_object, picker, split_line
+from newnormal.tabular.dialect import Head
+from newnormal.tabular.settling import Columns
+
+__all__ = ["CsvSplitter", "JsonSplitter", "Splitter"]
+
+Rows = tuple[list[int], list[Sequence[Cell]], list[tuple[int, InputError]]]
+
+
+class Splitter(Protocol):
+    """A format: its columns, and how lines are taken apart."""
+
+    columns: Columns
+
+    def split(self, lines: Sequence[str]) -> Rows:
+        """Return positions and cells of the lines that fit, and what is wrong with the others."""
+
+
+class CsvSplitter:
+    """CSV: cells in the order of a header."""
+
+    def __init__(self, head: Head) -> None:
+        self.head = head
+        self.columns = Columns(head.names, head.named, head.nameless)
+
+    def split(self, lines: Sequence[str]) -> Rows:
+        """Return positions and cells of the lines that fit, and what is wrong with the others."""
+        delimiter = self.head.delimiter
+        width = len(self.head.names)
+        at: list[int] = []
+        rows: list[Sequence[Cell]] = []
+        errors: list[tuple[int, InputError]] = []
+        for place, line in enumerate(lines):
+            if '"' in line or delimiter == " ":
+                try:
+                    cells = split_line(line, delimiter)
+                except InputError as error:
+                    errors.append((place, error))
+                    continue
+            else:
+                cells = line.rstrip("\r\n").split(delimiter)
+            if len(cells) == width and (cells[0] or not line.isspace()):
+                at.append(place)
+                rows.append(cells)
+            elif line and not line.isspace():
+                errors.append((place, InputError(f"expected {width} cells, found {len(cells)}")))
+        return at, rows, errors
+
+
+class JsonSplitter:
+    """JSON lines: an object a line, whose keys may differ.
+
+    Parameters
+    ----------
+    lines
+        The first lines, whose keys are the columns.
+    more
+        Columns that may come later.
+    open_
+        Whether a key that comes later is one more column.
+    unknown
+        Called with the keys that come later and are none.
+    """
+
+    def __init__(
+        self,
+        lines: Sequence[str],
+        more: Sequence[str] = (),
+        *,
+        open_: bool = False,
+        unknown: Callable[[Sequence[str]], None] | None = None,
+    ) -> None:
+        seen: dict[str, None] = {}
+        for line in lines:
+            if line and not line.isspace():
+                try:
+                    seen.update(dict.fromkeys(json_object(line)))
+                except InputError:
+                    continue
+        if not seen:
+            first = next((line for line in lines if line and not line.isspace()), "")
+            raise _no_keys(first)
+        later = tuple(name for name in dict.fromkeys(more) if name not in seen)
+        self._open = open_
+        self._unknown = unknown
+        self._ignored: set[str] = set()
+        self.columns = Columns((*seen, *later), grows=True, unseen=frozenset(later))
+        self._known()
+
+    def _known(self) -> None:
+        self._keys = frozenset(self.columns.names)
+        self._pick = picker(self.columns.names)
+
+    def split(self, lines: Sequence[str]) -> Rows:
+        """Return positions and cells of the lines that fit, and what is wrong with the others."""
+        at: list[int] = []
+        rows: list[Sequence[Cell]] = []
+        errors: list[tuple[int, InputError]] = []
+        for place, line in enumerate(lines):
+            if not line or line.isspace():
+                continue
+            try:
+                record = json_object(line)
+            except InputError as error:
+                errors.append((place, error))
+                continue
+            if not record:
+                errors.append((place, InputError("expected an object with channels, found {}")))
+                continue
+            if record.keys() == self._keys:
+                rows.append(self._pick(record))
+            else:
+                if not record.keys() <= self._keys:
+                    self._new([name for name in record if name not in self._keys])
+                rows.append([record.get(name) for name in self.columns.names])
+            at.append(place)
+        width = len(self.columns.names)
+        if any(len(row) != width for row in rows):
+            rows = [[*row, *[None] * (width - len(row))] for row in rows]
+        return at, rows, errors
+
+    def _new(self, names: Sequence[str]) -> None:
+        if self._open:
+            columns = self.columns
+            self.columns = Columns((*columns.names, *names), grows=True, unseen=columns.unseen)
+            self._known()
+            return
+        new = [name for name in names if name not in self._ignored]
+        if new and self._unknown is not None and len(self._ignored) < _MOST:
+            self._ignored.update(new)
+            self._unknown(new)
+
+
+_MOST = 1_000  # keys of which it is known that they were reported
+
+
+def _no_keys(line: str) -> InputError:
+    try:
+        json_object(line)
+    except InputError as error:
+        return error
+    return InputError("expected an object with channels, found {}")
+
+
+def is_json(line: str) -> bool:
+    """Return whether a line begins as an object of JSON lines does."""
+    return line.lstrip(BOM + " \t").startswith("{")

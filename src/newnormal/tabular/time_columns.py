@@ -1,0 +1,330 @@
+"""The column of times, or the two of date and time of day: how it is written, and its times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from newnormal.errors import InputError
+from newnormal.tabular.dates import (
+    FORMS,
+    NAT,
+    TIME_OF_DAY,
+    DateForm,
+    Moments,
+    Order,
+    custom_form,
+    date_order,
+    form_of,
+)
+from newnormal.tabular.local_time import LocalClock
+from newnormal.tabular.reading import Reading
+from newnormal.tabular.times import parse_time, plain_texts
+from newnormal.tabular.zones import zone_of
+from newnormal.types import Bools, Ints, Times
+
+__all__ = ["DateStyle", "TimeReader", "are_times", "find_style", "unix_unit"]
+
+ORDERS = ("day-first", "month-first")
+TIME_NAMES = frozenset({"time", "timestamp", "ts", "date", "datetime", "_time", "epoch"})
+
+_WHOLE = re.compile(r"\s*\d{1,19}\s*", re.ASCII)
+_FRACTION = re.compile(r"\s*[+-]?\d{1,25}[.,]?\d*(?:[eE][+-]?\d{1,3})?\s*", re.ASCII)
+_UNITS = {1: "s", 10**3: "ms", 10**6: "us", 10**9: "ns"}
+# As `parse_time` has it: numbers above the first, up to the second, are in units of this many ns.
+_RANGES = (
+    (-1, 9 * 10**9, 10**9),
+    (10**11, 9 * 10**12, 10**6),
+    (10**14, 9 * 10**15, 10**3),
+    (10**17, 9 * 10**18, 1),
+)
+_FIRST, _LAST = 631_152_000, 4_102_444_800  # 1990 and 2100 in Unix time
+
+
+@dataclass(frozen=True)
+class DateStyle:
+    """How times are written.
+
+    Attributes
+    ----------
+    pattern
+        A pattern of `strptime`: the only form; None: any form that is known.
+    order
+        Which number of a date such as 03/04/2026 is the day; None where there are no such dates.
+    """
+
+    pattern: str | None = None
+    order: Order | None = None
+
+    @property
+    def text(self) -> str | None:
+        """As `Reading.date_format` has it."""
+        return self.pattern if self.pattern is not None else self.order
+
+    @classmethod
+    def of(cls, text: str | None) -> DateStyle:
+        """Return the style that an option asks for."""
+        if text is None:
+            return cls()
+        if text in ORDERS:
+            return cls(order="day-first" if text == "day-first" else "month-first")
+        custom_form(text)  # refuses what is no pattern
+        return cls(pattern=text)
+
+
+def find_style(cells: Sequence[object], reading: Reading, column: str) -> DateStyle:
+    """Return how the times of a column are written.
+
+    Raises
+    ------
+    InputError
+        If day and month could be either, and neither an option nor history tells.
+    """
+    given = DateStyle.of(reading.date_format)
+    if given.pattern is not None or given.order is not None:
+        return given
+    remembered = reading.remembered.date_format
+    order = date_order(cells)
+    if order == "open":
+        if remembered in ORDERS:
+            return DateStyle.of(remembered)
+        found = next(cell for cell in cells if date_order([cell]) == "open")
+        raise InputError(
+            f"column {column!r}: expected dates that tell the day from the month, found {found!r}",
+            hint="name which comes first with --date-format day-first|month-first (date_format=)",
+        )
+    if order is None and remembered is not None and remembered not in ORDERS:
+        style = DateStyle.of(remembered)
+        texts = [cell for cell in cells if isinstance(cell, str) and form_of(cell) is None]
+        if texts and any(custom_form(remembered).read([text]) for text in texts):
+            return style
+    return DateStyle(order=order)
+
+
+def are_times(cells: Sequence[object], style: DateStyle) -> bool:
+    """Return whether at least half of the cells, and one of them, are times as text."""
+    form = None if style.pattern is None else custom_form(style.pattern)
+    found = 0
+    for cell in cells:
+        if form is None:
+            found += form_of(cell) is not None
+        elif isinstance(cell, str):
+            moments = form.read([cell])
+            found += moments is not None and moments.ns[0] != NAT
+    return found > 0 and 2 * found >= len(cells)
+
+
+def unix_unit(cells: Sequence[object]) -> str | None:
+    """Return the unit of cells that are all Unix time of the years 1990 to 2100; None: they aren't.
+
+    >>> unix_unit(["1767225600", "1767225601.5"]), unix_unit([1767225600123]), unix_unit(["12"])
+    ('s', 'ms', None)
+    """
+    units = set()
+    for cell in cells:
+        if isinstance(cell, str):
+            if _FRACTION.fullmatch(cell) is None:
+                return None
+            value = float(cell.replace(",", "."))
+        elif isinstance(cell, int | float) and not isinstance(cell, bool):
+            value = float(cell)
+        else:
+            return None
+        units.add(next((u for u in _UNITS if _FIRST * u <= value < _LAST * u), 0))
+    return _UNITS.get(units.pop()) if len(units) == 1 else None
+
+
+class TimeReader:
+    """Reads the cells of a column of times, or of two, as UTC.
+
+    Parameters
+    ----------
+    style
+        How they are written.
+    clock
+        The zone of times that have none.
+
+    Examples
+    --------
+    >>> reader = TimeReader(DateStyle(order="day-first"), LocalClock("Europe/Berlin"))
+    >>> times, bad = reader.read(["31.12.2026 23:59", "yesterday"])
+    >>> times.astype("datetime64[m]").astype(str).tolist(), bad.tolist(), reader.zone
+    (['2026-12-31T22:59', 'NaT'], [False, True], 'Europe/Berlin')
+    """
+
+    def __init__(self, style: DateStyle, clock: LocalClock | None = None) -> None:
+        self.style = style
+        self.clock = clock
+        self._form = None if style.pattern is None else custom_form(style.pattern)
+        self._usual: DateForm | None = self._form
+        self._newest: Any = None
+        self._local = False
+
+    @property
+    def zone(self) -> str | None:
+        """The zone of the newest time; None if it has none."""
+        if self._local and self.clock is not None:
+            return self.clock.name
+        return zone_of(self._newest)
+
+    def read(
+        self,
+        cells: Sequence[Any],
+        days: Sequence[Any] | None = None,
+        keys: Sequence[Hashable] | None = None,
+    ) -> tuple[Times, Bools]:
+        """Return the times, and which cells are none (NaT).
+
+        Parameters
+        ----------
+        cells
+            The cells in the order in which they came.
+        days
+            Where the date is in a column of its own: its cells; `cells` are times of day.
+        keys
+            The streams of the cells, which have many of their times in common.
+        """
+        if days is not None:
+            pairs = zip(days, cells, strict=True)
+            cells = [
+                f"{day.strip()} {cell.strip()}"
+                if isinstance(day, str) and isinstance(cell, str)
+                else None
+                for day, cell in pairs
+            ]
+        if not cells:
+            return np.empty(0, dtype="datetime64[ns]"), np.zeros(0, dtype=np.bool_)
+        if keys is not None and len(cells) > 1 and set(map(type, cells)) == {str}:
+            different = {cell: at for at, cell in enumerate(dict.fromkeys(cells))}
+            moments = self._moments(list(different))
+            at = np.fromiter(map(different.__getitem__, cells), dtype=np.int64, count=len(cells))
+            ns, zoned = moments.ns[at], moments.zoned[at]
+        else:
+            ns, zoned = self._moments(cells)
+        bad: Bools = ns == NAT
+        self._note(cells, bad, zoned)
+        if self.clock is not None and not zoned.all():
+            ns = self._to_utc(ns, zoned, keys)
+        return ns.view("datetime64[ns]"), bad
+
+    def error(self, cell: Any, day: Any = None) -> InputError:
+        """Return why a cell is no time."""
+        found = cell if day is None else f"{day} {cell}"
+        if self.style.pattern is not None:
+            return InputError(
+                f"expected a time written as {self.style.pattern}, found {_shown(found)}"
+            )
+        try:
+            parse_time(found)
+        except InputError as error:
+            return error
+        return InputError(f"expected a time, found {_shown(found)}")
+
+    def _note(self, cells: Sequence[Any], bad: Bools, zoned: Bools) -> None:
+        good = len(cells) - 1
+        while good >= 0 and bad[good]:
+            good -= 1
+        if good >= 0:
+            self._newest = cells[good]
+            self._local = not zoned[good] and isinstance(cells[good], str)
+            if self._local and _FRACTION.fullmatch(cells[good]):
+                self._local = False
+
+    def _to_utc(self, ns: Ints, zoned: Bools, keys: Sequence[Hashable] | None) -> Ints:
+        assert self.clock is not None
+        if not zoned.any():
+            return self.clock.to_utc(ns, keys)
+        local = np.flatnonzero(~zoned)
+        own = None if keys is None else [keys[at] for at in local.tolist()]
+        ns = ns.copy()
+        ns[local] = self.clock.to_utc(ns[local], own)
+        return ns
+
+    def _moments(self, cells: Sequence[Any]) -> Moments:
+        if set(map(type, cells)) == {str}:
+            found = self._alike(cells)
+            if found is not None:
+                return found
+        found_each = [self._one(cell) for cell in cells]
+        return Moments(
+            np.array([ns for ns, _ in found_each], dtype=np.int64),
+            np.array([zoned for _, zoned in found_each], dtype=np.bool_),
+        )
+
+    def _alike(self, cells: Sequence[str]) -> Moments | None:
+        """Return the times of texts that are all written in one way."""
+        if self._form is None:
+            found = _iso(cells) or _unix(cells)
+            if found is not None:
+                return found
+        form = form_of(cells[0]) if self._usual is None else self._usual
+        moments = None if form is None else form.read(cells, self.style.order)
+        if moments is not None:
+            self._usual = form
+        return moments
+
+    def _one(self, cell: Any) -> tuple[int, bool]:
+        if self._form is None:
+            try:
+                ns = int(parse_time(cell).astype(np.int64))
+            except InputError:
+                pass
+            else:
+                text = isinstance(cell, str) and _FRACTION.fullmatch(cell) is None
+                return ns, not text or zone_of(cell) is not None
+        if not isinstance(cell, str):
+            return NAT, True
+        if self._form is None and self.style.order is None and date_order([cell]) == "open":
+            return NAT, True
+        for form in FORMS if self._form is None else (self._form,):
+            moments = form.read([cell], self.style.order)
+            if moments is not None and moments.ns[0] != NAT:
+                return int(moments.ns[0]), bool(moments.zoned[0])
+        return NAT, True
+
+
+def _iso(cells: Sequence[str]) -> Moments | None:
+    """Return ISO times, all without a zone or all in UTC."""
+    utc = cells[0].endswith("Z") and all(cell.endswith("Z") for cell in cells)
+    times = plain_texts([cell[:-1] for cell in cells] if utc else cells)
+    if times is None:
+        return None
+    return Moments(times.astype(np.int64), np.full(len(cells), utc))
+
+
+def _unix(cells: Sequence[str]) -> Moments | None:
+    """Return whole numbers that are all Unix time in the same unit."""
+    if any(_WHOLE.fullmatch(cell) is None for cell in cells):
+        return None
+    try:
+        numbers = np.array(cells, dtype=np.int64)
+    except (ValueError, OverflowError):
+        return None
+    low, high = int(numbers.min()), int(numbers.max())
+    for first, last, unit in _RANGES:
+        if first < low and high <= last:
+            return Moments(numbers * unit, np.ones(len(cells), dtype=np.bool_))
+    return None
+
+
+def are_times_of_day(cells: Sequence[object]) -> bool:
+    """Return whether all cells are times of day as text, such as 23:59:59."""
+    return bool(cells) and all(
+        isinstance(cell, str) and TIME_OF_DAY.pattern.fullmatch(cell) is not None for cell in cells
+    )
+
+
+def are_days(cells: Sequence[object]) -> bool:
+    """Return whether all cells are dates without a time of day."""
+    return bool(cells) and all(
+        isinstance(cell, str) and ":" not in cell and form_of(cell) is not None for cell in cells
+    )
+
+
+def _shown(found: object) -> str:
+    text = repr(found)
+    return text if len(text) <= 60 else text[:57] + "..."
