@@ -105,7 +105,7 @@ def _show(
         "samples pending": detector.counters["pending"],
         "learning steps": detector.counters["learned"],
         "times restored": detector.counters["restored"],
-        "last time": None if last is None else time_text(last),
+        "last time": None if last is None else time_text(last, detector.zone_),
         "distance from fit": _distance(state.tensors),
         "bytes of the stream": detector.nbytes_["stream"],
         "bytes of the fit": detector.nbytes_["fitted"],
@@ -153,7 +153,7 @@ def _open_as_text(detector: BaseDetector) -> dict[str, Any]:
     for alarm in detector.alarms_:
         start = f"sample {alarm.start}"
         if alarm.start_time is not None:
-            start = time_text(alarm.start_time)
+            start = time_text(alarm.start_time, detector.zone_)
         rows[f"alarm {alarm.number}"] = f"open since {start}: {alarm.sentence}"
     for change in detector.changes_:
         rows[f"change {change.number}"] = f"{change.state}: {change.sentence}"

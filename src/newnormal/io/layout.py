@@ -62,6 +62,11 @@ class Layout:
             raise self._refusal(error) from None
         self._opened_by, self._settled_by = opened_by, settled_by
 
+    @property
+    def zone(self) -> str | None:
+        """The zone of the newest time; None if it has none, or there was none yet."""
+        return None if self._parser is None else self._parser.zone
+
     def sample(self, line: str) -> Sample | None:
         """Return a line's sample, None for a header or a blank line.
 

@@ -185,7 +185,7 @@ class FleetWatch:
         if not tables.tables:
             self.place = replace(self.place, snapshot=place)
             return
-        self.note(snapshot=place)
+        self.note(snapshot=place, zone=self.source.zone)
         verdicts = self.fleet.run(tables, flush=False)
         for name, table in tables.tables.items():
             if table.times is not None:
@@ -215,7 +215,9 @@ class FleetWatch:
                 rows, values = rows[kept.rows], values[kept.rows]
                 times = None if times is None else times[kept.rows]
             if len(rows):
-                tables.tables[name] = Table(values, self._channels[name], times)
+                tables.tables[name] = Table(
+                    values, self._channels[name], times, zone=self.source.zone
+                )
                 tables.rows[name] = rows
         problems.sort(key=lambda each: each.number)
         return tables, problems

@@ -131,7 +131,7 @@ class LineSource(Source):
             self._line = number
         values = np.array(rows) if rows else np.empty((0, len(self.options.channels)))
         moments = np.array(times, dtype="datetime64[ns]") if times else None
-        return Batch(values, moments, numbers, tuple(problems))
+        return Batch(values, moments, numbers, tuple(problems), self._samples.zone)
 
 
 def line_text(raw: bytes, first: bool) -> str | None:
