@@ -51,6 +51,7 @@ class Parts(NamedTuple):
     fitted: Fitted
     state: StreamState
     past: tuple[Alarm | Change, ...] = ()
+    zone: str | None = None  # of the times of the input now
 
 
 class BaseDetector(Parameters, Verbs):
@@ -137,6 +138,7 @@ class BaseDetector(Parameters, Verbs):
         self._state = fitted.initial()
         self._events = deque(maxlen=EVENTS)
         self._past = deque(maxlen=PAST)
+        self._zone = None
 
     @in_turn
     def with_options(self, *, scores: Floats | None = None, **options: Any) -> Self:
@@ -171,7 +173,7 @@ class BaseDetector(Parameters, Verbs):
     def to_parts(self) -> Parts:
         """Return what was fitted, and copies of the live state and of the newest alarms."""
         state = self._live().copy()
-        return Parts(self._fitted, state, tuple(self._past))
+        return Parts(self._fitted, state, tuple(self._past), self._zone)
 
     def with_parts(self, parts: Parts) -> Self:
         """Return a detector with these options that goes on from `parts`, which it shares."""
@@ -179,6 +181,7 @@ class BaseDetector(Parameters, Verbs):
         twin._begin(parts.fitted, None)
         twin._state = parts.state
         twin._past.extend(parts.past)
+        twin._zone = parts.zone
         return twin
 
     # ------------------------------------------------------------------ state

@@ -17,12 +17,14 @@ from newnormal.acceptance.changes import NUMBER, open_slots
 from newnormal.alarms import AlarmLog
 from newnormal.alarms.log import forget
 from newnormal.alarms.silence import forget_time
+from newnormal.alarms.zoned import in_zone
 from newnormal.core import loop
 from newnormal.core.stages import NO_ACCEPTANCE
 from newnormal.core.times import NO_TIME
 from newnormal.errors import FeedbackError, NewnormalWarning
 from newnormal.kernels.step import HELD, PENDING, RESTORED, SEEN
 from newnormal.tabular import parse_time, to_sample, to_table
+from newnormal.tabular.zones import zone_of
 from newnormal.types import (
     CLOSED,
     END_OF_STREAM,
@@ -75,6 +77,7 @@ class Verbs(Views):
             if time is not None:
                 when = parse_time(time)
                 state.times.check(when, seen)
+                self._zone = None if type(time) is np.datetime64 else zone_of(time)
             before = state.times.before(pending)
             state.times.add(when)
             verdicts = self._advance(values, state.times.newest(pending + 1), False, before)
@@ -99,6 +102,8 @@ class Verbs(Views):
         pending, before = int(counts[PENDING]), self.last_judged_time_
         all_times = state.times.with_pending(table.times, len(table.values), pending)
         state.times.add_all(table.times, len(table.values))
+        if table.times is not None and len(table.times):
+            self._zone = table.zone
         verdicts = self._advance(table.values, all_times, flush, before)
         counts = state.model.step.counts
         if flush and counts[PENDING] and counts[HELD] < self._fitted.config.window:
@@ -108,6 +113,9 @@ class Verbs(Views):
                 NewnormalWarning,
                 stacklevel=3,
             )
+        if table.frame is not None:
+            first = verdicts.first + pending
+            verdicts = replace(verdicts, frame=replace(table.frame, first=first))
         if pending == 0:
             return verdicts
         late = verdicts.rows(slice(None, pending))
@@ -120,6 +128,9 @@ class Verbs(Views):
         state = self._state
         restored = state.model.step.counts[RESTORED]
         verdicts, events = loop.advance(self._fitted, state, values, times, flush, before)
+        zone = self.zone_
+        if zone is not None:
+            verdicts.__dict__["zone"] = zone  # `replace` takes 2 µs
         if events:
             self._keep(events)
         again = state.model.step.counts[RESTORED] - restored
@@ -235,7 +246,7 @@ class Verbs(Views):
         The newest thousand are kept.
         """
         self._live()
-        events = list(self._events)
+        events = [in_zone(event, self.zone_) for event in self._events]
         self._events.clear()
         return events
 

@@ -141,8 +141,11 @@ def _channels(fleet: Fleet) -> list[int]:
 def _last_time(fleet: Fleet) -> str | None:
     from newnormal.types import time_text
 
-    times = fleet.last_times_.values()
-    return time_text(max(times)) if times else None
+    times = fleet.last_times_
+    if not times:
+        return None
+    newest = max(times, key=lambda name: times[name])
+    return time_text(times[newest], fleet.zones_.get(newest))
 
 
 def _place(folder: Path) -> Place | None:

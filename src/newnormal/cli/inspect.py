@@ -124,7 +124,7 @@ def _facts(shown: Shown) -> dict[str, Any]:
         else None,
         "samples seen": counters["seen"],
         "samples pending": counters["pending"],
-        "last time": None if last is None else time_text(last),
+        "last time": None if last is None else time_text(last, detector.zone_),
         "input": place.get("path", place.get("kind")),
         "line": place.get("line"),
         "learning steps": counters["learned"],
@@ -194,7 +194,7 @@ def _data(shown: Shown) -> dict[str, Any]:
         "samples_pending": counters["pending"],
         "learning_steps": counters["learned"],
         "times_restored": counters["restored"],
-        "last_time": None if last is None else time_text(last),
+        "last_time": None if last is None else time_text(last, detector.zone_),
         "distance_from_fit": _distance(shown.state.tensors),
         "stream_bytes": detector.nbytes_["stream"],
         "fitted_bytes": detector.nbytes_["fitted"],
@@ -233,7 +233,7 @@ def _open_as_text(detector: BaseDetector) -> dict[str, Any]:
     for alarm in detector.alarms_:
         start = f"sample {alarm.start}"
         if alarm.start_time is not None:
-            start = time_text(alarm.start_time)
+            start = time_text(alarm.start_time, detector.zone_)
         rows[f"alarm {alarm.number}"] = f"open since {start}: {alarm.sentence}"
     for change in detector.changes_:
         rows[f"change {change.number}"] = f"{change.state}: {change.sentence}"

@@ -6,11 +6,13 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from newnormal.alarms.zoned import in_zone
 from newnormal.base import BaseDetector
 from newnormal.detector import Detector
 from newnormal.errors import InputError, NewnormalError, NewnormalWarning, ParameterError
@@ -22,7 +24,7 @@ from newnormal.fleet.results import FleetEvent, FleetVerdicts, Part
 from newnormal.fleet.saved import Saved
 from newnormal.fleet.streams import Streams
 from newnormal.fleet.views import StreamViews
-from newnormal.fleet.work import Gathered, gather_array, gather_samples, gather_tables
+from newnormal.fleet.work import Gathered, gather_array, gather_samples, gather_tables, zone_of_step
 from newnormal.tabular import Long, StreamTables, Table, to_table, to_tables
 from newnormal.types import (
     NO_TIME,
@@ -271,6 +273,7 @@ class Fleet(StreamViews, Saved):
         with self._lock:
             tables = to_tables(X, channels=self.channels_, **self._read_as(X, by, times, long))
             gathered = gather_tables(self._streams, tables)
+            self._see_zones(tables)
             return self._advance(gathered, flush)
 
     def _read_as(self, X: Any, by: Any, times: Any, long: Any = None) -> dict[str, Any]:
@@ -300,6 +303,8 @@ class Fleet(StreamViews, Saved):
                 gathered = gather_samples(self._streams, samples, times)
             else:
                 gathered = gather_array(self._streams, samples, times)
+            if times is not None:
+                self.see_zone(zone_of_step(times))
             return self._advance(gathered, False)
 
     def flush(self) -> FleetVerdicts:
@@ -334,7 +339,7 @@ class Fleet(StreamViews, Saved):
                 found = event.change or event.alarm
                 if found is not None:
                     stream.remember([found])
-                events.append((moment, FleetEvent(stream.name, event)))
+                events.append((moment, FleetEvent(stream.name, in_zone(event, stream.zone))))
                 if event.kind == OPENED and event.alarm is not None:
                     opened.append((stream.name, event, number))
             parts.append(_part(group, judged, origin))
@@ -366,7 +371,8 @@ class Fleet(StreamViews, Saved):
                 openings.append(Opening(name, event.alarm.number, moment, event.time))
         found = tracker.update(openings, len(self))
         now = newest if is_timed else self._ticks - 1
-        return found + (tracker.advance(now) if now != NO_TIME else [])
+        found += tracker.advance(now) if now != NO_TIME else []
+        return [replace(each, incident=self._zoned(each.incident)) for each in found]
 
     # ------------------------------------------------------------------ alarms and changes
 
@@ -405,7 +411,8 @@ class Fleet(StreamViews, Saved):
                 self._journal.act(self._streams, name, verb, *named)
             events = group.streams[at].act(verb, *named)
             group.refresh(at)
-            self._events.extend(FleetEvent(name, event) for event in events)
+            zone = group.streams[at].zone
+            self._events.extend(FleetEvent(name, in_zone(event, zone)) for event in events)
         return self
 
     def take_events(self) -> list[FleetEvent]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from newnormal.alarms.zoned import in_zone
 from newnormal.errors import NewnormalError
 from newnormal.fleet.group import Judged
 from newnormal.fleet.stream import Stream
@@ -43,6 +44,10 @@ class FleetEvent:
 
     stream: str
     event: Event
+
+    def in_zone(self, zone: str | None) -> FleetEvent:
+        """Return it with times that are given out in a zone."""
+        return self if self.event.zone == zone else replace(self, event=in_zone(self.event, zone))
 
     def as_dict(self) -> dict[str, Any]:
         """Return `stream` and the entries of the event as plain Python values."""
@@ -100,7 +105,9 @@ class Part:
         judged = self.judged
         different, owners = np.unique(judged.streams[rows], return_inverse=True)
         streams = [self.streams[at] for at in different.tolist()]
-        heads = [Head.of_stream(stream.name, stream.fitted.channels) for stream in streams]
+        heads = [
+            Head.of_stream(stream.name, stream.fitted.channels, stream.zone) for stream in streams
+        ]
         found = judged.columns
         alarms = (found.ratios, found.p_values, found.alarms)
         changes = (found.distances, found.changes)
@@ -158,6 +165,11 @@ class FleetVerdicts:
         self.errors = errors
         self.events = events
         self.incidents = incidents
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The verdicts of each group of streams."""
+        return self._parts
 
     def __len__(self) -> int:
         failed = sum(len(each.rows) for each in self.errors)
@@ -313,8 +325,10 @@ class FleetVerdicts:
         own: Any = slice(int(rows[0]), int(rows[-1]) + 1) if len(rows) else slice(0)
         columns, times = part.judged.columns, part.judged.times[own]
         fitted = part.streams[at].fitted
-        alarms = (columns.ratios[own], columns.p_values[own], columns.alarms[own])
-        changes = (columns.distances[own], columns.changes[own])
+        alarms, changes = (
+            {name: getattr(columns, name)[own] for name in names}
+            for names in (("ratios", "p_values", "alarms"), ("distances", "changes"))
+        )
         expects = fitted.model.reconstructs
         return Verdicts(
             columns.scores[own],
@@ -325,9 +339,9 @@ class FleetVerdicts:
             None if (times == NO_TIME).all() else times.view("datetime64[ns]"),
             fitted.channels,
             int(part.judged.numbers[rows[0]]) if len(rows) else 0,
-            None,
-            *(alarms if fitted.alarms.active else (None, None, None)),
-            *(changes if fitted.drift is not None else (None, None)),
+            zone=part.streams[at].zone,
+            **(alarms if fitted.alarms.active else {}),
+            **(changes if fitted.drift is not None else {}),
         )
 
 

@@ -12,7 +12,7 @@ from newnormal.errors import InputError
 from newnormal.io.layout import Layout, LayoutError
 from newnormal.io.sources.base import Batch, Problem, Source, SourceOptions
 from newnormal.tabular.encodings import UTF8
-from newnormal.tabular.line_cutting import LineCutter, Refused, Skipped, line_text, line_texts
+from newnormal.tabular.line_cutting import LineCutter, Skipped, line_texts
 from newnormal.tabular.opening import Opened, open_input
 
 __all__ = ["LineSource", "Reader"]
@@ -144,7 +144,7 @@ class LineSource(Source):
             for (row, error), place in zip(wrong, before, strict=True)
         )
         numbers = (first + found.rows).tolist()
-        return Batch(found.values, found.times, numbers, problems)
+        return Batch(found.values, found.times, numbers, problems, self._samples.zone)
 
     def _passed(self, lines: Sequence[bytes]) -> None:
         """Go behind the next lines."""

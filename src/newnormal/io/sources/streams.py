@@ -133,6 +133,12 @@ class StreamInput:
         return batch if len(batch) else None
 
     @property
+    def zone(self) -> str | None:
+        """The zone of the newest time; None if it has none."""
+        zone: str | None = getattr(self._columns.lines, "zone", None)
+        return zone
+
+    @property
     def waiting(self) -> int:
         """How many samples of long lines are not complete."""
         return len(self._columns.facts().get("pending", ()))
@@ -186,7 +192,11 @@ class _LongSource(Source):
         assert batch.times is not None  # long lines have times
         problems = sorted((*batch.problems, *own.problems), key=lambda each: each.before)
         return Batch(
-            own.values, batch.times[own.rows], batch.numbers[own.rows].tolist(), tuple(problems)
+            own.values,
+            batch.times[own.rows],
+            batch.numbers[own.rows].tolist(),
+            tuple(problems),
+            self._input.zone,
         )
 
     def snapshot(self) -> dict[str, Any]:
