@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from newnormal.cli.console import announce_compiling, say
 from newnormal.cli.options import Classes
@@ -11,7 +11,7 @@ from newnormal.cli.reading_options import Given
 
 if TYPE_CHECKING:
     from newnormal.detector import BaseDetector
-    from newnormal.tabular import Reading, StreamTables, Table
+    from newnormal.tabular import StreamTables, Table
     from newnormal.tabular.splitting import Channels
     from newnormal.types import Verdicts
 
@@ -34,30 +34,15 @@ def read_table(source: str, given: Given, channels: tuple[str, ...] | None = Non
         for error in found.errors.values():
             raise error
         return found.tables[""]
-    return read(source, **_options(given.reading), channels=channels)
+    return read(source, given.reading, channels=channels)
 
 
 def read_streams(source: str, given: Given, channels: Channels | None = None) -> StreamTables:
     """Read a whole file of many streams, or a folder of files."""
     from newnormal.tabular import read_tables
 
-    return read_tables(
-        source,
-        by=given.streams.by or None,
-        long=given.streams.long,
-        **_options(given.reading),
-        channels=channels,
-    )
-
-
-def _options(reading: Reading) -> dict[str, Any]:
-    return {
-        "format": reading.format,
-        "time": reading.time[0] if reading.time else None,
-        "columns": reading.columns,
-        "drop": reading.drop,
-        "label": reading.label,
-    }
+    by, long = given.streams
+    return read_tables(source, given.reading, by=by or None, long=long, channels=channels)
 
 
 def judge(

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from newnormal.tabular.compression import COMPRESSED
 from newnormal.tabular.reading import Format
 
-__all__ = ["ENDINGS", "format_of_name"]
+__all__ = ["ENDINGS", "format_of_name", "stem_of"]
 
 ENDINGS: dict[str, Format] = {
     ".csv": "csv",
@@ -35,3 +35,15 @@ def format_of_name(path: str | PathLike[str]) -> Format | None:
     if endings and endings[-1] in COMPRESSED:
         endings.pop()
     return ENDINGS.get(endings[-1]) if endings else None
+
+
+def stem_of(path: str | PathLike[str]) -> str:
+    """Return a file's name without the endings of its format and of its compression.
+
+    >>> stem_of("hosts/web-1.eu.csv.gz"), stem_of("plant.xlsx")
+    ('web-1.eu', 'plant')
+    """
+    found = PurePath(path)
+    if found.suffix.lower() in COMPRESSED:
+        found = found.with_suffix("")
+    return found.stem if found.suffix.lower() in ENDINGS else found.name

@@ -9,7 +9,7 @@ from io import BufferedReader
 from os import PathLike, fspath
 from tempfile import SpooledTemporaryFile
 from types import TracebackType
-from typing import IO, Any, Literal, Self
+from typing import IO, Any, BinaryIO, Literal, Self
 
 from newnormal.errors import InputError
 from newnormal.tabular import translating
@@ -27,6 +27,7 @@ from newnormal.tabular.line_cutting import (
 from newnormal.tabular.lookahead import Lookahead
 from newnormal.tabular.raw_bytes import RawBytes, RawFile, raw_bytes
 from newnormal.tabular.reading import Found, Reading
+from newnormal.tabular.translating import Translated
 
 __all__ = [
     "ENDINGS",
@@ -121,6 +122,7 @@ class Opened:
     def _begin(self, encoding: str | None) -> None:
         self.kind: Literal["csv", "jsonl"] | None = None
         self.written: dict[str, str] = {}
+        self._translated: Translated | None = None
         self._given = self._reading.encoding if self._reading.encoding is not None else encoding
         self._first = self._lookahead(self._raw.poll)
         self._second: Lookahead | None = None  # behind the decompression
@@ -278,25 +280,37 @@ class Opened:
         if source is self._first and isinstance(self._raw, RawFile):
             self._raw.file.seek(0)
             self._file = BufferedReader(self._raw.file)
-            pieces = translating.translate(kind, self._file, self._reading, self._by)
+            pieces = self._translated = self._translate(kind, self._file)
             return lambda: next(pieces, None)
         self._spool = SpooledTemporaryFile(_SPOOL)  # noqa: SIM115 - close() closes it
         spool: Any = self._spool
-        stored: list[Iterator[bytes]] = []
 
         def poll() -> bytes | None:
-            while not stored:
+            while self._translated is None:
                 piece = source.poll()
                 if piece == b"":
                     return piece
                 if piece is None:
                     spool.seek(0)
-                    stored.append(translating.translate(kind, spool, self._reading, self._by))
+                    self._translated = self._translate(kind, spool)
                 else:
                     spool.write(piece)
-            return next(stored[0], None)
+            return next(self._translated, None)
 
         return poll
+
+    def _translate(self, kind: str, file: BinaryIO) -> Translated:
+        found = translating.translate(kind, file, self._reading, self._by)
+        self.written.update(found.written)
+        return found
+
+    def note(self, found: Found) -> None:
+        """Note what was found out so far about how the input is written."""
+        found.kind = self.kind
+        found.written.update(self.written)
+        if self._translated is not None:
+            found.bad_lines = found.lines = self._translated.bad_lines
+            found.first_bad = self._translated.first_bad
 
     def _refuse_following(self, what: str) -> None:
         if self._follow:
@@ -349,12 +363,11 @@ def text_lines(
     ('csv', {'encoding': 'latin-1 (cp1252)'})
     """
     with open_input(path, reading, by) as opened:
-        found.kind = opened.kind
-        found.written.update(opened.written)
-        yield _chunks(opened, LineCutter(reading.longest_line))
+        opened.note(found)
+        yield _chunks(opened, LineCutter(reading.longest_line), found)
 
 
-def _chunks(opened: Opened, cutter: LineCutter) -> Iterator[list[str]]:
+def _chunks(opened: Opened, cutter: LineCutter, found: Found) -> Iterator[list[str]]:
     first = True
     while piece := opened.read():
         if lines := cutter.cut_texts(piece, first, opened.encoding or UTF8):
@@ -362,3 +375,4 @@ def _chunks(opened: Opened, cutter: LineCutter) -> Iterator[list[str]]:
             yield lines
     if last := cutter.finish():
         yield line_texts(last, first, opened.encoding or UTF8)
+    opened.note(found)

@@ -172,11 +172,11 @@ class Reading:
             )
         return self
 
-    def facts(self) -> dict[str, Any]:
-        """Return what a detector remembers of it, as JSON values: what holds for live data too."""
+    def remembering(self, found: Found) -> dict[str, Any]:
+        """Return what a detector remembers of an input, as JSON values: it holds live, too."""
         return {
-            "decimal": self.decimal or self.remembered.decimal,
-            "date_format": self.date_format or self.remembered.date_format,
+            "decimal": self.decimal or found.decimal or self.remembered.decimal,
+            "date_format": self.date_format or found.date_format or self.remembered.date_format,
             "tz": self.tz,
             "na": list(self.na),
             "time": list(self.time),
@@ -185,11 +185,11 @@ class Reading:
             "label": self.label,
             "rate": list(self.rate),
             "resample": None if self.resample is None else _nanoseconds(self.resample),
-            "header": list(self.remembered.header),
+            "header": list(found.header),
         }
 
     def after(self, facts: Mapping[str, Any] | None) -> Self:
-        """Return it with what is not given taken from what a detector remembers (`facts`)."""
+        """Return it with what is not given taken from what a detector remembers (`remembering`)."""
         if facts is None:
             return self
         plain = type(self)()
@@ -247,7 +247,7 @@ class Found:
     notes
         Whatever else is reported, a sentence each.
     reading
-        What a detector remembers of how it was read: `Reading.facts`.
+        What a detector remembers of how it was read: `Reading.remembering`.
     decimal, date_format
         The decimal point and how dates are written, as `Remembered` has them; None where the
         input has no numbers with a fraction, no dates of numbers.
@@ -267,6 +267,14 @@ class Found:
     reading: dict[str, Any] | None = None
     decimal: str | None = None
     date_format: str | None = None
+
+    def begin(self, other: Found) -> None:
+        """Take over what was found out when the input was opened."""
+        self.kind = other.kind
+        self.written.update(other.written)
+        self.lines += other.lines
+        self.bad_lines += other.bad_lines
+        self.first_bad = self.first_bad or other.first_bad
 
 
 def _as_it_is(name: str, value: Any) -> Any:
