@@ -10,7 +10,7 @@ import typer
 
 from newnormal.cli.bars import sample_progress
 from newnormal.cli.console import announce_compiling, say
-from newnormal.cli.fleet_reading import exit_if_failed, fleet_tables, load_fleet
+from newnormal.cli.fleet_reading import exit_if_failed, fleet_tables, load_fleet, remembered
 from newnormal.cli.measuring import measure, print_groups, print_summary
 from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule
 from newnormal.cli.reading import load, read_table
@@ -49,14 +49,11 @@ def evaluate(
     from newnormal import plots
 
     classes = Classes.of(loading, rule)
-    if given.reading.label is None:
-        raise ParameterError(
-            "--label: expected the column of 0/1 truth, found none given",
-            hint="name it with --label COLUMN",
-        )
     if is_fleet(model):
         from newnormal.cli.fleet_evaluate import evaluate_fleet
 
+        given = given.after(remembered(model), label=True)
+        given.check_label()
         check_streams(model, given.streams, input)
         if plot is not None:
             raise ParameterError(
@@ -73,7 +70,9 @@ def evaluate(
         plots.check_target(plot, [model, input])
     announce_compiling()
     detector = load(model, classes)
-    table = read_table(input, given.after(detector.reading_), detector.channels_)
+    given = given.after(detector.reading_, label=True)
+    given.check_label()
+    table = read_table(input, given, detector.channels_)
     if table.labels is None:
         raise InputError(f"{input}: expected labels, found none")
     say(f"judging {len(table.values):,} samples ...")

@@ -191,6 +191,7 @@ def fit(
     newnormal fit metrics.csv --by host -o plant.fleet
     """
     from newnormal import state as state_file
+    from newnormal.checks import check_table
     from newnormal.detector import M2N2, Detector
     from newnormal.thresholds import Fixed
 
@@ -241,11 +242,9 @@ def fit(
         return
     state_file.remove_stale(output)
     table = read_table(history, given)
+    for line in check_table(table, name=history, detector=detector).lines():
+        say(line)
     say(f"fitting on {len(table.values):,} samples of {table.values.shape[1]} channels ...")
-    others = (risk, threshold, fixed_threshold)
-    by_default = method is Method.detector and others == (None, None, None)
-    if table.times is None and period is None and (by_default or alarms_per_day is not None):
-        say("there are no times: a day is taken to have 1,440 samples; --period changes that")
     with fit_progress() as callbacks:
         detector.fit(table, **callbacks)
     detector.save(output)

@@ -27,10 +27,13 @@ def fit_fleet(
     workers: int | None,
 ) -> None:
     """Fit a fleet and write it; exit with a failure at the end if a stream could not be fitted."""
+    from newnormal.checks import check_streams, summary_of
     from newnormal.fleet import Fleet
 
     count = len(tables.tables) + len(tables.errors)
     samples = sum(len(table.values) for table in tables.tables.values())
+    for line in summary_of(check_streams(tables, detector=detector)).lines():
+        say(line)
     say(f"fitting {count:,} streams on {samples:,} samples ...")
     fleet = Fleet(detector, fleet_alarms_per_day=fleet_alarms_per_day, workers=workers)
     with warnings.catch_warnings(), stream_progress() as on_progress:

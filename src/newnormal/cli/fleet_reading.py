@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from newnormal.cli.console import FAILED, announce_compiling, say
 from newnormal.cli.options import Classes
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from newnormal.tabular import StreamTables
     from newnormal.types import Bools
 
-__all__ = ["FrozenLines", "Scored", "exit_if_failed", "fleet_tables", "load_fleet"]
+__all__ = ["FrozenLines", "Scored", "exit_if_failed", "fleet_tables", "load_fleet", "remembered"]
 
 
 class Scored(Protocol):
@@ -43,6 +43,13 @@ def load_fleet(path: Path, classes: Classes) -> Fleet:
     return Fleet.load(path, model=classes.model, threshold=classes.threshold)
 
 
+def remembered(folder: Path) -> dict[str, Any] | None:
+    """Return how the history of a fleet was read; None if that is not known."""
+    from newnormal.fleet.folder.manifest import read_manifest
+
+    return read_manifest(folder).reading.get("file")
+
+
 def fleet_tables(
     fleet: Fleet,
     source: str,
@@ -51,7 +58,7 @@ def fleet_tables(
     """Read a file of a fleet's streams; name those that are left out, and why."""
     from newnormal.fleet.streams import unknown_stream
 
-    tables = read_streams(source, given.after(fleet.reading_), fleet.channels_)
+    tables = read_streams(source, given, fleet.channels_)
     for name in [name for name in tables.tables if name not in fleet]:
         del tables.tables[name]
         (tables.rows or {}).pop(name, None)

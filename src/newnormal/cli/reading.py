@@ -33,7 +33,10 @@ def read_table(source: str, given: Given, channels: tuple[str, ...] | None = Non
         found = read_streams(source, given, None if channels is None else {"": channels})
         for error in found.errors.values():
             raise error
-        return found.tables[""]
+        table = found.tables[""]
+        if table.found is not None and found.found is not None:
+            table.found.reading = found.found.reading
+        return table
     return read(source, given.reading, channels=channels)
 
 
@@ -41,8 +44,9 @@ def read_streams(source: str, given: Given, channels: Channels | None = None) ->
     """Read a whole file of many streams, or a folder of files."""
     from newnormal.tabular import read_tables
 
-    by, long = given.streams
-    return read_tables(source, given.reading, by=by or None, long=long, channels=channels)
+    folder = source != "-" and Path(source).is_dir()  # a file for each stream
+    by = None if folder else given.streams.by or None
+    return read_tables(source, given.reading, by=by, long=given.streams.long, channels=channels)
 
 
 def judge(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional, get_type_hints
 
@@ -11,6 +12,7 @@ import typer
 
 from newnormal.cli.options import FileFormat, OnDuplicate, format_name, names
 from newnormal.cli.streams import By, LongLines, Streams, Tag, Value
+from newnormal.errors import ParameterError
 
 if TYPE_CHECKING:
     from newnormal.tabular import Reading
@@ -28,9 +30,30 @@ class Given(NamedTuple):
     reading: Reading
     streams: Streams
 
-    def after(self, facts: Mapping[str, Any] | None) -> Given:
-        """Return it with what is not given taken from how history was read."""
-        return self if facts is None else self._replace(reading=self.reading.after(facts))
+    def after(self, facts: Mapping[str, Any] | None, *, label: bool = False) -> Given:
+        """Return it with what is not given taken from how history was read.
+
+        Parameters
+        ----------
+        facts
+            How history was read; None if that is not known.
+        label
+            Whether labels are read, too.
+        """
+        if facts is None:
+            return self
+        reading = self.reading.after(facts)
+        if label and reading.label is None:
+            reading = replace(reading, label=facts["label"])
+        return Given(reading, self.streams.after(facts["by"], facts["long"]))
+
+    def check_label(self) -> None:
+        """Raise a ParameterError if it is not known where the labels are."""
+        if self.reading.label is None:
+            raise ParameterError(
+                "--label: expected the column of 0/1 truth, found none given",
+                hint="name it with --label COLUMN",
+            )
 
 
 def _option(*spelled: str, metavar: str | None, panel: str, text: str, **more: Any) -> Any:
@@ -243,7 +266,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
 }
 _STREAMS: dict[str, tuple[Any, Any]] = {
     "by": (By, None),
-    "long": (LongLines, False),
+    "long": (LongLines, None),
     "tag": (Tag, None),
     "value": (Value, None),
 }

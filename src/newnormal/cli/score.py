@@ -11,6 +11,7 @@ from newnormal.cli.fleet_reading import (
     exit_if_failed,
     fleet_tables,
     load_fleet,
+    remembered,
 )
 from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule
 from newnormal.cli.reading import judge
@@ -38,6 +39,7 @@ def score(
     """
     classes = Classes.of(loading, rule)
     if is_fleet(model):
+        given = given.after(remembered(model))
         check_streams(model, given.streams, input)
         fleet = load_fleet(model, classes)
         tables = fleet_tables(fleet, input, given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional
 
@@ -36,9 +37,9 @@ By = Annotated[
     ),
 ]
 LongLines = Annotated[
-    bool,
+    Optional[bool],  # noqa: UP045
     typer.Option(
-        "--long",
+        "--long/--no-long",
         help="A line is a value: its time, its tag (the channel's name) and the value. "
         "Without --by it is one stream.",
         rich_help_panel=_PANEL,
@@ -71,14 +72,21 @@ class Streams(NamedTuple):
         The columns that name the stream; none: there is one stream, or a file a stream.
     long
         The columns of long lines; None for a line a sample.
+    wide
+        Whether the user asked for a line a sample.
     """
 
     by: list[str]
     long: Long | None
+    wide: bool = False
 
     @classmethod
     def of(
-        cls, by: list[str] | None, long: bool, tag: str | None = None, value: str | None = None
+        cls,
+        by: list[str] | None,
+        long: bool | None,
+        tag: str | None = None,
+        value: str | None = None,
     ) -> Streams:
         """Return them from options."""
         from newnormal.tabular import Long
@@ -88,7 +96,17 @@ class Streams(NamedTuple):
                 raise ParameterError(
                     f"{option}: expected only with --long, found it without", hint="add --long"
                 )
-        return cls(names(by) or [], Long(None, tag, value) if long else None)
+        columns = Long(None, tag, value) if long else None
+        return cls(names(by) or [], columns, wide=long is False)
+
+    def after(self, by: Sequence[str], long: Sequence[str | None] | None) -> Streams:
+        """Return it with what is not given taken from how history was read."""
+        from newnormal.tabular import Long
+
+        own = self.long
+        if own is None and long is not None and not self.wide:
+            own = Long(*long)
+        return Streams(self.by or list(by), own, self.wide)
 
 
 def is_fleet(path: Path) -> bool:

@@ -99,37 +99,39 @@ def watch(
     from newnormal.runtime.watch import BadRecordError, Watch
 
     announce_compiling()
-    streams = given.streams
     many = is_fleet(model)
 
-    def options(channels: tuple[str, ...]) -> SourceOptions:
+    def options(read: Given, channels: tuple[str, ...] = ()) -> SourceOptions:
         return SourceOptions(
             channels,
-            given.reading,
+            read.reading,
             follow=follow,
             unfinished=input != "-" and (many or state is not None) and not flush,
             report=say,
         )
 
     if many:
+        from newnormal.cli.fleet_reading import remembered
         from newnormal.cli.fleet_watch import FleetOutput, check_fleet_options, watch_fleet
         from newnormal.io.sources.streams import StreamOptions
 
-        check_streams(model, streams, input)
+        found = given.after(remembered(model))
+        check_streams(model, found.streams, input)
         check_fleet_options(model, state=state, source=source, sink=sink)
         watch_fleet(
             model,
             input,
-            StreamOptions(streams.by, streams.long, options(())),
+            StreamOptions(found.streams.by, found.streams.long, options(found)),
             FleetOutput(output, SinkOptions(alarms_only), every, flush, strict, quiet),
             Classes.of(loading, rule),
         )
         return
-    check_one_stream(model, streams)
-    make = _source_of(source, input, streams)
+    check_one_stream(model, given.streams)
 
-    def make_source(channels: tuple[str, ...]) -> Source:
-        wrapped = make(input, options(channels))
+    def make_source(detector: BaseDetector) -> Source:
+        found = given.after(detector.reading_)
+        make = _source_of(source, input, found.streams)
+        wrapped = make(input, options(found, detector.channels_))
         return ArrivingSource(wrapped, keep=state is not None and not flush)
 
     if sink == "jsonl":

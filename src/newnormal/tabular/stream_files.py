@@ -123,7 +123,8 @@ def read_tables(
     except InputError as error:
         raise named(path, error) from error.__cause__
     if done.found is not None:
-        done.found.reading = chosen.remembering(done.found)
+        tagged = None if form is None else (form.time, form.tag, form.value)
+        done.found.reading = chosen.remembering(done.found, names, tagged)
     return done
 
 
