@@ -110,7 +110,8 @@ def read(
             raise InputError("expected samples, found none")
     except InputError as error:
         raise named(path, error) from error.__cause__
-    found.reading = chosen.remembering(found)
+    if table.found is not None:
+        table.found.reading = chosen.remembering(table.found)
     return table
 
 
