@@ -14,9 +14,9 @@ from newnormal.io.sources.base import FRESH, Batch, Problem, Source, SourceOptio
 from newnormal.io.sources.file import FileSource
 from newnormal.io.sources.lines import LineSource, line_text
 from newnormal.io.sources.pipe import PipeSource
-from newnormal.tabular import Long, LongLines, StreamBatch, StreamLines
+from newnormal.tabular import Long, LongLines, StreamBatch, StreamLines, StreamRows
 
-__all__ = ["LongFileSource", "LongPipeSource", "StreamInput", "StreamOptions"]
+__all__ = ["LongFileSource", "LongPipeSource", "StreamInput", "StreamOptions", "UnknownColumns"]
 
 
 @dataclass(frozen=True)
@@ -153,6 +153,35 @@ class StreamInput:
         self.source.close()
 
 
+class UnknownColumns:
+    """Reports, once each, columns that are no channel, and channels that are no column.
+
+    Parameters
+    ----------
+    ignore_extra
+        Say nothing of columns that are no channel.
+    report
+        Called with a line for the user.
+    """
+
+    def __init__(self, ignore_extra: bool, report: Callable[[str], None]) -> None:
+        self._ignore_extra, self._report = ignore_extra, report
+        self._unknown: set[str] = set()
+        self._absent: set[str] = set()
+
+    def note(self, rows: StreamRows, stream: str = "") -> None:
+        """Report what is new in samples of a stream."""
+        of_stream = f" of stream {stream!r}" if stream else ""
+        for name in rows.unknown:
+            if name not in self._unknown and not self._ignore_extra:
+                self._report(f"column {name!r} is no channel{of_stream}: ignored")
+            self._unknown.add(name)
+        for name in rows.absent:
+            if name not in self._absent:
+                self._report(f"channel {name!r}{of_stream} is no column: missing")
+            self._absent.add(name)
+
+
 class _LongSource(Source):
     """Long lines of one stream as its samples."""
 
@@ -166,6 +195,7 @@ class _LongSource(Source):
     ) -> None:
         super().__init__(input, options)
         self._input = StreamInput(input, StreamOptions((), long or Long(), options))
+        self._unknown = UnknownColumns(options.reading.ignore_extra, self.report)
 
     @property
     def name(self) -> str:
@@ -182,10 +212,11 @@ class _LongSource(Source):
         batch = self._input.next_batch(limit)
         if batch is None:
             return None
-        own = batch.select({"": self.options.channels}).get("")
+        own = batch.select({"": self.options.channels}, lenient=True).get("")
         if own is None:
             values = np.empty((0, len(self.options.channels)))
             return Batch(values, None, [], batch.problems)
+        self._unknown.note(own)
         assert batch.times is not None  # long lines have times
         problems = sorted((*batch.problems, *own.problems), key=lambda each: each.before)
         return Batch(
