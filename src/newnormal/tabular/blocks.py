@@ -17,6 +17,7 @@ from newnormal.types import Bools, Floats, Ints, Times
 
 __all__ = ["Block", "read_block"]
 
+_FEW = 64  # lines whose numbers are read all at once, not by column
 _NAMES = {str, float, int, bool, type(None)}
 
 
@@ -126,6 +127,11 @@ class _Reading:
 
     def values(self, columns: Sequence[Sequence[Cell]], strict: bool) -> Floats:
         plan, numbers = self._plan, self._plan.numbers
+        if len(self._at) <= _FEW and plan.plain:
+            found = numbers.plain([cell for at in plan.positions for cell in columns[at]])
+            if found is not None:
+                by_row = found.reshape(len(plan.positions), len(self._at)).T
+                return np.ascontiguousarray(by_row)
         values = np.empty((len(self._at), len(plan.positions)))
         for channel, position in enumerate(plan.positions):
             if position < 0:

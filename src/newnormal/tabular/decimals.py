@@ -122,6 +122,11 @@ class NumberReader:
             return values, bad
         return values, []
 
+    def plain(self, cells: Sequence[Any]) -> Floats | None:
+        """Return numbers if all are plain and finite, without units; None if any is not."""
+        values = self._fast(cells, None)
+        return None if values is None or np.isinf(values).any() else values
+
     def _fast(self, cells: Sequence[Any], unit: str | None) -> Floats | None:
         """Return a column that is plain, as it mostly is; None if anything is not."""
         try:
@@ -172,6 +177,7 @@ class NumberReader:
         return _HINT + f"; leave a column out with --drop {column!r} (drop=)"
 
 
+_SURE = 200  # cells that tell the decimal point
 _SPACES = str.maketrans("", "", "'\u00a0\u202f ")
 _JSON_PLAIN = {float, int, bool, type(None)}
 _INFINITE = (float("inf"), float("-inf"))
@@ -237,7 +243,7 @@ def looks_like_number(cell: object, na: frozenset[str] = frozenset()) -> bool:
     try:
         value = number(text)
     except ValueError:
-        return bool(_COMMA.fullmatch(text) or _POINT.fullmatch(text))
+        return text[0] != "," and bool(_COMMA.fullmatch(text) or _POINT.fullmatch(text))
     return value == value  # noqa: PLR0124 - "-nan"
 
 
@@ -259,6 +265,8 @@ def find_decimal(cells: Iterable[object], given: str | None, remembered: str | N
     comma = point = weak = 0
     unsure: str | None = None
     for cell in cells:
+        if comma + point > _SURE:
+            break
         if not isinstance(cell, str) or not ("," in cell or "." in cell):
             continue
         text = cell.strip()

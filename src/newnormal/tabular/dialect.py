@@ -100,16 +100,20 @@ def find_head(
     (';', ('Zeit', 'T1'), [0, 2, 3], {'delimiter': 'semicolon', 'preamble': '1 line', ...})
     """
     start, comments, given = _opening(lines, reading)
-    wanted = {*(channels or ()), *reading.time, *(reading.columns or ()), *reading.drop}
+    expected = () if channels is None or _numbered(channels) else channels
+    wanted = {*expected, *reading.time, *(reading.columns or ()), *reading.drop}
     wanted |= {*reading.rate, *(() if reading.label is None else (reading.label,))}
     best: tuple[float, ...] = (-1.0,)
     found: _Found | None = None
-    for delimiter in _DELIMITERS if given is None else given:
-        rows = _rows(lines, start, delimiter)
-        layout = _Search(rows, channels or (), wanted, reading).found(final)
-        if layout is not None and layout.score > best:
-            best, found = layout.score, layout
-            found.delimiter = delimiter
+    for count in (start + 2 * _AHEAD, HEAD_LINES):
+        for delimiter in _DELIMITERS if given is None else given:
+            rows = _rows(lines[:count], start, delimiter)
+            layout = _Search(rows, channels or (), wanted, reading).found(final)
+            if layout is not None and layout.score > best:
+                best, found = layout.score, layout
+                found.delimiter = delimiter
+        if (found is not None and found.data is not None) or len(lines) <= count:
+            break
     if found is None or (found.data is None and not final):
         return None
     return _head(lines, start, comments, found, reading)
@@ -147,7 +151,7 @@ def _opening(lines: Sequence[str], reading: Reading) -> tuple[int, list[int], st
 def _rows(lines: Sequence[str], start: int, delimiter: str) -> list[_Row]:
     rows = []
     blank = False
-    for at in range(start, min(len(lines), HEAD_LINES)):
+    for at in range(start, len(lines)):
         line = lines[at]
         if not line or line.isspace():
             blank = True
@@ -179,19 +183,21 @@ class _Search:
             return None
         named = self._named_row()
         if named is None and self._is_sample(rows[0].cells) and not self._is_preamble():
-            return _Found(None, rows[0], None, self._score(rows, len(rows[0].cells)))
+            return _Found(None, rows[0], None, (0.0, *self._score(rows, len(rows[0].cells))))
         pairs = self._pairs(named)
         if not pairs:
             if not final and named is None:
                 return None
             only = named or rows[0]
-            return _Found(only, None, None, (0.0, 0.0, float(len(only.cells))))
+            sure = float(named is not None)
+            return _Found(only, None, None, (sure, 0.0, 0.0, float(len(only.cells))))
         # The width that most lines of data have.
         width = max(pairs, key=lambda each: (pairs[each][1], -pairs[each][0].at))
         data = pairs[width][0]
         header, units = self._header(width, data, named)
         behind = [row for row in rows if row.at >= data.at]
-        return _Found(header, data, units, self._score(behind, width))
+        score = (float(named is not None), *self._score(behind, width))
+        return _Found(header, data, units, score)
 
     def _named_row(self) -> _Row | None:
         """Return the line that has the names of the channels, or of columns that were named."""
@@ -267,12 +273,12 @@ class _Search:
         return None
 
     def _score(self, rows: Sequence[_Row], width: int) -> tuple[float, ...]:
-        """Return how well lines are data: the share of cells that can be read, the cells."""
+        """Return how well lines are data: more than a cell, the share that can be read."""
         looked = [row for row in rows[:_AHEAD] if len(row.cells) == width]
         cells = [cell for row in looked for cell in row.cells]
         good = sum(not self._is_text(cell) for cell in cells)
         support = len(looked) / max(len(rows[:_AHEAD]), 1)
-        return (1.0, round(good / max(len(cells), 1) * support, 3), float(width > 1))
+        return (1.0, float(width > 1), round(good / max(len(cells), 1) * support, 3))
 
     def _is_preamble(self) -> bool:
         """Whether a first line of data is none: all that follow have another width."""
@@ -302,7 +308,8 @@ class _Search:
 
     def _is_sample(self, cells: Sequence[str]) -> bool:
         """Whether a line is a sample though there is no header: nothing in it is text."""
-        if self._channels and set(self._channels) <= set(cells):
+        named = self._channels and set(self._channels) <= set(cells)
+        if named and not any(map(_is_time, cells)):
             return False
         index = cells[0] == ""  # pandas writes the index first, without a name
         names = cells[1:] if index else cells
@@ -345,7 +352,10 @@ def _head(
         cells = [cells[0].lstrip("#").strip(), *cells[1:]]
     names = tuple(cell or f"column {place}" for place, cell in enumerate(cells, start=1))
     nameless = tuple(name for name, cell in zip(names, cells, strict=True) if not cell)
-    check_unique(names)
+    try:
+        check_unique(names)
+    except InputError as error:
+        raise InputError(f"line {header.at + 1}: {error.message}", hint=error.hint) from None
     line = lines[header.at]
     taken, blank = frozenset(skipped), frozenset(empty)
     return Head(found.delimiter, names, line, True, nameless, taken, blank, written)
@@ -391,9 +401,11 @@ def is_header_again(
     if any(looks_like_number(cell) or _is_time(cell) for cell in texts):
         return False
     there = set(texts)
+    if len(there) < len(texts):
+        return False
     if there == set(names):
         return True
-    if len(there) < len(texts) or not channels or _numbered(channels):
+    if not channels or _numbered(channels):
         return False
     known = sum(name in there for name in channels)
     return 2 * known > len(channels)

@@ -122,7 +122,8 @@ class LineColumns:
         """Raise an InputError if an option names no column; settle if nothing can be a time."""
         assert self.splitter is not None
         names = self.splitter.columns.names
-        self._selection.check(names)
+        if self._expected is None:
+            self._selection.check(names)
         if self._expected is not None:
             free = self._selection.maybe_times(names, self._expected)
             if not free or set(self._expected).isdisjoint(names):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 from newnormal.errors import InputError
@@ -83,6 +84,11 @@ class Plan:
     numbers: NumberReader
     times: TimeReader
     width: int
+
+    @property
+    def plain(self) -> bool:
+        """Whether every channel is a column of numbers without units."""
+        return not self.numbers.units and -1 not in self.positions
 
     @property
     def time(self) -> tuple[str, ...]:
@@ -180,7 +186,7 @@ class Settler:
             kept = chosen.columns and tuple(name for name in chosen.columns if name in names)
             rate = tuple(name for name in chosen.rate if name in names)
             chosen = replace(chosen, drop=drop, columns=kept, rate=rate)
-        chosen.check(names)
+        chosen.check(names if columns.grows else [n for n in names if n not in columns.unseen])
 
     def _there(self, cells: Sequence[Cell]) -> list[Cell]:
         missing = NumberReader(None, self._reading.na).is_missing
@@ -303,7 +309,11 @@ class Settler:
         channels = [column for column in roles.columns if column in there]
         if self.numbers is None or self.numbers.decimal is None:
             decimal = find_decimal(
-                (cell for column in channels for cell in there[column]),
+                (
+                    cell
+                    for cells in zip_longest(*(there[each] for each in channels))
+                    for cell in cells
+                ),
                 self._reading.decimal,
                 self._reading.remembered.decimal,
             )

@@ -47,7 +47,7 @@ class CsvSplitter:
                     continue
             else:
                 cells = line.rstrip("\r\n").split(delimiter)
-            if len(cells) == width and (cells[0] or not line.isspace()):
+            if len(cells) == width and (cells[0] or (line and not line.isspace())):
                 at.append(place)
                 rows.append(cells)
             elif line and not line.isspace():
@@ -92,7 +92,7 @@ class JsonSplitter:
         self._open = open_
         self._unknown = unknown
         self._ignored: set[str] = set()
-        self.columns = Columns((*seen, *later), grows=True, unseen=frozenset(later))
+        self.columns = Columns((*seen, *later), grows=open_, unseen=frozenset(later))
         self._known()
 
     def _known(self) -> None:

@@ -106,16 +106,19 @@ def find_style(cells: Sequence[object], reading: Reading, column: str) -> DateSt
 
 
 def are_times(cells: Sequence[object], style: DateStyle) -> bool:
-    """Return whether at least half of the cells, and one of them, are times as text."""
+    """Return whether the first cell, or at least half of them, are times as text."""
     form = None if style.pattern is None else custom_form(style.pattern)
     found = 0
-    for cell in cells:
+    for at, cell in enumerate(cells):
         if form is None:
-            found += form_of(cell) is not None
-        elif isinstance(cell, str):
-            moments = form.read([cell])
-            found += moments is not None and moments.ns[0] != NAT
-    return found > 0 and 2 * found >= len(cells)
+            is_time = form_of(cell) is not None
+        else:
+            moments = form.read([cell]) if isinstance(cell, str) else None
+            is_time = moments is not None and bool(moments.ns[0] != NAT)
+        if is_time and at == 0:
+            return True
+        found += is_time
+    return 2 * found >= len(cells) > 0
 
 
 def unix_unit(cells: Sequence[object]) -> str | None:
@@ -290,6 +293,8 @@ class TimeReader:
 def _iso(cells: Sequence[str]) -> Moments | None:
     """Return ISO times, all without a zone or all in UTC."""
     utc = cells[0].endswith("Z") and all(cell.endswith("Z") for cell in cells)
+    if not cells[0][:1].isdigit():
+        return None
     times = plain_texts([cell[:-1] for cell in cells] if utc else cells)
     if times is None:
         return None
