@@ -140,6 +140,7 @@ def watch(
                 drop=names(drop),
             ),
             follow=follow,
+            strict=strict,
             unfinished=input != "-" and (many or state is not None) and not flush,
             report=say,
         )

@@ -182,8 +182,12 @@ class FleetWatch:
 
     def _finish(self) -> None:
         """Handle the end of the input."""
-        if self._first_bad is not None and not self._taken and self._is_new:
-            raise NothingReadError.of(self.source.source, self.bad, self._first_bad)
+        if not self._taken and self._is_new:
+            left = self.source.undecided()
+            bad = self.bad + len(left.problems)
+            if bad and not len(left):
+                first = self._first_bad or left.problems[0]
+                raise NothingReadError.of(self.source.source, bad, first)
         if not self._flush:
             if self._arrivals.far:
                 self._report(

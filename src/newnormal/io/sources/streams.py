@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -78,9 +79,11 @@ class _Columns:
         except InputError as error:
             raise self.refusal(error) from None
 
-    def parse(self, lines: Sequence[str], first: int) -> StreamBatch:
+    def parse(
+        self, lines: Sequence[str], first: int | None = None, final: bool = False
+    ) -> StreamBatch:
         try:
-            return self.lines.parse(lines, first)
+            return self.lines.parse(lines, first, final=final)
         except InputError as error:
             raise self.refusal(error) from None
 
@@ -128,12 +131,17 @@ class StreamInput:
         return replace(batch, problems=tuple(problems))
 
     def _last(self) -> StreamBatch | None:
-        """Return the samples of long lines that are complete because the input has ended."""
-        lines = self._columns.lines
-        if not isinstance(lines, LongLines) or self.source.options.unfinished:
+        """Return the samples that can be told because the input has ended."""
+        if self.source.options.unfinished:
             return None
-        batch = lines.flush()
-        return batch if len(batch) else None
+        batch = self._columns.parse([], final=True)
+        if not len(batch) and not batch.problems and isinstance(self._columns.lines, LongLines):
+            batch = self._columns.lines.flush()
+        return batch if len(batch) or batch.problems else None
+
+    def undecided(self) -> StreamBatch:
+        """Return what lines hold of which it is not known yet, if there were no more."""
+        return deepcopy(self._columns.lines).parse([], final=True)
 
     @property
     def waiting(self) -> int:
