@@ -106,6 +106,7 @@ def watch(
             channels,
             read.reading,
             follow=follow,
+            strict=strict,
             unfinished=input != "-" and (many or state is not None) and not flush,
             report=say,
         )

@@ -18,7 +18,7 @@ from newnormal.errors import InputError
 from newnormal.fleet import Fleet, FleetEvent, FleetVerdicts
 from newnormal.io.layout import LayoutError
 from newnormal.io.sinks.jsonl import JsonLinesSink
-from newnormal.io.sources.streams import StreamInput
+from newnormal.io.sources.streams import StreamInput, UnknownColumns
 from newnormal.runtime.fleet_arrivals import Arrivals
 from newnormal.runtime.fleet_order import Order
 from newnormal.runtime.fleet_place import Place
@@ -97,6 +97,7 @@ class FleetWatch:
         self._channels = fleet.channels_
         newest, repeats = fleet.last_times_, source.source.repeats
         reading = source.source.options.reading
+        self._columns = UnknownColumns(reading.ignore_extra, report)
         self._order = Order(newest, repeats and continues)
         self._arrivals = Arrivals(
             reading, self._channels, fleet.period_, newest if continues else {}
@@ -181,8 +182,12 @@ class FleetWatch:
 
     def _finish(self) -> None:
         """Handle the end of the input."""
-        if self._first_bad is not None and not self._taken and self._is_new:
-            raise NothingReadError.of(self.source.source, self.bad, self._first_bad)
+        if not self._taken and self._is_new:
+            left = self.source.undecided()
+            bad = self.bad + len(left.problems)
+            if bad and not len(left):
+                first = self._first_bad or left.problems[0]
+                raise NothingReadError.of(self.source.source, bad, first)
         if not self._flush:
             if self._arrivals.far:
                 self._report(
@@ -254,7 +259,9 @@ class FleetWatch:
         tables = StreamTables({}, {})
         problems: list[Problem] = list(batch.problems)
         ends: list[Problem] = []
-        for name, part in batch.select(self._channels).items():
+        for name, part in batch.select(self._channels, lenient=True).items():
+            if part.unknown or part.absent:
+                self._columns.note(part, name)
             problems += [_of_stream(name, each) for each in part.problems]
             times = None if batch.times is None else batch.times[part.rows]
             numbers = batch.numbers[part.rows]

@@ -144,9 +144,9 @@ def _from_table(table: Table, times: Any, channels: Sequence[str] | None) -> Tab
             values = np.ascontiguousarray(values[:, order])
         names = tuple(channels)
     if times is None:
-        return Table(values, names, table.times, table.labels, table.zone, frame=table.frame)
-    checked = _checked(times, len(values))
-    return Table(values, names, checked, table.labels, zone_of_times(times))
+        return replace(table, values=values, channels=names)
+    checked, zone = _checked(times, len(values)), zone_of_times(times)
+    return replace(table, values=values, channels=names, times=checked, zone=zone, frame=None)
 
 
 def _from_array(array: NDArray[Any], times: Any, channels: Sequence[str] | None) -> Table:

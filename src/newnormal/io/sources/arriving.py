@@ -10,6 +10,7 @@ import numpy as np
 
 from newnormal.errors import InputError, ParameterError, StateError
 from newnormal.io.sources.base import FRESH, Batch, Problem, Source, check_batch
+from newnormal.io.sources.lines import LineSource
 from newnormal.tabular.arrival import Arrival, Arrived
 from newnormal.tabular.lateness import Rows
 from newnormal.types import Ints, Times
@@ -83,9 +84,11 @@ class ArrivingSource(Source):
         batch = self.wrapped.next_batch(limit)
         if batch is None:
             return self._end(limit)
-        check_batch(self.wrapped, batch, len(self.options.channels), limit)
+        # Lines that were held until the header was found come with those behind it.
+        most = max(limit, len(batch)) if isinstance(self.wrapped, LineSource) else limit
+        check_batch(self.wrapped, batch, len(self.options.channels), most)
         arrived = self._arrival.push(batch.values, batch.times, batch.numbers, batch.problems)
-        if arrived.values is batch.values:
+        if arrived.values is batch.values and len(batch) <= limit:
             return batch
         if arrived.error is not None:
             self._refused = arrived.error
