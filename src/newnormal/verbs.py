@@ -7,7 +7,7 @@ import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +23,7 @@ from newnormal.core.stages import NO_ACCEPTANCE
 from newnormal.core.times import NO_TIME
 from newnormal.errors import FeedbackError, NewnormalWarning
 from newnormal.kernels.step import HELD, PENDING, RESTORED, SEEN
+from newnormal.sklearn import figure_of_merit, labels_or_none
 from newnormal.tabular import parse_time, to_sample, to_table
 from newnormal.tabular.zones import zone_of
 from newnormal.types import (
@@ -162,11 +163,24 @@ class Verbs(Views):
         late = self.run(np.empty((0, len(self.channels_))), flush=True).late
         return [] if late is None else list(late)
 
+    @overload
+    def score(self, X: Any, y: None = None, *, times: Any = None) -> Verdicts: ...
+    @overload
+    def score(self, X: Any, y: Any, *, times: Any = None) -> Any: ...
+
     @in_turn
-    def score(self, X: Any, times: Any = None) -> Verdicts:
-        """Judge a series by itself with the present weights and trend, and change nothing."""
+    def score(self, X: Any, y: Any = None, *, times: Any = None) -> Any:
+        """Judge a series by itself with the present weights and trend, and change nothing.
+
+        With labels `y`, 0 or 1 a sample, it returns the average precision of the scores instead:
+        a number, as scikit-learn's `cross_val_score` and `GridSearchCV` expect it.
+        """
+        truth = labels_or_none(y)
+        if y is not None and truth is None:
+            times = y  # the second argument of earlier versions
         table = to_table(X, times=times, channels=self.channels_)
-        return self.frozen_copy().run(table)
+        verdicts = self.frozen_copy().run(table)
+        return verdicts if truth is None else figure_of_merit(truth, verdicts.scores)
 
     @in_turn
     def frozen_copy(self) -> Self:

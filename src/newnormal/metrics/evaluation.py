@@ -145,7 +145,7 @@ def summary(counts: AlarmCounts, seconds: float) -> list[str]:
     >>> counts = AlarmCounts(4, 5, 3, 7200, 5.0, 72, 720, (2, 2, 12))
     >>> for line in summary(counts, 60.0):
     ...     print(line)
-    3 of 4 events found; the median one 2m after it began, the latest 12m after
+    3 of 4 events found; median delay 2m, longest 12m
     0.4 false alarms a day: 2 in 5 days of normal samples
     1 % of normal samples in alarm, 10 % with a change pending
     """
@@ -217,19 +217,17 @@ def _found(counts: AlarmCounts, seconds: float) -> str:
     longest = delay_text(counts.longest_delay, seconds)
     if counts.found == 1:
         return f"{text}, {longest} after it began"
-    median = "at the first sample"
-    if counts.median_delay:
-        median = f"{delay_text(counts.median_delay, seconds)} after it began"
-    return f"{text}; the median one {median}, the latest {longest} after"
+    median = delay_text(counts.median_delay, seconds) if counts.median_delay else "none"
+    return f"{text}; median delay {median}, longest {longest}"
 
 
 def _false(counts: AlarmCounts, seconds: float) -> str:
-    days = f"{counts.days:.3g} day{'' if counts.days == 1 else 's'} of normal samples"
-    if math.isnan(seconds):
-        days += f", at {SAMPLES_PER_DAY:,} samples a day"
+    assumed = f" of {SAMPLES_PER_DAY:,} samples" if math.isnan(seconds) else ""
+    days = f"{counts.days:.3g} day{'' if counts.days == 1 else 's'}"
     if not counts.false:
-        return f"no false alarm in {days}"
-    return f"{counts.false_per_day:.2g} false alarms a day: {counts.false} in {days}"
+        return f"no false alarm in {days} of normal samples"
+    rate = f"{counts.false_per_day:.2g} false alarms a day{assumed}"
+    return f"{rate}: {counts.false} in {days} of normal samples"
 
 
 def _open(counts: AlarmCounts) -> str:

@@ -224,6 +224,11 @@ class Verdicts:
     def __len__(self) -> int:
         return len(self.scores)
 
+    def __repr__(self) -> str:
+        last = self.first + len(self) - 1
+        where = f"samples {self.first} to {last}" if len(self) else "no samples"
+        return f"Verdicts({where}, {int(self.anomalous.sum())} anomalous)"
+
     def __getitem__(self, row: int) -> Verdict:
         if not -len(self) <= row < len(self):
             raise IndexError(f"row {row} of {len(self)} verdicts")
