@@ -256,6 +256,30 @@ def test_a_step_of_a_fleet_has_the_zone_of_its_time(fitted: M2N2) -> None:
     assert [time_of(line) for line in lines] == ["2026-10-24T23:10:00Z"] * 2
 
 
+def test_a_frame_of_many_streams_joins(fitted: M2N2) -> None:
+    times = pd.DatetimeIndex(NIGHT).tz_localize("UTC").tz_convert(BERLIN)
+    parts = [
+        pd.DataFrame(values(), columns=["a", "b"]).assign(host=host, when=times)
+        for host in ("web", "db")
+    ]
+    frame = pd.concat(parts, ignore_index=True).sort_values(
+        "when", ignore_index=True, kind="stable"
+    )
+    fleet = Fleet(fitted, workers=1).fit(frame.iloc[:120], by="host")
+    live = frame.iloc[120:]
+    verdicts = fleet.run(live)
+    assert verdicts.zone == BERLIN
+    found = verdicts.to_frame()
+    assert found["when"].dtype == live["when"].dtype
+    merged = live.merge(found.rename(columns={"stream": "host"}), on=["host", "when"])
+    assert len(merged) == len(live)
+    pd.testing.assert_index_equal(found.index, live.index)
+    polars = pl.DataFrame({name: live[name].to_list() for name in live.columns})
+    found = fleet.run(polars.with_columns(pl.col("when") + pl.duration(days=1))).to_frame()
+    assert found.schema["when"] == polars.schema["when"]
+    assert found.schema["stream"] == pl.String
+
+
 # ---------------------------------------------------------------------- frames
 
 

@@ -35,6 +35,7 @@ from newnormal.types import (
     IncidentEvent,
     Ints,
 )
+from newnormal.types.frames import kind_of_rows
 
 __all__ = ["Fleet"]
 
@@ -274,7 +275,9 @@ class Fleet(StreamViews, Saved):
             tables = to_tables(X, channels=self.channels_, **self._read_as(X, by, times, long))
             gathered = gather_tables(self._streams, tables)
             self._see_zones(tables)
-            return self._advance(gathered, flush)
+            verdicts = self._advance(gathered, flush)
+            verdicts.frame = None if isinstance(X, Mapping) else kind_of_rows(X, times)
+            return verdicts
 
     def _read_as(self, X: Any, by: Any, times: Any, long: Any = None) -> dict[str, Any]:
         """Return how to read data: as given, and else the columns that `fit` was given."""

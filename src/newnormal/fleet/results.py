@@ -25,7 +25,9 @@ from newnormal.types import (
     Times,
     Verdicts,
 )
+from newnormal.types.frames import FrameKind, frame_of, kind_of
 from newnormal.types.verdict_lines import Head, VerdictColumns, verdict_lines
+from newnormal.types.zones import common_zone
 
 __all__ = ["FleetEvent", "FleetVerdicts", "Part", "StreamError"]
 
@@ -160,7 +162,9 @@ class FleetVerdicts:
         errors: tuple[StreamError, ...] = (),
         events: tuple[FleetEvent, ...] = (),
         incidents: tuple[IncidentEvent, ...] = (),
+        frame: FrameKind | None = None,
     ) -> None:
+        self.frame = frame
         self._parts = parts
         self.errors = errors
         self.events = events
@@ -277,6 +281,27 @@ class FleetVerdicts:
         if self.errors:
             table["error"] = self._texts()
         return table
+
+    @property
+    def zone(self) -> str | None:
+        """The zone that all streams with a verdict here have in common; UTC where they differ."""
+        found = (
+            part.streams[at].zone
+            for part in self._parts
+            for at in np.unique(part.judged.streams).tolist()
+        )
+        return common_zone(set(found))
+
+    def to_frame(self, like: Any = None) -> Any:
+        """Return the columns as a frame that joins with the user's own, as `Verdicts.to_frame`.
+
+        Times of streams in different zones are in UTC, unless the user's have a zone by their type.
+        """
+        kind = self.frame if like is None else kind_of(like, self.frame)
+        if kind is not None and any((part.rows < 0).any() for part in self._parts):
+            kind = replace(kind, counts=None)  # some are late: of rows that came before
+        columns = {name: each for name, each in self.columns().items() if name != "time"}
+        return frame_of(columns, self.times, self.zone, kind)
 
     def _texts(self) -> NDArray[np.object_]:
         judged = sum(len(part.rows) for part in self._parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta, timezone
 from types import ModuleType
 from typing import Any
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from newnormal.errors import ParameterError
 from newnormal.types.arrays import Times
 
-__all__ = ["FrameKind", "frame_of", "kind_of"]
+__all__ = ["FrameKind", "frame_of", "kind_of", "kind_of_rows"]
 
 _TIME = "time"
 _FIXED = re.compile(r"([+-])(\d\d):(\d\d)")
@@ -104,7 +104,15 @@ def kind_of(like: Any, known: FrameKind | None = None) -> FrameKind:
         found = FrameKind.of(frame, None, index)
     else:
         found = FrameKind.of(frame, _time_column(frame, known))
-    return FrameKind(**{**vars(found), "index": index})
+    return replace(found, index=index)
+
+
+def kind_of_rows(data: Any, time: Any = None) -> FrameKind | None:
+    """Return the kind of a frame that was run on, None of anything else; nothing of it is held."""
+    if not hasattr(data, "columns"):
+        return None
+    known = FrameKind("", time) if isinstance(time, str) else None
+    return replace(kind_of(data, known), index=None)
 
 
 def _time_column(frame: Any, known: FrameKind | None) -> str | None:
@@ -145,7 +153,8 @@ def frame_of(
     moments = None if times is None else _moments(times, zone, kind, library)
     rows = len(next(iter(columns.values())))
     found: dict[str, Any] = {
-        name: nw.new_series(name, column, backend=library) for name, column in columns.items()
+        name: nw.new_series(name, _plain(column), backend=library)
+        for name, column in columns.items()
     }
     if moments is not None and not kind.indexed:
         name = _TIME if kind.time in found else str(kind.time)
@@ -206,6 +215,11 @@ def _described(dtype: Any, library: Any) -> Any:
     empty: Any = nw.new_series("", [], backend=library)
     native = nw.to_native(empty)
     return nw.from_native(native.cast(dtype), series_only=True).dtype
+
+
+def _plain(column: NDArray[Any]) -> Any:
+    """Return a column as a library takes it: texts are objects only to NumPy."""
+    return column.tolist() if column.dtype.kind == "O" else column
 
 
 def _tzinfo(zone: str) -> Any:

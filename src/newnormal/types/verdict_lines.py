@@ -127,9 +127,11 @@ def _times(
     """Return the times as JSON, each in the zone of its stream."""
     if times is None:
         return repeat("null", rows)
+    if owners is None:
+        return _texts(times, heads[0].zone)
     zones = {head.zone for head in heads}
-    if owners is None or len(zones) < 2:
-        return _texts(times, heads[0].zone if heads else None)
+    if len(zones) < 2:
+        return _texts(times, next(iter(zones), None))
     found = [""] * rows
     zone_at = np.array([list(zones).index(head.zone) for head in heads])[np.asarray(owners)]
     for at, zone in enumerate(zones):
@@ -142,13 +144,19 @@ def _times(
 
 def _texts(times: Times, zone: str | None) -> list[str]:
     """Return times of one zone as JSON."""
-    local, end = local_times(times, zone)
-    found: Any = np.datetime_as_string(local)
-    texts: list[str] = found.tolist()
-    ends = repeat(end, len(texts)) if isinstance(end, str) else end
+    end: str | list[str] = ""
+    if zone is None:
+        times = times.astype("datetime64[ns]", copy=False)
+    else:
+        times, end = local_times(times, zone)
+    texts: list[str] = np.datetime_as_string(times).tolist()
+    if isinstance(end, str):
+        return [
+            "null" if text == "NaT" else f'"{text.rstrip("0").rstrip(".")}{end}"' for text in texts
+        ]
     return [
         "null" if text == "NaT" else f'"{text.rstrip("0").rstrip(".")}{own}"'
-        for text, own in zip(texts, ends, strict=True)
+        for text, own in zip(texts, end, strict=True)
     ]
 
 
