@@ -20,7 +20,6 @@ pytestmark = [
 
 FULL = "error: cannot write to standard output: no space is left on the device\n"
 CLOSED = "error: cannot write to standard output: it is closed\n"
-GONE = "error: cannot write to standard output: its reader has gone\n"
 
 
 def shell(redirections: str, *arguments: object) -> Done:
@@ -108,11 +107,11 @@ def test_output_that_cannot_be_written_is_an_error(
         assert done.stderr.endswith(text), arguments
 
 
-def test_output_without_a_reader_is_an_error(plant: Plant) -> None:
+def test_output_without_a_reader_is_a_failure_without_a_word(plant: Plant) -> None:
     for arguments in (("score", plant.model, plant.live), ("inspect", plant.model)):
         done = without_reader(*arguments)
         assert done.returncode == 1
-        assert done.stderr.endswith(GONE)
+        assert "error" not in done.stderr
 
 
 @pytest.mark.parametrize("how", [">/dev/full", ">&-", "gone"])
@@ -132,7 +131,7 @@ def test_a_fleet_does_not_go_beyond_its_output(how: str, newnormal: Command, sit
     arguments = ("watch", site.fleet, site.live, "--by", "host")
     done = without_reader(*arguments) if how == "gone" else shell(how, *arguments)
     assert done.returncode == 1
-    assert "error: cannot write to standard output" in done.stderr
+    assert ("error: cannot write to standard output" in done.stderr) == (how != "gone")
     again = newnormal(*arguments)
     assert len(again.stdout.splitlines()) == len(site.lines)
 
