@@ -82,12 +82,25 @@ def test_unknown_streams_are_named_once_and_counted(site: Site, newnormal: Comma
 
 BAD_LINES = {
     "x": "line 21: expected 4 cells, found 1",
-    "2026-01-01T08:25:30,db,1,two": "line 21: column 'mem': expected a number, found 'two'",
     "2026-01-01T00:00:00,db,1,2": "line 21: stream 'db': expected a time after "
     "2026-01-01T08:23:00, found 2026-01-01T00:00:00",
     "2026-01-01T08:25:30,,1,2": "line 21: column 'host': expected the name of a stream, found none",
-    "\udcff": "line 21: expected UTF-8 text",
+    "\udcff": "line 21: expected UTF-8 text, found byte 0xff",
 }
+
+
+def test_a_bad_cell_a_new_column_and_one_that_is_gone_are_told_once(
+    site: Site, newnormal: Command
+) -> None:
+    lines = [line.rsplit(",", 1)[0] + ",7" for line in site.lines]
+    lines[8] = lines[8].replace(",", ",web-1,", 1).rsplit(",", 3)[0] + ",two,7"
+    site.write(lines, header="time,host,cpu,new")
+    done = newnormal("watch", site.fleet, site.live, "--by", "host")
+    assert done.returncode == 0
+    assert done.stderr.count("column 'new' is no channel") == 1
+    assert done.stderr.count("channel 'mem' of stream 'web-1' is no column: missing") == 1
+    assert "line 10: column 'cpu': expected a number, found 'two'" in done.stderr
+    assert f"judged {LIVE * 4} samples" in done.stderr
 
 
 @pytest.mark.parametrize("bad", BAD_LINES)
@@ -188,7 +201,7 @@ def test_output_that_could_not_be_written_comes_at_the_next_start(
 ) -> None:
     twin = site.folder / "twin.fleet"
     shutil.copytree(site.fleet, twin)
-    monkeypatch.setattr("newnormal.io.sources.file.READ_BYTES", 5_000)
+    monkeypatch.setattr("newnormal.tabular.raw_bytes.READ_BYTES", 5_000)
     arguments = (site.live, "--by", "host", *flag)
     expected = newnormal("watch", twin, *arguments).stdout
     write_lines, calls = JsonLinesSink.write_lines, iter(range(1, 1_000))
@@ -264,7 +277,7 @@ WRONG = [
     (
         ("--by", "hots"),
         "error: {live}: by names column 'hots', found only 'time', 'host', 'cpu', 'mem'\n"
-        "hint: the first line names the columns: name that of the streams with --by\n",
+        "hint: the header names the columns: name that of the streams with --by\n",
     ),
     (
         ("--by", "host", "--state", "x.state"),

@@ -399,22 +399,101 @@ def test_a_long_file_is_read_as_a_frame(tmp_path: Path, ending: str) -> None:
         read_tables(path, long=True, drop="host")
 
 
-def test_a_wrong_line_is_the_error_of_its_stream(tmp_path: Path) -> None:
+def test_a_wrong_cell_is_missing_and_a_wrong_line_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "plant.csv"
     path.write_text(
         "host,time,load\na,2026-01-01,1\nb,2026-01-01,high\n\n,2026-01-01,2\nc\n"
-        "d,2026-01-02,1\na,2026-01-02,2\nd,2026-01-01,1\nb,2026-01-02,inf\n"
+        "d,2026-01-01,1\na,2026-01-02,2\nd,2026-01-02,2\nb,2026-01-02,5\nd,never,3\n"
     )
     found = to_tables(path, by="host")
-    assert rows_of(found) == {"a": [0, 5], "d": [4, 6]}
+    assert rows_of(found) == {"a": [0, 5], "b": [1, 7], "d": [4, 6]}
+    equal(found.tables["b"], [[NAN], [5]], ("load",), days(1, 2))
     assert wrong(found) == {
         "": "column 'host': expected the name of a stream in every row, 1 row has none",
-        "b": "line 3: column 'load': expected a number, found 'high'",
-        "d": "line 9: expected a time later than the one before, 2026-01-02T00:00:00, "
-        "found 2026-01-01T00:00:00",
     }
-    path.write_text("host,load\na,1\nb\n")
-    assert wrong(to_tables(path, by="host")) == {"": "line 3: expected 2 cells, found 1"}
+    assert found.found is not None and found.found.bad_lines == 2
+    assert found.found.bad_cells["load"].example == "high"
+    one = found.tables["d"].found
+    assert one is not None and one.bad_lines == 1
+    assert one.first_bad == "line 11: column 'time': expected a time, found 'never'"
+    strict = read_tables(path, by="host", strict=True)
+    assert wrong(strict) == {
+        "": "column 'host': expected the name of a stream in every row, 1 row has none",
+        "b": "line 3: column 'load': expected a number, found 'high'",
+        "d": "line 11: column 'time': expected a time, found 'never'",
+    }
+
+
+def test_a_stream_of_wrong_lines_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "plant.csv"
+    path.write_text("host,time,load\na,2026-01-01,1\nb,never,1\nb,2026-01-01,2\nb,never,3\n")
+    found = to_tables(path, by="host")
+    assert wrong(found) == {"b": "line 3: column 'time': expected a time, found 'never'"}
+
+
+def test_the_streams_of_a_file_are_put_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "plant.csv"
+    path.write_text(
+        "host,time,load\na,2026-01-02,2\nb,2026-01-01,5\na,2026-01-01,1\nb,2026-01-01,7\n"
+    )
+    found = to_tables(path, by="host")
+    equal(found.tables["a"], [[1], [2]], ("load",), days(1, 2))
+    equal(found.tables["b"], [[7]], ("load",), days(1))
+    assert found.rows is None, "the rows of a stream were moved"
+    assert found.found is not None
+    assert (found.found.out_of_order, found.found.duplicates) == (1, 1)
+    assert found.found.notes == [
+        "stream 'a': 1 sample was out of order and put in the order of the times",
+        "stream 'b': 1 sample has the time of another: the last one counts",
+    ]
+    twice = read_tables(path, by="host", on_duplicate="error")
+    assert wrong(twice)["b"].startswith("line 5: expected each time once, found 2026-01-01")
+    assert wrong(twice)["b"].endswith("again, as in line 3")
+    path.write_text(
+        "host,time,load\na,2026-01-01,2\nb,2026-01-01,5\na,2026-01-02,1\n"
+        "b,2026-01-02,7\nb,2026-01-02,8\n"
+    )
+    found = read_tables(path, by="host", rows="1:")
+    assert rows_of(found) == {"a": [2], "b": [4]}, "rows of the input that are left"
+    equal(found.tables["b"], [[8]], ("load",), days(2))
+
+
+def test_counters_labels_and_periods_of_each_stream(tmp_path: Path) -> None:
+    path = tmp_path / "plant.csv"
+    lines = [
+        f"2026-01-01T00:0{minute}:00,{host},{60 * minute * at},{int(minute == 2)}"
+        for minute in range(6)
+        for at, host in enumerate("ab", start=1)
+    ]
+    path.write_text("\n".join(["time,host,sent,truth", *lines]) + "\n")
+    found = read_tables(path, by="host", rate="sent", label="truth", resample="2min")
+    for at, name in enumerate("ab", start=1):
+        table = found.tables[name]
+        assert table.labels is not None and table.labels.tolist() == [0, 1, 0, 0]
+        np.testing.assert_array_equal(table.values[:, 0], [NAN, at, at, at])
+    with pytest.raises(InputError, match="rate names column 'load'"):
+        read_tables(path, by="host", rate="load")
+
+
+def test_known_channels_of_a_file_may_be_absent_and_others_there(tmp_path: Path) -> None:
+    path = tmp_path / "plant.csv"
+    path.write_text("host,load,new\na,1,2\na,3,4\n")
+    found = read_tables(path, by="host", channels={"a": ("heat", "load")})
+    equal(found.tables["a"], [[NAN, 1], [NAN, 3]], ("heat", "load"))
+    other = read_tables(path, by="host", channels={"a": ("heat", "mass")})
+    assert "a" in other.errors
+
+
+def test_values_of_long_data_that_are_there_twice(tmp_path: Path) -> None:
+    path = tmp_path / "plant.csv"
+    path.write_text("time,tag,value\n1,x,1\n1,x,3\n2,x,5\n")
+    moments = np.array([1, 2], "datetime64[s]")
+    equal(read_tables(path, long=True).tables[""], [[3], [5]], ("x",), moments)
+    mean = read_tables(path, long=True, on_duplicate="mean").tables[""]
+    equal(mean, [[2], [5]], ("x",), moments)
+    assert mean.found is not None and mean.found.duplicates == 1
+    twice = read_tables(path, long=True, on_duplicate="error")
+    assert wrong(twice) == {"": "expected one value of a channel and time, found 1 more"}
 
 
 def test_a_wrong_long_line_is_the_error_of_its_stream(tmp_path: Path) -> None:
@@ -422,8 +501,8 @@ def test_a_wrong_long_line_is_the_error_of_its_stream(tmp_path: Path) -> None:
     path.write_text("time,site,host,tag,value\n1,s,a,x,1\n1,s,b,x,high\n2,s,a,x,2\n")
     found = to_tables(path, by=["site", "host"], long=True)
     equal(found.tables["s/a"], [[1], [2]], ("x",), np.array([1, 2], "datetime64[s]"))
-    assert wrong(found) == {"s/b": "line 3: column 'value': expected a number, found 'high'"}
-    assert wrong(to_tables(path, long=True)) == {
+    assert wrong(found) == {"s/b": "expected values, found none in the columns 'x'"}
+    assert wrong(read_tables(path, long=True, strict=True)) == {
         "": "line 3: column 'value': expected a number, found 'high'"
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 from newnormal.errors import InputError, StateError
@@ -29,6 +30,7 @@ class Layout:
         self._options = options
         self._name = name
         self._parser = self._new()
+        self._goes_on = False  # whether lines were read before an earlier end
 
     def _new(self) -> LineParser:
         return LineParser(
@@ -69,6 +71,7 @@ class Layout:
         except (TypeError, ValueError, AttributeError) as error:
             raise StateError(f"place: expected a layout, found {facts!r}", hint=FRESH) from error
         self._parser = parser
+        self._goes_on = lines[0] is not None
 
     def parse(self, lines: Sequence[str], first: int) -> Samples:
         """Return the samples of the next lines, the first of which has the number `first`.
@@ -104,13 +107,17 @@ class Layout:
         return Sample(found.values[-1], None if found.times is None else found.times[-1])
 
     def check(self) -> None:
-        """Raise a LayoutError if there were lines and none of them fitted."""
+        """Raise a LayoutError if there were lines and none of them fitted.
+
+        Lines that are held stay so: an input that grows goes on with them.
+        """
+        parser = deepcopy(self._parser)
         try:
-            self._parser.parse_many([], final=True)
+            parser.parse_many([], final=True)
         except InputError as error:
             raise self._refusal(error) from None
-        found = self._parser.found
-        if found.lines and found.bad_lines == found.lines:
+        found = parser.found
+        if not self._goes_on and found.lines and found.bad_lines == found.lines:
             raise LayoutError(
                 f"{self._name}: expected samples, found none among {found.lines:,} lines; "
                 f"{found.first_bad}"

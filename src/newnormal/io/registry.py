@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from newnormal.io.sinks.base import Sink
     from newnormal.io.sources.base import Source
 
-__all__ = ["SINKS", "SOURCES", "find_sink", "find_source", "name_of"]
+__all__ = ["SINKS", "SOURCES", "find_sink", "find_source", "kind_of", "name_of"]
 
 SOURCES = {
     "file": "newnormal.io.sources.file:FileSource",
@@ -66,6 +66,13 @@ def name_of(found: type) -> str:
     path = f"{found.__module__}:{found.__qualname__}"
     built_in = {where: name for name, where in (SOURCES | SINKS).items()}
     return built_in.get(path, path)
+
+
+def kind_of(source: Source) -> str:
+    """Return the name of a source's class; of one that puts another's samples in order, that's."""
+    from newnormal.io.sources.arriving import ArrivingSource
+
+    return name_of(type(source.wrapped if isinstance(source, ArrivingSource) else source))
 
 
 def _find(role: str, name: str, built_in: dict[str, str], base: type) -> Any:

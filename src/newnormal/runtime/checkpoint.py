@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from newnormal import state as state_file
 from newnormal.detector import BaseDetector, from_state
 from newnormal.errors import NewnormalError, ParameterError, StateError
-from newnormal.io.registry import name_of
+from newnormal.io.registry import kind_of
 from newnormal.io.sources.base import FRESH, Source
 from newnormal.state import State
 
@@ -64,7 +64,7 @@ def save(
 def resume(
     model: Path,
     checkpoint: Path | None,
-    make_source: Callable[[tuple[str, ...]], Source],
+    make_source: Callable[[BaseDetector], Source],
     report: Callable[[str], None],
     loading: tuple[object, object] = (None, None),
 ) -> Resumed:
@@ -77,7 +77,7 @@ def resume(
     checkpoint
         The state file of an earlier watch, if there is one.
     make_source
-        Makes the source for a detector's channels.
+        Makes the source for a detector.
     report
         Called with a line for the user.
     loading
@@ -89,7 +89,7 @@ def resume(
 
     if checkpoint is None or not checkpoint.exists():
         detector = load(model)
-        return Resumed(detector, make_source(detector.channels_))
+        return Resumed(detector, make_source(detector))
     same_file = checkpoint.resolve() == model.resolve()
     state = state_file.read(checkpoint)
     place = place_of(state, checkpoint)
@@ -97,11 +97,11 @@ def resume(
         if not same_file:
             report(f"{checkpoint} has no place in an input: starting from {model}")
         detector = load(model)
-        return Resumed(detector, make_source(detector.channels_))
+        return Resumed(detector, make_source(detector))
     detector = from_state(state, str(checkpoint), *loading)
-    source = make_source(detector.channels_)
+    source = make_source(detector)
     snapshot = {name: value for name, value in place.items() if name not in _RESERVED}
-    if place["kind"] == name_of(type(source)) and resumed(source, snapshot, checkpoint):
+    if place["kind"] == kind_of(source) and resumed(source, snapshot, checkpoint):
         if not same_file and not _same_fit(state, model):
             report(
                 f"{checkpoint} continues another fit than {model}: delete it to start from {model}"
@@ -112,7 +112,7 @@ def resume(
     source.close()
     if not same_file:
         detector = load(model)
-    source = make_source(detector.channels_)
+    source = make_source(detector)
     return Resumed(detector, source, tuple(place["feedback"]), replaced=True)
 
 
@@ -135,7 +135,7 @@ def place_of(state: State, origin: Path) -> dict[str, Any] | None:
 
 def stream_of(detector: BaseDetector, source: Source) -> str:
     """Return a digest that tells this input and this fit from others."""
-    digest = hashlib.sha256(f"{name_of(type(source))}\n{source.identity}\n".encode())
+    digest = hashlib.sha256(f"{kind_of(source)}\n{source.identity}\n".encode())
     digest.update(np.ascontiguousarray(_fitted(detector.to_state())).tobytes())
     return digest.hexdigest()[:32]
 
@@ -159,8 +159,9 @@ def resumed(source: Resumable, snapshot: dict[str, Any], checkpoint: Path) -> bo
         raise StateError(f"{checkpoint}: {error.message}", hint=error.hint) from None
     except (AttributeError, IndexError, KeyError, TypeError) as error:  # of a source of others
         source.close()
+        inner = getattr(source, "wrapped", source)
         raise StateError(
-            f"{checkpoint}: {type(source).__name__} cannot resume from the place {snapshot!r}: "
+            f"{checkpoint}: {type(inner).__name__} cannot resume from the place {snapshot!r}: "
             f"{type(error).__name__}: {error}",
             hint=FRESH,
         ) from error

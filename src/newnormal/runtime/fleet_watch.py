@@ -18,18 +18,21 @@ from newnormal.errors import InputError
 from newnormal.fleet import Fleet, FleetEvent, FleetVerdicts
 from newnormal.io.layout import LayoutError
 from newnormal.io.sinks.jsonl import JsonLinesSink
-from newnormal.io.sources.streams import StreamInput
+from newnormal.io.sources.streams import StreamInput, UnknownColumns
+from newnormal.runtime.fleet_arrivals import Arrivals
 from newnormal.runtime.fleet_order import Order
 from newnormal.runtime.fleet_place import Place
 from newnormal.runtime.interruption import Interruption
 from newnormal.runtime.silent_source import SilentSource
-from newnormal.runtime.watch import BadRecordError
+from newnormal.runtime.watch import BadRecordError, NothingReadError
 from newnormal.tabular import Problem, StreamBatch, StreamTables, Table
-from newnormal.types import CHANGED, OPENED, IncidentEvent
+from newnormal.tabular.arrival import Arrived
+from newnormal.types import CHANGED, OPENED, Floats, IncidentEvent, Ints, Times
 
 __all__ = ["FleetWatch"]
 
 _LINES = 1 << 16  # asked for at once
+_KEY = "arrivals"  # of a place: the samples that are held back
 
 
 class FleetWatch:
@@ -92,7 +95,20 @@ class FleetWatch:
         self._flush, self._strict, self._report = flush, strict, report
         self._feedback = feedback
         self._channels = fleet.channels_
-        self._order = Order(fleet.last_times_, source.source.repeats and continues)
+        newest, repeats = fleet.last_times_, source.source.repeats
+        reading = source.source.options.reading
+        self._columns = UnknownColumns(reading.ignore_extra, report)
+        self._order = Order(newest, repeats and continues)
+        self._arrivals = Arrivals(
+            reading, self._channels, fleet.period_, newest if continues else {}
+        )
+        if continues and _KEY in place.snapshot:
+            self._arrivals.restore(place.snapshot[_KEY], again=repeats)
+        # Where a line may end the input, the place before it is needed.
+        self._goes_back = strict or reading.on_duplicate == "error"
+        self._is_new = repeats or not continues
+        self._taken = 0  # samples so far
+        self._first_bad: Problem | None = None
         self._interruption = Interruption()
         self._silence = SilentSource(source.source.name, fleet.period_, report)
 
@@ -102,7 +118,7 @@ class FleetWatch:
             try:
                 self._read()
                 self._handle_feedback()
-                self._end(self.source.snapshot())
+                self._end(self._here())
             except LayoutError:
                 raise  # nothing was learned, and the place is no place
             except InputError:
@@ -148,17 +164,45 @@ class FleetWatch:
                 if not self.source.source.stop():
                     return
             self._handle_feedback()
-            before = self.source.snapshot() if self._strict else {}
+            before = self.source.snapshot() if self._goes_back else {}
             batch = self.source.next_batch(_LINES)
             if batch is None:
-                if self._flush and not stopped:
-                    self.note(snapshot=self.source.snapshot())
-                    self.emit(self.fleet.flush())
+                if not stopped:
+                    self._finish()
                 return
             if len(batch) or batch.problems:
                 self._handle_feedback()  # given while the source waited
                 self._judge(batch, before)
             self._silence.received(len(batch))
+
+    def _here(self) -> dict[str, Any]:
+        """Return the place behind the last batch, and what is held back."""
+        held = self._arrivals.facts()
+        return {**self.source.snapshot(), **({_KEY: held} if held else {})}
+
+    def _finish(self) -> None:
+        """Handle the end of the input."""
+        if not self._taken and self._is_new:
+            left = self.source.undecided()
+            bad = self.bad + len(left.problems)
+            if bad and not len(left):
+                first = self._first_bad or left.problems[0]
+                raise NothingReadError.of(self.source.source, bad, first)
+        if not self._flush:
+            if self._arrivals.far:
+                self._report(
+                    f"{self._arrivals.far} streams have times that are far ahead: held back "
+                    "until more samples come"
+                )
+            return
+        tables = StreamTables({}, {})
+        problems: list[Problem] = []
+        for name, arrived in self._arrivals.flush():
+            problems += self._take_arrived(tables, name, arrived, {})
+        self._report_bad(problems)
+        self._consume(tables, self._here())
+        self.note(snapshot=self._here())
+        self.emit(self.fleet.flush())
 
     def _handle_feedback(self) -> None:
         if self._feedback is not None:
@@ -167,25 +211,35 @@ class FleetWatch:
     # ------------------------------------------------------------------ samples
 
     def _judge(self, batch: StreamBatch, before: dict[str, Any]) -> None:
-        tables, problems = self._tables(batch)
-        if self._strict and problems:
-            first = problems[0]
+        mark = self._arrivals.mark() if self._goes_back else None
+        tables, problems, ends = self._tables(batch)
+        if ends or (self._strict and problems):
+            first = min(ends or problems, key=lambda each: each.number)
             self.bad += 1
-            self._consume(
-                self._tables(_up_to(batch, first.number))[0], self._place_of(before, first.number)
-            )
-            raise BadRecordError(self._named(first), hint=first.error.hint)
+            if mark is not None:
+                self._arrivals.go_back(mark)
+            tables = self._tables(_up_to(batch, first.number))[0]
+            held = self._arrivals.facts()
+            place = self._place_of(before, first.number)
+            self._consume(tables, {**place, **({_KEY: held} if held else {})})
+            kind = InputError if ends else BadRecordError
+            raise kind(self._named(first), hint=first.error.hint)
+        self._report_bad(problems)
+        self._count_unknown(batch)
+        self._taken += len(batch)
+        self._consume(tables, self._here())
+
+    def _report_bad(self, problems: list[Problem]) -> None:
         for each in problems:
             self.bad += 1
+            self._first_bad = self._first_bad or each
             self._report(f"{self._named(each)}; skipped")
-        self._count_unknown(batch)
-        self._consume(tables, self.source.snapshot())
 
     def _consume(self, tables: StreamTables, place: dict[str, Any]) -> None:
         if not tables.tables:
             self.place = replace(self.place, snapshot=place)
             return
-        self.note(snapshot=place)
+        self.note(snapshot=place, zone=self.source.zone)
         verdicts = self.fleet.run(tables, flush=False)
         for name, table in tables.tables.items():
             if table.times is not None:
@@ -197,28 +251,69 @@ class FleetWatch:
             self.fleet.checkpoint()
             self._since = 0
 
-    def _tables(self, batch: StreamBatch) -> tuple[StreamTables, list[Problem]]:
-        """Return the samples of each stream that can be taken, and what is wrong with others."""
+    def _tables(self, batch: StreamBatch) -> tuple[StreamTables, list[Problem], list[Problem]]:
+        """Return the samples of each stream that can be taken, and what is wrong with others.
+
+        Also those at which the input ends.
+        """
         tables = StreamTables({}, {})
-        assert tables.rows is not None
-        problems = list(batch.problems)
-        for name, part in batch.select(self._channels).items():
+        problems: list[Problem] = list(batch.problems)
+        ends: list[Problem] = []
+        for name, part in batch.select(self._channels, lenient=True).items():
+            if part.unknown or part.absent:
+                self._columns.note(part, name)
             problems += [_of_stream(name, each) for each in part.problems]
             times = None if batch.times is None else batch.times[part.rows]
-            rows, values = part.rows, part.values
-            kept = self._order.rows(name, times)
-            if kept is not None:
-                self.skipped += kept.skipped
-                for at, error in kept.wrong:
-                    problem = Problem(error, int(batch.numbers[rows[at]]), int(rows[at]))
-                    problems.append(_of_stream(name, problem))
-                rows, values = rows[kept.rows], values[kept.rows]
-                times = None if times is None else times[kept.rows]
-            if len(rows):
-                tables.tables[name] = Table(values, self._channels[name], times)
-                tables.rows[name] = rows
+            numbers = batch.numbers[part.rows]
+            arrived = self._arrivals.push(name, part.values, times, numbers)
+            if arrived is None:
+                problems += self._take(tables, name, part.rows, numbers, part.values, times)
+                continue
+            if arrived.error is not None:
+                ends.append(_of_stream(name, arrived.error))
+            lines = dict(zip(numbers.tolist(), part.rows.tolist(), strict=True))
+            problems += self._take_arrived(tables, name, arrived, lines)
         problems.sort(key=lambda each: each.number)
-        return tables, problems
+        return tables, problems, ends
+
+    def _take_arrived(
+        self, tables: StreamTables, name: str, arrived: Arrived, lines: dict[int, int]
+    ) -> list[Problem]:
+        """Take samples that were put in order; `lines` has the rows of the batch by number."""
+        for text in arrived.notes:
+            self._report(f"stream {name!r}: {text}")
+        found = [_of_stream(name, each) for each in arrived.problems]
+        if not len(arrived.values):
+            return found
+        numbers: Ints = np.array(arrived.numbers, dtype=np.int64)
+        # Verdicts are written in the order of the rows: that of a stream stays as it is.
+        rows = np.array([lines.get(number, 0) for number in arrived.numbers], dtype=np.int64)
+        rows = np.maximum.accumulate(rows)
+        return found + self._take(tables, name, rows, numbers, arrived.values, arrived.times)
+
+    def _take(
+        self,
+        tables: StreamTables,
+        name: str,
+        rows: Ints,
+        numbers: Ints,
+        values: Floats,
+        times: Times | None,
+    ) -> list[Problem]:
+        """Add those samples of a stream that are in order; return what is wrong with others."""
+        found: list[Problem] = []
+        kept = self._order.rows(name, times)
+        if kept is not None:
+            self.skipped += kept.skipped
+            for at, error in kept.wrong:
+                found.append(_of_stream(name, Problem(error, int(numbers[at]), int(rows[at]))))
+            rows, values = rows[kept.rows], values[kept.rows]
+            times = None if times is None else times[kept.rows]
+        if len(rows):
+            assert tables.rows is not None
+            tables.tables[name] = Table(values, self._channels[name], times, zone=self.source.zone)
+            tables.rows[name] = rows
+        return found
 
     def _count_unknown(self, batch: StreamBatch) -> None:
         codes, counts = np.unique(batch.codes, return_counts=True)

@@ -18,7 +18,7 @@ import numpy as np
 from newnormal.detector import BaseDetector
 from newnormal.errors import FeedbackError, InputError
 from newnormal.io.layout import LayoutError
-from newnormal.io.registry import name_of
+from newnormal.io.registry import kind_of
 from newnormal.io.sinks.base import Sink
 from newnormal.io.sources.base import Batch, Problem, Source, check_batch
 from newnormal.runtime import checkpoint
@@ -37,7 +37,7 @@ from newnormal.runtime.silent_source import SilentSource
 from newnormal.tabular import Table
 from newnormal.types import CHANGED, OPENED, Ints, Times, Verdicts, time_text
 
-__all__ = ["BadRecordError", "Watch"]
+__all__ = ["BadRecordError", "NothingReadError", "Watch"]
 
 _BATCH = 1 << 16  # samples asked for at once where no checkpoint is due
 _KEYS = 100  # of applied feedback, that a checkpoint remembers
@@ -45,6 +45,20 @@ _KEYS = 100  # of applied feedback, that a checkpoint remembers
 
 class BadRecordError(InputError):
     """A record is bad, and `strict` was asked for."""
+
+
+class NothingReadError(InputError):
+    """An input ended of which every record is bad."""
+
+    @classmethod
+    def of(cls, source: Source, bad: int, first: Problem) -> NothingReadError:
+        """Return the error of a source with so many bad records."""
+        what = source.record if bad == 1 else f"{source.record}s"
+        return cls(
+            f"{source.name}: expected samples, found {bad} {what} that hold none, the first: "
+            f"{source.record} {first.number}: {first.error.message}",
+            hint=first.error.hint or "`newnormal check` shows how the input is read",
+        )
 
 
 def _ignore(text: str) -> None:
@@ -98,7 +112,7 @@ class Watch:
         self.detector: BaseDetector = resumed.detector
         self.judged = self.anomalous = self.alarms = self.changes = self.bad = self.skipped = 0
         self._source: Source = resumed.source
-        self._kind = name_of(type(resumed.source))
+        self._kind = kind_of(resumed.source)
         self._sink = sink
         self._every = every
         self._flush = flush
@@ -107,6 +121,10 @@ class Watch:
         self._interruption = Interruption()
         self._silence = SilentSource(self._source.name, self.detector.period_, report)
         self._since = 0  # samples since the last checkpoint
+        self._is_due = False  # whether something happened that a checkpoint must have
+        self._taken = 0  # samples so far
+        self._is_new = self._source.repeats or not resumed.continues
+        self._first_bad: Problem | None = None
         self._skip_to: np.datetime64 | None = None
         self._resent = False  # whether pending samples may be sent again
         self._elsewhere = not resumed.continues  # whether samples so far were another input's
@@ -158,6 +176,7 @@ class Watch:
                     late = self.detector.run(self._nothing(), flush=True).late
                     self.detector.close_alarms()
                     self._emit(late, None)
+                self._check_any()
                 return
             self._place = before
             check_batch(self._source, batch, len(self.detector.channels_), limit)
@@ -166,7 +185,7 @@ class Watch:
             self._judge(batch, before)
             self._silence.received(len(batch))
             self._place = None
-            if self._since >= self._every:
+            if self._since >= self._every or self._is_due:
                 self._save(self._source.snapshot())
 
     def _limit(self) -> int:
@@ -194,7 +213,15 @@ class Watch:
         for each in troubles:
             self.bad += 1
             self._report(f"{self._named(each)}; skipped")
+        if batch.problems and self._first_bad is None:
+            self._first_bad = batch.problems[0]
+        self._taken += len(batch)
         self._consume(batch, rows)
+
+    def _check_any(self) -> None:
+        """Raise an InputError, at the end, if all that there was is bad."""
+        if self._first_bad is not None and not self._taken and self._is_new:
+            raise NothingReadError.of(self._source, self.bad, self._first_bad)
 
     def _consume(self, batch: Batch, rows: Ints) -> None:
         if not len(rows):
@@ -205,6 +232,7 @@ class Watch:
             values if whole else values[rows],
             self.detector.channels_,
             times if whole or times is None else times[rows],
+            zone=batch.zone,
         )
         verdicts = self.detector.run(series, flush=False)
         self._since += len(rows)
@@ -235,7 +263,7 @@ class Watch:
         self._skip_to = self.detector.last_judged_time_
         self._resent = self.detector.last_time_ is not None
         if self._skip_to is not None:
-            until = time_text(self._skip_to)
+            until = self._text(self._skip_to)
             self._report(f"resuming: samples up to {until} were judged and are skipped")
         elif not self._resent:
             what = self._source.record
@@ -262,13 +290,13 @@ class Watch:
                     self.detector.drop_pending(since=when)
                 elif self._elsewhere:
                     self._report(
-                        f"the model has seen samples up to {time_text(newest)}: "
+                        f"the model has seen samples up to {self._text(newest)}: "
                         "it keeps only what it learned"
                     )
                     self.detector.restart()
                 else:
                     error = InputError(
-                        f"expected a time after {time_text(newest)}, found {time_text(when)}"
+                        f"expected a time after {self._text(newest)}, found {self._text(when)}"
                     )
                     number = first + row if batch.numbers is None else batch.numbers[row]
                     disorder.append(Problem(error, number, row))
@@ -279,6 +307,9 @@ class Watch:
             newest = when
             rows.append(row)
         return np.array(rows, dtype=np.int64), disorder
+
+    def _text(self, time: np.datetime64) -> str:
+        return time_text(time, self.detector.zone_)
 
     def _surely_in_order(self, times: Times) -> bool:
         newest = self.detector.last_time_
@@ -309,6 +340,7 @@ class Watch:
         self.changes += sum(event.kind == CHANGED for event in events)
         if events:
             self._sink.write_events(events)
+            self._is_due = True
         self._sink.flush()
 
     def _write_progress(self) -> None:
@@ -326,7 +358,7 @@ class Watch:
         newest = set(self._applied[-_KEYS:])
         self._applied = [key for key in self._applied if key in newest or key in journal]
         checkpoint.save(self._state, self.detector, self._kind, snapshot, self._applied)
-        self._since = 0
+        self._since, self._is_due = 0, False
         if self._lock is not None:
             self._lock.keep = self.detector.counters["seen"] < self._reached
 

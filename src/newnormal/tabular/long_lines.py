@@ -91,7 +91,9 @@ class LongLines(LineReader):
         """The names of the streams so far."""
         return tuple(self._names.names)
 
-    def parse(self, lines: Sequence[str], first: int | None = None) -> StreamBatch:
+    def parse(
+        self, lines: Sequence[str], first: int | None = None, *, final: bool = False
+    ) -> StreamBatch:
         """Return the samples that the next lines complete, and the lines that are wrong.
 
         Parameters
@@ -100,6 +102,8 @@ class LongLines(LineReader):
             The lines, with or without their ends; the first that is not blank names the columns.
         first
             The number of the first of them; by default they follow those parsed before.
+        final
+            Whether no more will come. Samples are complete then by `flush`.
 
         Returns
         -------
@@ -111,7 +115,7 @@ class LongLines(LineReader):
         InputError
             If every line would be wrong: there is no column of the time, the tag or the value.
         """
-        start, samples = self.read(lines, first)
+        start, samples = self.read(lines, first, final=final)
         streams, tags = self._codes(samples.keys)
         times = np.empty(0) if samples.times is None else samples.times
         wrong = [(row, error) for row, _, error in samples.errors]

@@ -10,7 +10,9 @@ import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.tabular.columns import listed, match_count, match_names
+from newnormal.tabular.grid import means
 from newnormal.tabular.keyed_lines import unique_times
+from newnormal.tabular.reading import Found, Reading
 from newnormal.tabular.stream_names import MISSING, StreamNames
 from newnormal.tabular.table import Table, check_finite, check_times, default_channels
 from newnormal.tabular.times import parse_times
@@ -40,11 +42,15 @@ class StreamTables:
     errors
         What is wrong with the streams that have no table. Under the name "" how many rows have no
         name, or which lines could not be read.
+    found
+        What was found out about a file as a whole; that of each stream is in its table. None
+        where the input was no file.
     """
 
     tables: dict[str, Table]
     rows: dict[str, Ints] | None = None
     errors: dict[str, InputError] = field(default_factory=dict)
+    found: Found | None = None
 
     def take(self, name: str, other: StreamTables) -> None:
         """Add the one stream of `other`, or its error, under a name."""
@@ -114,7 +120,8 @@ def split(
     times: TimeColumn | None,
     channels: Channels,
     faults: Sequence[Fault] = (),
-    place: Callable[[int], str] | None = None,
+    *,
+    of_file: bool = False,
 ) -> StreamTables:
     """Return the tables of rows that have their stream's number in `codes`.
 
@@ -130,8 +137,9 @@ def split(
         The channels of streams that are known. The others have the columns with any value.
     faults
         Functions that return the error of a stream's rows, if there is one.
-    place
-        What to call a row of the input in a message; by default its number in the stream.
+    of_file
+        By the rules of files: the order of the times is not checked, a column that is no channel
+        is left out, and a channel that is no column is missing throughout.
     """
     found = StreamTables({}, {}, nameless(names, codes))
     assert found.rows is not None
@@ -144,10 +152,10 @@ def split(
                 error = fault(rows)
                 if error is not None:
                     raise error
-            own, kept = _channels_of(values[rows], columns, channels.get(name))
+            own, kept = _channels_of(values[rows], columns, channels.get(name), of_file)
             if infinite:
                 check_finite(own, kept or default_channels(own.shape[1]))
-            table = Table(own, kept, *_times_of(times, rows, place))
+            table = Table(own, kept, *_times_of(times, rows, not of_file))
         except InputError as error:
             found.errors[name] = error
         else:
@@ -163,10 +171,12 @@ def pivoted(
     times: TimeColumn,
     channels: Channels,
     faults: Sequence[Fault] = (),
+    reading: Reading | None = None,
 ) -> StreamTables:
     """Return the tables of long rows: a sample a time, a channel a tag, the last value counts.
 
-    The parameters are those of `split`; `values` has shape (N,).
+    The parameters are those of `split`; `values` has shape (N,). With the `reading` of a file it is
+    by the rules of files, and `on_duplicate` says which value counts.
     """
     found = StreamTables({}, None, nameless(names, codes))
     for name, rows in zip(names.names, group(codes, len(names.names)), strict=True):
@@ -175,7 +185,7 @@ def pivoted(
                 error = fault(rows)
                 if error is not None:
                     raise error
-            found.tables[name] = _pivot(rows, tags, values, times, channels.get(name))
+            found.tables[name] = _pivot(rows, tags, values, times, channels.get(name), reading)
         except InputError as error:
             found.errors[name] = error
     return found
@@ -188,7 +198,10 @@ def nameless(names: StreamNames, codes: Ints) -> dict[str, InputError]:
 
 
 def _channels_of(
-    values: Floats, columns: Sequence[str] | None, wanted: Sequence[str] | None
+    values: Floats,
+    columns: Sequence[str] | None,
+    wanted: Sequence[str] | None,
+    of_file: bool = False,
 ) -> tuple[Floats, tuple[str, ...] | None]:
     """Return a stream's values in its channels, and these."""
     if columns is None:
@@ -201,6 +214,14 @@ def _channels_of(
             raise InputError(f"expected values, found none in the columns {listed(columns)}")
         kept = np.flatnonzero(present).tolist()
         chosen = tuple(columns[at] for at in kept)
+    elif of_file:
+        chosen = tuple(wanted)
+        places = [columns.index(name) if name in columns else -1 for name in chosen]
+        if max(places, default=-1) < 0:
+            match_names(columns, chosen)  # which is an error
+        taken = values[:, places]
+        taken[:, [at < 0 for at in places]] = np.nan
+        return np.ascontiguousarray(taken), chosen
     else:
         chosen = tuple(wanted)
         expected = set(chosen)
@@ -216,16 +237,14 @@ def _channels_of(
 
 
 def _times_of(
-    times: TimeColumn | None, rows: Ints, place: Callable[[int], str] | None
+    times: TimeColumn | None, rows: Ints, check: bool
 ) -> tuple[Times | None, None, str | None]:
     """Return the times, the labels (none) and the zone of a stream's rows."""
     if times is None:
         return None, None, None
     found = times.of(rows)
-    if place is None:
+    if check:
         check_times(found, len(rows))
-    else:
-        check_times(found, len(rows), lambda row: place(int(rows[row])))
     return found, None, times.zone(rows)
 
 
@@ -235,6 +254,7 @@ def _pivot(
     values: Floats,
     times: TimeColumn,
     wanted: Sequence[str] | None,
+    reading: Reading | None,
 ) -> Table:
     names, codes = tags
     own = codes[rows]
@@ -248,17 +268,49 @@ def _pivot(
         raise InputError(f"row {rows[missing.argmax()]}: expected a time, found none (NaT)")
     different, at = np.unique(moments, return_inverse=True)
     present, column = np.unique(own, return_inverse=True)
-    table = np.full((len(different), len(present)), np.nan)
-    table[at, column] = values[rows]  # of several for one place NumPy keeps the last
+    report = Found()
+    shape = (len(different), len(present))
+    table = _cells(values[rows], at * len(present) + column, shape, reading, report)
     columns = [names.names[tag] for tag in present]
     if wanted is not None:  # a channel without any row is missing throughout
         absent = [name for name in wanted if name not in columns]
         columns += absent
         table = np.hstack([table, np.full((len(table), len(absent)), np.nan)])
-    chosen, channels = _channels_of(table, columns, wanted)
+    chosen, channels = _channels_of(table, columns, wanted, reading is not None)
     check_finite(chosen, channels or ())
     last = rows[moments.argmax() : moments.argmax() + 1]
-    return Table(chosen, channels, different, None, times.zone(last))
+    zone = times.zone(last)
+    return Table(chosen, channels, different, None, zone, None if reading is None else report)
+
+
+def _cells(
+    values: Floats, places: Ints, shape: tuple[int, int], reading: Reading | None, found: Found
+) -> Floats:
+    """Return a table of values by their places, one of each place."""
+    table = np.full(shape[0] * shape[1], np.nan)
+    table[places] = values  # of several for one place NumPy keeps the last
+    if reading is None:
+        return table.reshape(shape)
+    taken = np.bincount(places, minlength=len(table))
+    again = int(np.maximum(taken - 1, 0).sum())
+    if again == 0:
+        return table.reshape(shape)
+    how = reading.on_duplicate
+    if how == "error":
+        raise InputError(
+            f"expected one value of a channel and time, found {again} more",
+            hint="choose with --on-duplicate last|mean (on_duplicate=)",
+        )
+    if how == "mean":
+        there = (~np.isnan(values)).astype(np.float64)
+        sums, counts = means(values[:, None], there[:, None], places, len(table))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            table = (sums / counts)[:, 0]
+    found.duplicates = again
+    some = "1 value has" if again == 1 else f"{again} values have"
+    counted = "their mean counts" if how == "mean" else "the last one counts"
+    found.notes.append(f"{some} the channel and time of another: {counted}")
+    return table.reshape(shape)
 
 
 def _is_objects(cells: Any) -> bool:

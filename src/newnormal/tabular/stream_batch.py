@@ -17,11 +17,24 @@ __all__ = ["StreamBatch", "StreamRows"]
 
 
 class StreamRows(NamedTuple):
-    """The samples of one stream in a batch: their rows there, their values, and bad ones."""
+    """The samples of one stream in a batch.
+
+    Attributes
+    ----------
+    rows, values
+        Their rows in the batch, and their values in the stream's channels.
+    problems
+        Bad ones.
+    unknown, absent
+        Columns with values that are no channel, of this stream or one with the same channels; and
+        channels that are no column.
+    """
 
     rows: Ints
     values: Floats
     problems: tuple[Problem, ...]
+    unknown: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,13 +75,18 @@ class StreamBatch:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def select(self, channels: Mapping[str, Sequence[str]]) -> dict[str, StreamRows]:
+    def select(
+        self, channels: Mapping[str, Sequence[str]], *, lenient: bool = False
+    ) -> dict[str, StreamRows]:
         """Return the samples of each stream in that stream's channels.
 
         Parameters
         ----------
         channels
             The channels of each stream; streams that are not in it are left out.
+        lenient
+            Leave out columns that are no channel, and take a channel that is no column for
+            missing, as long as one of them is a column.
 
         Returns
         -------
@@ -86,12 +104,14 @@ class StreamBatch:
                 alike.setdefault(tuple(channels[self.names[code]]), []).append(at)
         found: dict[int, StreamRows] = {}
         for own, members in alike.items():
-            selected = self._selected([parts[at] for at in members], own)
+            selected = self._selected([parts[at] for at in members], own, lenient)
             found.update(zip(members, selected, strict=True))
         appearance = np.argsort(order[starts], kind="stable").tolist()
         return {self.names[present[at]]: found[at] for at in appearance if at in found}
 
-    def _selected(self, parts: Sequence[Ints], channels: tuple[str, ...]) -> Iterator[StreamRows]:
+    def _selected(
+        self, parts: Sequence[Ints], channels: tuple[str, ...], lenient: bool
+    ) -> Iterator[StreamRows]:
         """Give the samples of streams that have the same channels."""
         position = {name: at for at, name in enumerate(self.channels)}
         rows = np.concatenate(parts)
@@ -103,6 +123,15 @@ class StreamBatch:
         others = [name for name in self.channels if name not in channels]
         extra: Bools = ~np.isnan(taken[:, [position[name] for name in others]])
         there = [name for name in channels if name in position or not self.fixed]
+        if lenient and there:
+            some = np.flatnonzero(extra.any(axis=0)).tolist()
+            unknown_columns = tuple(others[each] for each in some)
+            absent = tuple(name for name in channels if name not in there)
+            end = 0
+            for part in parts:
+                start, end = end, end + len(part)
+                yield StreamRows(part, values[start:end], (), unknown_columns, absent)
+            return
         good: Bools = ~np.any(extra, axis=1) & (len(there) == len(channels))
         end = 0
         for part in parts:

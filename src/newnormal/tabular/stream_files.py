@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -11,17 +11,13 @@ from typing import Any
 import numpy as np
 
 from newnormal.errors import InputError, ParameterError
-from newnormal.tabular.files import (
-    ENDINGS,
-    Format,
-    format_of,
-    named,
-    opened,
-    parquet_frame,
-    read,
-)
+from newnormal.tabular.arranging import kept_rows
+from newnormal.tabular.file_names import ENDINGS, format_of_name, stem_of
+from newnormal.tabular.files import is_parquet, named, parquet_frame, read
 from newnormal.tabular.long import Long
 from newnormal.tabular.long_lines import LongLines
+from newnormal.tabular.opening import text_lines
+from newnormal.tabular.reading import Found, Reading
 from newnormal.tabular.splitting import Channels, StreamTables, TimeColumn, pivoted, split
 from newnormal.tabular.stream_frames import frame_tables
 from newnormal.tabular.stream_labels import label_beside, split_labels
@@ -31,20 +27,18 @@ from newnormal.types import Floats, Ints
 
 __all__ = ["read_tables"]
 
-_CHUNK = 16_384  # lines parsed at a time: the text of a long file is never in memory whole
+_NOTES = 5  # of streams that are notes of the whole file, too
 
 
 def read_tables(
     path: str | PathLike[str],
+    reading: Reading | None = None,
     *,
     by: str | Sequence[str] | None = None,
     long: bool | Long | None = None,
-    format: Format | None = None,  # noqa: A002 - the option's name everywhere
-    time: str | None = None,
-    columns: str | Sequence[str] | None = None,
-    drop: str | Sequence[str] = (),
-    label: str | None = None,
     channels: Channels | None = None,
+    strict: bool = False,
+    **options: Any,
 ) -> StreamTables:
     r"""Return the streams of a file, or of a folder with a file a stream.
 
@@ -54,20 +48,25 @@ def read_tables(
         A file (CSV, JSON lines or Parquet) with the samples of many streams, "-" for standard
         input, or a folder, of which each such file is a stream, named by the file's name without
         its ending.
+    reading
+        How it is written and what is taken from it, as in `read`: for each stream by itself.
+        The label of long data is a tag.
     by
         The column that names the stream, or several, joined by "/". None for a folder.
     long
         True or the columns if the rows are (time, tag, value), as in `to_tables`.
-    format, time, columns, drop
-        As in `read`. Long data has its columns in `long`.
-    label
-        The column of labels, 0 or 1; of long data, the tag.
     channels
-        The channels of the streams that are known, as in `to_tables`.
+        The channels of the streams that are known, as in `to_tables`. Columns that are no channel
+        are left out, and a channel that is no column is missing throughout.
+    strict
+        Whether a line or a cell that cannot be read is the error of its stream.
+    options
+        The options of `Reading`, instead of one. Long data has its columns in `long`.
 
     Returns
     -------
-    The tables, and the errors of those streams that have a wrong line: the first of these.
+    The tables, and the errors of those streams of which most lines cannot be read: the first of
+    these. `found` has what was found out about the file.
 
     Raises
     ------
@@ -79,76 +78,129 @@ def read_tables(
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "plant.csv")
-    ...     _ = path.write_text("host,load\na,0.5\nb,high\na,0.7\n")
+    ...     _ = path.write_text("host,load\na,0.5\nb,1.5\na,high\n")
     ...     streams = read_tables(path, by="host")
-    >>> streams.tables["a"].values.tolist(), streams.errors["b"].message
-    ([[0.5], [0.7]], "line 3: column 'load': expected a number, found 'high'")
+    >>> streams.tables["a"].values.tolist(), streams.found.bad_cells["load"].example
+    ([[0.5], [nan]], 'high')
     """
+    chosen = Reading.of(options) if reading is None else reading
+    if reading is not None and options:
+        raise ParameterError("expected a reading or its options, found both")
     form = Long() if long is True else long or None
     known = {} if channels is None else channels
-    options = {"columns": columns, "drop": drop, "format": format, "time": time}
     if fspath(path) != "-" and Path(path).is_dir():
-        return _folder_tables(Path(path), by, form, {**options, "label": label}, known)
-    if label is not None:
-        kept = None if columns is None else label_beside(columns, label)
-        with_label = {name: label_beside(own, label) for name, own in known.items()}
-        chosen: dict[str, Any] = {**options, "columns": kept, "channels": with_label}
-        return split_labels(read_tables(path, by=by, long=form, **chosen), label)
-    kind = format_of(path, format)
-    if form is not None and (columns is not None or drop):
+        return _folder_tables(Path(path), by, form, chosen, known, strict)
+    if form is not None and (chosen.columns is not None or chosen.drop):
         raise ParameterError("expected no columns and no drop with long data")
     if by is None and form is None:
         raise InputError(
             f"{fspath(path)}: expected the column that names the stream, found none given",
             hint="name it with by=, or give a folder with a file a stream",
         )
+    label = chosen.label
+    plain = replace(chosen, label=None)
+    if label is not None:
+        columns = None if plain.columns is None else label_beside(plain.columns, label)
+        plain = replace(plain, columns=columns)
+        known = {name: label_beside(own, label) for name, own in known.items()}
+    names = (by,) if isinstance(by, str) else tuple(by or ())
     try:
-        if kind == "parquet":
-            return _parquet_tables(path, by, form, options, known)
-        with opened(path) as lines:
-            reader: LineReader = (
-                StreamLines(by or (), format=kind, time=time, columns=columns, drop=drop)
-                if form is None
-                else LongLines(by or (), long=_timed(form, time), format=kind)
-            )
-            parts = _Parts(reader)
-            while chunk := list(islice(lines, _CHUNK)):
-                parts.add(chunk)
-        return parts.tables(form is not None, (by,) if isinstance(by, str) else by or (), known)
+        if is_parquet(path, chosen):
+            found, lines = _parquet_tables(path, by, form, plain, known), None
+        else:
+            begun = Found()
+            with text_lines(path, chosen, begun, names) as chunks:
+                parts = _Parts(_reader(by, form, replace(plain, format=begun.kind), strict), strict)
+                for chunk in chunks:
+                    parts.add(chunk)
+            found = parts.tables(form, names, known, plain)
+            if found.found is not None:
+                found.found.begin(begun)
+            lines = parts.lines
+        if label is not None:
+            found = split_labels(found, label)
+        done = _arranged(found, chosen, lines)
     except InputError as error:
         raise named(path, error) from error.__cause__
+    if done.found is not None:
+        tagged = None if form is None else (form.time, form.tag, form.value)
+        done.found.reading = chosen.remembering(done.found, names, tagged)
+    return done
 
 
-def _timed(long: Long, time: str | None) -> Long:
-    return long if time is None else Long(time, long.tag, long.value)
+def _reader(by: Any, long: Long | None, reading: Reading, strict: bool) -> LineReader:
+    if long is None:
+        return StreamLines(by, reading=reading, strict=strict)
+    if reading.time:
+        long = Long(reading.time[0], long.tag, long.value)
+    return LongLines(by or (), long=long, reading=reading, strict=strict)
 
 
 def _parquet_tables(
-    path: str | PathLike[str], by: Any, long: Long | None, options: dict[str, Any], known: Channels
+    path: str | PathLike[str], by: Any, long: Long | None, reading: Reading, known: Channels
 ) -> StreamTables:
-    columns, drop = options["columns"], options["drop"]
     return frame_tables(
         parquet_frame(path),
         by=by,
-        times=options["time"],
+        times=reading.time[0] if reading.time else None,
         long=long,
         channels=known,
-        columns=(columns,) if isinstance(columns, str) else columns,
-        drop=(drop,) if isinstance(drop, str) else drop,
+        columns=reading.columns,
+        drop=reading.drop,
     )
 
 
+def _arranged(found: StreamTables, reading: Reading, lines: dict[str, Ints] | None) -> StreamTables:
+    """Return the tables in order, as `reading` asks for them."""
+    whole = Found() if found.found is None else found.found
+    done = StreamTables({}, found.rows, dict(found.errors), whole)
+    rows: dict[str, Ints] = dict(found.rows or {})
+    moved = found.rows is None
+    notes: list[str] = []
+    counters = {name for table in found.tables.values() for name in table.channels or ()}
+    for name in reading.rate:
+        if counters and name not in counters:
+            raise InputError(f"rate names column {name!r}, which is no channel of any stream")
+    for name, table in found.tables.items():
+        own = [each for each in reading.rate if each in (table.channels or ())]
+        numbers = None if lines is None else lines.get(name)
+        try:
+            ready, kept = kept_rows(
+                table,
+                replace(reading, rate=tuple(own)),
+                None if numbers is None else _place_in(numbers),
+            )
+        except InputError as error:
+            done.errors[name] = error
+            continue
+        done.tables[name] = ready
+        moved = moved or kept is None
+        if kept is not None and name in rows:
+            rows[name] = rows[name][kept]
+        if ready.found is not None:
+            whole.duplicates += ready.found.duplicates
+            whole.out_of_order += ready.found.out_of_order
+            notes += [f"stream {name!r}: {text}" for text in ready.found.notes]
+    if len(notes) > _NOTES:
+        notes[_NOTES:] = [f"and {len(notes) - _NOTES} more such notes of streams"]
+    whole.notes += notes
+    return replace(done, rows=None if moved else rows)
+
+
+def _place_in(numbers: Ints) -> Callable[[int], str]:
+    return lambda row: f"line {numbers[row]}"
+
+
 def _folder_tables(
-    folder: Path, by: Any, long: Long | None, options: dict[str, Any], known: Channels
+    folder: Path, by: Any, long: Long | None, reading: Reading, known: Channels, strict: bool
 ) -> StreamTables:
     if by is not None:
         raise ParameterError(f"expected no by with the folder {folder}: each file is a stream")
-    given = options["format"]
     files = sorted(
         path
         for path in folder.iterdir()
-        if path.suffix.lower() in ENDINGS and path.is_file() and not path.name.startswith(".")
-        if given is None or ENDINGS[path.suffix.lower()] == given
+        if format_of_name(path) is not None and path.is_file() and not path.name.startswith(".")
+        if reading.format is None or format_of_name(path) == reading.format
     )
     if not files:
         raise InputError(
@@ -157,40 +209,43 @@ def _folder_tables(
     found = StreamTables({})
     first: dict[str, Path] = {}
     for path in files:
-        other = first.setdefault(path.stem, path)
+        name = stem_of(path)
+        other = first.setdefault(name, path)
         if other != path:
             raise InputError(
                 f"{folder}: expected a file a stream, found {other.name!r} and {path.name!r}",
                 hint="rename one of them, or name the format",
             )
-        own = known.get(path.stem)
+        own = known.get(name)
         try:
             if long is None:
-                found.tables[path.stem] = read(path, channels=own, **options)
+                found.tables[name] = read(path, reading, channels=own, strict=strict)
             else:
-                one = read_tables(
-                    path, long=long, channels={} if own is None else {"": own}, **options
+                one = {} if own is None else {"": own}
+                found.take(
+                    name,
+                    read_tables(path, reading, long=long, channels=one, strict=strict),
                 )
-                found.take(path.stem, one)
         except InputError as error:
-            found.errors[path.stem] = error
+            found.errors[name] = error
     return found
 
 
 class _Parts:
     """The samples of a file's lines so far."""
 
-    def __init__(self, reader: LineReader) -> None:
-        self._reader = reader
+    def __init__(self, reader: LineReader, strict: bool) -> None:
+        self.lines: dict[str, Ints] = {}  # the numbers of each stream's lines
+        self._reader, self._strict = reader, strict
         self._keys: list[Any] = []
         self._values: list[Floats] = []
         self._times: list[Any] = []
         self._numbers: list[Ints] = []
         self._errors: list[tuple[int, Any, InputError]] = []
 
-    def add(self, lines: Sequence[str]) -> None:
+    def add(self, lines: Sequence[str], final: bool = False) -> None:
         """Read some more lines."""
-        start, samples = self._reader.read(lines)
+        start, samples = self._reader.read(lines, final=final)
         self._keys += samples.keys
         if len(samples.rows):
             self._values.append(samples.values)
@@ -198,14 +253,25 @@ class _Parts:
             self._numbers.append(start + samples.rows)
         self._errors += [(start + row, key, error) for row, key, error in samples.errors]
 
-    def tables(self, long: bool, by: Sequence[str], known: Channels) -> StreamTables:
-        """Return the tables of all lines."""
+    def tables(
+        self, long: Long | None, by: Sequence[str], known: Channels, reading: Reading
+    ) -> StreamTables:
+        """Return the tables of all lines, in the order of the lines."""
+        self.add([], final=True)
         self._reader.check()
         if not self._values and not self._errors:
             raise InputError("expected samples, found none")
         if not self._values:
             raise _at_line(self._errors[0][0], self._errors[0][2])
-        return self._long(by, known) if long else self._wide(by, known)
+        found = self._wide(by, known) if long is None else self._long(by, known, reading)
+        whole = self._reader.found
+        if not found.tables and whole.bad_cells:
+            column, bad = next(iter(whole.bad_cells.items()))
+            raise _at_line(
+                bad.line,
+                InputError(f"column {column!r}: expected a number, found {bad.example!r}"),
+            )
+        return replace(found, found=whole)
 
     def _wide(self, by: Sequence[str], known: Channels) -> StreamTables:
         names = StreamNames(by)
@@ -220,15 +286,16 @@ class _Parts:
             columns,
             self._time_column(),
             known,
-            place=lambda row: f"line {numbers[row]}",
+            of_file=True,
         )
+        self.lines = {name: numbers[own] for name, own in (found.rows or {}).items()}
         # Rows count the wrong lines too, as a frame would.
         every = np.sort(np.concatenate([numbers, [number for number, *_ in self._errors]]))
         at = np.searchsorted(every, numbers)
         rows = {name: at[own] for name, own in (found.rows or {}).items()}
         return self._refused(StreamTables(found.tables, rows, found.errors), names)
 
-    def _long(self, by: Sequence[str], known: Channels) -> StreamTables:
+    def _long(self, by: Sequence[str], known: Channels, reading: Reading) -> StreamTables:
         names, tags = StreamNames(by), StreamNames(())
         if by:
             streams = [key[0] if len(by) == 1 else key[:-1] for key in self._keys]
@@ -242,7 +309,7 @@ class _Parts:
         values = np.concatenate(self._values)[:, 0]
         times = self._time_column()
         assert times is not None  # long lines have one
-        found = pivoted(names, codes, (tags, tag_codes), values, times, known)
+        found = pivoted(names, codes, (tags, tag_codes), values, times, known, reading=reading)
         return self._refused(found, names if by else None, long=True)
 
     def _time_column(self) -> TimeColumn | None:
@@ -259,19 +326,25 @@ class _Parts:
     def _refused(
         self, found: StreamTables, names: StreamNames | None, long: bool = False
     ) -> StreamTables:
-        """Leave out streams with a wrong line, under the first of their errors."""
-        wrong: dict[str, InputError] = {}
+        """Leave out streams of which most lines are wrong, under the first of their errors."""
+        wrong: dict[str, list[tuple[int, InputError]]] = {}
         for number, key, error in self._errors:
             name = ""
             if names is not None and key is not None:
                 cell = key if not long else key[0] if len(key) == 2 else key[:-1]
                 code = int(names.codes([cell])[0])
                 name = names.names[code] if code >= 0 else ""
-            wrong.setdefault(name, _at_line(number, error))
-        for name, error in wrong.items():
-            found.tables.pop(name, None)
-            (found.rows or {}).pop(name, None)
-            found.errors.setdefault(name, error)
+            wrong.setdefault(name, []).append((number, error))
+        for name, bad in wrong.items():
+            table = found.tables.get(name)
+            if table is not None and not self._strict and len(bad) <= len(table.values):
+                own = Found() if table.found is None else table.found
+                own.bad_lines, own.first_bad = len(bad), _at_line(*bad[0]).message
+                found.tables[name] = replace(table, found=own)
+            elif name or names is None or self._strict:
+                found.tables.pop(name, None)
+                (found.rows or {}).pop(name, None)
+                found.errors.setdefault(name, _at_line(*bad[0]))
         return found
 
 

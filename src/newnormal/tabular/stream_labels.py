@@ -41,6 +41,8 @@ def _split(table: Table, label: str) -> Table:
         raise InputError(f"column {label!r}: expected {what}, found none")
     at = channels.index(label)
     labels = table.values[:, at]
+    if np.isnan(labels).all():
+        raise InputError(f"column {label!r}: expected labels, found none")
     wrong = np.flatnonzero(~np.isin(labels, (0.0, 1.0)))
     if len(wrong):
         value = labels[wrong[0]]

@@ -99,7 +99,7 @@ class LineReader(ABC):
         if self._misfit is not None:
             raise self._misfit
         if self._parser is None and self._held:
-            self._parser = self._opened(self._held, final=True)
+            self._opened(self._held, final=True)  # for its error: the lines are still to be read
 
     def read(
         self, lines: Sequence[str], first: int | None = None, *, final: bool = False
@@ -254,7 +254,9 @@ class StreamLines(LineReader):
             self._shown = tuple(self._names.names)
         return self._shown
 
-    def parse(self, lines: Sequence[str], first: int | None = None) -> StreamBatch:
+    def parse(
+        self, lines: Sequence[str], first: int | None = None, *, final: bool = False
+    ) -> StreamBatch:
         """Return the samples of the next lines, and what is wrong with the others.
 
         Parameters
@@ -263,13 +265,15 @@ class StreamLines(LineReader):
             The lines, with or without their ends; the first that is not blank names the columns.
         first
             The number of the first of them; by default they follow those parsed before.
+        final
+            Whether no more will come.
 
         Raises
         ------
         InputError
             If every line would be wrong: no such column, or two columns of times.
         """
-        start, samples = self.read(lines, first)
+        start, samples = self.read(lines, first, final=final)
         codes = self._names.codes(samples.keys)
         wrong = [(row, error) for row, _, error in samples.errors]
         values, times, rows = samples.values, samples.times, samples.rows

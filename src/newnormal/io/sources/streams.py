@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -10,13 +11,13 @@ import numpy as np
 
 from newnormal.errors import InputError, StateError
 from newnormal.io.layout import LayoutError
-from newnormal.io.sources.base import FRESH, Batch, Problem, Source, SourceOptions
+from newnormal.io.sources.base import FRESH, Batch, Source, SourceOptions
 from newnormal.io.sources.file import FileSource
-from newnormal.io.sources.lines import LineSource, line_text
+from newnormal.io.sources.lines import LineSource
 from newnormal.io.sources.pipe import PipeSource
-from newnormal.tabular import Long, LongLines, StreamBatch, StreamLines
+from newnormal.tabular import Long, LongLines, StreamBatch, StreamLines, StreamRows
 
-__all__ = ["LongFileSource", "LongPipeSource", "StreamInput", "StreamOptions"]
+__all__ = ["LongFileSource", "LongPipeSource", "StreamInput", "StreamOptions", "UnknownColumns"]
 
 
 @dataclass(frozen=True)
@@ -78,9 +79,11 @@ class _Columns:
         except InputError as error:
             raise self.refusal(error) from None
 
-    def parse(self, lines: Sequence[str], first: int) -> StreamBatch:
+    def parse(
+        self, lines: Sequence[str], first: int | None = None, final: bool = False
+    ) -> StreamBatch:
         try:
-            return self.lines.parse(lines, first)
+            return self.lines.parse(lines, first, final=final)
         except InputError as error:
             raise self.refusal(error) from None
 
@@ -102,7 +105,7 @@ class StreamInput:
     def __init__(self, input: str, options: StreamOptions) -> None:  # noqa: A002
         self._columns = _Columns(options.reader)
         kind = PipeSource if input == "-" else FileSource
-        self.source: LineSource = kind(input, options.lines, self._columns)
+        self.source: LineSource = kind(input, options.lines, self._columns, options.by)
         self._columns.name = self.source.name
 
     def next_batch(self, limit: int) -> StreamBatch | None:
@@ -111,29 +114,27 @@ class StreamInput:
         if found is None:
             return self._last()
         first, raw = found
-        texts = [line_text(line, first=number == 1) for number, line in enumerate(raw, first)]
-        if None not in texts:
-            return self._columns.parse(texts, first)  # type: ignore[arg-type]
-        batch = self._columns.parse([text or "" for text in texts], first)
-        wrong = [
-            Problem(
-                InputError("expected UTF-8 text"),
-                number,
-                int(np.count_nonzero(batch.numbers < number)),
-            )
-            for number, text in enumerate(texts, first)
-            if text is None
-        ]
-        problems = sorted((*batch.problems, *wrong), key=lambda each: each.number)
-        return replace(batch, problems=tuple(problems))
+        texts = self.source.texts(raw, first)
+        return self._columns.parse(texts, first)
 
     def _last(self) -> StreamBatch | None:
-        """Return the samples of long lines that are complete because the input has ended."""
-        lines = self._columns.lines
-        if not isinstance(lines, LongLines) or self.source.options.unfinished:
+        """Return the samples that can be told because the input has ended."""
+        if self.source.options.unfinished:
             return None
-        batch = lines.flush()
-        return batch if len(batch) else None
+        batch = self._columns.parse([], final=True)
+        if not len(batch) and not batch.problems and isinstance(self._columns.lines, LongLines):
+            batch = self._columns.lines.flush()
+        return batch if len(batch) or batch.problems else None
+
+    def undecided(self) -> StreamBatch:
+        """Return what lines hold of which it is not known yet, if there were no more."""
+        return deepcopy(self._columns.lines).parse([], final=True)
+
+    @property
+    def zone(self) -> str | None:
+        """The zone of the newest time; None if it has none."""
+        zone: str | None = getattr(self._columns.lines, "zone", None)
+        return zone
 
     @property
     def waiting(self) -> int:
@@ -153,6 +154,35 @@ class StreamInput:
         self.source.close()
 
 
+class UnknownColumns:
+    """Reports, once each, columns that are no channel, and channels that are no column.
+
+    Parameters
+    ----------
+    ignore_extra
+        Say nothing of columns that are no channel.
+    report
+        Called with a line for the user.
+    """
+
+    def __init__(self, ignore_extra: bool, report: Callable[[str], None]) -> None:
+        self._ignore_extra, self._report = ignore_extra, report
+        self._unknown: set[str] = set()
+        self._absent: set[str] = set()
+
+    def note(self, rows: StreamRows, stream: str = "") -> None:
+        """Report what is new in samples of a stream."""
+        of_stream = f" of stream {stream!r}" if stream else ""
+        for name in rows.unknown:
+            if name not in self._unknown and not self._ignore_extra:
+                self._report(f"column {name!r} is no channel{of_stream}: ignored")
+            self._unknown.add(name)
+        for name in rows.absent:
+            if name not in self._absent:
+                self._report(f"channel {name!r}{of_stream} is no column: missing")
+            self._absent.add(name)
+
+
 class _LongSource(Source):
     """Long lines of one stream as its samples."""
 
@@ -166,6 +196,7 @@ class _LongSource(Source):
     ) -> None:
         super().__init__(input, options)
         self._input = StreamInput(input, StreamOptions((), long or Long(), options))
+        self._unknown = UnknownColumns(options.reading.ignore_extra, self.report)
 
     @property
     def name(self) -> str:
@@ -182,14 +213,19 @@ class _LongSource(Source):
         batch = self._input.next_batch(limit)
         if batch is None:
             return None
-        own = batch.select({"": self.options.channels}).get("")
+        own = batch.select({"": self.options.channels}, lenient=True).get("")
         if own is None:
             values = np.empty((0, len(self.options.channels)))
             return Batch(values, None, [], batch.problems)
+        self._unknown.note(own)
         assert batch.times is not None  # long lines have times
         problems = sorted((*batch.problems, *own.problems), key=lambda each: each.before)
         return Batch(
-            own.values, batch.times[own.rows], batch.numbers[own.rows].tolist(), tuple(problems)
+            own.values,
+            batch.times[own.rows],
+            batch.numbers[own.rows].tolist(),
+            tuple(problems),
+            self._input.zone,
         )
 
     def snapshot(self) -> dict[str, Any]:

@@ -1,0 +1,227 @@
+"""A source whose samples are put in order before they are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from newnormal.errors import InputError, ParameterError, StateError
+from newnormal.io.sources.base import FRESH, Batch, Problem, Source, check_batch
+from newnormal.io.sources.lines import LineSource
+from newnormal.tabular.arrival import Arrival, Arrived
+from newnormal.tabular.lateness import Rows
+from newnormal.types import Ints, Times
+
+__all__ = ["ArrivingSource"]
+
+_KEY = "arrival"  # of a snapshot: what is held back
+
+
+class ArrivingSource(Source):
+    """Another source, with its samples in order: see `newnormal.tabular.arrival.Arrival`.
+
+    Its snapshot is that of the other source, and the samples that are held back.
+
+    Parameters
+    ----------
+    wrapped
+        The other source, which has delivered nothing.
+    keep
+        At the end of the input, leave what is held back to the next start, by the snapshot.
+        Without it what was put in order is given out, and what is far ahead is refused.
+    """
+
+    def __init__(self, wrapped: Source, keep: bool = False) -> None:
+        super().__init__(wrapped.input, wrapped.options)
+        self.wrapped = wrapped
+        # Of this source alone: the class has no one answer.
+        self.record = wrapped.record  # type: ignore[misc]
+        self.repeats = wrapped.repeats  # type: ignore[misc]
+        self._keep = keep
+        self._period: np.timedelta64 | None = None
+        self._arrival = self._new()
+        self._ready: list[Batch] = []  # one that was longer than the limit
+        self._refused: Problem | None = None  # what ends the input, raised by the next call
+        self._ended = self._stopped = False
+
+    @property
+    def name(self) -> str:
+        """What the other source is called in messages."""
+        return self.wrapped.name
+
+    @property
+    def identity(self) -> str:
+        """What tells the other source's input from others."""
+        return self.wrapped.identity
+
+    @property
+    def held(self) -> int:
+        """How many samples are held back."""
+        return self._arrival.held
+
+    def expect(self, period: np.timedelta64 | None) -> None:
+        """Set the time between samples: a jump is at least 100 times as long."""
+        self._period = period
+        self._arrival.expect(period)
+
+    def next_batch(self, limit: int) -> Batch | None:
+        """Return the next samples in order, at most `limit`."""
+        if self._ready:
+            return self._cut(limit)
+        if self._refused is not None:
+            refused = self._refused
+            raise InputError(
+                f"{self.name}: {self.record} {refused.number}: {refused.error.message}",
+                hint=refused.error.hint,
+            )
+        if self._ended:
+            return None
+        strict = self.options.reading.on_duplicate == "error" and not self.repeats
+        before = self.wrapped.snapshot() if strict else {}
+        batch = self.wrapped.next_batch(limit)
+        if batch is None:
+            return self._end(limit)
+        # Lines that were held until the header was found come with those behind it.
+        most = max(limit, len(batch)) if isinstance(self.wrapped, LineSource) else limit
+        check_batch(self.wrapped, batch, len(self.options.channels), most)
+        arrived = self._arrival.push(batch.values, batch.times, batch.numbers, batch.problems)
+        if arrived.values is batch.values and len(batch) <= limit:
+            return batch
+        if arrived.error is not None:
+            self._refused = arrived.error
+            if strict:
+                self._rewind(before, arrived.error.number)
+        return self._give(arrived, limit)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the place behind the last batch, and what is held back."""
+        place = self.wrapped.snapshot()
+        if _KEY in place:
+            raise ParameterError(
+                f"source: expected a snapshot without {_KEY!r}, found {place!r}",
+                hint=f"{_KEY} is reserved: choose another key",
+            )
+        facts = self._arrival.facts()
+        if self._ready:
+            facts["ready"] = [_facts(each) for each in self._ready]
+        return {**place, _KEY: facts}
+
+    def resume(self, snapshot: Mapping[str, Any]) -> bool:
+        """Go to the place of a snapshot, and take up what was held back."""
+        place = {name: value for name, value in snapshot.items() if name != _KEY}
+        if not self.wrapped.resume(place):
+            return False
+        self._arrival = self._new()
+        self._ready, self._refused = [], None
+        self._ended = self._stopped = False
+        facts = snapshot.get(_KEY)
+        if facts is None:
+            return True
+        if not isinstance(facts, Mapping):
+            raise StateError(f"place: expected {_KEY} as an object, found {facts!r}", hint=FRESH)
+        self._arrival.restore(facts, again=self.repeats)
+        width = len(self.options.channels)
+        self._ready = [_batch(each, width) for each in facts.get("ready", [])]
+        return True
+
+    def stop(self) -> bool:
+        """Take in nothing more; what is held back stays so."""
+        self._stopped = True
+        return self.wrapped.stop()
+
+    def close(self) -> None:
+        """Close the other source."""
+        self.wrapped.close()
+
+    def _new(self) -> Arrival:
+        options = self.options
+        return Arrival(options.reading, options.channels, self._period, record=self.record)
+
+    def _end(self, limit: int) -> Batch | None:
+        self._ended = True
+        if self._keep or self._stopped:
+            waiting = self._arrival.waiting()
+            if waiting is not None:
+                self.report(f"{self.name}: {waiting}")
+            return None
+        arrived = self._arrival.flush()
+        if not len(arrived.values) and not arrived.problems:
+            return None
+        return self._give(arrived, limit)
+
+    def _give(self, arrived: Arrived, limit: int) -> Batch:
+        for text in arrived.notes:
+            self.report(text)
+        times = arrived.times if len(arrived.values) else None
+        batch = Batch(arrived.values, times, arrived.numbers, arrived.problems)
+        self._ready.append(batch)
+        return self._cut(limit)
+
+    def _cut(self, limit: int) -> Batch:
+        """Return what is ready, up to the limit."""
+        batch = self._ready.pop()
+        if len(batch) <= limit:
+            return batch
+        head, rest = _split(batch, limit)
+        self._ready.append(rest)
+        return head
+
+    def _rewind(self, before: dict[str, Any], number: int) -> None:
+        """Put the other source before the record that ends the input."""
+        if not self.wrapped.resume(before):
+            return
+        place = before
+        while (batch := self.wrapped.next_batch(1)) is not None:
+            found = [*(batch.numbers or ()), *(each.number for each in batch.problems)]
+            if any(each >= number for each in found):
+                break
+            place = self.wrapped.snapshot()
+        self.wrapped.resume(place)
+
+
+def _split(batch: Batch, count: int) -> tuple[Batch, Batch]:
+    """Return the first samples of a batch, and the others."""
+    times, numbers = batch.times, batch.numbers
+    head = Batch(
+        batch.values[:count],
+        None if times is None else times[:count],
+        None if numbers is None else numbers[:count],
+        tuple(each for each in batch.problems if each.before < count),
+    )
+    rest = Batch(
+        batch.values[count:],
+        None if times is None else times[count:],
+        None if numbers is None else numbers[count:],
+        tuple(
+            replace(each, before=each.before - count)
+            for each in batch.problems
+            if each.before >= count
+        ),
+    )
+    return head, rest
+
+
+def _facts(batch: Batch) -> dict[str, Any]:
+    times: Times = np.empty(0, "datetime64[ns]") if batch.times is None else batch.times
+    numbers: Ints = np.array(batch.numbers or [], dtype=np.int64)
+    rows = Rows(batch.values, times.view(np.int64), numbers)
+    problems = [[each.error.message, each.number, each.before] for each in batch.problems]
+    return {"samples": rows.facts(), "problems": problems}
+
+
+def _batch(facts: Any, width: int) -> Batch:
+    try:
+        rows = Rows.of(facts["samples"], width)
+        problems = tuple(
+            Problem(InputError(message), number, before)
+            for message, number, before in facts["problems"]
+        )
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise StateError(
+            f"place: expected samples that are ready, found {facts!r}", hint=FRESH
+        ) from error
+    times = rows.times.view("datetime64[ns]") if len(rows) else None
+    return Batch(rows.values, times, rows.numbers.tolist(), problems)

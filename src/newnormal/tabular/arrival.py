@@ -1,0 +1,330 @@
+"""The samples of one stream in order, while it runs: what `arranged` does for a finished one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from newnormal.errors import InputError, StateError
+from newnormal.tabular.arranging import check_timeless
+from newnormal.tabular.grid import Grid
+from newnormal.tabular.jumps import DAY, PERIODS, not_confirmed, ordinary, sift, span_text
+from newnormal.tabular.lateness import Lateness, Rows
+from newnormal.tabular.problems import Problem
+from newnormal.tabular.rates import Rates
+from newnormal.tabular.reading import Reading
+from newnormal.types import Floats, Ints, Times, time_text
+
+__all__ = ["Arrival", "Arrived"]
+
+
+class Arrived(NamedTuple):
+    """Samples whose turn it is.
+
+    Attributes
+    ----------
+    values, times, numbers
+        As in a source's batch.
+    problems
+        What held no sample, or one that cannot be taken; in order.
+    notes
+        What the user is to be told.
+    error
+        A sample at which the stream ends: a time that is there twice. What came behind it is not
+        in the values.
+    """
+
+    values: Floats
+    times: Times | None
+    numbers: Any
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+    error: Problem | None = None
+
+
+@dataclass
+class _Out:
+    """What was given out so far in one call."""
+
+    parts: list[Rows] = field(default_factory=list)
+    count: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    error: Problem | None = None
+
+    def add(self, rows: Rows) -> None:
+        self.parts.append(rows)
+        self.count += len(rows)
+
+    def refuse(self, error: InputError, number: int) -> None:
+        self.problems.append(Problem(error, number, self.count))
+
+
+class Arrival:
+    """Puts the samples of one stream in order as they come, and into what is asked for.
+
+    A time far ahead of the newest (by more than any gap so far, by at least 100 periods, or a day
+    where the period is not known) is held back: two further samples near it confirm it, one near
+    the time before refutes it. What is late or there twice is handled as in `Lateness` where
+    `reorder` or `on_duplicate` is given, else it goes on as it came, for the reader to refuse.
+    Counters become rates, and samples are brought to a period, as `arranged` does it.
+
+    Parameters
+    ----------
+    reading
+        What is asked for: on_duplicate, reorder, rate, resample.
+    channels
+        The channels of the values.
+    period
+        The time between samples, where it is known.
+    newest
+        The newest time that was given out before.
+    record
+        What a record is called in messages.
+
+    Examples
+    --------
+    >>> arrival = Arrival(Reading(), ("load",), np.timedelta64(1, "D"))
+    >>> times = np.array(["2026-01-01", "2199-01-01", "2026-01-02"], "datetime64[ns]")
+    >>> arrived = arrival.push(np.array([[1.0], [2.0], [3.0]]), times, [2, 3, 4])
+    >>> arrived.values.tolist(), arrived.problems[0].number
+    ([[1.0], [3.0]], 3)
+    >>> print(arrived.problems[0].error.message)  # doctest: +NORMALIZE_WHITESPACE
+    expected a time near 2026-01-01T00:00:00, found 2199-01-01T00:00:00:
+    held back and not confirmed
+    """
+
+    def __init__(
+        self,
+        reading: Reading,
+        channels: Sequence[str],
+        period: np.timedelta64 | None = None,
+        newest: np.datetime64 | None = None,
+        record: str = "line",
+    ) -> None:
+        self._width = len(channels)
+        self._reading = reading
+        self._newest = None if newest is None else _nanoseconds(newest)
+        self._rates = Rates([each for each in reading.rate if each in channels], channels)
+        self._grid = None if reading.resample is None else Grid(reading.resample, self._width)
+        self._late = Lateness(
+            self._width, reading.reorder, reading.on_duplicate, self._newest, record
+        )
+        waits = reading.reorder > 0 or reading.on_duplicate is not None
+        self._plain = not (waits or self._rates.needed or self._grid is not None)
+        self._record = record
+        self._held = Rows.of([], self._width)  # far ahead
+        self._limit = 0
+        self._count = 0  # of samples, for records without numbers
+        self.expect(period)
+
+    def expect(self, period: np.timedelta64 | None) -> None:
+        """Set the time between samples, where it was not known before."""
+        floor = DAY if period is None else PERIODS * int(period / np.timedelta64(1, "ns"))
+        self._limit = max(self._limit, floor)
+
+    @property
+    def held(self) -> int:
+        """How many samples are held back, of those that were not brought to a period."""
+        return len(self._held) + self._late.held
+
+    @property
+    def limit(self) -> int:
+        """The longest step that is no jump, in ns."""
+        return self._limit
+
+    @property
+    def plain(self) -> bool:
+        """Whether samples in order go through as they are."""
+        return self._plain and not len(self._held) and not self._late.held
+
+    def push(
+        self,
+        values: Floats,
+        times: Times | None,
+        numbers: Sequence[int] | Ints | None = None,
+        problems: Sequence[Problem] = (),
+    ) -> Arrived:
+        """Take samples as they came; return those whose turn it is.
+
+        `problems` are those of the records among them; they keep their places.
+        """
+        if times is None:
+            return self._timeless(values, numbers, problems)
+        if not len(values):
+            return Arrived(values, times, numbers, tuple(problems))
+        moments = times.astype("datetime64[ns]", copy=False).view(np.int64)
+        if self._newest is None:
+            self._newest = int(moments[0])
+        newest = int(moments.max())
+        if self.plain and (
+            newest - self._newest <= self._limit
+            or ordinary(moments, 0, self._newest, self._limit)[0] == len(moments)
+        ):
+            self._newest = max(self._newest, newest)
+            self._count += len(values)
+            return Arrived(values, times, numbers, tuple(problems))
+        if numbers is None:
+            numbers = np.arange(self._count, self._count + len(values))
+        self._count += len(values)
+        rows = Rows(values, moments, np.asarray(numbers, dtype=np.int64))
+        return self._slowly(rows, problems)
+
+    def flush(self) -> Arrived:
+        """Return what was held back: the input has ended. What is far ahead is refused."""
+        out = _Out()
+        self._convert(self._late.flush(), out)
+        if self._grid is not None:
+            steps = self._grid.flush()
+            out.add(Rows(steps.values, steps.times.view(np.int64), steps.numbers))
+        for time, number in zip(self._held.times, self._held.numbers, strict=True):
+            assert self._newest is not None  # it is what the time is far ahead of
+            out.refuse(InputError(not_confirmed(int(time), self._newest)), int(number))
+        self._held = Rows.of([], self._width)
+        return self._arrived(out)
+
+    def waiting(self) -> str | None:
+        """Return a text about the samples that are far ahead and not decided, None if none is."""
+        if not len(self._held) or self._newest is None:
+            return None
+        first = time_text(self._held.times[:1].view("datetime64[ns]")[0])
+        newest = time_text(np.datetime64(self._newest, "ns"))
+        return f"the time {first} is far ahead of {newest}: held back until more samples come"
+
+    def facts(self) -> dict[str, Any]:
+        """Return what it remembers as JSON values."""
+        found: dict[str, Any] = {"newest": self._newest, "limit": self._limit}
+        if len(self._held):
+            found["held"] = self._held.facts()
+        if self._plain and not self._late.held:
+            return found
+        found["count"] = self._count
+        found["late"] = self._late.facts()
+        found["rates"] = self._rates.facts()
+        if self._grid is not None:
+            found["grid"] = self._grid.facts()
+        return found
+
+    def restore(self, facts: Mapping[str, Any], again: bool = False) -> None:
+        """Restore what `facts` returned.
+
+        Parameters
+        ----------
+        facts
+            The facts.
+        again
+            Samples that were pushed before may come again, as those of a pipe whose sender starts
+            over; where options are given they are left out, else they go on.
+        """
+        try:
+            self._newest = facts["newest"]
+            self._limit = max(self._limit, int(facts["limit"]))
+            self._held = Rows.of(facts.get("held", []), self._width)
+            if "late" not in facts:
+                self._late.start(self._newest, again)
+                return
+            self._count = int(facts["count"])
+            self._late.restore(facts["late"], again)
+            self._rates.restore(facts["rates"])
+            if self._grid is not None and "grid" in facts:
+                self._grid.restore(facts["grid"])
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise StateError(
+                f"place: expected the samples that are held back, found {facts!r}",
+                hint="delete the state file to read the input from the start",
+            ) from error
+
+    def _timeless(
+        self, values: Floats, numbers: Sequence[int] | Ints | None, problems: Sequence[Problem]
+    ) -> Arrived:
+        if len(values):
+            check_timeless(self._reading)
+            values = self._rates.push(values, None)
+        return Arrived(values, None, numbers, tuple(problems))
+
+    def _slowly(self, rows: Rows, problems: Sequence[Problem]) -> Arrived:
+        out = _Out()
+        start = 0
+        for problem in problems:
+            self._sift(rows.at(slice(start, problem.before)), out)
+            if out.error is not None:
+                break
+            start = problem.before
+            out.refuse(problem.error, problem.number)
+        else:
+            self._sift(rows.at(slice(start, None)), out)
+        return self._arrived(out)
+
+    def _sift(self, rows: Rows, out: _Out) -> None:
+        """Hold back what is far ahead, and pass the others on."""
+        if not len(rows):
+            return
+        assert self._newest is not None  # the first sample sets it
+        every = self._held.then(rows)
+        sifted = sift(every.times, self._newest, self._limit)
+        self._newest, self._limit = sifted.newest, sifted.limit
+        self._held = every.at(sifted.held)
+        for first, gap in sifted.gaps:
+            number = int(every.numbers[first])
+            out.notes.append(f"{self._record} {number}: a gap of {span_text(gap)}, confirmed")
+        start = 0
+        for row, position, near in sifted.dropped:
+            self._order(every.at(sifted.kept[start:position]), out)
+            start = position
+            if out.error is not None:
+                return
+            error = InputError(not_confirmed(int(every.times[row]), near))
+            out.refuse(error, int(every.numbers[row]))
+        self._order(every.at(sifted.kept[start:]), out)
+
+    def _order(self, rows: Rows, out: _Out) -> None:
+        if not len(rows):
+            return
+        if self._plain and not self._late.held:
+            out.add(rows)
+            return
+        for part, problem in self._late.push(rows):
+            self._convert(part, out)
+            if problem is not None:
+                out.refuse(problem.error, problem.number)
+        if self._late.error is not None:
+            out.error, self._late.error = self._late.error, None
+
+    def _convert(self, rows: Rows, out: _Out) -> None:
+        """Turn counters into rates, and bring samples to a period."""
+        if not len(rows):
+            return
+        times = rows.times.view("datetime64[ns]")
+        values = self._rates.push(rows.values, times)
+        if self._grid is None:
+            out.add(Rows(values, rows.times, rows.numbers))
+            return
+        steps = self._grid.push(values, times, rows.numbers)
+        out.add(Rows(steps.values, steps.times.view(np.int64), steps.numbers))
+
+    def _arrived(self, out: _Out) -> Arrived:
+        rows = Rows.of([], self._width)
+        parts = [each for each in out.parts if len(each)]
+        if len(parts) == 1:
+            rows = parts[0]
+        elif parts:
+            rows = Rows(
+                np.concatenate([each.values for each in parts]),
+                np.concatenate([each.times for each in parts]),
+                np.concatenate([each.numbers for each in parts]),
+            )
+        return Arrived(
+            rows.values,
+            rows.times.view("datetime64[ns]"),
+            rows.numbers.tolist(),
+            tuple(out.problems),
+            tuple(out.notes),
+            out.error,
+        )
+
+
+def _nanoseconds(time: np.datetime64) -> int:
+    return int(time.astype("datetime64[ns]").astype(np.int64))

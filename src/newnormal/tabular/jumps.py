@@ -1,0 +1,212 @@
+"""Times that are far from those around them: a wrong clock, or a gap.
+
+Live, a sample that is far ahead of the newest one is held back until the samples after it tell
+which of both it was (`sift`). In a finished series both sides are known (`stray`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from newnormal.types import Bools, Ints, Times, time_text
+
+__all__ = ["DAY", "PERIODS", "Sifted", "not_confirmed", "ordinary", "sift", "span_text", "stray"]
+
+DAY = 86_400_000_000_000  # ns: the shortest jump where the period is not known
+PERIODS = 100  # the shortest jump where it is
+_CONFIRMED = 3  # different times of samples that belong together: the held one, and two further
+_MOST_HELD = 16
+_BLOCK = 256  # samples looked at at once; more where nothing is found
+_UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+
+
+class Sifted(NamedTuple):
+    """What `sift` found, as rows of what it was given.
+
+    Attributes
+    ----------
+    kept
+        The rows that go on, in the order in which they do.
+    dropped
+        Rows that were not confirmed, each with how many are kept before it, and the newest of
+        these.
+    held
+        Rows that are not decided yet.
+    gaps
+        Confirmed jumps: the first row, and the time since the newest before it, in ns.
+    newest, limit
+        The newest time that goes on, and the longest step that is ordinary now, in ns.
+    """
+
+    kept: Ints
+    dropped: list[tuple[int, int, int]]
+    held: list[int]
+    gaps: list[tuple[int, int]]
+    newest: int
+    limit: int
+
+
+@dataclass
+class _Cluster:
+    """Held samples that are near each other."""
+
+    jump: int  # of the first one
+    first: int
+    newest: int
+    times: set[int] = field(default_factory=set)
+    rows: list[int] = field(default_factory=list)
+
+    def near(self, time: int, limit: int) -> bool:
+        return self.first - limit <= time <= self.newest + max(limit, 2 * self.jump)
+
+    def add(self, time: int, row: int) -> None:
+        self.first, self.newest = min(self.first, time), max(self.newest, time)
+        self.times.add(time)
+        self.rows.append(row)
+
+
+def sift(times: Ints, newest: int, limit: int) -> Sifted:
+    """Tell samples that are far ahead of the newest one from gaps.
+
+    A sample that is more than `limit` ahead is held. It goes on where two further ones come that
+    are near it; where one comes that is after the newest and within `limit` of it, the held ones
+    are dropped. Samples that are not after the newest go on: they are late.
+
+    Parameters
+    ----------
+    times
+        The times in ns, in the order of arrival; those held before come first, again.
+    newest, limit
+        As in `Sifted`, so far.
+    """
+    kept: list[Ints] = []
+    count = at = 0
+    dropped: list[tuple[int, int, int]] = []
+    held: list[int] = []
+    gaps: list[tuple[int, int]] = []
+    while at < len(times):
+        end, newest = ordinary(times, at, newest, limit)
+        kept.append(np.arange(at, end))
+        count += end - at
+        at = end
+        if at == len(times):
+            break
+        clusters: list[_Cluster] = []
+        late: list[int] = []
+        for row in range(at, len(times)):
+            time = int(times[row])
+            if time <= newest:
+                late.append(row)
+                continue
+            if time <= newest + limit:
+                dropped += [(each, count + len(late), newest) for each in _rows(clusters)]
+                at, clusters = row, []
+                break
+            own = next((each for each in clusters if each.near(time, limit)), None)
+            if own is None:
+                own = _Cluster(time - newest, time, time)
+                clusters.append(own)
+            own.add(time, row)
+            if len(own.times) >= _CONFIRMED:
+                clusters.remove(own)
+                dropped += [(each, count + len(late), newest) for each in _rows(clusters)]
+                gaps.append((own.rows[0], own.first - newest))
+                late += own.rows
+                steps = np.diff(sorted(own.times))
+                limit = max(limit, own.first - newest, int(steps.max()))
+                newest, at, clusters = own.newest, row + 1, []
+                break
+            while sum(len(each.rows) for each in clusters) > _MOST_HELD:
+                dropped += [(each, count + len(late), newest) for each in clusters.pop(0).rows]
+        else:
+            at = len(times)
+            held = _rows(clusters)
+        kept.append(np.array(late, dtype=np.int64))
+        count += len(late)
+    return Sifted(
+        np.concatenate(kept) if kept else np.empty(0, dtype=np.int64),
+        dropped,
+        held,
+        gaps,
+        newest,
+        limit,
+    )
+
+
+def ordinary(times: Ints, at: int, newest: int, limit: int) -> tuple[int, int]:
+    """Return the first row from `at` that is too far ahead, and the newest time before it."""
+    size = _BLOCK
+    while at < len(times):
+        running = np.maximum.accumulate(np.r_[newest, times[at : at + size]])
+        far = np.diff(running) > limit
+        if far.any():
+            first = int(far.argmax())
+            return at + first, int(running[first])
+        newest = int(running[-1])
+        at, size = min(at + size, len(times)), size * 4
+    return at, newest
+
+
+def _rows(clusters: list[_Cluster]) -> list[int]:
+    return sorted(row for each in clusters for row in each.rows)
+
+
+def stray(times: Times) -> tuple[Bools, np.datetime64 | None]:
+    """Return which samples of a finished series have a time far outside of all others.
+
+    These are at most two in a row that are more than 100 steps from those before and behind them,
+    and further from the times of all others than these have gaps between them. Also returned is
+    the newest of the other times, None where no sample is outside.
+
+    Examples
+    --------
+    >>> times = np.arange("2026-01-01", "2026-02-01", dtype="datetime64[D]")
+    >>> times[3] = np.datetime64("2199-01-01")
+    >>> np.flatnonzero(stray(times)[0]).tolist()
+    [3]
+    """
+    none = np.zeros(len(times), dtype=bool)
+    moments = times.astype("datetime64[ns]").view(np.int64)
+    apart = np.abs(np.diff(moments))
+    steps = apart[apart > 0]
+    if len(steps) < 2 * _CONFIRMED:
+        return none, None
+    limit = PERIODS * int(np.median(steps))
+    if int(apart.max()) <= limit:
+        return none, None
+    breaks = np.flatnonzero(apart > limit) + 1
+    starts = np.r_[0, breaks]
+    sizes = np.diff(np.r_[starts, len(times)])
+    few = np.repeat(sizes < _CONFIRMED, sizes)
+    # Runs of samples that belong to few: more than two in a row is how the series is.
+    edges = np.flatnonzero(np.diff(np.r_[False, few, False]))
+    runs = edges[1::2] - edges[::2]
+    suspect = none.copy()
+    suspect[few] = np.repeat(runs < _CONFIRMED, runs)
+    rest = np.sort(moments[~suspect])
+    if not suspect.any() or len(rest) < 2 * _CONFIRMED:
+        return none, None
+    longest = max(limit, int(np.diff(rest).max()))
+    found = suspect & ((moments > rest[-1] + longest) | (moments < rest[0] - longest))
+    return found, np.datetime64(int(rest[-1]), "ns") if found.any() else None
+
+
+def not_confirmed(time: int, newest: int) -> str:
+    """Return what is wrong with a sample that was held back and dropped."""
+    expected, found = (time_text(np.datetime64(each, "ns")) for each in (newest, time))
+    return f"expected a time near {expected}, found {found}: held back and not confirmed"
+
+
+def span_text(nanoseconds: int) -> str:
+    """Return a time span in words, in the largest unit that it has one of.
+
+    >>> span_text(3 * DAY), span_text(5_400_000_000_000)
+    ('3 days', '1.5 hours')
+    """
+    seconds = nanoseconds / 1e9
+    size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= size), _UNITS[-1])
+    text = f"{seconds / size:.3g}" if seconds < 1000 * size else f"{seconds / size:,.0f}"
+    return f"{text} {unit}" + ("" if text == "1" else "s")

@@ -1,0 +1,265 @@
+"""Samples that come late or twice, put in their place while a stream runs."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+from typing import Any
+
+import numpy as np
+
+from newnormal.errors import InputError
+from newnormal.tabular.problems import Problem
+from newnormal.types import Floats, Ints, time_text
+
+__all__ = ["Lateness", "Rows", "late"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Samples: values, times in ns, and the numbers of their records."""
+
+    values: Floats
+    times: Ints
+    numbers: Ints
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def at(self, rows: Any) -> Rows:
+        """Return some of them."""
+        return Rows(self.values[rows], self.times[rows], self.numbers[rows])
+
+    def then(self, other: Rows) -> Rows:
+        """Return these, and others behind them."""
+        if not len(self):
+            return other
+        return Rows(
+            np.concatenate([self.values, other.values]),
+            np.concatenate([self.times, other.times]),
+            np.concatenate([self.numbers, other.numbers]),
+        )
+
+    def facts(self) -> list[list[Any]]:
+        """Return them as JSON values."""
+        return [
+            [time, number, [None if isnan(value) else value for value in values]]
+            for values, time, number in zip(
+                self.values.tolist(), self.times.tolist(), self.numbers.tolist(), strict=True
+            )
+        ]
+
+    @classmethod
+    def of(cls, facts: Sequence[Sequence[Any]], width: int) -> Rows:
+        """Return what `facts` was made from."""
+        values = np.array([each[2] for each in facts], dtype=np.float64)
+        return cls(
+            values.reshape(len(facts), width),
+            np.array([each[0] for each in facts], dtype=np.int64),
+            np.array([each[1] for each in facts], dtype=np.int64),
+        )
+
+
+def late(time: int, newest: int) -> InputError:
+    """Return the error of a sample that is not after the newest one."""
+    found, expected = (time_text(np.datetime64(each, "ns")) for each in (time, newest))
+    return InputError(f"expected a time after {expected}, found {found}")
+
+
+class Lateness:
+    """Gives samples out in the order of their times, each time once.
+
+    The newest samples are held back, `reorder` of them: one that is late by no more takes its
+    place. With `on_duplicate` "last" or "mean" at least one is held back, until a later one comes.
+
+    Parameters
+    ----------
+    width
+        How many channels there are.
+    reorder
+        How many are held back.
+    on_duplicate
+        What counts of several samples of one time; None: the first one, the others are late.
+    newest
+        The time that all samples must be after.
+    record
+        What a record is called in messages.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        reorder: int,
+        on_duplicate: str | None,
+        newest: int | None = None,
+        record: str = "line",
+    ) -> None:
+        self._width = width
+        self._record = record
+        self._mode = on_duplicate
+        self._hold = max(reorder, int(on_duplicate in ("last", "mean")))
+        self._newest = newest  # given out
+        self._rows = Rows.of([], width)  # held back
+        self._counts = np.empty((0, width))  # of the values in the sums that are held back
+        self._again: int | None = None  # up to here, samples may be sent again
+        self._number = 0  # of the newest given out
+        self.error: Problem | None = None
+
+    @property
+    def held(self) -> int:
+        """How many samples are held back."""
+        return len(self._rows)
+
+    def push(self, rows: Rows) -> list[tuple[Rows, Problem | None]]:
+        """Take samples; return those whose turn it is, each part with the problem behind it.
+
+        A time that is there twice, where that is an error, is in `error`; nothing behind it is
+        looked at.
+        """
+        values, counts = rows.values, np.empty((0, self._width))
+        if self._mode == "mean":
+            there = ~np.isnan(values)
+            counts = there.astype(np.float64)
+            values = np.where(there, values, 0.0)
+        every = self._rows.then(Rows(values, rows.times, rows.numbers))
+        before = self._newest
+        times = every.times
+        in_order = before is None or len(times) == 0 or int(times[0]) > before
+        if in_order and self._again is None and (times[1:] > times[:-1]).all():
+            return [(self._released(every, np.vstack([self._counts, counts])), None)]
+        return self._one_by_one(Rows(values, rows.times, rows.numbers), counts)
+
+    def flush(self) -> Rows:
+        """Return the samples that are held back: the input has ended."""
+        hold, self._hold = self._hold, 0
+        released = self._released(self._rows, self._counts)
+        self._hold = hold
+        return released
+
+    def start(self, newest: int | None, again: bool) -> None:
+        """Set the newest time given out, where nothing was held back."""
+        self._newest = newest
+        self._again = newest if again else None
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is held back as JSON values."""
+        return {
+            "newest": self._newest,
+            "number": self._number,
+            "held": self._rows.facts(),
+            "counts": self._counts.tolist(),
+        }
+
+    def restore(self, facts: Mapping[str, Any], again: bool) -> None:
+        """Restore what `facts` returned.
+
+        `again` says that samples which were pushed before may come again: those are left out.
+        """
+        self._newest, self._number = facts["newest"], int(facts["number"])
+        self._rows = Rows.of(facts["held"], self._width)
+        counts = np.array(facts["counts"], dtype=np.float64).reshape(-1, self._width)
+        if len(counts) and self._mode != "mean":  # as it was before
+            self._rows = self._averaged(self._rows, counts)
+        elif self._mode == "mean" and len(counts) != len(self._rows):
+            counts = (~np.isnan(self._rows.values)).astype(np.float64)
+        self._counts = counts if self._mode == "mean" else np.empty((0, self._width))
+        if again:
+            self._again = int(self._rows.times[-1]) if len(self._rows) else self._newest
+
+    def _released(self, every: Rows, counts: Floats) -> Rows:
+        end = max(len(every) - self._hold, 0)
+        self._rows = every.at(slice(end, None))
+        done = every.at(slice(end))
+        if self._mode == "mean":
+            self._counts = counts[end:]
+            done = self._averaged(done, counts[:end])
+        if end:
+            self._newest, self._number = int(every.times[end - 1]), int(every.numbers[end - 1])
+        return done
+
+    def _averaged(self, rows: Rows, counts: Floats) -> Rows:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return Rows(rows.values / counts, rows.times, rows.numbers)
+
+    def _one_by_one(self, rows: Rows, counts: Floats) -> list[tuple[Rows, Problem | None]]:
+        """Take samples of which some are late, or there twice."""
+        found: list[tuple[Rows, Problem | None]] = []
+        times = self._rows.times.tolist()
+        entries = [
+            (self._rows.values[at], int(self._rows.numbers[at]), self._counts[at : at + 1])
+            for at in range(len(times))
+        ]
+        done: list[tuple[int, tuple[Floats, int, Floats]]] = []
+
+        def cut(problem: Problem | None) -> None:
+            found.append((self._given(done), problem))
+            done.clear()
+
+        for at, time in enumerate(rows.times.tolist()):
+            number = int(rows.numbers[at])
+            entry = (rows.values[at], number, counts[at : at + 1])
+            if self._again is not None and time > self._again:
+                self._again = None
+            place = bisect_left(times, time)
+            twice = place < len(times) and times[place] == time
+            if self._newest is not None and time <= self._newest:
+                if self._again is not None:
+                    continue
+                if self._mode == "error" and time == self._newest:
+                    self.error = self._twice(time, number, self._number)
+                    break
+                cut(Problem(late(time, self._newest), number))
+            elif twice and (self._mode == "last" or self._again is not None):
+                entries[place] = entry
+            elif twice and self._mode == "mean":
+                old = entries[place]
+                entries[place] = (old[0] + entry[0], number, old[2] + entry[2])
+            elif twice and self._mode == "error":
+                self.error = self._twice(time, number, entries[place][1])
+                break
+            elif twice:
+                cut(Problem(late(time, time), number))
+            else:
+                times.insert(place, time)
+                entries.insert(place, entry)
+                while len(times) > self._hold:
+                    self._newest = times.pop(0)
+                    done.append((self._newest, entries.pop(0)))
+                    self._number = done[-1][1][1]
+        self._keep(times, entries)
+        cut(None)
+        return found
+
+    def _given(self, done: list[tuple[int, tuple[Floats, int, Floats]]]) -> Rows:
+        if not done:
+            return Rows.of([], self._width)
+        rows = Rows(
+            np.array([values for _, (values, _, _) in done]),
+            np.array([time for time, _ in done], dtype=np.int64),
+            np.array([number for _, (_, number, _) in done], dtype=np.int64),
+        )
+        if self._mode != "mean":
+            return rows
+        return self._averaged(rows, np.concatenate([counts for _, (_, _, counts) in done]))
+
+    def _keep(self, times: list[int], entries: list[tuple[Floats, int, Floats]]) -> None:
+        if not times:
+            self._rows, self._counts = Rows.of([], self._width), np.empty((0, self._width))
+            return
+        self._rows = Rows(
+            np.array([values for values, _, _ in entries]),
+            np.array(times, dtype=np.int64),
+            np.array([number for _, number, _ in entries], dtype=np.int64),
+        )
+        if self._mode == "mean":
+            self._counts = np.concatenate([counts for _, _, counts in entries])
+
+    def _twice(self, time: int, number: int, other: int) -> Problem:
+        text = time_text(np.datetime64(time, "ns"))
+        error = InputError(
+            f"expected each time once, found {text} again, as in {self._record} {other}",
+            hint="choose with --on-duplicate last|mean (on_duplicate=)",
+        )
+        return Problem(error, number)
