@@ -12,6 +12,7 @@ import pytest
 
 from newnormal.cli.fleet_watch import FleetOutput, watch_fleet
 from newnormal.cli.options import Classes
+from newnormal.detector import BaseDetector
 from newnormal.errors import InputError
 from newnormal.io import SinkOptions, SourceOptions
 from newnormal.io.sources.arriving import ArrivingSource
@@ -121,8 +122,8 @@ def test_new_bad_lines_of_a_file_that_goes_on_are_no_error(
 def watched(plant: Plant, state: Path | None = None, **options: Any) -> Watch:
     """Watch a file by options that the command may not have; return what did."""
 
-    def make(channels: tuple[str, ...]) -> ArrivingSource:
-        found = SourceOptions(channels, Reading.of(options))
+    def make(detector: BaseDetector) -> ArrivingSource:
+        found = SourceOptions(detector.channels_, Reading.of(options))
         return ArrivingSource(FileSource(str(plant.live), found), keep=state is not None)
 
     resumed = checkpoint.resume(plant.model, state, make, lambda _: None)
