@@ -45,6 +45,16 @@ HEADS = [
     ("Site,North\n\na,b\n[V],[A]\n1,2\n", {"preamble": "1 line", "units": "line 4"}),
 ]
 
+LOGGER = """Logger: XY-7
+Serial number: 12345
+Start: 2026-01-01 00:00:00
+
+No.,Date/Time,CH1,CH2
+NO.,Time,degC,V
+1,2026/01/01 00:00:00,+ 21.5,- 1.23
+2,2026/01/01 00:00:01,+ 21.6,- 1.24
+"""
+
 
 @pytest.mark.parametrize(("text", "written"), HEADS)
 @pytest.mark.parametrize("size", [1, 2, 100])
@@ -82,6 +92,22 @@ def test_keys_and_values_before_the_header_are_no_data(table: Any) -> None:
     assert found.channels == ("Value",)
     assert found.values.tolist() == [[5], [6]]
     assert found.found.written["preamble"] == "2 lines"
+
+
+def test_a_loggers_file_is_read(table: Any) -> None:
+    found = table(LOGGER, drop="No.")
+    assert found.channels == ("CH1", "CH2")
+    assert found.values.tolist() == [[21.5, -1.23], [21.6, -1.24]]
+    assert found.times[1] == np.datetime64("2026-01-01T00:00:01", "ns")
+    assert found.found.written == {"preamble": "3 lines", "units": "line 6"}
+
+
+def test_lines_may_end_with_a_delimiter(table: Any) -> None:
+    assert table("a;b;\n1;2;\n3;4;\n").values.tolist() == [[1, 2], [3, 4]]
+    assert table("a;b\n1;2;\n3;4;\n").values.tolist() == [[1, 2], [3, 4]]
+    found = table("a;b\n1;2;\n3;4\n5;6\n")
+    assert found.values.tolist() == [[3, 4], [5, 6]]
+    assert found.found.first_bad == "line 2: expected 2 cells, found 3"
 
 
 def test_nothing_is_decided_before_a_line_of_data() -> None:

@@ -24,7 +24,6 @@ __all__ = [
     "custom_form",
     "date_order",
     "form_of",
-    "times_of_day",
 ]
 
 Order = Literal["day-first", "month-first"]
@@ -304,18 +303,6 @@ def _clock(groups: dict[str, Any], count: int) -> tuple[Ints, Bools]:
     if "f" in groups and any(groups["f"]):
         ns = ns + np.array([int(text.ljust(9, "0")) if text else 0 for text in groups["f"]])
     return ns, good
-
-
-def times_of_day(cells: Sequence[str]) -> Moments | None:
-    """Return times of day as ns since midnight, NAT where there is no such; None: another form."""
-    found = TIME_OF_DAY.pattern.findall("\n".join(cells))
-    if len(found) != len(cells):
-        return None
-    columns = list(zip(*found, strict=True))
-    groups = {name: columns[at - 1] for name, at in TIME_OF_DAY.pattern.groupindex.items()}
-    clock, good = _clock(groups, len(cells))
-    shift = np.array([_offset_ns(zone) for zone in groups["z"]], dtype=np.int64)
-    return Moments(np.where(good, clock - shift, NAT), np.array([z != "" for z in groups["z"]]))
 
 
 def _whole(texts: Sequence[str]) -> Ints:

@@ -93,6 +93,8 @@ class NumberReader:
         return self._plain(text)
 
     def _plain(self, text: str) -> float:
+        if text[1:2] == " " and text[0] in "+-":  # as some loggers write them
+            text = text[0] + text[1:].lstrip()
         if self.decimal != ",":
             try:
                 value = number(text)
@@ -243,6 +245,8 @@ def looks_like_number(cell: object, na: frozenset[str] = frozenset()) -> bool:
     text = cell.strip()
     if not text or text.lower() in WORDS or text.lower() in na:
         return False
+    if text[1:2] == " " and text[0] in "+-":
+        text = text[1:].lstrip()
     try:
         value = number(text)
     except ValueError:

@@ -215,23 +215,32 @@ class _Search:
         """Return, by width, the first line of data behind a header, and how many there are."""
         pairs: dict[int, tuple[_Row, int]] = {}
         headers: set[int] = set()
+        ended: list[_Row] = []  # lines that end with a delimiter, unlike the header
         ahead = 0
         for row in self._rows:
             width = len(row.cells)
             if named is not None and row.at <= named.at:
                 headers = {width} if row is named else set()
                 continue
-            if named is not None and width not in headers:
+            if named is not None and not {width, width - 1} & headers:
                 continue
             if width in headers and self._is_data(row.cells):
                 first, count = pairs.get(width, (row, 0))
                 pairs[width] = (first, count + 1)
-            elif not self._is_sample(row.cells) and 2 * sum(map(bool, row.cells)) >= width:
+            elif width - 1 in headers and row.cells[-1] == "" and self._is_data(row.cells):
+                ended.append(row)
+            elif (
+                named is None
+                and not self._is_sample(row.cells)
+                and 2 * sum(map(bool, row.cells)) >= width
+            ):
                 headers.add(width)
             if pairs:
                 ahead += 1
                 if ahead > _AHEAD:
                     break
+        if not pairs and len(ended) > 1:
+            return {len(ended[0].cells): (ended[0], len(ended))}
         return pairs
 
     def _header(
@@ -241,18 +250,18 @@ class _Search:
             behind = [row for row in self._rows if named.at < row.at < data.at]
             units = next((row for row in behind if self._is_units(row, width)), None)
             return named, units
-        rows = [row for row in self._rows if row.at < data.at and len(row.cells) == width]
-        rows = [row for row in rows if not self._is_sample(row.cells)]
+        before = [row for row in self._rows if row.at < data.at]
+        before = [row for row in before if not self._is_sample(row.cells)]
+        rows = [row for row in before if len(row.cells) == width]
+        rows = rows or [row for row in before if len(row.cells) == width - 1]
         later = self._key_values(width, data)
         if later is not None:
             return later, None
         units = None
-        if len(rows) > 1 and self._is_units(rows[-1], width):
+        if len(rows) > 1 and self._is_units(rows[-1], width) and not _is_next(*rows[-2:]):
             units = rows.pop()
-            if set(units.cells) == set(rows[-1].cells):  # the header again
-                rows, units = [*rows, units], None
         full = [row for row in rows if sum(cell != "" for cell in row.cells) >= width - 1]
-        timed = [row for row in full if any(_TIME_WORDS.fullmatch(cell) for cell in row.cells)]
+        timed = [row for row in full if _has_time_word(row)]
         apart = [row for row in full if row.after_blank]
         chosen = timed[-1:] or apart[-1:] or full[:1] or rows[-1:]
         return chosen[0], units
@@ -324,6 +333,17 @@ class _Search:
         return not any(map(self._is_text, cells))
 
 
+def _has_time_word(row: _Row) -> bool:
+    return any(_TIME_WORDS.fullmatch(cell) for cell in row.cells)
+
+
+def _is_next(row: _Row, below: _Row) -> bool:
+    """Whether a row that looks like units is a header: the same names, or that of the time."""
+    if set(row.cells) == set(below.cells):
+        return True
+    return _has_time_word(below) and not _has_time_word(row)
+
+
 _NO_ROW = _Row(0, [], False)
 
 
@@ -354,6 +374,8 @@ def _head(
     cells = header.cells
     if header.at == start and lines[start].strip().startswith("#"):
         cells = [cells[0].lstrip("#").strip(), *cells[1:]]
+    if found.data is not None and len(found.data.cells) == len(cells) + 1:
+        cells = [*cells, ""]
     names = tuple(cell or f"column {place}" for place, cell in enumerate(cells, start=1))
     nameless = tuple(name for name, cell in zip(names, cells, strict=True) if not cell)
     try:

@@ -3,62 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from newnormal.errors import InputError
 from newnormal.tabular.blocks import Block, read_block
 from newnormal.tabular.cells import Cell, shown, split_line
 from newnormal.tabular.columns import Selection
 from newnormal.tabular.line_columns import LineColumns, LineFormat, blank
+from newnormal.tabular.line_samples import Sample, Samples, joined
 from newnormal.tabular.reading import BadCells, Found, Reading
 from newnormal.tabular.settling import Plan, check_texts
-from newnormal.types import Floats, Ints, Times
 
 __all__ = ["LineFormat", "LineParser", "Sample", "Samples"]
 
 # A line that does not fit is a bad line, but an input whose every line does not fit is a wrong one.
 _PATIENCE = 10
-
-
-class Sample(NamedTuple):
-    """What one line holds: the channels' values (NaN is missing), its time and its label."""
-
-    values: Floats
-    time: np.datetime64 | None
-    label: int | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Samples:
-    """What many lines hold.
-
-    Attributes
-    ----------
-    values, times, labels
-        As in a `Table`, the order of the times not checked.
-    rows
-        The position among the lines of each sample. It is negative for a line that came before
-        and was held until it was known what it is.
-    errors
-        The lines that hold no sample, by position, and why. Blank lines are not errors.
-    keys
-        The cell that names what each sample is of, or a tuple of cells, where such columns were
-        named.
-    error_keys
-        That of each error, None where it could not be read.
-    """
-
-    values: Floats
-    times: Times | None
-    labels: Ints | None
-    rows: Ints
-    errors: tuple[tuple[int, InputError], ...]
-    keys: Sequence[Any] = ()
-    error_keys: Sequence[Any] = ()
 
 
 class LineParser:
@@ -273,7 +234,8 @@ class LineParser:
         blocks = self._parsed(lines, start, final)
         for offset, block in blocks:
             self._count(block, start + offset)
-        return self._joined(blocks, len(held))
+        width = len(self.channels or self._expected or ())
+        return joined(blocks, len(held), width, self.columns.plan)
 
     def finish(self) -> None:
         """Raise an InputError, at the end of an input, if most of it could not be read."""
@@ -458,30 +420,6 @@ class LineParser:
             for column, count in zip(self.columns.plan.roles.columns, counts, strict=False):
                 self._numbers[column] = self._numbers.get(column, 0) + count
 
-    def _joined(self, blocks: Sequence[tuple[int, Block]], held: int) -> Samples:
-        errors = [
-            (place + offset - held, key, error)
-            for offset, block in blocks
-            for place, key, error in block.errors
-        ]
-        parts = [(offset - held, block) for offset, block in blocks if len(block.rows)]
-        wrong = tuple((row, error) for row, _, error in errors)
-        error_keys = [key for _, key, _ in errors]
-        if not parts:
-            none = Block.of_errors(
-                [], len(self.channels or self._expected or ()), self.columns.plan
-            )
-            return Samples(none.values, none.times, none.labels, none.rows, wrong, [], error_keys)
-        return Samples(
-            _stacked([block.values for _, block in parts]),
-            _together([block.times for _, block in parts]),
-            _together([block.labels for _, block in parts]),
-            np.concatenate([block.rows + offset for offset, block in parts]),
-            wrong,
-            [key for _, block in parts for key in block.keys],
-            error_keys,
-        )
-
 
 def _refused(lines: Sequence[str]) -> list[tuple[int, InputError]]:
     """Return what is wrong with lines that were refused before they came here."""
@@ -490,20 +428,3 @@ def _refused(lines: Sequence[str]) -> list[tuple[int, InputError]]:
         for place, line in enumerate(lines)
         if type(line) is not str
     ]
-
-
-def _stacked(parts: list[Floats]) -> Floats:
-    if len(parts) == 1:
-        return parts[0]
-    width = max(part.shape[1] for part in parts)
-    values = np.full((sum(map(len, parts)), width), np.nan)
-    at = 0
-    for part in parts:
-        values[at : at + len(part), : part.shape[1]] = part
-        at += len(part)
-    return values
-
-
-def _together(parts: Sequence[NDArray[Any] | None]) -> NDArray[Any] | None:
-    found = [part for part in parts if part is not None]
-    return np.concatenate(found) if len(found) == len(parts) else None

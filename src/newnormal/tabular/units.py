@@ -14,12 +14,12 @@ __all__ = ["column_unit", "is_rule", "is_units_row"]
 _BRACKETS = re.compile(r"[\[(<{].{0,16}[\])>}]")
 _KNOWN = frozenset(
     """
-    °c °f °k k c f % %rh rh bar mbar barg bara pa kpa hpa mpa psi psig v mv kv a ma w kw mw kwh
-    mwh wh va kva var kvar hz khz mhz ghz s ms us µs ns sec min h d m mm cm km µm um m/s m/s2
-    m/s² mm/s km/h g kg mg t l ml l/min l/h l/s m3 m³ m3/h m³/h m^3/h m3/s nm³/h kg/h kg/s t/h
-    rpm 1/min u/min min-1 min^-1 deg ° rad nm n kn j kj b kb mb gb tb kib mib gib b/s kb/s mb/s
-    kbit/s mbit/s bit/s bps req/s 1/s ppm ppb ph db dba lux lx µs/cm ms/cm count counts bool
-    - -- --- n/a none text unit units einheit datetime timestamp utc iso unix
+    °c °f °k degc degf k c f % %rh rh bar mbar barg bara pa kpa hpa mpa psi psig v mv kv a ma
+    w kw mw kwh mwh wh va kva var kvar hz khz mhz ghz s ms us µs ns sec min h d m mm cm km µm
+    um m/s m/s2 m/s² mm/s km/h g kg mg t l ml l/min l/h l/s m3 m³ m3/h m³/h m^3/h m3/s nm³/h
+    kg/h kg/s t/h rpm 1/min u/min min-1 min^-1 deg ° rad nm n kn j kj b kb mb gb tb kib mib
+    gib b/s kb/s mb/s kbit/s mbit/s bit/s bps req/s 1/s ppm ppb ph db dba lux lx µs/cm ms/cm
+    count counts bool - -- --- n/a none text unit units einheit datetime timestamp utc iso unix
     """.split()  # noqa: SIM905 - a table
 )
 _DATES = re.compile(r"(?:[dmyhst]+[.\-/: ]*)+", re.IGNORECASE)
@@ -43,7 +43,7 @@ def is_units_row(cells: Sequence[str]) -> bool:
             sure += 1
         elif _DATES.fullmatch(text) is None and len(text) > 6:
             return False
-    return 2 * sure > len(cells)
+    return 2 * sure >= len(cells)
 
 
 def is_rule(line: str) -> bool:
