@@ -31,7 +31,7 @@ class Arrived(NamedTuple):
     problems
         What held no sample, or one that cannot be taken; in order.
     notes
-        What the user is to be told.
+        What to report to the user.
     error
         A sample at which the stream ends: a time that is there twice. What came behind it is not
         in the values.
