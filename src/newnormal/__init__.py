@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from newnormal.checks import Check, check
     from newnormal.detector import M2N2, Detector, load
     from newnormal.errors import (
         DatasetError,
@@ -32,6 +33,7 @@ __all__ = [
     "M2N2",
     "Alarm",
     "Change",
+    "Check",
     "DatasetError",
     "Detector",
     "Event",
@@ -53,12 +55,15 @@ __all__ = [
     "Verdict",
     "Verdicts",
     "__version__",
+    "check",
     "load",
 ]
 
 _MODULES = {
     "Alarm": "newnormal.types",
     "Change": "newnormal.types",
+    "Check": "newnormal.checks",
+    "check": "newnormal.checks",
     "Event": "newnormal.types",
     "Evidence": "newnormal.types",
     "Detector": "newnormal.detector",

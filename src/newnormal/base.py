@@ -17,7 +17,7 @@ from newnormal.core.history import check_history, median_period
 from newnormal.core.state import Fitted, StreamState
 from newnormal.errors import ParameterError, StateError
 from newnormal.fitting import Goal, HistoryScores, refit_threshold, writable
-from newnormal.models.base import OnEpoch
+from newnormal.models.base import OnEpoch, OnPhase
 from newnormal.models.blas import one_thread
 from newnormal.models.registry import path_of
 from newnormal.packing import pack, unpack
@@ -51,6 +51,7 @@ class Parts(NamedTuple):
     fitted: Fitted
     state: StreamState
     past: tuple[Alarm | Change, ...] = ()
+    zone: str | None = None  # of the times of the input now
 
 
 class BaseDetector(Parameters, Verbs):
@@ -67,16 +68,27 @@ class BaseDetector(Parameters, Verbs):
         """Return what was chosen from history, and why."""
         raise NotImplementedError
 
+    def settings(self) -> tuple[Config, Goal]:
+        """Return the options as `fit` uses them, and the goal of the threshold."""
+        return self._validate()
+
     # ------------------------------------------------------------------ fit
 
     @in_turn
     def fit(
-        self, X: Any, y: object = None, *, times: Any = None, on_epoch: OnEpoch | None = None
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        times: Any = None,
+        on_epoch: OnEpoch | None = None,
+        on_phase: OnPhase | None = None,
     ) -> Self:
         """Learn what normal is from history: an array, pandas or polars frame, (T, C).
 
         History may miss values (NaN). `y` is there for scikit-learn and not used. `on_epoch` is
-        called with the epochs done and the mean loss of the last one.
+        called with the epochs done and the mean loss of the last one; `on_phase`, for a bar of
+        progress, with what is done now and the share of the fit so far, from 0 to 1.
         """
         del y
         config, goal = self._validate()
@@ -87,8 +99,11 @@ class BaseDetector(Parameters, Verbs):
         if config.period is not None:
             period = duration(config.period, "period")
         with one_thread():  # the same bits whatever the number of threads is
-            fitted, known = self._fit(config, goal, table, channels, period, on_epoch)
-        self._begin(replace(fitted, zone=table.zone), known)
+            fitted, known = self._fit(config, goal, table, channels, period, on_epoch, on_phase)
+        if on_phase is not None:
+            on_phase("done", 1.0)
+        reading = None if table.found is None else table.found.reading
+        self._begin(replace(fitted, zone=table.zone, reading=reading), known)
         return self
 
     @property
@@ -114,6 +129,7 @@ class BaseDetector(Parameters, Verbs):
         channels: tuple[str, ...],
         period: np.timedelta64 | None,
         on_epoch: OnEpoch | None,
+        on_phase: OnPhase | None,
     ) -> tuple[Fitted, HistoryScores]:
         raise NotImplementedError
 
@@ -122,6 +138,7 @@ class BaseDetector(Parameters, Verbs):
         self._state = fitted.initial()
         self._events = deque(maxlen=EVENTS)
         self._past = deque(maxlen=PAST)
+        self._zone = None
 
     @in_turn
     def with_options(self, *, scores: Floats | None = None, **options: Any) -> Self:
@@ -156,7 +173,7 @@ class BaseDetector(Parameters, Verbs):
     def to_parts(self) -> Parts:
         """Return what was fitted, and copies of the live state and of the newest alarms."""
         state = self._live().copy()
-        return Parts(self._fitted, state, tuple(self._past))
+        return Parts(self._fitted, state, tuple(self._past), self._zone)
 
     def with_parts(self, parts: Parts) -> Self:
         """Return a detector with these options that goes on from `parts`, which it shares."""
@@ -164,6 +181,7 @@ class BaseDetector(Parameters, Verbs):
         twin._begin(parts.fitted, None)
         twin._state = parts.state
         twin._past.extend(parts.past)
+        twin._zone = parts.zone
         return twin
 
     # ------------------------------------------------------------------ state

@@ -25,7 +25,7 @@ from newnormal.core.windows import threshold_scores
 from newnormal.errors import NewnormalError, NewnormalWarning, ParameterError
 from newnormal.kernels.alarm import HEIGHT, START_HEIGHT
 from newnormal.kernels.step import StepParams
-from newnormal.models.base import Model, OnEpoch, Training, scores
+from newnormal.models.base import Model, OnEpoch, OnPhase, Training, scores
 from newnormal.models.registry import find
 from newnormal.thresholds import (
     Budget,
@@ -38,6 +38,7 @@ from newnormal.thresholds import (
 )
 from newnormal.tuning import choose
 from newnormal.tuning.choose import early_samples
+from newnormal.tuning.phases import Phases
 from newnormal.types import Floats, Floats32, Times
 
 __all__ = [
@@ -49,7 +50,6 @@ __all__ = [
     "refit_threshold",
     "writable",
 ]
-
 
 _LEARNED_NOTHING = (
     "no autoencoder learned anything from history: the score is that of the other members\n"
@@ -130,18 +130,19 @@ def fit_m2n2(
     channels: tuple[str, ...],
     period: np.timedelta64 | None,
     on_epoch: OnEpoch | None = None,
+    on_phase: OnPhase | None = None,
 ) -> tuple[Fitted, HistoryScores]:
     """Fit the paper's method on history (T, C)."""
     decay = config.decay_per_window(period)
     model = find(config.model)(config.window, len(channels), config.latent)
     _check_adapts(config, model)
     scaler = model.scaler(history)
-    training = Training(
-        config.training_stride(), config.epochs, config.batch, config.seed, on_epoch=on_epoch
-    )
-    weights, losses = model.fit(scaler.apply(history), training)
+    told = Phases(on_epoch, on_phase)
+    told.begin("learning history", 0.0, 0.9, config.epochs)
+    how = config.training_stride(), config.epochs, config.batch, config.seed
+    weights, losses = model.fit(scaler.apply(history), Training(*how, on_epoch=told.on_epoch))
     _check_weights(weights)
-
+    told.begin("scoring history", 0.9, 1.0)
     # History is scored as it was learned: the model frozen, the trend at history's mean.
     stride = config.judging_stride()
     held = StepParams(
@@ -164,6 +165,7 @@ def fit_auto(
     channels: tuple[str, ...],
     period: np.timedelta64 | None,
     on_epoch: OnEpoch | None = None,
+    on_phase: OnPhase | None = None,
     *,
     times: Times | None = None,
     zone: str | None = None,
@@ -185,10 +187,14 @@ def fit_auto(
         epochs=epochs,
         batch=batch,
         on_epoch=on_epoch,
+        on_phase=on_phase,
         phases=None if rhythm is None else rhythm.phases(times, -len(scaled), len(scaled)),
         rhythm=rhythm,
         early_rhythm=_early_rhythm(rhythm, scaled, times, period, zone),
-        notes=(*(f"{each[:1].upper()}{each[1:]}." for each in left_out), *_notes(rhythm, channels)),
+        notes=(
+            *(f"{each[:1].upper()}{each[1:]}." for each in left_out),
+            *(() if rhythm is None else (rhythm.sentence(channels),)),
+        ),
     )
     _check_weights(chosen.fitted)
     if chosen.choice.learned_nothing:
@@ -205,10 +211,8 @@ def fit_auto(
         np.float32(1),
     )
     fitted = _assembled(config, goal, known, chosen.model, params, history, channels, period, True)
-    return (
-        replace(fitted, choice=chosen.choice, losses=tuple(chosen.losses), rhythm=rhythm),
-        known,
-    )
+    fitted = replace(fitted, choice=chosen.choice, losses=tuple(chosen.losses), rhythm=rhythm)
+    return fitted, known
 
 
 def _early_rhythm(
@@ -225,10 +229,6 @@ def _early_rhythm(
     found = Rhythm.fit(scaled[:early], None if times is None else times[:early], period, zone)
     same = found is not None and found.levels.shape == rhythm.levels.shape and times is not None
     return found if same else None
-
-
-def _notes(rhythm: Rhythm | None, channels: tuple[str, ...]) -> tuple[str, ...]:
-    return () if rhythm is None else (rhythm.sentence(channels),)
 
 
 def _assembled(

@@ -7,7 +7,7 @@ import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,12 +17,15 @@ from newnormal.acceptance.changes import NUMBER, open_slots
 from newnormal.alarms import AlarmLog
 from newnormal.alarms.log import forget
 from newnormal.alarms.silence import forget_time
+from newnormal.alarms.zoned import in_zone
 from newnormal.core import loop
 from newnormal.core.stages import NO_ACCEPTANCE
 from newnormal.core.times import NO_TIME
 from newnormal.errors import FeedbackError, NewnormalWarning
 from newnormal.kernels.step import HELD, PENDING, RESTORED, SEEN
+from newnormal.sklearn import figure_of_merit, labels_or_none
 from newnormal.tabular import parse_time, to_sample, to_table
+from newnormal.tabular.zones import zone_of
 from newnormal.types import (
     CLOSED,
     END_OF_STREAM,
@@ -41,11 +44,13 @@ from newnormal.types import (
 )
 from newnormal.views import Views, add_lock, in_turn
 
-__all__ = ["EVENTS", "PAST", "Verbs", "keep_newest", "meant"]
+__all__ = ["EVENTS", "PAST", "ROLLBACK", "Verbs", "keep_newest", "meant", "nothing_open"]
 
 _LOG = logging.getLogger("newnormal")
 EVENTS = 1000  # kept until they are taken
 PAST = 100  # alarms and changes kept
+ROLLBACK = "`rollback` undoes the newest acceptance"
+_SHOWN = 5  # numbers in a hint
 
 
 class Verbs(Views):
@@ -73,6 +78,7 @@ class Verbs(Views):
             if time is not None:
                 when = parse_time(time)
                 state.times.check(when, seen)
+                self._zone = None if type(time) is np.datetime64 else zone_of(time)
             before = state.times.before(pending)
             state.times.add(when)
             verdicts = self._advance(values, state.times.newest(pending + 1), False, before)
@@ -97,6 +103,8 @@ class Verbs(Views):
         pending, before = int(counts[PENDING]), self.last_judged_time_
         all_times = state.times.with_pending(table.times, len(table.values), pending)
         state.times.add_all(table.times, len(table.values))
+        if table.times is not None and len(table.times):
+            self._zone = table.zone
         verdicts = self._advance(table.values, all_times, flush, before)
         counts = state.model.step.counts
         if flush and counts[PENDING] and counts[HELD] < self._fitted.config.window:
@@ -106,6 +114,9 @@ class Verbs(Views):
                 NewnormalWarning,
                 stacklevel=3,
             )
+        if table.frame is not None:
+            first = verdicts.first + pending
+            verdicts = replace(verdicts, frame=replace(table.frame, first=first))
         if pending == 0:
             return verdicts
         late = verdicts.rows(slice(None, pending))
@@ -118,6 +129,9 @@ class Verbs(Views):
         state = self._state
         restored = state.model.step.counts[RESTORED]
         verdicts, events = loop.advance(self._fitted, state, values, times, flush, before)
+        zone = self.zone_
+        if zone is not None:
+            verdicts.__dict__["zone"] = zone  # `replace` takes 2 µs
         if events:
             self._keep(events)
         again = state.model.step.counts[RESTORED] - restored
@@ -149,16 +163,37 @@ class Verbs(Views):
         late = self.run(np.empty((0, len(self.channels_))), flush=True).late
         return [] if late is None else list(late)
 
+    @overload
+    def score(self, X: Any, y: None = None, *, times: Any = None) -> Verdicts: ...
+    @overload
+    def score(self, X: Any, y: Any, *, times: Any = None) -> Any: ...
+
     @in_turn
-    def score(self, X: Any, times: Any = None) -> Verdicts:
-        """Judge a series by itself with the present weights and trend, and change nothing."""
+    def score(self, X: Any, y: Any = None, *, times: Any = None) -> Any:
+        """Judge a series by itself with the present weights and trend, and change nothing.
+
+        With labels `y`, 0 or 1 a sample, it returns the average precision of the scores instead:
+        a number, as scikit-learn's `cross_val_score` and `GridSearchCV` expect it.
+        """
+        truth = labels_or_none(y)
+        if y is not None and truth is None:
+            times = y  # the second argument of earlier versions
         table = to_table(X, times=times, channels=self.channels_)
+        verdicts = self.frozen_copy().run(table)
+        return verdicts if truth is None else figure_of_merit(truth, verdicts.scores)
+
+    @in_turn
+    def frozen_copy(self) -> Self:
+        """Return a copy, at the start of a stream, that judges as `score` does and never learns.
+
+        For a series in pieces, or for the events of one. It accepts nothing.
+        """
         twin = self._twin()
         twin._fitted = self._fitted.frozen(NO_ACCEPTANCE)
         twin._model.forget_samples(twin._state.model, anew=True)
         twin._state.times.clear()
         forget(twin._state)
-        return twin.run(table)
+        return twin
 
     @in_turn
     def decision_function(self, X: Any) -> Floats:
@@ -225,7 +260,7 @@ class Verbs(Views):
         The newest thousand are kept.
         """
         self._live()
-        events = list(self._events)
+        events = [in_zone(event, self.zone_) for event in self._events]
         self._events.clear()
         return events
 
@@ -359,7 +394,7 @@ def meant(
                 return each
         raise FeedbackError(
             f"expected an open change to {act}, which is {_numbers(opened)}, found change {number}",
-            hint="`changes_` has the open ones; `rollback` undoes the newest acceptance",
+            hint=f"{_open_text(alarms, opened)}; {ROLLBACK}",
         )
     if alarm is None:
         pending = [each for each in opened if each.state == PENDING_CHANGE]
@@ -367,8 +402,7 @@ def meant(
         if not newest:
             raise FeedbackError(
                 f"expected an open change or alarm to {act}, found none",
-                hint="name an alarm that is over by its number; `rollback` undoes the newest "
-                "acceptance",
+                hint=nothing_open(max(_named(detector), default=0)),
             )
         if isinstance(newest[0], Change):
             return newest[0]
@@ -381,10 +415,43 @@ def meant(
     for found in known:
         if found.number == number and found.cause == SCORE:
             return found
+    if any(past.number == number for past in detector.past_ if isinstance(past, Alarm)):
+        raise FeedbackError(
+            f"expected an alarm by the score to {act}, found alarm {number}, which is about "
+            "missing samples or values",
+            hint="it closes when they are back",
+        )
     raise FeedbackError(
         f"expected the number of one of the last {PAST} alarms, found {number}",
-        hint=f"the open alarms are {_numbers(alarms)}; `past_` has the others",
+        hint=f"{_open_text(alarms, opened)}; {_known_text(_named(detector))}",
     )
+
+
+def nothing_open(newest: int) -> str:
+    """Return what can be done where nothing is open, given the newest alarm that is over, or 0."""
+    if not newest:
+        return f"no alarm has opened so far; {ROLLBACK}"
+    return f"name an alarm that is over, such as --alarm {newest} (alarm={newest}); {ROLLBACK}"
+
+
+def _named(detector: Views) -> list[int]:
+    """Return the numbers of the alarms that can be named."""
+    past = [each for each in detector.past_ if isinstance(each, Alarm)]
+    return [each.number for each in (*past, *detector.alarms_) if each.cause == SCORE]
+
+
+def _known_text(numbers: Sequence[int]) -> str:
+    newest = sorted(set(numbers), reverse=True)
+    if not newest:
+        return "no alarm has opened so far"
+    shown = ", ".join(map(str, newest[:_SHOWN]))
+    return f"the newest alarms are {shown}" if len(newest) > 1 else f"the only alarm is {shown}"
+
+
+def _open_text(alarms: Sequence[Alarm], changes: Sequence[Change]) -> str:
+    parts = [f"change {each.number}" for each in changes]
+    parts += [f"alarm {each.number}" for each in alarms]
+    return f"open now: {', '.join(parts)}" if parts else "nothing is open now"
 
 
 def _numbers(found: Sequence[Alarm | Change]) -> str:

@@ -19,12 +19,14 @@ from newnormal.acceptance.changes import open_changes
 from newnormal.alarms import AlarmRate, AlarmThreshold, open_alarm
 from newnormal.alarms.moving import threshold_of
 from newnormal.alarms.silence import silence_alarm
+from newnormal.alarms.zoned import in_zone
 from newnormal.core.state import COUNTS, Fitted, StreamState, nbytes
 from newnormal.errors import NewnormalError, NotFittedError
 from newnormal.kernels.step import PENDING
 from newnormal.models.base import Model
 from newnormal.types import PENDING as PENDING_CHANGE
 from newnormal.types import Alarm, Change, Floats
+from newnormal.types.zones import output_zone
 
 __all__ = ["Views", "add_lock", "in_turn"]
 
@@ -102,6 +104,7 @@ class Views:
     _fitted: Fitted
     _state: StreamState
     _past: deque[Alarm | Change]
+    _zone: str | None = None  # of the times of the input now
 
     def _live(self) -> StreamState:
         try:
@@ -131,6 +134,12 @@ class Views:
         """The time between samples, or None."""
         self._live()
         return self._fitted.period
+
+    @property
+    def reading_(self) -> dict[str, Any] | None:
+        """How history was read from a file, as JSON values; None if it was not."""
+        self._live()
+        return self._fitted.reading
 
     @property
     def window_(self) -> int:
@@ -186,7 +195,8 @@ class Views:
                 open_alarm(state.log, fitted.channels, fitted.has_rhythm),
                 silence_alarm(fitted, state.silence, newest, self.last_judged_time_),
             ]
-            return sorted((each for each in found if each), key=lambda alarm: alarm.number)
+            opened = sorted((each for each in found if each), key=lambda alarm: alarm.number)
+            return [in_zone(each, self.zone_) for each in opened]
 
     @property
     def alarm_(self) -> Alarm | None:
@@ -198,7 +208,7 @@ class Views:
         """The open changes, pending or rejected, the oldest first."""
         state = self._live()
         with self._lock:
-            return open_changes(self._fitted, state)
+            return [in_zone(each, self.zone_) for each in open_changes(self._fitted, state)]
 
     @property
     def change_(self) -> Change | None:
@@ -210,7 +220,7 @@ class Views:
         """The last hundred alarms and changes as they were last reported, the oldest first."""
         self._live()
         with self._lock:
-            return list(self._past)
+            return [in_zone(each, self.zone_) for each in self._past]
 
     @property
     def alarm_rate_(self) -> AlarmRate:
@@ -264,6 +274,14 @@ class Views:
         """The names of the parameters that may change at test time; none if `adapt` is off."""
         self._live()
         return self._model.adaptable if self._fitted.step.lr != 0 else ()
+
+    @property
+    def zone_(self) -> str | None:
+        """The zone that times are given out in: of the input now, or of history; None: neither.
+
+        An IANA name, or an offset such as "+02:00". Times themselves are UTC.
+        """
+        return output_zone(self._zone, self._fitted.zone)
 
     @property
     def last_time_(self) -> np.datetime64 | None:

@@ -123,11 +123,10 @@ def run(order: dict[str, Any], folder: Path, name: str, point: str | None) -> No
             (2, folder / f"{name}.err", os.O_WRONLY | os.O_CREAT),
         ):
             os.dup2(os.open(path, flags, 0o666), number)
-        import newnormal.io.sources.file as file_module
-        import newnormal.io.sources.pipe as pipe_module
         from newnormal.cli import main
+        from newnormal.tabular import raw_bytes
 
-        file_module.READ_BYTES = pipe_module.READ_BYTES = 500  # type: ignore[attr-defined]
+        raw_bytes.READ_BYTES = 500
         state = folder / "plant.state"
         if point is not None:
             install(point, state, order["act"], order["at"])

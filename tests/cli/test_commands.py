@@ -114,17 +114,27 @@ def test_a_model_that_cannot_be_saved_is_refused_before_it_is_fitted(
 
 
 def test_fit_draws_its_progress_on_a_terminal(
-    plant: Plant, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from newnormal.cli.console import progress
+    from newnormal.cli.bars import fit_progress, sample_progress
 
-    with progress(3) as nothing:
-        assert nothing is None, "no terminal, no bar"
+    with fit_progress() as nothing, sample_progress("judging", 3) as none:
+        assert (nothing["on_epoch"], nothing["on_phase"], none) == (None, None, None), "no terminal"
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    with progress(3) as on_epoch:
+    with fit_progress() as callbacks:
+        on_epoch, on_phase = callbacks["on_epoch"], callbacks["on_phase"]
         assert on_epoch is not None
+        assert on_phase is not None
+        on_phase("learning history", 0.0)
         on_epoch(1, 0.25)
-    assert "fitting, loss 0.25" in capsys.readouterr().err
+        on_phase("learning history", 0.5)
+    shown = capsys.readouterr().err
+    assert "50%" in shown
+    assert "learning history, loss 0.25" in shown
+    with sample_progress("judging", 4) as on_samples:
+        assert on_samples is not None
+        on_samples(3)
+    assert "75%" in capsys.readouterr().err
 
 
 MINE = """
@@ -189,7 +199,7 @@ def test_a_state_file_of_a_threshold_of_others_loads_where_it_is_named(
 
 def test_inspect_shows_the_bytes_of_a_stream(plant: Plant, newnormal: Command) -> None:
     facts = json.loads(newnormal("inspect", plant.model, "--json").stdout)
-    assert facts["bytes of the stream"] == load(plant.model).nbytes_["stream"] > 0
+    assert facts["stream_bytes"] == load(plant.model).nbytes_["stream"] > 0
 
 
 def test_fit_without_options_says_what_it_chose(plant: Plant, newnormal: Command) -> None:
@@ -218,12 +228,11 @@ def test_evaluate_prints_every_metric_and_draws(plant: Plant, newnormal: Command
     metrics = json.loads(done.stdout)
     assert metrics["samples"] == 400
     assert metrics["labelled"] == 4
-    assert metrics["threshold"] == load(plant.model).threshold_
-    assert metrics["auroc"] > 0.9
+    assert metrics["scores"]["auroc"] > 0.9
     assert picture.read_bytes().startswith(b"\x89PNG")
     shown = newnormal("evaluate", plant.model, path, "--label", "truth").stdout
-    for name in metrics:
-        assert name.replace("_", " ") in shown
+    for name in ("precision", "recall", "AUPRC", "VUS-PR", "affiliation F1", "false a day"):
+        assert name in shown
 
 
 def test_evaluate_measures_what_was_reported_where_alarms_are_tracked(
@@ -236,12 +245,12 @@ def test_evaluate_measures_what_was_reported_where_alarms_are_tracked(
     body = [f"{row},{label}" for row, label in zip(rows, truth, strict=True)]
     path.write_text("\n".join([f"{head},truth", *body]) + "\n")
     arguments = ("evaluate", moved.model, path, "--label", "truth", "--json")
-    metrics = json.loads(newnormal(*arguments).stdout)
-    assert metrics["events"] == metrics["events_found"] == 1
-    assert metrics["mean_opening_delay"] == 0
-    assert metrics["openings"] == metrics["openings_true"] + metrics["openings_false"]
-    assert 0 < metrics["normal_pending"] < 1
-    assert "openings" not in json.loads(newnormal(*arguments, "--frozen").stdout)
+    alarms = json.loads(newnormal(*arguments).stdout)["alarms"]
+    assert alarms["events"] == alarms["found"] == 1
+    assert alarms["mean_delay"] == 0
+    assert alarms["opened"] == alarms["true"] + alarms["false"]
+    assert 0 < alarms["pending_share"] < 1
+    assert json.loads(newnormal(*arguments, "--frozen").stdout)["alarms"]["pending"] == 0
 
 
 def test_evaluate_refuses_an_unknown_label_and_picture(plant: Plant, newnormal: Command) -> None:
@@ -256,9 +265,9 @@ def test_inspect_says_what_a_checkpoint_has_been_through(plant: Plant, newnormal
     state = plant.folder / "plant.state"
     newnormal("watch", plant.model, plant.live, "--state", state)
     facts = json.loads(newnormal("inspect", state, "--json").stdout)
-    assert facts["samples seen"] == 400
-    assert facts["learning steps"] > 0
-    assert facts["distance from fit"] > 0
+    assert facts["samples_seen"] == 400
+    assert facts["learning_steps"] > 0
+    assert facts["distance_from_fit"] > 0
     assert facts["line"] == 401
     assert facts["input"] == str(plant.live.resolve())
     shown = newnormal("inspect", plant.model).stdout

@@ -68,7 +68,7 @@ def test_rejected_in_a_file_it_is_never_accepted(plant: Plant, newnormal: Comman
     done = newnormal("feedback", state, "reject")
     assert done.returncode == 0
     assert done.stderr == f"{REJECTED}\n"
-    (change,) = facts(newnormal, state)["open changes"]
+    (change,) = facts(newnormal, state)["open_changes"]
     assert (change["number"], change["state"]) == (1, "rejected")
     rest = watched(cut(plant, len(plant.lines)), newnormal)
     assert "accepted" not in kinds(rest)
@@ -77,7 +77,7 @@ def test_rejected_in_a_file_it_is_never_accepted(plant: Plant, newnormal: Comman
         *("rejected", None),
         "rejected",
     )
-    (change,) = facts(newnormal, state)["open changes"]
+    (change,) = facts(newnormal, state)["open_changes"]
     assert (change["number"], change["state"]) == (1, "rejected")
     assert sorted(path.name for path in plant.folder.iterdir()) == [
         "live.csv",
@@ -98,7 +98,7 @@ def test_accepted_in_a_file_it_is_over_and_rollback_brings_it_back(
     found = kinds(watched(cut(plant, CHANGE + 150), newnormal))
     assert found[:3] == ["closed", "accepted", "rolled_back"]
     assert "changed" in found[3:]
-    assert [each["number"] for each in facts(newnormal, state)["open changes"]] == [2]
+    assert [each["number"] for each in facts(newnormal, state)["open_changes"]] == [2]
 
 
 def test_feedback_that_cannot_be_applied_changes_nothing(plant: Plant, newnormal: Command) -> None:
@@ -109,12 +109,12 @@ def test_feedback_that_cannot_be_applied_changes_nothing(plant: Plant, newnormal
     assert done.returncode == 1
     assert done.stderr == (
         "error: expected the number of one of the last 100 alarms, found 7\n"
-        "hint: the open alarms are 1; `past_` has the others\n"
+        "hint: open now: change 1, alarm 1; the only alarm is 1\n"
     )
     done = newnormal("feedback", state, "accept", "--change", "7")
     assert done.stderr == (
         "error: expected an open change to accept, which is 1, found change 7\n"
-        "hint: `changes_` has the open ones; `rollback` undoes the newest acceptance\n"
+        "hint: open now: change 1, alarm 1; `rollback` undoes the newest acceptance\n"
     )
     done = newnormal("feedback", state, "rollback", "--alarm", "1")
     assert done.stderr == (
@@ -266,7 +266,7 @@ def test_feedback_names_the_alarm_or_change_and_the_sample_where_the_watch_is(
         done = newnormal("feedback", state, "accept", "--alarm", 5)
         assert done.stderr == (
             "error: expected an alarm up to number 4, found alarm 5\n"
-            "hint: leave the number out to mean the newest that is open\n"
+            "hint: alarms so far: 1 to 4; leave the number out to mean the newest that is open\n"
         )
         done = newnormal("feedback", state, "reject", "--change", 1)
         assert done.stderr == (
@@ -279,8 +279,8 @@ def test_feedback_names_the_alarm_or_change_and_the_sample_where_the_watch_is(
         done = newnormal("feedback", state, "accept")
         assert done.stderr == (
             "error: expected an open change or alarm to accept, found none\n"
-            "hint: name an alarm that is over by its number; `rollback` undoes the newest "
-            "acceptance\n"
+            "hint: name an alarm that is over, such as --alarm 4 (alarm=4); `rollback` undoes the "
+            "newest acceptance\n"
         )
         assert newnormal("feedback", state, "rollback").returncode == 0
     inbox = queue(state)
@@ -323,7 +323,7 @@ def test_without_progress_a_change_that_the_checkpoint_shows_as_over_is_refused(
     later = [*plant.lines[: CHANGE + 101], *lines(1_900 + CHANGE, 60, 19.0)]
     plant.live.write_text("\n".join(later) + "\n")
     watched(plant, newnormal)
-    assert [each["number"] for each in facts(newnormal, state)["open changes"]] == [2]
+    assert [each["number"] for each in facts(newnormal, state)["open_changes"]] == [2]
     with Lock(state):
         done = newnormal("feedback", state, "accept", "--change", 1)
         assert "expected an open change to accept, which is 2, found change 1" in done.stderr
@@ -348,9 +348,48 @@ def test_an_alarm_that_is_over_is_accepted_by_its_number(plant: Plant, newnormal
     assert f"{len(over)} alarm" in shown
     done = newnormal("feedback", state, "accept")
     assert "expected an open change or alarm to accept, found none" in done.stderr
+    assert f"such as --alarm {over[-1]['number']} (alarm=" in done.stderr
     number = over[0]["number"]
     done = newnormal("feedback", state, "accept", "--alarm", number)
     assert done.stderr == (f"alarm {number} accepted: samples like these are normal from now on\n")
+
+
+def test_an_alarm_that_never_opened_is_refused_where_it_is_typed(
+    plant: Plant, newnormal: Command
+) -> None:
+    """Also beside a running watch, before that has written how far it is, and after a kill."""
+    state = plant.folder / "plant.state"
+    watched(cut(plant, CHANGE + 100), newnormal)
+    seen = load(state).counters["seen"]
+    refused = newnormal("feedback", state, "accept", "--alarm", 99)
+    assert (refused.returncode, "found 99" in refused.stderr) == (1, True)
+    with Lock(state) as lock:
+        for progress in (None, Progress(seen + 50, 1, "s", None, None, (1,), 1)):
+            if progress is not None:
+                lock.write(progress)
+            refused = newnormal("feedback", state, "accept", "--alarm", 99)
+            assert refused.returncode == 1
+            assert "expected an alarm up to number 1, found alarm 99" in refused.stderr
+            assert "hint: alarms so far: 1 to 1; leave the number out" in refused.stderr
+        lock.keep = True
+    killed = newnormal("feedback", state, "accept", "--alarm", 99)
+    assert killed.returncode == 1
+    assert "expected an alarm up to number 1, found alarm 99" in killed.stderr
+    assert queue(state).empty
+
+
+def test_what_can_be_done_is_in_the_hint_where_nothing_is_open(
+    plant: Plant, newnormal: Command
+) -> None:
+    state = plant.folder / "plant.state"
+    watched(cut(plant, 50), newnormal)
+    done = newnormal("feedback", state, "accept")
+    assert done.stderr == (
+        "error: expected an open change or alarm to accept, found none\n"
+        "hint: no alarm has opened so far; `rollback` undoes the newest acceptance\n"
+    )
+    done = newnormal("feedback", state, "accept", "--alarm", 3)
+    assert "hint: nothing is open now; no alarm has opened so far\n" in done.stderr
 
 
 def test_an_alarm_is_rejected_before_its_change_is_known(plant: Plant, newnormal: Command) -> None:
@@ -359,7 +398,7 @@ def test_an_alarm_is_rejected_before_its_change_is_known(plant: Plant, newnormal
     done = newnormal("feedback", state, "reject")
     assert done.stderr == ("alarm 1 rejected: a change that begins with it is rejected as well\n")
     watched(cut(plant, CHANGE + 100), newnormal)
-    (change,) = facts(newnormal, state)["open changes"]
+    (change,) = facts(newnormal, state)["open_changes"]
     assert (change["alarm"], change["state"]) == (1, "rejected")
 
 
@@ -370,8 +409,8 @@ def test_inspect_shows_open_alarms_and_changes_with_their_sentences(
     watched(cut(plant, CHANGE + 100), newnormal)
     detector = load(state)
     found = facts(newnormal, state)
-    assert found["open alarms"] == [alarm.as_dict() for alarm in detector.alarms_]
-    assert found["open changes"] == [change.as_dict() for change in detector.changes_]
+    assert found["open_alarms"] == [alarm.as_dict() for alarm in detector.alarms_]
+    assert found["open_changes"] == [change.as_dict() for change in detector.changes_]
     shown = " ".join(newnormal("inspect", state).stdout.split())
     assert "alarm 1 open since 2026-01-02T06:00:00: " in shown
     assert "change 1 pending: " in shown

@@ -175,12 +175,14 @@ def test_evaluate_prints_each_stream_and_the_total(site: Site, newnormal: Comman
     found = json.loads(newnormal(*arguments, "--json").stdout)
     assert set(found["streams"]) == set(HOSTS)
     streams, total = found["streams"].values(), found["total"]
-    for name in ("samples", "events", "tp", "fp", "openings", "openings_false"):
-        assert total[name] == sum(each[name] for each in streams)
-    assert total["samples"] == LIVE * 4
-    assert total["detected"] == 4
-    precision = total["tp"] / (total["tp"] + total["fp"])
-    assert total["precision"] == pytest.approx(precision)
+    assert total["samples"] == sum(each["samples"] for each in streams) == LIVE * 4
+    for group, names in {"alarms": ("events", "opened", "false"), "verdicts": ("tp", "fp")}.items():
+        for name in names:
+            assert total[group][name] == sum(each[group][name] for each in streams)
+    assert total["alarms"]["found"] == 4
+    verdicts = total["verdicts"]
+    precision = verdicts["tp"] / (verdicts["tp"] + verdicts["fp"])
+    assert verdicts["precision"] == pytest.approx(precision)
     model = site.folder / "db.nn"
     newnormal("fleet", "extract", site.fleet, "db", "-o", model)
     own = [
@@ -211,14 +213,14 @@ def test_inspect_shows_the_fleet_and_one_stream(site: Site, newnormal: Command) 
     assert "Alarms opened in 4 of 4 streams" in shown
     facts = json.loads(newnormal("inspect", site.fleet, "--json").stdout)
     assert facts["streams"] == 4
-    assert facts["in alarm"] == 4
-    assert facts["normal"] == 0
-    assert set(facts["open alarms"]) == set(HOSTS)
-    assert facts["open incidents"][0]["number"] == 1
+    assert facts["states"]["in_alarm"] == 4
+    assert facts["states"]["normal"] == 0
+    assert set(facts["open_alarms"]) == set(HOSTS)
+    assert facts["open_incidents"][0]["number"] == 1
     assert facts["line"] == 4 * 65 + 1
-    assert facts["last watch"] == "ended"
+    assert facts["watch"] == "ended"
     one = json.loads(newnormal("inspect", site.fleet, "db", "--json").stdout)
-    assert one["samples seen"] == 65
+    assert one["samples_seen"] == 65
     assert one["status"] == "in alarm"
 
 

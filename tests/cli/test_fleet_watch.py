@@ -85,7 +85,7 @@ BAD_LINES = {
     "2026-01-01T00:00:00,db,1,2": "line 21: stream 'db': expected a time after "
     "2026-01-01T08:23:00, found 2026-01-01T00:00:00",
     "2026-01-01T08:25:30,,1,2": "line 21: column 'host': expected the name of a stream, found none",
-    "\udcff": "line 21: expected UTF-8 text",
+    "\udcff": "line 21: expected UTF-8 text, found byte 0xff",
 }
 
 
@@ -201,7 +201,7 @@ def test_output_that_could_not_be_written_comes_at_the_next_start(
 ) -> None:
     twin = site.folder / "twin.fleet"
     shutil.copytree(site.fleet, twin)
-    monkeypatch.setattr("newnormal.io.sources.file.READ_BYTES", 5_000)
+    monkeypatch.setattr("newnormal.tabular.raw_bytes.READ_BYTES", 5_000)
     arguments = (site.live, "--by", "host", *flag)
     expected = newnormal("watch", twin, *arguments).stdout
     write_lines, calls = JsonLinesSink.write_lines, iter(range(1, 1_000))

@@ -153,7 +153,7 @@ def test_all_of_it_half_way_is_every_page_that_needs_no_computing(
     wrote = [line.split()[1] for line in done.stderr.splitlines() if line.startswith("wrote")]
     assert [Path(each.rstrip(",")).stem for each in wrote] == [*names, "index"]
     assert "computed" not in done.stderr
-    assert "| SMD/1-4 | frozen | 1 |" in (out / "main.md").read_text(encoding="utf-8")
+    assert "| SMD/1-4 | MLP | frozen | 1 |" in (out / "main.md").read_text(encoding="utf-8")
 
 
 def test_one_that_fails_does_not_stop_the_others_and_is_named_at_the_end(
@@ -176,6 +176,52 @@ def test_one_that_fails_does_not_stop_the_others_and_is_named_at_the_end(
     assert run == [name for name in names if name != "anoshift"]  # which was not found
     assert "main failed: OSError: the disk is full\nwrote" in done.stderr
     assert done.stderr.endswith("\nfailed: shift, main\n")
+
+
+BROKEN = """
+from newnormal.models.mlp import MLP
+
+class Broken(MLP):
+    def fit(self, *args, **kwargs):
+        raise RuntimeError("no weights today")
+"""
+
+
+def test_a_model_that_fails_is_named_with_the_reason_and_the_exit_code_is_1(
+    newnormal: Command, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_model.py").write_text(BROKEN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    arguments = ("reproduce", "ablation", "--data", data, "-o", "out", "--seeds", "1,2")
+    narrowed = ("--variants", "frozen", "--processes", 1)
+    done = newnormal(*arguments, *narrowed, "--models", "mlp,broken_model:Broken")
+    assert done.returncode == 1
+    assert done.stderr.endswith(
+        "error: broken_model:Broken failed on SMD/1-4: RuntimeError: no weights today\n"
+    )
+    assert "wrote out/ablation.md" in done.stderr, "the others are there all the same"
+    assert newnormal(*arguments, *narrowed).returncode == 0
+
+
+def test_a_model_whose_cost_cannot_be_measured_is_named(newnormal: Command, tmp_path: Path) -> None:
+    done = newnormal("reproduce", "cost", "--models", "pca", "-o", tmp_path)
+    assert done.returncode == 1
+    assert "error: pca failed: " in done.stderr
+
+
+def test_every_table_names_the_model_it_is_about(
+    newnormal: Command, data: Path, tmp_path: Path
+) -> None:
+    arguments = ("reproduce", "ablation", "--data", data, "-o", tmp_path, "--processes", 1)
+    done = newnormal(*arguments, "--models", "pca", "--variants", "frozen", "--seeds", "1,2")
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "ablation.md").read_text(encoding="utf-8")
+    heads = [line for line in page.splitlines() if line.startswith("| data set |")]
+    assert len(heads) >= 3
+    assert all(head.startswith("| data set | model |") for head in heads)
+    assert "The MLP of the paper" not in page
+    assert "| SMD/1-4 | pca | frozen |" in page
 
 
 def test_all_with_a_mistake_runs_nothing(newnormal: Command, data: Path, tmp_path: Path) -> None:

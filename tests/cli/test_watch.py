@@ -276,6 +276,22 @@ def test_an_unknown_column_is_told_once_and_ignored(plant: Plant, newnormal: Com
     assert dropped.stdout == done.stdout
 
 
+@pytest.mark.parametrize("cell", ["two", "inf"])
+def test_a_bad_cell_is_a_missing_value_and_reported_once(
+    plant: Plant, newnormal: Command, cell: str
+) -> None:
+    lines = list(plant.lines)
+    for at in (50, 60):
+        lines[at] = ",".join([*lines[at].split(",")[:3], cell])
+    plant.live.write_text("\n".join(lines) + "\n")
+    done = newnormal("watch", plant.model, plant.live)
+    missing = [",".join([*line.split(",")[:3], ""]) for line in (lines[50], lines[60])]
+    lines[50], lines[60] = missing
+    plant.live.write_text("\n".join(lines) + "\n")
+    assert done.stdout == newnormal("watch", plant.model, plant.live).stdout
+    assert done.stderr.count(f"column 'c': expected a number, found '{cell}'") == 1
+
+
 @pytest.mark.external
 def test_json_lines_in_any_order_give_the_same_verdicts(plant: Plant, newnormal: Command) -> None:
     expected = whole(plant, newnormal)
@@ -372,14 +388,6 @@ def test_a_corrupted_state_is_an_error_and_is_left_alone(plant: Plant, newnormal
     assert done.returncode == 1
     assert "is truncated or corrupted" in done.stderr
     assert state.read_bytes() == broken
-
-
-def test_parquet_cannot_be_watched_and_the_hint_says_what_can(
-    plant: Plant, newnormal: Command
-) -> None:
-    done = newnormal("watch", plant.model, "live.parquet")
-    assert done.returncode == 1
-    assert "hint: judge a finished file with `newnormal score" in done.stderr
 
 
 @pytest.mark.external
@@ -509,7 +517,7 @@ def test_an_input_in_which_no_line_fits_is_refused_not_skipped(
     text = "\n".join('{"x": 1}' for _ in range(50)) + "\n"
     done = newnormal("watch", plant.model, "-", stdin=text)
     assert done.returncode == 1
-    assert "error: standard input: " in done.stderr
+    assert "error: standard input: missing channels 'a', 'b', 'c': found only 'x'" in done.stderr
 
 
 def test_a_channel_that_is_gone_is_told_and_does_not_stop_the_watch(

@@ -259,8 +259,7 @@ def test_feedback_without_anything_open_is_an_error() -> None:
             getattr(detector, act)()
         assert str(error.value) == (
             f"expected an open change or alarm to {act}, found none\n"
-            "hint: name an alarm that is over by its number; `rollback` undoes the newest "
-            "acceptance"
+            "hint: no alarm has opened so far; `rollback` undoes the newest acceptance"
         )
     with pytest.raises(FeedbackError) as error:
         detector.rollback()
@@ -280,13 +279,13 @@ def test_feedback_on_an_alarm_or_a_change_that_is_not_known_changes_nothing() ->
         detector.accept(7)
     assert str(error.value) == (
         "expected the number of one of the last 100 alarms, found 7\n"
-        "hint: the open alarms are 1; `past_` has the others"
+        "hint: open now: change 1, alarm 1; the only alarm is 1"
     )
     with pytest.raises(FeedbackError) as error:
         detector.reject(change=7)
     assert str(error.value) == (
         "expected an open change to reject, which is 1, found change 7\n"
-        "hint: `changes_` has the open ones; `rollback` undoes the newest acceptance"
+        "hint: open now: change 1, alarm 1; `rollback` undoes the newest acceptance"
     )
     assert detector.to_state().facts == before
     detector.reject(change=1)

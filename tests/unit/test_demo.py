@@ -11,12 +11,10 @@ import pytest
 from rich.console import Console
 
 from newnormal import plots
+from newnormal.cli import demo as command
 from newnormal.cli.demo import table
-from newnormal.errors import MissingExtraError
 from newnormal.experiments.ours import demo as experiment
 from newnormal.experiments.ours.demo import Demo, picture, run_demo
-
-pytest.importorskip("sklearn", reason="needs the extra eval")
 
 
 @pytest.fixture(scope="module")
@@ -134,12 +132,20 @@ def test_a_share_is_100_per_cent_only_where_it_is_all() -> None:
     assert experiment.percent(0.0206) == "2.1 %"
 
 
-def test_without_scikit_learn_the_error_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
+def test_it_works_after_a_plain_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == "sklearn"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(MissingExtraError, match="scikit-learn is needed") as caught:
-        run_demo()
-    assert 'hint: pip install "newnormal[eval]"' in str(caught.value)
+    for extra in ("sklearn", "scipy", "matplotlib"):
+        for name in [name for name in sys.modules if name.split(".")[0] == extra]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, extra, None)
+    command.demo(seed=0, output=tmp_path / "x.png")
+    out, err = capsys.readouterr()
+    assert "AUPRC" in out
+    first, *_, last = err.splitlines()
+    assert first == (
+        "no picture: matplotlib is needed for this and is not installed; "
+        'pip install "newnormal[plot]"'
+    )
+    assert last == "next: newnormal fit HISTORY.csv -o plant.nn"
+    assert not (tmp_path / "x.png").exists()

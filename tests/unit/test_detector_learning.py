@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal import M2N2, Fixed, NewnormalError, Quantile
+from newnormal import M2N2, Detector, Fixed, NewnormalError, Quantile
 from newnormal.kernels.step import StepParams
 from newnormal.models import base
 from newnormal.models.base import Training
@@ -111,6 +111,30 @@ def test_epochs_are_reported_one_by_one() -> None:
         ),
     )
     assert seen == [(done + 1, loss) for done, loss in enumerate(losses)]
+
+
+@pytest.mark.parametrize("kind", [Detector, M2N2])
+def test_a_fit_tells_of_its_phases_and_never_goes_back(kind: Any) -> None:
+    phases: list[str] = []
+    shares: list[float] = []
+    epochs: list[int] = []
+
+    def on_phase(what: str, share: float) -> None:
+        phases.append(what)
+        shares.append(share)
+
+    detector = kind(epochs=2).fit(
+        plant(400, 0), on_epoch=lambda done, _: epochs.append(done), on_phase=on_phase
+    )
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
+    names = ["learning history", "scoring history"]
+    if kind is Detector:
+        names = ["learning early history", "testing on the rest", "learning all of history"]
+    assert list(dict.fromkeys(phases)) == [*names, "done"]
+    assert len(shares) > len(epochs) > 0
+    plain = kind(epochs=2).fit(plant(400, 0))
+    assert plain.threshold_ == detector.threshold_
 
 
 def test_more_training_windows_come_of_a_smaller_fit_stride() -> None:

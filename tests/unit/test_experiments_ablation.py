@@ -251,12 +251,11 @@ def test_the_page_shows_ours_the_papers_and_the_difference(result: Experiment) -
         if (c.variant, c.measure, str(c.rule)) == ("DT+TTA", "auroc", "Q97")
     ]
     assert compared.difference is not None
-    line = next(
-        line for line in page.splitlines() if line.startswith("| SMD/1-4 | DT+TTA | 2 | Q97 |")
-    )
+    start = "| SMD/1-4 | MLP | DT+TTA | 2 | Q97 |"
+    line = next(line for line in page.splitlines() if line.startswith(start))
     cells = [cell.strip() for cell in line.split("|")]
-    assert cells[6:8] == [str(compared.ours), "0.845 ± 0.002"]
-    assert cells[8].strip("*") == f"{compared.difference:+.3f}"
+    assert cells[7:9] == [str(compared.ours), "0.845 ± 0.002"]
+    assert cells[9].strip("*") == f"{compared.difference:+.3f}"
     assert "`newnormal reproduce ablation --data DIR --seeds 3,4`" in page
     assert "| Yahoo/A1-R20 | get Yahoo Webscope S5" in page
 
@@ -265,7 +264,7 @@ def test_oracle_thresholds_have_a_table_of_their_own(result: Experiment) -> None
     page = result.markdown()
     honest = page[page.index("thresholds from history") : page.index("## The decision: oracle")]
     oracle = page[page.index("## The decision: oracle") : page.index("## Where ours differs")]
-    assert "| SMD/1-4 | DT | 2 | F1 | Q98 |" in honest
+    assert "| SMD/1-4 | MLP | DT | 2 | F1 | Q98 |" in honest
     assert "(oracle)" not in honest
     rows = [line for line in oracle.splitlines() if line.startswith("| SMD")]
     assert rows

@@ -264,7 +264,7 @@ def test_nab_stands_below_the_papers_data_sets_with_a_chart_of_its_own(
     assert list(dict.fromkeys(shown)) == ["SMD/1-4", "NAB/realKnownCause/clock"]
     assert {str(u.rule) for u in both.outcomes if u.dataset.startswith("NAB/")} == {"Q99"}
     assert all(c.paper is None for c in both.comparisons() if c.dataset.startswith("NAB/"))
-    assert "| NAB/realKnownCause/clock | frozen | 2 |" in both.markdown()
+    assert "| NAB/realKnownCause/clock | MLP | frozen | 2 |" in both.markdown()
     alone = main(runner, datasets=["NAB"], models=["mlp"], seeds=[1, 2])
     for result, expected in ((both, {"main-f1", "main-f1-others"}), (alone, {"main-f1-others"})):
         paths = result.write(tmp_path / "out")

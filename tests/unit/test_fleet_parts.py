@@ -192,4 +192,4 @@ def test_live_parts_are_all_that_every_stream_has() -> None:
     state = fitted("daily").to_parts().state
     rare = {"accepted", "undo", "shadow"}
     assert {*LiveParts._fields} | rare == {*state.__slots__}
-    assert Parts._fields == ("fitted", "state", "past")
+    assert Parts._fields == ("fitted", "state", "past", "zone")

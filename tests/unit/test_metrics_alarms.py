@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from newnormal.errors import InputError, ParameterError
 from newnormal.metrics import AlarmCounts, count_alarms, trace_alarms
+from newnormal.metrics.alarms import AFTER, BEFORE, find_events
+from newnormal.metrics.evaluation import summary
 from tests import naive_metrics
 
 
@@ -194,3 +196,59 @@ def test_a_trace_counts_itself() -> None:
     )
     counts = trace.count(labelled(200, (100, 109)), samples_per_day=190)
     assert (counts.found, counts.false, counts.in_alarm, counts.days) == (1, 0, 10, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "seconds", "lines"),
+    [
+        (
+            AlarmCounts(4, 5, 3, 7200, 5.0, 72, 720, (0, 0, 12)),
+            60.0,
+            [
+                "3 of 4 events found; median delay none, longest 12m",
+                "0.4 false alarms a day: 2 in 5 days of normal samples",
+                "1 % of normal samples in alarm, 10 % with a change pending",
+            ],
+        ),
+        (
+            AlarmCounts(1, 1, 1, 1440, 1.0, 0, 1440, (3,)),
+            np.nan,
+            [
+                "1 of 1 event found, 3 samples after it began",
+                "no false alarm in 1 day of normal samples",
+                "0 % of normal samples in alarm, 100 % with a change pending",
+            ],
+        ),
+        (
+            AlarmCounts(0, 2, 0, 1440, 1.0, 1, 0),
+            np.nan,
+            [
+                "no event is labelled: there was nothing to find",
+                "2 false alarms a day of 1,440 samples: 2 in 1 day of normal samples",
+                "under 0.1 % of normal samples in alarm, 0 % with a change pending",
+            ],
+        ),
+        (AlarmCounts(2, 0, 0, 10, 1.0), 1.0, ["0 of 2 events found"]),
+    ],
+)
+def test_the_summary_is_three_short_lines(
+    counts: AlarmCounts, seconds: float, lines: list[str]
+) -> None:
+    found = summary(counts, seconds)
+    assert len(found) == 3
+    assert found[: len(lines)] == lines
+    assert max(map(len, found)) <= 80
+
+
+@given(
+    labels=st.lists(st.booleans(), min_size=1, max_size=200),
+    places=st.lists(st.integers(0, 199), max_size=20),
+)
+def test_the_openings_that_find_an_event_are_those_that_are_counted(
+    labels: list[bool], places: list[int]
+) -> None:
+    openings = sorted(at for at in places if at < len(labels))
+    found = find_events(labels, openings)
+    near = [any(labels[max(at - AFTER, 0) : at + BEFORE + 1]) for at in openings]
+    assert found.tolist() == near
+    assert count_alarms(labels, openings).true == sum(near)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from newnormal import metrics
-from newnormal.errors import InputError, MissingExtraError, ParameterError
+from newnormal.errors import InputError, ParameterError
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -179,12 +179,38 @@ def test_importing_the_metrics_imports_neither_scikit_learn_nor_numba() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_without_scikit_learn_the_error_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_metric_needs_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "sklearn"]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(MissingExtraError, match=r'pip install "newnormal\[eval\]"'):
-        metrics.auroc([0, 1], [0, 1])
+    assert metrics.auroc([0, 1], [0, 1]) == 1.0
+    assert metrics.report([0, 1], [0.1, 0.9], 0.5).auprc == 1.0
+
+
+def test_report_takes_a_threshold_for_each_sample() -> None:
+    labels, scores = [0, 0, 1, 1], [0.1, 0.7, 0.8, 0.9]
+    moved = metrics.report(labels, scores, np.array([0.6, 0.9, 0.9, 0.6]))
+    assert (moved.tp, moved.fp, moved.fn) == (1, 0, 1)
+    assert np.isnan(moved.threshold)
+    assert moved.as_dict()["threshold"] is None
+    fixed, same = metrics.report(labels, scores, 0.75), metrics.report(labels, scores, [0.75] * 4)
+    assert same.as_dict() == fixed.as_dict()
+    pending = metrics.report(labels, [0.1, 0.7, 0.8, np.nan], [0.6, 0.6, 0.6, np.nan])
+    assert (pending.tp, pending.fn) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "message"),
+    [
+        ([0.5, 0.5], r"one for each of the 4 samples, found shape \(2,\)"),
+        ([0.5, np.nan, 0.5, 0.5], "found NaN at sample 1, which has a score"),
+        (np.nan, "must be a number, found NaN"),
+        ("high", "one a sample, found <U4"),
+    ],
+)
+def test_report_refuses_a_threshold_that_is_none(threshold: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        metrics.report([0, 0, 1, 1], [0.1, 0.7, 0.8, 0.9], threshold)  # type: ignore[arg-type]
 
 
 def test_every_public_name_exists_once() -> None:

@@ -16,6 +16,7 @@ PUBLIC = {
     "M2N2",
     "Alarm",
     "Change",
+    "Check",
     "DatasetError",
     "Detector",
     "Event",
@@ -37,6 +38,7 @@ PUBLIC = {
     "Verdict",
     "Verdicts",
     "__version__",
+    "check",
     "load",
 }
 OPTIONAL = ["sklearn", "scipy", "pandas", "polars", "torch", "matplotlib"]

@@ -10,13 +10,16 @@ import pytest
 
 from newnormal import M2N2, Detector, Fixed, ParameterError
 from newnormal.detector import BaseDetector
-from newnormal.types import Floats
+from newnormal.errors import NewnormalWarning
+from newnormal.metrics import average_precision
+from newnormal.types import Floats, Ints
 from tests.strategies import nasty_series
 
 pytest.importorskip("sklearn", reason="needs the extra eval")
 
 from sklearn.base import clone, is_outlier_detector
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+from sklearn.model_selection import GridSearchCV, TimeSeriesSplit, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
@@ -142,3 +145,59 @@ def test_a_fitted_detector_can_go_to_another_process(
     other = pickle.loads(pickle.dumps(detector))
     np.testing.assert_array_equal(other.run(history).scores, detector.run(history).scores)
     assert other.get_params() == detector.get_params()
+
+
+def labelled(samples: int = 600) -> tuple[Floats, Ints]:
+    rng = np.random.default_rng(0)
+    series = np.sin(np.arange(samples) / 9)[:, None] + rng.normal(0, 0.1, (samples, 2))
+    labels = np.zeros(samples, dtype=np.int64)
+    for at in range(50, samples, 100):
+        series[at : at + 5] += 3
+        labels[at : at + 5] = 1
+    return series, labels
+
+
+SMALL = M2N2(window=6, epochs=1)
+
+
+@pytest.mark.parametrize("estimator", [SMALL, make_pipeline(StandardScaler(), SMALL)])
+def test_cross_val_score_works_with_labels(estimator: Any) -> None:
+    series, labels = labelled()
+    found = cross_val_score(estimator, series, labels, cv=TimeSeriesSplit(3))
+    assert np.isfinite(found).all()
+    assert found.min() > 0.8
+    named = cross_val_score(
+        estimator, series, labels, cv=TimeSeriesSplit(3), scoring="average_precision"
+    )
+    assert np.isfinite(named).all()
+
+
+def test_grid_search_finds_a_best_one() -> None:
+    series, labels = labelled()
+    search = GridSearchCV(SMALL, {"window": [4, 6]}, cv=TimeSeriesSplit(2)).fit(series, labels)
+    assert search.best_score_ > 0.8
+    assert search.best_params_["window"] in (4, 6)
+
+
+def test_a_fold_without_an_anomaly_is_0_and_says_what_to_pass() -> None:
+    series, labels = labelled()
+    with pytest.warns(NewnormalWarning, match=r"cv=TimeSeriesSplit\(n_splits=2\)"):
+        found = cross_val_score(SMALL, series, np.zeros_like(labels), cv=TimeSeriesSplit(2))
+    assert found.tolist() == [0.0, 0.0]
+
+
+def test_without_labels_the_error_is_short_and_asks_for_a_scoring() -> None:
+    series, _ = labelled()
+    message = r"scoring must return a number, got Verdicts\(samples 0 to 199, \d+ anomalous\)"
+    with pytest.raises(ValueError, match=message):
+        cross_val_score(SMALL, series, cv=TimeSeriesSplit(2))
+
+
+def test_score_takes_times_as_it_did() -> None:
+    series, labels = labelled(300)
+    detector = clone(SMALL).fit(series)
+    times = np.datetime64("2026-01-01") + np.arange(300) * np.timedelta64(1, "m")
+    for verdicts in (detector.score(series, times), detector.score(series, times=times)):
+        np.testing.assert_array_equal(verdicts.times, times.astype(verdicts.times.dtype))
+    figure = detector.score(series, labels, times=times)
+    assert figure == average_precision(labels, detector.score(series).scores)

@@ -98,7 +98,7 @@ def change_sentence(change: Change) -> str:
     """Return what moved, from where to where, and since when."""
     since = f"sample {change.start}"
     if change.start_time is not None:
-        since = time_text(change.start_time)
+        since = time_text(change.start_time, change.zone)
     if not change.channels:
         return f"the model's weights have moved far from the accepted ones since {since}"
     moves = [

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from io import TextIOWrapper
 from typing import Annotated
 
 import typer
 
 from newnormal import __version__
+from newnormal.cli import standard
+from newnormal.cli.check import check
 from newnormal.cli.console import INTERRUPTED, fail, listen, say
 from newnormal.cli.data import data_app
 from newnormal.cli.demo import demo
@@ -19,6 +20,7 @@ from newnormal.cli.fleet import fleet_app
 from newnormal.cli.inspect import inspect
 from newnormal.cli.reproduce import reproduce_app
 from newnormal.cli.score import score
+from newnormal.cli.standard import OutputError
 from newnormal.cli.watch import watch
 from newnormal.errors import NewnormalError
 
@@ -28,13 +30,16 @@ _EPILOG = """Start here:
 
 newnormal demo
 
+newnormal check history.csv
+
 newnormal fit history.csv -o plant.nn
 
 tail -f live.csv | newnormal watch plant.nn - --alarms-only
 
 Many streams: newnormal fit metrics.csv --by host -o plant.fleet
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a bad line with --strict, 130 interrupted.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a bad line with --strict,
+4 a warning of check --strict, 130 interrupted.
 """
 
 app = typer.Typer(
@@ -45,7 +50,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (fit, watch, feedback, score, evaluate, inspect, demo):
+for command in (check, fit, watch, feedback, score, evaluate, inspect, demo):
     app.command()(command)
 app.add_typer(fleet_app, name="fleet")
 app.add_typer(data_app, name="data")
@@ -54,20 +59,24 @@ app.add_typer(reproduce_app, name="reproduce")
 
 def run() -> None:
     """Run the command line, and turn errors into a line on standard error and an exit code."""
+    standard.prepare()
     listen()
-    if isinstance(sys.stdout, TextIOWrapper):  # verdicts are JSON, whatever the terminal's encoding
-        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
-        app()
+        try:
+            app()
+        finally:
+            standard.flush_output()
+    except OutputError as error:
+        standard.forget_output()
+        fail(error)
     except NewnormalError as error:
         fail(error)
     except KeyboardInterrupt:
         say("interrupted")
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of the output has gone. Python would complain again when it flushes at exit.
-        sys.stdout = None
-        sys.exit(1)
+    except OSError as error:  # of a file that was fine when it was looked at
+        name = "" if error.filename is None else f"{error.filename}: "
+        fail(NewnormalError(f"{name}{error.strerror or error}"))
 
 
 def _version(show: bool) -> None:

@@ -1,17 +1,24 @@
-"""What the command line prints for a person: messages on standard error, tables on output."""
+"""What the command line prints for a person: messages on standard error, tables on output.
+
+Names of channels, streams and files are the user's: `shown` is what a terminal is given of them.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from newnormal.errors import NewnormalError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
     from newnormal.fleet.fitting import Progress
 
 __all__ = [
@@ -23,9 +30,10 @@ __all__ = [
     "listen",
     "print_facts",
     "print_table",
-    "progress",
     "progress_text",
+    "put",
     "say",
+    "shown",
     "stream_progress",
 ]
 
@@ -35,20 +43,65 @@ BAD_LINE = 3
 INTERRUPTED = 130
 
 
+# Controls, marks of direction, separators of lines, joiners that nobody sees, lone surrogates.
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def shown(text: object, *, lines: bool = False) -> str:
+    r"""Return a text as a terminal may be given it: what would steer the terminal is escaped.
+
+    Parameters
+    ----------
+    text
+        A name, or a message with names in it.
+    lines
+        Whether it has lines of its own, so that newlines stay.
+
+    Examples
+    --------
+    >>> print(shown("vfs.fs.size[/var,free]"), shown("\x1b[31mred\n"), shown("a\u202eb"))
+    vfs.fs.size[/var,free] \x1b[31mred\n a\u202eb
+    """
+
+    def escaped(found: re.Match[str]) -> str:
+        if lines and found[0] == "\n":
+            return "\n"
+        return found[0].encode("unicode_escape").decode()
+
+    return _UNSEEN.sub(escaped, str(text))
+
+
 def say(text: str) -> None:
-    """Write a line to standard error."""
-    print(text, file=sys.stderr, flush=True)  # noqa: T201
+    """Write a line to standard error, if that can be: nobody can be told that it cannot."""
+    if sys.stderr is not None:  # print would take standard output instead
+        with suppress(OSError, ValueError):
+            print(shown(text, lines=True), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def put(text: str) -> None:
+    """Write a line for a person to standard output."""
+    print(shown(text, lines=True))  # noqa: T201
 
 
 def fail(error: NewnormalError, code: int = FAILED) -> NoReturn:
     """Print what went wrong, and exit."""
-    say(f"error: {error}")
+    say(f"error: {shown(error.message)}")
+    if error.hint is not None:
+        say(f"hint: {error.hint}")
     sys.exit(code)
+
+
+class _Log(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        say(f"warning: {record.getMessage()}")
 
 
 def listen() -> None:
     """Show the package's warnings and log as plain lines."""
-    logging.basicConfig(format="warning: %(message)s", stream=sys.stderr, level=logging.WARNING)
+    logging.basicConfig(handlers=[_Log()], level=logging.WARNING)
 
     def show(
         message: Warning | str,
@@ -80,24 +133,6 @@ def announce_compiling() -> None:
         def on_end(self, event: object) -> None: ...
 
     event.register("numba:compile", Announcer())  # type: ignore[no-untyped-call]
-
-
-@contextmanager
-def progress(total: int | None) -> Iterator[Callable[[int, float], None] | None]:
-    """Give a callback `on_epoch(done, loss)` that draws a bar; None where there is no terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("fitting", total=total)
-
-        def on_epoch(done: int, loss: float) -> None:
-            bar.update(task, completed=done, description=f"fitting, loss {loss:.4g}")
-
-        yield on_epoch
 
 
 @contextmanager
@@ -136,35 +171,55 @@ def progress_text(found: Progress) -> str:
 
 def print_facts(title: str, facts: dict[str, Any]) -> None:
     """Print names and values as a table on standard output."""
-    from rich.console import Console
     from rich.table import Table as Grid
 
-    grid = Grid(title=title, show_header=False, title_justify="left", box=None, pad_edge=False)
+    grid = Grid(show_header=False, box=None, pad_edge=False)
     grid.add_column(style="cyan", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in facts.items():
         if value is not None:
-            grid.add_row(name.replace("_", " "), _shown(value))
-    Console().print(grid)
+            grid.add_row(_cell(name.replace("_", " ")), _cell(_text(value), highlight=True))
+    _print(title, grid)
 
 
 def print_table(
     title: str, first: str, columns: Sequence[str], rows: Mapping[str, Mapping[str, Any]]
 ) -> None:
     """Print a row for each name, with some of its values, as a table on standard output."""
-    from rich.console import Console
     from rich.table import Table as Grid
 
-    grid = Grid(title=title, title_justify="left", box=None, pad_edge=False)
-    grid.add_column(first, style="cyan", no_wrap=True)
+    grid = Grid(box=None, pad_edge=False)
+    grid.add_column(_cell(first), style="cyan", no_wrap=True)
     for name in columns:
-        grid.add_column(name.replace("_", " "), justify="right")
+        grid.add_column(_cell(name.replace("_", " ")), justify="right")
     for name, values in rows.items():
-        grid.add_row(name, *(_shown(values.get(column)) for column in columns))
-    Console().print(grid)
+        found = (_cell(_text(values.get(column)), highlight=True) for column in columns)
+        grid.add_row(_cell(name), *found)
+    _print(title, grid)
 
 
-def _shown(value: Any) -> str:
+def _print(title: str, grid: Table) -> None:
+    from rich.console import Console
+
+    console = Console()
+    heading = _cell(title)
+    heading.stylize("table.title")
+    console.print(heading, soft_wrap=True)  # a path can be copied from it
+    console.print(grid)
+
+
+def _cell(text: str, *, highlight: bool = False) -> Text:
+    """Return what goes into a table, which is no markup; numbers may be given a colour."""
+    from rich.highlighter import ReprHighlighter
+    from rich.text import Text
+
+    found = Text(shown(text))
+    if highlight:
+        ReprHighlighter().highlight(found)
+    return found
+
+
+def _text(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

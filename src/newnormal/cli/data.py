@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from newnormal.cli.console import say
+from newnormal.cli.console import say, shown
 from newnormal.errors import InputError
 
 __all__ = ["data_app"]
@@ -48,7 +48,11 @@ def data_list(
         console.print(f"    from      {entry.source}", markup=False)
         if root:
             found = [stream for folder in root for stream in entry.streams(folder)]
-            shown = ", ".join(found[:8]) + (", ..." if len(found) > 8 else "")
-            console.print(f"    found     {len(found)}{': ' if found else ''}{shown}", markup=False)
+            some = ", ".join(found[:8]) + (", ..." if len(found) > 8 else "")
+            console.print(
+                f"    found     {len(found)}{': ' if found else ''}{shown(some)}",
+                markup=False,
+                emoji=False,
+            )
     if not root:
         say("next: newnormal data list --data DIR shows which of them are in a folder")

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from newnormal.cli.bars import fit_progress
 from newnormal.cli.console import announce_compiling, say
+from newnormal.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from newnormal.datasets import Dataset
+    from newnormal.detector import BaseDetector
     from newnormal.experiments.ours.demo import Demo
 
 __all__ = ["demo", "table"]
@@ -23,18 +27,42 @@ def demo(
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where the picture goes.")
     ] = Path("newnormal-demo.png"),
 ) -> None:
-    """Show on a synthetic plant why adapting matters: one table, one picture."""
+    """Show on a synthetic plant why adapting matters: one table, one picture.
+
+    The picture needs the extra plot; without it there is the table alone.
+    """
     from rich.console import Console
 
     from newnormal import plots
     from newnormal.experiments.ours.demo import picture, run_demo
 
     announce_compiling()
-    plots.check_target(output)
-    result = run_demo(seed=seed, say=say)
+    drawn = _can_draw(output)
+    result = run_demo(seed, say, _fit)
     Console().print(table(result))
-    plots.save(picture(result), output)
-    say(f"wrote {output}: open it to see why\nnext: newnormal fit HISTORY.csv -o plant.nn")
+    if drawn:
+        plots.save(picture(result), output)
+        say(f"wrote {output}: open it to see why")
+    say("next: newnormal fit HISTORY.csv -o plant.nn")
+
+
+def _can_draw(output: Path) -> bool:
+    """Whether there can be a picture; if Matplotlib is missing, say how to get one."""
+    from newnormal import plots
+
+    try:
+        plots.check_target(output)
+    except MissingExtraError as error:
+        say(f"no picture: {error.message}; {error.hint}")
+        return False
+    return True
+
+
+def _fit(detector: BaseDetector, data: Dataset) -> None:
+    from newnormal.experiments.ours.demo import fit_on_history
+
+    with fit_progress() as callbacks:
+        fit_on_history(detector, data, **callbacks)
 
 
 def table(result: Demo) -> Table:

@@ -8,93 +8,81 @@ from typing import Annotated, Optional
 
 import typer
 
-from newnormal.cli.console import print_facts, say
-from newnormal.cli.fleet_reading import exit_if_failed, fleet_tables, load_fleet
-from newnormal.cli.measuring import measure
-from newnormal.cli.options import (
-    Classes,
-    Columns,
-    Drop,
-    Format,
-    Frozen,
-    Input,
-    Loading,
-    Model,
-    Rule,
-    Time,
-)
-from newnormal.cli.reading import judge
-from newnormal.cli.streams import (
-    By,
-    LongLines,
-    Streams,
-    Tag,
-    Value,
-    check_one_stream,
-    check_streams,
-    is_fleet,
-)
+from newnormal.cli.bars import sample_progress
+from newnormal.cli.console import announce_compiling, say
+from newnormal.cli.fleet_reading import exit_if_failed, fleet_tables, load_fleet, remembered
+from newnormal.cli.measuring import measure, print_groups, print_summary
+from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule
+from newnormal.cli.reading import load, read_table
+from newnormal.cli.reading_options import Given, reads_input
+from newnormal.cli.streams import check_one_stream, check_streams, is_fleet
 from newnormal.errors import InputError, ParameterError
 
 __all__ = ["evaluate"]
 
 
+@reads_input
 def evaluate(
     model: Model,
     input: Input,  # noqa: A002
-    label: Annotated[str, typer.Option(metavar="COLUMN", help="The column of 0/1 truth.")],
     frozen: Frozen = False,
     plot: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="FILE", help="Draw it: .png, .svg or .pdf."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    by: By = None,
-    long: LongLines = False,
-    tag: Tag = None,
-    value: Value = None,
     loading: Loading = None,
     rule: Rule = None,
-    time: Time = None,
-    columns: Columns = None,
-    drop: Drop = None,
-    format: Format = None,  # noqa: A002
+    *,
+    given: Given,
 ) -> None:
-    """Judge a labelled file and print every metric.
+    """Judge a labelled file and measure how well: alarms first, then samples.
+
+    newnormal evaluate plant.nn labelled.csv --label fault --plot fault.png
 
     newnormal evaluate plant.fleet metrics.csv --by host --label fault
+
+    The verdicts are graded as they were made: by the threshold as it moved, and with what was
+    accepted as normal meanwhile. --json prints groups of numbers: alarms, verdicts, scores, best
+    (a threshold chosen with the labels) and point_adjusted.
     """
     from newnormal import plots
 
     classes = Classes.of(loading, rule)
-    streams = Streams.of(by, long, tag, value)
     if is_fleet(model):
         from newnormal.cli.fleet_evaluate import evaluate_fleet
 
-        check_streams(model, streams, input)
+        given = given.after(remembered(model), label=True)
+        given.check_label()
+        check_streams(model, given.streams, input)
         if plot is not None:
             raise ParameterError(
                 "--plot: expected a detector of one stream, found a fleet",
                 hint=f"newnormal fleet extract {model} STREAM -o STREAM.nn",
             )
         fleet = load_fleet(model, classes)
-        tables = fleet_tables(fleet, input, streams, time, columns, drop, format, label)
+        tables = fleet_tables(fleet, input, given)
         evaluate_fleet(fleet, tables, f"{input} judged by {model}", frozen, as_json)
         exit_if_failed(tables)
         return
-    check_one_stream(model, streams)
+    check_one_stream(model, given.streams)
     if plot is not None:
-        plots.check_target(plot)
-    detector, verdicts, table = judge(
-        model, classes, input, frozen, label, time, columns, drop, format, streams
-    )
+        plots.check_target(plot, [model, input])
+    announce_compiling()
+    detector = load(model, classes)
+    given = given.after(detector.reading_, label=True)
+    given.check_label()
+    table = read_table(input, given, detector.channels_)
     if table.labels is None:
         raise InputError(f"{input}: expected labels, found none")
-    facts = measure(detector, verdicts, table.labels, frozen).as_dict()
+    say(f"judging {len(table.values):,} samples ...")
+    with sample_progress("judging", len(table.values)) as on_samples:
+        found, verdicts = measure(detector, table, table.labels, frozen, on_samples)
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        typer.echo(json.dumps(found.as_dict(), indent=2))
     else:
-        print_facts(f"{input} judged by {model}", facts)
+        print_summary(f"{input} judged by {model}", found.summary())
+        print_groups(found)
     if plot is not None:
-        plots.save(plots.evaluation_figure(table, verdicts, table.labels), plot)
+        plots.save(plots.evaluation_figure(table, verdicts, table.labels, evaluation=found), plot)
         say(f"wrote {plot}")

@@ -8,11 +8,12 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from newnormal.cli.console import announce_compiling, progress, say
+from newnormal.cli.bars import fit_progress
+from newnormal.cli.console import announce_compiling, say
 from newnormal.cli.fleet_fit import check_folder, fit_fleet
-from newnormal.cli.options import Columns, Drop, Format, Time, importable, samples_or_time
-from newnormal.cli.reading import read_table
-from newnormal.cli.streams import By, LongLines, Streams, Tag, Value, read_streams
+from newnormal.cli.options import importable, samples_or_time
+from newnormal.cli.reading import read_streams, read_table
+from newnormal.cli.reading_options import Given, reads_input
 from newnormal.errors import ParameterError
 
 __all__ = ["Method", "fit"]
@@ -28,6 +29,7 @@ class Method(StrEnum):
     m2n2 = "m2n2"
 
 
+@reads_input
 def fit(
     history: Annotated[
         str,
@@ -161,10 +163,6 @@ def fit(
             rich_help_panel=_PAPER,
         ),
     ] = None,
-    by: By = None,
-    long: LongLines = False,
-    tag: Tag = None,
-    value: Value = None,
     fleet_alarms_per_day: Annotated[
         Optional[float],  # noqa: UP045
         typer.Option(
@@ -181,10 +179,8 @@ def fit(
             rich_help_panel="Many streams",
         ),
     ] = None,
-    time: Time = None,
-    columns: Columns = None,
-    drop: Drop = None,
-    format: Format = None,  # noqa: A002
+    *,
+    given: Given,
 ) -> None:
     """Learn what normal is from history, and write the detector to a file.
 
@@ -195,17 +191,18 @@ def fit(
     newnormal fit metrics.csv --by host -o plant.fleet
     """
     from newnormal import state as state_file
+    from newnormal.checks import check_table
     from newnormal.detector import M2N2, Detector
     from newnormal.thresholds import Fixed
 
-    streams = Streams.of(by, long, tag, value)
+    streams = given.streams
     many = bool(streams.by) or (history != "-" and Path(history).is_dir())
     if many:
         check_folder(output)
     else:
         _check_many(fleet_alarms_per_day=fleet_alarms_per_day, workers=workers)
-        state_file.check_target(output)
-    given = _given(
+        state_file.check_target(output, [history])
+    own = _given(
         window=window,
         stride=stride,
         fit_stride=fit_stride,
@@ -217,8 +214,8 @@ def fit(
         adapt=adapt,
         model=None if model is None else importable(model),
     )
-    if method is Method.detector and given:
-        _refuse(*next(iter(given.items())))
+    if method is Method.detector and own:
+        _refuse(*next(iter(own.items())))
     _check_one(
         threshold=threshold,
         fixed_threshold=fixed_threshold,
@@ -226,11 +223,11 @@ def fit(
         risk=risk,
         **({"fleet_alarms_per_day": fleet_alarms_per_day} if many else {}),
     )
-    _check_savable(given.get("model", "mlp"))
+    _check_savable(own.get("model", "mlp"))
     announce_compiling()
     kind: Any = M2N2 if method is Method.m2n2 else Detector
     detector = kind(
-        **given,
+        **own,
         **_given(epochs=epochs, batch=batch),
         threshold=_rule(threshold) if fixed_threshold is None else Fixed(fixed_threshold),
         alarms_per_day=alarms_per_day,
@@ -240,18 +237,16 @@ def fit(
         accept_after=samples_or_time(accept_after),
     )
     if many:
-        tables = read_streams(history, streams, time, columns, drop, format)
+        tables = read_streams(history, given)
         fit_fleet(detector, tables, output, fleet_alarms_per_day, workers)
         return
     state_file.remove_stale(output)
-    table = read_table(history, time, columns, drop, format, streams=streams)
+    table = read_table(history, given)
+    for line in check_table(table, name=history, detector=detector).lines():
+        say(line)
     say(f"fitting on {len(table.values):,} samples of {table.values.shape[1]} channels ...")
-    others = (risk, threshold, fixed_threshold)
-    by_default = method is Method.detector and others == (None, None, None)
-    if table.times is None and period is None and (by_default or alarms_per_day is not None):
-        say("there are no times: a day is taken to have 1,440 samples; --period changes that")
-    with progress(detector.epochs) as on_epoch:
-        detector.fit(table, on_epoch=on_epoch)
+    with fit_progress() as callbacks:
+        detector.fit(table, **callbacks)
     detector.save(output)
     loss = min(detector.losses_, default=None)  # a model need not have any
     if method is Method.detector:

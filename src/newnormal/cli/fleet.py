@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from newnormal.cli.console import FAILED, say
+from newnormal.cli.console import FAILED, put, say, shown
 from newnormal.cli.options import Classes, Loading, Rule
 from newnormal.cli.reading import load
 from newnormal.cli.streams import is_fleet
@@ -42,7 +42,7 @@ def check(
 
     classes = Classes.of(loading, rule)
     report = verify(folder, repair=repair, model=classes.model, threshold=classes.threshold)
-    typer.echo(str(report))
+    put(str(report))
     if not report.ok:
         sys.exit(FAILED)
 
@@ -81,7 +81,7 @@ def insert(
     detector = load(state, classes)
     with _opened(folder, classes) as fleet:
         fleet.add(stream, detector)
-        say(f"added {stream} to {folder}: {len(fleet):,} streams")
+        say(f"added {shown(stream)} to {shown(folder)}: {len(fleet):,} streams")
 
 
 @fleet_app.command()
@@ -94,7 +94,7 @@ def remove(
     """Remove a stream. `extract` keeps it."""
     with _opened(folder, Classes.of(loading, rule)) as fleet:
         fleet.remove(stream)
-        say(f"removed {stream} from {folder}: {len(fleet):,} streams")
+        say(f"removed {shown(stream)} from {shown(folder)}: {len(fleet):,} streams")
 
 
 def _opened(folder: Path, classes: Classes) -> Fleet:

@@ -1,63 +1,133 @@
-"""`newnormal evaluate` of a fleet: every metric of each stream, and of all."""
+"""`newnormal evaluate` of a fleet: its alarms summed over the streams, and the worst streams."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from newnormal.cli.bars import sample_progress
 from newnormal.cli.console import print_table
-from newnormal.cli.measuring import Measured, measure, openings
+from newnormal.cli.measuring import measure, print_summary
 from newnormal.errors import InputError
 
 if TYPE_CHECKING:
     from newnormal.fleet import Fleet
+    from newnormal.metrics import Evaluation
     from newnormal.tabular import StreamTables
 
 __all__ = ["evaluate_fleet"]
 
-_SUMS = ("samples", "labelled", "events", "tp", "fp", "fn", "tn", "detected", "missed")
-_MEANS = ("auroc", "auprc", "vus_roc", "vus_pr", "affiliation_f1", "best_f1")
-_SHOWN = ("samples", "events", "detected", "precision", "recall", "f1", "vus_pr", "openings_false")
+_ROWS = 20  # streams in the table
+_NAMED = 3  # worst streams in the summary
+_SUMS = ("samples", "labelled", "events")
+_COLUMNS = ("events", "found", "delay", "false", "false a day", "in alarm", "pending", "F1")
 
 
 def evaluate_fleet(
     fleet: Fleet, tables: StreamTables, title: str, frozen: bool, as_json: bool
 ) -> None:
-    """Judge labelled streams, each by its own detector, and print what was measured."""
-    found: dict[str, Measured] = {}
-    for name, table in tables.tables.items():
-        if table.labels is None:
-            raise InputError(f"stream {name!r}: expected labels, found none")
-        detector = fleet[name]
-        verdicts = detector.score(table) if frozen else detector.run(table)
-        found[name] = measure(detector, verdicts, table.labels, frozen)
-    total = _total(list(found.values()))
-    facts = {name: each.as_dict() for name, each in found.items()}
+    """Judge labelled streams, each by its own detector, and print what was measured.
+
+    As JSON: ``streams``, each as for one stream, and ``total``, the same groups: counts are summed
+    and ratios made of the sums; what has no counts, as the areas under curves, is a mean over the
+    streams that have it.
+    """
+    found: dict[str, Evaluation] = {}
+    samples = sum(len(table.values) for table in tables.tables.values())
+    before = 0
+    with sample_progress("judging", samples) as on_samples:
+        for name, table in tables.tables.items():
+            if table.labels is None:
+                raise InputError(f"stream {name!r}: expected labels, found none")
+            found[name], _ = measure(fleet[name], table, table.labels, frozen)
+            before += len(table.values)
+            if on_samples is not None:
+                on_samples(before)
     if as_json:
-        typer.echo(json.dumps({"streams": facts, "total": total}, indent=2))
+        streams = {name: each.as_dict() for name, each in found.items()}
+        typer.echo(json.dumps({"streams": streams, "total": _total(found)}, indent=2))
         return
-    shown = [*_SHOWN[:-1], *(_SHOWN[-1:] if "openings_false" in total else ())]
-    rows = {**facts, f"all {len(facts)}": total}
-    print_table(title, "stream", shown, rows)
+    _print(title, found)
 
 
-def _total(found: list[Measured]) -> dict[str, float | None]:
-    """Return sums of counts, ratios made of these, and the mean over streams of what has none."""
-    from newnormal.metrics import AlarmCounts, Confusion
+def _print(title: str, found: dict[str, Evaluation]) -> None:
+    from newnormal.metrics import AlarmCounts
+    from newnormal.metrics.evaluation import summary
 
-    facts = [each.report.as_dict() for each in found]
-    total: dict[str, float | None] = {
-        name: sum(int(each[name] or 0) for each in facts) for name in (*_SUMS, "false_alarms")
+    counts, seconds = AlarmCounts.pooled(each.alarms for each in found.values()), _seconds(found)
+    worst = sorted(found, key=lambda name: _badness(found[name]), reverse=True)
+    print_summary(title, summary(counts, seconds))
+    named = [name for name in worst if _why(found[name])][:_NAMED]
+    if named:
+        texts = [f"{name} ({_why(found[name])})" for name in named]
+        typer.echo(f"worst streams: {', '.join(texts)}")
+    rows = {name: _row(found[name].alarms, seconds, found[name].report.f1) for name in worst}
+    shown = dict(list(rows.items())[:_ROWS])
+    shown[f"all {len(found)}"] = _row(counts, seconds, _total(found)["verdicts"]["f1"])
+    left = len(rows) - _ROWS
+    typer.echo("")
+    heading = "Streams, the worst first" + (f"; {left:,} more in --json" if left > 0 else "")
+    print_table(heading, "stream", _COLUMNS, shown)
+
+
+def _badness(each: Evaluation) -> tuple[int, int, int]:
+    counts = each.alarms
+    return counts.events - counts.found, counts.false, counts.in_alarm
+
+
+def _why(each: Evaluation) -> str:
+    """Return what is wrong with a stream, empty if nothing is."""
+    missed, false, _ = _badness(each)
+    return ", ".join([f"{missed} missed"] * bool(missed) + [f"{false} false"] * bool(false))
+
+
+def _row(counts: Any, seconds: float, f1: float | None) -> dict[str, Any]:
+    from newnormal.metrics.evaluation import delay_text, share_text
+
+    return {
+        "events": counts.events,
+        "found": counts.found,
+        "delay": delay_text(counts.median_delay, seconds) if counts.found else None,
+        "false": counts.false,
+        "false a day": f"{counts.false_per_day:.2g}",
+        "in alarm": share_text(counts.in_alarm_share),
+        "pending": share_text(counts.pending_share),
+        "F1": None if f1 is None else f"{f1:.2f}",
     }
-    counts = Confusion(*(int(total[name] or 0) for name in ("tp", "fp", "fn", "tn")))
-    for name in ("accuracy", "precision", "recall", "f1"):
-        total[name] = getattr(counts, name)
-    for name in _MEANS:
-        known = [value for each in facts if (value := each[name]) is not None]
-        total[name] = sum(known) / len(known) if known else None
-    alarms = [each.counts for each in found if each.counts is not None]
-    if len(alarms) == len(found):
-        total |= openings(AlarmCounts.pooled(alarms))
+
+
+def _seconds(found: dict[str, Evaluation]) -> float:
+    """Return the time between samples, where all streams have the same; else NaN."""
+    (first, *others) = {each.seconds for each in found.values()} or {math.nan}
+    return math.nan if others else first
+
+
+def _total(found: dict[str, Evaluation]) -> dict[str, Any]:
+    from newnormal.metrics import AlarmCounts, Confusion
+    from newnormal.metrics.evaluation import alarm_facts
+
+    every = [each.as_dict() for each in found.values()]
+    counts = AlarmCounts.pooled(each.alarms for each in found.values())
+    seconds = _seconds(found)
+    total: dict[str, Any] = {name: sum(each[name] for each in every) for name in _SUMS}
+    total["period_seconds"] = None if math.isnan(seconds) else seconds
+    total["alarms"] = alarm_facts(counts, seconds)
+    for group in ("verdicts", "scores", "best", "point_adjusted"):
+        total[group] = _means([each[group] for each in every])
+        if "tp" in every[0][group]:
+            names = ("tp", "fp", "fn", "tn")
+            summed = Confusion(*(sum(each[group][name] for each in every) for name in names))
+            own = (*names, "accuracy", "precision", "recall", "f1")
+            total[group] |= {name: getattr(summed, name) for name in own}
     return total
+
+
+def _means(groups: list[dict[str, float | None]]) -> dict[str, float | None]:
+    means: dict[str, float | None] = {}
+    for name in groups[0]:
+        known = [value for each in groups if (value := each[name]) is not None]
+        means[name] = sum(known) / len(known) if known else None
+    return means

@@ -27,10 +27,13 @@ def fit_fleet(
     workers: int | None,
 ) -> None:
     """Fit a fleet and write it; exit with a failure at the end if a stream could not be fitted."""
+    from newnormal.checks import check_streams, summary_of
     from newnormal.fleet import Fleet
 
     count = len(tables.tables) + len(tables.errors)
     samples = sum(len(table.values) for table in tables.tables.values())
+    for line in summary_of(check_streams(tables, detector=detector)).lines():
+        say(line)
     say(f"fitting {count:,} streams on {samples:,} samples ...")
     fleet = Fleet(detector, fleet_alarms_per_day=fleet_alarms_per_day, workers=workers)
     with warnings.catch_warnings(), stream_progress() as on_progress:
@@ -62,6 +65,7 @@ def _report_failures(fleet: Fleet) -> None:
 def check_folder(output: Path) -> None:
     """Raise a StateError if a fleet cannot be written there: before it is fitted."""
     from newnormal.fleet.folder.names import MANIFEST
+    from newnormal.state import targets
 
     if output.is_dir() and any(output.iterdir()) and not (output / MANIFEST).exists():
         raise StateError(
@@ -74,8 +78,9 @@ def check_folder(output: Path) -> None:
             f"cannot write {output}: expected a folder, found a file",
             hint="a fleet is a folder: choose another name",
         )
-    if not output.parent.is_dir():
+    if not output.parent.is_dir():  # not made: its name may be a slip
         raise StateError(
             f"cannot write {output}: found no folder {output.parent}",
             hint="choose a folder that exists",
         )
+    targets.check_folder(output)

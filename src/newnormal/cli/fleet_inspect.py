@@ -10,53 +10,55 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from newnormal.cli.console import print_facts, print_table
+from newnormal.cli.console import print_facts, print_table, put, shown
 from newnormal.cli.fleet_reading import load_fleet
-from newnormal.cli.inspect import feedback_text
+from newnormal.cli.inspect import feedback_text, waits
 from newnormal.cli.options import Classes
+from newnormal.cli.written import Written
 
 if TYPE_CHECKING:
     from newnormal.fleet import Fleet
+    from newnormal.runtime.fleet_place import Place
     from newnormal.types import Alarm, Change
 
-__all__ = ["inspect_fleet"]
+__all__ = ["inspect_fleet", "written_of"]
 
 _ROWS = 20  # streams in the table that have something open
 
 
 def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
-    """Show what a fleet has, and which of its streams have an alarm or a change open."""
+    """Show what a fleet has, and which of its streams have an alarm or a change open.
+
+    As JSON: ``states`` counts streams as `Detector.status_` has it; ``open_alarms`` and
+    ``open_changes`` are by stream; the rest as for one stream.
+    """
     fleet = load_fleet(folder, classes)
     alarms, changes = fleet.alarms_, fleet.changes_
-    states = _states(len(fleet), alarms, changes)
     incidents = fleet.incidents_
+    if as_json:
+        typer.echo(json.dumps(_data(folder, fleet), indent=2))
+        return
+    states = _states(len(fleet), alarms, changes)
     facts: dict[str, Any] = {
+        "written": str(written_of(folder)),
         "streams": len(fleet),
         **{state: states[state] for state in sorted(states)},
-        "channels": _channels(fleet),
-        **fleet.detector.get_params(),
-        "fleet_alarms_per_day": fleet.fleet_alarms_per_day,
         "open alarms": sum(map(len, alarms.values())),
         "open changes": sum(map(len, changes.values())),
         "incidents": len(incidents),
+        "feedback": feedback_text(waits(folder)),
         "last time": _last_time(fleet),
+        **_input(folder),
+        "channels": " to ".join(map(str, _channels(fleet))),
+        **{name: value for name, value in fleet.detector.get_params().items() if value is not None},
+        "fleet_alarms_per_day": fleet.fleet_alarms_per_day,
         "bytes of the streams": fleet.nbytes_,
         "bytes on the disk": _size(folder),
-        "feedback": feedback_text(folder),
-        **_input(folder),
     }
-    if as_json:
-        facts |= {
-            "open incidents": [each.as_dict() for each in incidents if each.open],
-            "open alarms": {name: [a.as_dict() for a in found] for name, found in alarms.items()},
-            "open changes": {name: [c.as_dict() for c in found] for name, found in changes.items()},
-        }
-        typer.echo(json.dumps(facts, indent=2, default=str))
-        return
     print_facts(str(folder), facts)
     for incident in incidents:
         if incident.open:
-            typer.echo(f"\nincident {incident.number}: {incident.sentence}")
+            put(f"\nincident {incident.number}: {shown(incident.sentence)}")
     rows = {
         name: {
             "alarm": "; ".join(each.sentence for each in alarms.get(name, ())),
@@ -67,10 +69,44 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
     }
     if rows:
         typer.echo("")
-        shown = dict(list(rows.items())[:_ROWS])
+        some = dict(list(rows.items())[:_ROWS])
         print_table(
-            f"{len(rows):,} streams with something open", "stream", ("alarm", "change"), shown
+            f"{len(rows):,} streams with something open", "stream", ("alarm", "change"), some
         )
+
+
+def written_of(folder: Path) -> Written:
+    """Return how old a fleet's folder is, and what its `watch` does."""
+    place = _place(folder)
+    return Written.of_folder(folder, None if place is None else place.clean)
+
+
+def _data(folder: Path, fleet: Fleet) -> dict[str, Any]:
+    alarms, changes, incidents = fleet.alarms_, fleet.changes_, fleet.incidents_
+    states = _states(len(fleet), alarms, changes)
+    options = fleet.detector.options_as_json()
+    return {
+        **written_of(folder).as_dict(),
+        "streams": len(fleet),
+        "states": {name.replace(" ", "_"): count for name, count in states.items()},
+        "method": options["method"],
+        "options": options["options"],
+        "rule": options["threshold"],
+        "fleet_alarms_per_day": fleet.fleet_alarms_per_day,
+        "least_channels": _channels(fleet)[0],
+        "most_channels": _channels(fleet)[-1],
+        "incidents": len(incidents),
+        "open_incidents": [each.as_dict() for each in incidents if each.open],
+        "open_alarms": {name: [a.as_dict() for a in found] for name, found in alarms.items()},
+        "open_changes": {name: [c.as_dict() for c in found] for name, found in changes.items()},
+        "feedback_waiting": waits(folder),
+        "last_time": _last_time(fleet),
+        "streams_bytes": fleet.nbytes_,
+        "disk_bytes": _size(folder),
+        "input": None,
+        "line": None,
+        **_input(folder),
+    }
 
 
 def _states(
@@ -96,29 +132,36 @@ def _size(folder: Path) -> int:
     return total
 
 
-def _channels(fleet: Fleet) -> str:
-    counts = sorted({len(channels) for channels in fleet.channels_.values()})
-    return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+def _channels(fleet: Fleet) -> list[int]:
+    """Return the least and the most channels of a stream, once if they are the same."""
+    counts = sorted({len(channels) for channels in fleet.channels_.values()}) or [0]
+    return [counts[0]] if len(counts) == 1 else [counts[0], counts[-1]]
 
 
 def _last_time(fleet: Fleet) -> str | None:
     from newnormal.types import time_text
 
-    times = fleet.last_times_.values()
-    return time_text(max(times)) if times else None
+    times = fleet.last_times_
+    if not times:
+        return None
+    newest = max(times, key=lambda name: times[name])
+    return time_text(times[newest], fleet.zones_.get(newest))
 
 
-def _input(folder: Path) -> dict[str, Any]:
-    """Return where the last watch of it was."""
+def _place(folder: Path) -> Place | None:
+    """Return where the last watch of it was, None without one."""
     from newnormal.fleet.saved import last_note
     from newnormal.runtime.fleet_place import Place
 
     note = last_note(folder)
-    if note is None:
+    return None if note is None else Place.parse(note)
+
+
+def _input(folder: Path) -> dict[str, Any]:
+    place = _place(folder)
+    if place is None:
         return {}
-    place = Place.parse(note)
     return {
         "input": place.snapshot.get("path", place.kind),
         "line": place.snapshot.get("line"),
-        "last watch": "ended" if place.clean else "runs, or was killed",
     }

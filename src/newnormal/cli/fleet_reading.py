@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from newnormal.cli.console import FAILED, announce_compiling, say
-from newnormal.cli.options import Classes, FileFormat
-from newnormal.cli.streams import Streams, read_streams, stream_text
+from newnormal.cli.options import Classes
+from newnormal.cli.reading import read_streams
+from newnormal.cli.reading_options import Given
+from newnormal.cli.streams import stream_text
 from newnormal.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from newnormal.tabular import StreamTables
     from newnormal.types import Bools
 
-__all__ = ["FrozenLines", "Scored", "exit_if_failed", "fleet_tables", "load_fleet"]
+__all__ = ["FrozenLines", "Scored", "exit_if_failed", "fleet_tables", "load_fleet", "remembered"]
 
 
 class Scored(Protocol):
@@ -41,20 +43,22 @@ def load_fleet(path: Path, classes: Classes) -> Fleet:
     return Fleet.load(path, model=classes.model, threshold=classes.threshold)
 
 
+def remembered(folder: Path) -> dict[str, Any] | None:
+    """Return how the history of a fleet was read; None if that is not known."""
+    from newnormal.fleet.folder.manifest import read_manifest
+
+    return read_manifest(folder).reading.get("file")
+
+
 def fleet_tables(
     fleet: Fleet,
     source: str,
-    streams: Streams,
-    time: str | None,
-    columns: list[str] | None,
-    drop: list[str] | None,
-    format: FileFormat | None,  # noqa: A002
-    label: str | None = None,
+    given: Given,
 ) -> StreamTables:
     """Read a file of a fleet's streams; name those that are left out, and why."""
     from newnormal.fleet.streams import unknown_stream
 
-    tables = read_streams(source, streams, time, columns, drop, format, label, fleet.channels_)
+    tables = read_streams(source, given, fleet.channels_)
     for name in [name for name in tables.tables if name not in fleet]:
         del tables.tables[name]
         (tables.rows or {}).pop(name, None)

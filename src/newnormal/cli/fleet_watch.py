@@ -49,11 +49,12 @@ def watch_fleet(
     folder: Path, path: str, options: StreamOptions, output: FleetOutput, classes: Classes
 ) -> None:
     """Watch an input of many streams."""
-    from newnormal.io.sinks.jsonl import JsonLinesSink
+    from newnormal.io.sinks.jsonl import JsonLinesSink, check_output
     from newnormal.runtime.fleet_feedback import FleetQueue
     from newnormal.runtime.fleet_watch import FleetWatch
     from newnormal.runtime.watch import BadRecordError
 
+    check_output(output.target, [path])
     try:
         with (
             closing(JsonLinesSink(output.target, output.sink)) as sink,

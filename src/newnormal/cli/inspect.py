@@ -1,24 +1,26 @@
-"""`newnormal inspect`: what a state file holds."""
+"""`newnormal inspect`: what a state file holds, and how old that is."""
 
 from __future__ import annotations
 
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional
 
 import typer
 
 from newnormal.cli.console import print_facts
 from newnormal.cli.options import Classes, Loading, Model, Rule, from_state
+from newnormal.cli.reading import counted
 from newnormal.cli.streams import is_fleet
+from newnormal.cli.written import Written, check_written
 from newnormal.errors import ParameterError
 
 if TYPE_CHECKING:
     from newnormal.detector import BaseDetector
     from newnormal.state import State
 
-__all__ = ["feedback_text", "inspect"]
+__all__ = ["feedback_text", "inspect", "waits"]
 
 
 def inspect(
@@ -31,94 +33,180 @@ def inspect(
     loading: Loading = None,
     rule: Rule = None,
 ) -> None:
-    """Show a detector's settings, and what its stream has been through.
+    """Show what a detector's stream has been through, and its settings.
+
+    newnormal inspect plant.state
 
     newnormal inspect plant.fleet web-1
+
+    Beside a running `watch` it shows the last checkpoint, and how old that is: there is one at
+    every alarm and change. --json is for programs: snake_case keys, numbers, times in ISO 8601,
+    null for what is not known; alarms and changes as `watch` prints them.
     """
     from newnormal import state as state_file
     from newnormal.runtime.checkpoint import place_of
 
     classes = Classes.of(loading, rule)
     if is_fleet(model):
-        from newnormal.cli.fleet_inspect import inspect_fleet
+        from newnormal.cli.fleet_inspect import inspect_fleet, written_of
         from newnormal.cli.fleet_reading import load_fleet
 
         if stream is None:
             inspect_fleet(model, classes, as_json)
             return
         detector = load_fleet(model, classes)[stream]
-        _show(f"{model}: {stream}", detector, detector.to_state(), {}, None, as_json)
+        shown = Shown(detector, detector.to_state(), written_of(model), {}, waits(model))
+        _show(f"{model}: {stream}", shown, as_json)
         return
     if stream is not None:
         raise ParameterError(
             f"STREAM: expected only with the folder of a fleet, found {stream} with {model}",
             hint=f"newnormal inspect {model}",
         )
+    check_written(model)
     state = state_file.read(model)
     detector = from_state(state, str(model), classes)
-    place = place_of(state, model) or {}
-    _show(str(model), detector, state, place, feedback_text(model), as_json)
+    place = place_of(state, model)
+    written = Written.of_file(model, detector.counters["seen"], place is not None)
+    _show(str(model), Shown(detector, state, written, place or {}, waits(model)), as_json)
 
 
-def feedback_text(path: Path) -> str | None:
-    """Return that feedback waits beside a state file or a fleet's folder; None if none does."""
+class Shown(NamedTuple):
+    """What is shown of one stream."""
+
+    detector: BaseDetector
+    state: State
+    written: Written
+    place: dict[str, Any]
+    feedback_waiting: bool
+
+
+def waits(path: Path) -> bool:
+    """Whether feedback waits beside a state file or a fleet's folder."""
     from newnormal.runtime.feedback import Queue
 
-    return None if Queue(path, _ignore).empty else "waits for `newnormal watch`"
+    return not Queue(path, _ignore).empty
 
 
-def _show(
-    title: str,
-    detector: BaseDetector,
-    state: State,
-    place: dict[str, Any],
-    feedback: str | None,
-    as_json: bool,
-) -> None:
-    from newnormal.config import duration_text
+def feedback_text(waiting: bool) -> str | None:
+    """Return that feedback waits; None if none does."""
+    return "waits for `newnormal watch`" if waiting else None
+
+
+def _show(title: str, shown: Shown, as_json: bool) -> None:
     from newnormal.detector import Detector
+
+    if as_json:
+        typer.echo(json.dumps(_data(shown), indent=2))
+        return
+    print_facts(title, _facts(shown))
+    if isinstance(shown.detector, Detector):
+        typer.echo(f"\n{shown.detector.explain()}")
+
+
+def _facts(shown: Shown) -> dict[str, Any]:
+    """Return rows for a person: what the stream has been through, then the settings."""
+    from newnormal.config import duration_text
     from newnormal.types import time_text
 
-    period = None if detector.period_ is None else duration_text(detector.period_)
-    last = detector.last_time_
-    facts: dict[str, Any] = {
-        "version": state.version,
-        "channels": len(detector.channels_),
-        "channel names": ", ".join(detector.channels_),
-        **{name: value for name, value in detector.get_params().items() if value is not None},
-        "window": detector.window_,
-        "latent": detector.latent_,
-        "decay": detector.decay_,
-        "threshold": _threshold(detector),
-        "alarms": str(detector.alarm_rate_),
+    detector, counters = shown.detector, shown.detector.counters
+    last, place = detector.last_time_, shown.place
+    return {
+        "written": str(shown.written),
         "status": detector.status_,
-        **(_open_as_data(detector) if as_json else _open_as_text(detector)),
+        **_open_as_text(detector),
         "past": _past(detector),
-        "feedback": feedback,
+        "feedback": feedback_text(shown.feedback_waiting),
+        "alarms": str(detector.alarm_rate_),
+        "threshold": _threshold(detector),
         "distance from normal": f"{detector.distance_:.3g} of the limit"
         if not math.isnan(detector.distance_)
         else None,
-        "period": period,
-        "parameters": detector.parameters_,
-        "training loss": min(detector.losses_, default=None),
-        "samples seen": detector.counters["seen"],
-        "samples pending": detector.counters["pending"],
-        "learning steps": detector.counters["learned"],
-        "times restored": detector.counters["restored"],
-        "last time": None if last is None else time_text(last),
-        "distance from fit": _distance(state.tensors),
-        "bytes of the stream": detector.nbytes_["stream"],
-        "bytes of the fit": detector.nbytes_["fitted"],
+        "samples seen": counters["seen"],
+        "samples pending": counters["pending"],
+        "last time": None if last is None else time_text(last, detector.zone_),
         "input": place.get("path", place.get("kind")),
         "line": place.get("line"),
+        "learning steps": counters["learned"],
+        "times restored": counters["restored"],
+        "distance from fit": _distance(shown.state.tensors),
+        "channels": len(detector.channels_),
+        "channel names": ", ".join(detector.channels_),
+        "period": None if detector.period_ is None else duration_text(detector.period_),
+        **{
+            name: value
+            for name, value in detector.get_params().items()
+            if value is not None and name not in ("threshold", "period")
+        },
+        "window": detector.window_,
+        "latent": detector.latent_,
+        "decay": detector.decay_,
+        "parameters": detector.parameters_,
+        "training loss": min(detector.losses_, default=None),
+        "bytes of the stream": detector.nbytes_["stream"],
+        "bytes of the fit": detector.nbytes_["fitted"],
+        "version": shown.state.version,
     }
-    if as_json:
-        facts["choice"] = state.facts["choice"]
-        typer.echo(json.dumps(facts, indent=2, default=str))
-    else:
-        print_facts(title, facts)
-        if isinstance(detector, Detector):
-            typer.echo(f"\n{detector.explain()}")
+
+
+def _data(shown: Shown) -> dict[str, Any]:
+    """Return the same for programs: the keys stay, and values are numbers, names and times.
+
+    ``watch`` is "running", "killed", "ended" or null, and ``samples_since`` what it has judged
+    since ``written``. ``status`` is as `Detector.status_`. ``options`` are as they were given.
+    ``open_alarms`` and ``open_changes`` have the form in which `watch` prints them; ``past`` counts
+    those that are over, of the last hundred.
+    """
+    import numpy as np
+
+    from newnormal.types import time_text
+
+    detector, counters, place = shown.detector, shown.detector.counters, shown.place
+    rate, options, last = detector.alarm_rate_, detector.options_as_json(), detector.last_time_
+    period, choice = detector.period_, shown.state.facts["choice"]
+    return {
+        **shown.written.as_dict(),
+        "version": shown.state.version,
+        "method": options["method"],
+        "options": options["options"],
+        "rule": options["threshold"],
+        "channels": list(detector.channels_),
+        "period_seconds": None if period is None else float(period / np.timedelta64(1, "s")),
+        "window": detector.window_,
+        "latent": detector.latent_,
+        "decay": number(detector.decay_),
+        "parameters": detector.parameters_,
+        "training_loss": number(min(detector.losses_, default=None)),
+        "fitted_threshold": number(detector.threshold_),
+        "threshold": number(detector.alarm_threshold_),
+        "status": detector.status_,
+        "open_alarms": [alarm.as_dict() for alarm in detector.alarms_],
+        "open_changes": [change.as_dict() for change in detector.changes_],
+        "past": _past_counts(detector),
+        "alarms": rate.alarms,
+        "alarms_per_day": number(rate.per_day),
+        "recent_alarms_per_day": number(rate.recent_per_day),
+        "limit_per_day": number(rate.limit_per_day),
+        "feedback_waiting": shown.feedback_waiting,
+        "distance": number(detector.distance_),
+        "samples_seen": counters["seen"],
+        "samples_scored": rate.samples,
+        "samples_pending": counters["pending"],
+        "learning_steps": counters["learned"],
+        "times_restored": counters["restored"],
+        "last_time": None if last is None else time_text(last, detector.zone_),
+        "distance_from_fit": _distance(shown.state.tensors),
+        "stream_bytes": detector.nbytes_["stream"],
+        "fitted_bytes": detector.nbytes_["fitted"],
+        "input": place.get("path", place.get("kind")),
+        "line": place.get("line"),
+        "choice": None if choice is None else {k: v for k, v in choice.items() if k != "notes"},
+    }
+
+
+def number(value: float | None) -> float | None:
+    """Return a number for JSON, None where it is not finite."""
+    return None if value is None or not math.isfinite(value) else float(value)
 
 
 def _ignore(text: str) -> None:
@@ -137,14 +225,6 @@ def _threshold(detector: BaseDetector) -> str:
     return repr(detector.threshold)
 
 
-def _open_as_data(detector: BaseDetector) -> dict[str, Any]:
-    """Return the open alarms and changes in their documented JSON form."""
-    return {
-        "open alarms": [alarm.as_dict() for alarm in detector.alarms_],
-        "open changes": [change.as_dict() for change in detector.changes_],
-    }
-
-
 def _open_as_text(detector: BaseDetector) -> dict[str, Any]:
     """Return a row for each open alarm and change, with its sentence."""
     from newnormal.types import time_text
@@ -153,7 +233,7 @@ def _open_as_text(detector: BaseDetector) -> dict[str, Any]:
     for alarm in detector.alarms_:
         start = f"sample {alarm.start}"
         if alarm.start_time is not None:
-            start = time_text(alarm.start_time)
+            start = time_text(alarm.start_time, detector.zone_)
         rows[f"alarm {alarm.number}"] = f"open since {start}: {alarm.sentence}"
     for change in detector.changes_:
         rows[f"change {change.number}"] = f"{change.state}: {change.sentence}"
@@ -162,17 +242,25 @@ def _open_as_text(detector: BaseDetector) -> dict[str, Any]:
 
 def _past(detector: BaseDetector) -> str | None:
     """Return how many alarms and changes are over, of those kept, and what became of changes."""
+    found = _past_counts(detector)
+    alarms, states = found["alarms"], found["changes"]
+    changes = sum(states.values())
+    if not alarms and not changes:
+        return None
+    text = f"{counted(alarms, 'alarm')}, {counted(changes, 'change')}"
+    ends = ", ".join(f"{count} {state}" for state, count in states.items())
+    return f"{text} ({ends})" if ends else text
+
+
+def _past_counts(detector: BaseDetector) -> dict[str, Any]:
     from newnormal import Alarm
 
     over = [each for each in detector.past_ if not each.open]
-    if not over:
-        return None
-    alarms = sum(isinstance(each, Alarm) for each in over)
-    states = [each.state for each in over if not isinstance(each, Alarm)]
-    text = f"{alarms} alarm{'' if alarms == 1 else 's'}, "
-    text += f"{len(states)} change{'' if len(states) == 1 else 's'}"
-    ends = ", ".join(f"{states.count(state)} {state}" for state in sorted(set(states)))
-    return f"{text} ({ends})" if ends else text
+    states = sorted(each.state for each in over if not isinstance(each, Alarm))
+    return {
+        "alarms": sum(isinstance(each, Alarm) for each in over),
+        "changes": {state: states.count(state) for state in dict.fromkeys(states)},
+    }
 
 
 def _distance(tensors: Any) -> float | None:

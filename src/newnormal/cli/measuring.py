@@ -1,74 +1,134 @@
-"""The metrics of a judged series: of its verdicts, and of the alarms that a run reported."""
+"""The figures of a judged series: what is measured, and how it is shown."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
 
-from newnormal.cli.console import say
+import typer
 
 if TYPE_CHECKING:
     from newnormal.detector import BaseDetector
-    from newnormal.metrics import AlarmCounts, Report
+    from newnormal.metrics import Evaluation
+    from newnormal.tabular import Table
     from newnormal.types import Ints, Verdicts
 
-__all__ = ["Measured", "measure", "openings"]
+__all__ = ["measure", "print_groups", "print_summary"]
 
-
-class Measured(NamedTuple):
-    """Metrics of one series; the second are None where alarms were not tracked."""
-
-    report: Report
-    counts: AlarmCounts | None
-
-    def as_dict(self) -> dict[str, float | None]:
-        """Return them as plain values, None where not finite."""
-        facts = self.report.as_dict()
-        return facts if self.counts is None else facts | openings(self.counts)
+_NAMES = {
+    "f1": "F1",
+    "auprc": "AUPRC",
+    "auroc": "AUROC",
+    "vus_pr": "VUS-PR",
+    "vus_roc": "VUS-ROC",
+    "best_f1": "best F1",
+    "affiliation_f1": "affiliation F1",
+    "f1_threshold": "at the threshold",
+    "best_f1_threshold": "at the threshold",
+    "tp": "true positives",
+    "fp": "false positives",
+    "fn": "false negatives",
+    "tn": "true negatives",
+}
+_NAME, _CELL = 22, 43  # characters of a name, and of a name and its value
 
 
 def measure(
-    detector: BaseDetector, verdicts: Verdicts, labels: Ints, frozen: bool = False
-) -> Measured:
-    """Measure the verdicts of a series, and the events of its detector."""
-    from newnormal.metrics import report
+    detector: BaseDetector,
+    table: Table,
+    labels: Ints,
+    frozen: bool = False,
+    on_samples: Callable[[int], None] | None = None,
+) -> tuple[Evaluation, Verdicts]:
+    """Judge a labelled series, and measure the verdicts and the alarms as they were reported."""
+    from newnormal.core.history import median_period
+    from newnormal.metrics import evaluate
+    from newnormal.runtime.judging import judge_series
 
-    # A threshold that moves is not one number: then the verdicts are what is measured.
-    moves = bool((verdicts.thresholds != detector.threshold_).any())
-    result = report(
-        labels,
-        verdicts.scores,
-        None if moves else detector.threshold_,
-        predictions=verdicts.anomalous if moves else None,
-        period=detector.period_,
+    verdicts, events = judge_series(detector, table, frozen=frozen, on_samples=on_samples)
+    period = median_period(table.times) if table.times is not None else None
+    period = detector.period_ if period is None else period
+    return evaluate(labels, verdicts, events, period=period), verdicts
+
+
+def print_summary(title: str, lines: list[str]) -> None:
+    """Print what matters before any table."""
+    typer.echo(f"{title}\n")
+    for line in lines:
+        typer.echo(line)
+
+
+def print_groups(found: Evaluation) -> None:
+    """Print every figure of a series: of alarms, of samples, and the adjusted ones last."""
+    from newnormal.metrics.alarms import AFTER, BEFORE
+
+    facts, report = found.as_dict(), found.report
+    verdicts, scores = facts["verdicts"], facts["scores"]
+    first = ("precision", "recall", "f1")
+    _group(
+        "Alarms",
+        f"each alarm and each reported change, once; true if it came from {BEFORE} samples\n"
+        f"before an event to {AFTER} after it",
+        _alarm_rows(found),
     )
-    tracked = verdicts.alarms is not None and not frozen
-    return Measured(result, _counts(detector, labels, verdicts.first) if tracked else None)
+    _group(
+        "Samples",
+        f"each verdict against its label; {report.labelled:,} of {report.samples:,} are labelled",
+        {name: verdicts[name] for name in first}
+        | {name: scores[name] for name in ("auprc", "auroc")}
+        | verdicts
+        | scores,
+    )
+    _group(
+        "Best fixed threshold",
+        "one for all samples, chosen with the labels: a bound for thresholds that stay",
+        facts["best"],
+    )
+    _group(
+        "Point-adjusted",
+        "one sample caught counts as the whole event, which flatters: only to compare\n"
+        "with papers that report it",
+        facts["point_adjusted"],
+    )
 
 
-def _counts(detector: BaseDetector, labels: Ints, first: int) -> AlarmCounts | None:
-    from newnormal.metrics import trace_alarms
-    from newnormal.metrics.timing import period_seconds
-    from newnormal.verbs import EVENTS
+def _group(title: str, about: str, rows: Mapping[str, Any]) -> None:
+    """Print names and values in two columns, the first half at the left."""
+    typer.echo(f"\n{typer.style(title, bold=True)}")
+    for line in about.splitlines():
+        typer.echo(typer.style(line, dim=True))
+    cells = [
+        f"{_NAMES.get(name, name.replace('_', ' ')):<{_NAME}}{_shown(value)}"
+        for name, value in rows.items()
+        if value is not None
+    ]
+    half = (len(cells) + 1) // 2
+    for left, right in zip_longest(cells[:half], cells[half:], fillvalue=""):
+        typer.echo(f"  {left:<{_CELL}}{right}".rstrip())
 
-    events = detector.take_events()
-    if len(events) >= EVENTS:
-        say(f"openings are left out: expected fewer than {EVENTS:,} events, found more")
-        return None
-    day = 1440.0 if detector.period_ is None else 86_400 / period_seconds(detector.period_)
-    return trace_alarms(events, len(labels), first=first).count(labels, samples_per_day=day)
 
+def _alarm_rows(found: Evaluation) -> dict[str, str]:
+    from newnormal.metrics.evaluation import delay_text, share_text
 
-def openings(counts: AlarmCounts) -> dict[str, float | None]:
-    """Return the operator's table of the alarms and changes that a run reported."""
-    delay = counts.mean_delay
+    counts = found.alarms
+    rows = {"events": f"{counts.events:,}", "found": f"{counts.found:,}"}
+    for name in ("median", "mean", "longest") if counts.found else ():
+        delay = getattr(counts, f"{name}_delay")
+        samples, when = delay_text(delay, math.nan), delay_text(delay, found.seconds)
+        rows[f"{name} delay"] = when if when == samples else f"{when} ({samples})"
     return {
-        "openings": counts.openings,
-        "openings_true": counts.true,
-        "openings_false": counts.false,
-        "openings_false_per_day": counts.false_per_day,
-        "events_found": counts.found,
-        "mean_opening_delay": None if math.isnan(delay) else delay,
-        "normal_in_alarm": counts.in_alarm_share,
-        "normal_pending": counts.pending_share,
+        **rows,
+        "alarms": f"{counts.openings:,} ({counts.true:,} true)",
+        "false": f"{counts.false:,}",
+        "false a day": f"{counts.false_per_day:.3g}",
+        "normal in alarm": f"{counts.in_alarm:,} ({share_text(counts.in_alarm_share)})",
+        "normal pending": f"{counts.pending:,} ({share_text(counts.pending_share)})",
     }
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

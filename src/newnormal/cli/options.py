@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -25,6 +26,7 @@ __all__ = [
     "Lines",
     "Loading",
     "Model",
+    "OnDuplicate",
     "Rule",
     "Time",
     "format_name",
@@ -35,12 +37,25 @@ __all__ = [
 ]
 
 
+_COMMA = re.compile(r",(?![^\[({]*[\])}])")
+
+
 class FileFormat(StrEnum):
     """The formats of input."""
 
     csv = "csv"
     jsonl = "jsonl"
     parquet = "parquet"
+    excel = "excel"
+    prometheus = "prometheus"
+
+
+class OnDuplicate(StrEnum):
+    """What counts of several samples of one time."""
+
+    last = "last"
+    mean = "mean"
+    error = "error"
 
 
 Model = Annotated[
@@ -95,16 +110,19 @@ Rule = Annotated[
 def names(values: list[str] | None) -> list[str] | None:
     """Return the names in repeated, comma-separated options.
 
-    >>> names(["a,b", "c"])
-    ['a', 'b', 'c']
+    A comma inside brackets is part of a name.
+
+    >>> names(["a,b", "size[/var,free],c"])
+    ['a', 'b', 'size[/var,free]', 'c']
     """
     if not values:
         return None
-    return [name.strip() for value in values for name in value.split(",") if name.strip()]
+    parts = [name for value in values for name in _COMMA.split(value)]
+    return [name.strip() for name in parts if name.strip()]
 
 
-def format_name(value: FileFormat | None) -> Any:
-    """Return a format's name, None if it was not given."""
+def format_name(value: StrEnum | None) -> Any:
+    """Return the name that was chosen, None if none was."""
     return None if value is None else value.value
 
 

@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from newnormal.cli.console import announce_compiling, say
-from newnormal.cli.options import Classes, FileFormat, format_name, names
-from newnormal.cli.streams import Streams, read_streams
+from newnormal.cli.options import Classes
+from newnormal.cli.reading_options import Given
 
 if TYPE_CHECKING:
     from newnormal.detector import BaseDetector
-    from newnormal.tabular import Table
+    from newnormal.tabular import StreamTables, Table
+    from newnormal.tabular.splitting import Channels
     from newnormal.types import Verdicts
 
-__all__ = ["counted", "judge", "load", "read_table", "summary"]
+__all__ = ["counted", "judge", "load", "read_streams", "read_table", "summary"]
 
 
 def load(path: Path, classes: Classes) -> BaseDetector:
@@ -24,52 +25,37 @@ def load(path: Path, classes: Classes) -> BaseDetector:
     return newnormal.load(path, *classes)
 
 
-def read_table(
-    source: str,
-    time: str | None,
-    columns: list[str] | None,
-    drop: list[str] | None,
-    format: FileFormat | None,  # noqa: A002
-    label: str | None = None,
-    channels: tuple[str, ...] | None = None,
-    streams: Streams | None = None,
-) -> Table:
-    """Read a whole file, or standard input, with the given options."""
+def read_table(source: str, given: Given, channels: tuple[str, ...] | None = None) -> Table:
+    """Read a whole file, or standard input, of one stream."""
     from newnormal.tabular import read
 
-    if streams is not None and streams.long is not None:
-        known = None if channels is None else {"": channels}
-        found = read_streams(source, streams, time, columns, drop, format, label, known)
+    if given.streams.long is not None:
+        found = read_streams(source, given, None if channels is None else {"": channels})
         for error in found.errors.values():
             raise error
-        return found.tables[""]
-    return read(
-        source,
-        format=format_name(format),
-        time=time,
-        columns=names(columns),
-        drop=names(drop) or (),
-        label=label,
-        channels=channels,
-    )
+        table = found.tables[""]
+        if table.found is not None and found.found is not None:
+            table.found.reading = found.found.reading
+        return table
+    return read(source, given.reading, channels=channels)
+
+
+def read_streams(source: str, given: Given, channels: Channels | None = None) -> StreamTables:
+    """Read a whole file of many streams, or a folder of files."""
+    from newnormal.tabular import read_tables
+
+    folder = source != "-" and Path(source).is_dir()  # a file for each stream
+    by = None if folder else given.streams.by or None
+    return read_tables(source, given.reading, by=by, long=given.streams.long, channels=channels)
 
 
 def judge(
-    path: Path,
-    classes: Classes,
-    source: str,
-    frozen: bool,
-    label: str | None,
-    time: str | None,
-    columns: list[str] | None,
-    drop: list[str] | None,
-    format: FileFormat | None,  # noqa: A002
-    streams: Streams | None = None,
+    path: Path, classes: Classes, source: str, given: Given, frozen: bool
 ) -> tuple[BaseDetector, Verdicts, Table]:
     """Load a detector, read a file and judge it."""
     announce_compiling()
     detector = load(path, classes)
-    table = read_table(source, time, columns, drop, format, label, detector.channels_, streams)
+    table = read_table(source, given.after(detector.reading_), detector.channels_)
     say(f"judging {len(table.values):,} samples ...")
     verdicts = detector.score(table) if frozen else detector.run(table)
     return detector, verdicts, table

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from newnormal.cli.console import FAILED, announce_compiling, say
+from newnormal.cli.console import FAILED, announce_compiling, say, shown
 from newnormal.cli.options import names
 from newnormal.errors import ParameterError
 from newnormal.experiments.registry import ENTRIES, Entry, Input, write, write_all
@@ -84,11 +84,13 @@ Computed = Annotated[
 Processes = Annotated[int, typer.Option(min=1, help="Number of processes.")]
 
 _RESULTS = Path("results")
+_PLACES = 3  # data sets named in an error
 
 _ALL = """\
 Run every experiment, and write the HTML page.
 
-AnoShift is run if it is found. If an experiment fails, the others continue, and the exit code is 1.
+AnoShift is run if it is found. If an experiment or a model fails, the others continue; the reason
+is printed, and the exit code is 1.
 
 With --computed, shift, cost and obvious are left out: their results are not stored."""
 
@@ -119,6 +121,7 @@ def _add(name: str, about: str, run: Callable[[Runner, Path, Request], None]) ->
         }
         with _runner(data, output, cache, processes, set_, computed) as runner:
             run(runner, output, request)
+        _exit_if_failed(runner)
 
 
 def _add_entry(entry: Entry) -> None:
@@ -135,6 +138,7 @@ def _add_entry(entry: Entry) -> None:
         def on_data(data: Data, output: Output = _RESULTS, datasets: Datasets = None) -> None:
             with _runner(data, output, None, 1) as runner:
                 run(runner, output, {"datasets": names(datasets)})
+            _exit_if_failed(runner)
 
     elif entry.input is Input.GENERATED:
 
@@ -147,6 +151,7 @@ def _add_entry(entry: Entry) -> None:
         ) -> None:
             with _runner([], output, None, processes) as runner:
                 run(runner, output, {"datasets": names(datasets), "seeds": _seeds(seeds)})
+            _exit_if_failed(runner)
 
     else:
 
@@ -154,6 +159,7 @@ def _add_entry(entry: Entry) -> None:
         def on_models(output: Output = _RESULTS, models: Models = None) -> None:
             with _runner([], output, None, 1) as runner:
                 run(runner, output, {"models": names(models)})
+            _exit_if_failed(runner)
 
 
 def _run_all(runner: Runner, output: Path, request: Request) -> None:
@@ -166,6 +172,7 @@ def _run_all(runner: Runner, output: Path, request: Request) -> None:
             _wrote(result, runner.computed - before)
         before = runner.computed
     if failed:
+        _say_failed(runner)
         say(f"failed: {', '.join(failed)}")
         raise typer.Exit(FAILED)
 
@@ -195,7 +202,11 @@ def _runner(
     """Give a runner that shows its progress as a bar on standard error."""
     from newnormal.experiments.engine.competitors import overrides
     from newnormal.experiments.engine.runner import Runner
+    from newnormal.state.targets import check_folder
 
+    check_folder(output, error=ParameterError)
+    if cache is not None:
+        check_folder(cache, error=ParameterError)
     announce_compiling()
     here = str(Path.cwd())
     if here not in sys.path:  # so that --models finds a class in a module of the working folder
@@ -215,6 +226,7 @@ def _runner(
 def _progress_bar() -> Iterator[Callable[[int, int, str], None]]:
     """Give a function of done, total and what, which draws a bar on standard error."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
     columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -224,9 +236,23 @@ def _progress_bar() -> Iterator[Callable[[int, int, str], None]]:
         task = bar.add_task("starting", total=None)
 
         def progress(done: int, total: int, what: str) -> None:
-            bar.update(task, completed=done, total=total, description=what)
+            bar.update(task, completed=done, total=total, description=escape(shown(what)))
 
         yield progress
+
+
+def _exit_if_failed(runner: Runner) -> None:
+    """Exit with a failure if anything had no result, and name it with the reason."""
+    if runner.failed:
+        _say_failed(runner)
+        raise typer.Exit(FAILED)
+
+
+def _say_failed(runner: Runner) -> None:
+    for (what, why), places in runner.failed.items():
+        where = f" on {', '.join(places[:_PLACES])}" if places else ""
+        where += f" and {len(places) - _PLACES} more" if len(places) > _PLACES else ""
+        say(f"error: {what} failed{where}: {why}")
 
 
 def _wrote(paths: Sequence[Path], computed: int = 0) -> None:

@@ -11,68 +11,43 @@ from newnormal.cli.fleet_reading import (
     exit_if_failed,
     fleet_tables,
     load_fleet,
+    remembered,
 )
-from newnormal.cli.options import (
-    Classes,
-    Columns,
-    Drop,
-    Format,
-    Frozen,
-    Input,
-    Loading,
-    Model,
-    Rule,
-    Time,
-)
+from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule
 from newnormal.cli.reading import judge
-from newnormal.cli.streams import (
-    By,
-    LongLines,
-    Streams,
-    Tag,
-    Value,
-    check_one_stream,
-    check_streams,
-    is_fleet,
-)
+from newnormal.cli.reading_options import Given, reads_input
+from newnormal.cli.streams import check_one_stream, check_streams, is_fleet
 
 __all__ = ["score"]
 
 _LINES = 4096  # of output at once
 
 
+@reads_input
 def score(
     model: Model,
     input: Input,  # noqa: A002
     frozen: Frozen = False,
-    by: By = None,
-    long: LongLines = False,
-    tag: Tag = None,
-    value: Value = None,
     loading: Loading = None,
     rule: Rule = None,
-    time: Time = None,
-    columns: Columns = None,
-    drop: Drop = None,
-    format: Format = None,  # noqa: A002
+    *,
+    given: Given,
 ) -> None:
     """Judge a finished file: JSON lines out, one per sample. Nothing is written to MODEL.
 
     newnormal score plant.fleet metrics.csv --by host
     """
     classes = Classes.of(loading, rule)
-    streams = Streams.of(by, long, tag, value)
     if is_fleet(model):
-        check_streams(model, streams, input)
+        given = given.after(remembered(model))
+        check_streams(model, given.streams, input)
         fleet = load_fleet(model, classes)
-        tables = fleet_tables(fleet, input, streams, time, columns, drop, format)
+        tables = fleet_tables(fleet, input, given)
         _write(FrozenLines(fleet, tables) if frozen else fleet.run(tables))
         exit_if_failed(tables)
         return
-    check_one_stream(model, streams)
-    _, verdicts, _ = judge(
-        model, classes, input, frozen, None, time, columns, drop, format, streams
-    )
+    check_one_stream(model, given.streams)
+    _, verdicts, _ = judge(model, classes, input, given, frozen)
     _write(verdicts)
 
 

@@ -1,18 +1,18 @@
-"""Options of many streams, and reading a finished file of them."""
+"""Options of many streams."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional
 
 import typer
 
-from newnormal.cli.options import FileFormat, format_name, names
+from newnormal.cli.options import names
 from newnormal.errors import ParameterError
 
 if TYPE_CHECKING:
-    from newnormal.tabular import Long, StreamTables
-    from newnormal.tabular.splitting import Channels
+    from newnormal.tabular import Long
 
 __all__ = [
     "By",
@@ -23,7 +23,6 @@ __all__ = [
     "check_one_stream",
     "check_streams",
     "is_fleet",
-    "read_streams",
     "stream_text",
 ]
 
@@ -38,9 +37,9 @@ By = Annotated[
     ),
 ]
 LongLines = Annotated[
-    bool,
+    Optional[bool],  # noqa: UP045
     typer.Option(
-        "--long",
+        "--long/--no-long",
         help="A line is a value: its time, its tag (the channel's name) and the value. "
         "Without --by it is one stream.",
         rich_help_panel=_PANEL,
@@ -73,14 +72,21 @@ class Streams(NamedTuple):
         The columns that name the stream; none: there is one stream, or a file a stream.
     long
         The columns of long lines; None for a line a sample.
+    wide
+        Whether the user asked for a line a sample.
     """
 
     by: list[str]
     long: Long | None
+    wide: bool = False
 
     @classmethod
     def of(
-        cls, by: list[str] | None, long: bool, tag: str | None = None, value: str | None = None
+        cls,
+        by: list[str] | None,
+        long: bool | None,
+        tag: str | None = None,
+        value: str | None = None,
     ) -> Streams:
         """Return them from options."""
         from newnormal.tabular import Long
@@ -90,7 +96,17 @@ class Streams(NamedTuple):
                 raise ParameterError(
                     f"{option}: expected only with --long, found it without", hint="add --long"
                 )
-        return cls(names(by) or [], Long(None, tag, value) if long else None)
+        columns = Long(None, tag, value) if long else None
+        return cls(names(by) or [], columns, wide=long is False)
+
+    def after(self, by: Sequence[str], long: Sequence[str | None] | None) -> Streams:
+        """Return it with what is not given taken from how history was read."""
+        from newnormal.tabular import Long
+
+        own = self.long
+        if own is None and long is not None and not self.wide:
+            own = Long(*long)
+        return Streams(self.by or list(by), own, self.wide)
 
 
 def is_fleet(path: Path) -> bool:
@@ -115,32 +131,6 @@ def check_one_stream(path: Path, streams: Streams) -> None:
             hint="`newnormal fit HISTORY --by COLUMN -o FOLDER` makes one; "
             "leave --by out for a detector of one stream",
         )
-
-
-def read_streams(
-    source: str,
-    streams: Streams,
-    time: str | None,
-    columns: list[str] | None,
-    drop: list[str] | None,
-    format: FileFormat | None,  # noqa: A002
-    label: str | None = None,
-    channels: Channels | None = None,
-) -> StreamTables:
-    """Read a whole file of many streams, or a folder of files, with the given options."""
-    from newnormal.tabular import read_tables
-
-    return read_tables(
-        source,
-        by=streams.by or None,
-        long=streams.long,
-        format=format_name(format),
-        time=time,
-        columns=names(columns),
-        drop=names(drop) or (),
-        label=label,
-        channels=channels,
-    )
 
 
 def stream_text(name: str) -> str:

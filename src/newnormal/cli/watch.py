@@ -6,38 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from newnormal.cli.console import BAD_LINE, announce_compiling, fail, say
-from newnormal.cli.options import (
-    Classes,
-    Columns,
-    Drop,
-    FileFormat,
-    Format,
-    Lines,
-    Loading,
-    Model,
-    Rule,
-    Time,
-    format_name,
-    importable,
-    names,
-)
+from newnormal.cli.options import Classes, Lines, Loading, Model, Rule, importable
 from newnormal.cli.reading import summary
-from newnormal.cli.streams import (
-    By,
-    LongLines,
-    Streams,
-    Tag,
-    Value,
-    check_one_stream,
-    check_streams,
-    is_fleet,
-)
-from newnormal.errors import InputError, NewnormalError, ParameterError, StateError
+from newnormal.cli.reading_options import Given, reads_input
+from newnormal.cli.streams import Streams, check_one_stream, check_streams, is_fleet
+from newnormal.errors import NewnormalError, ParameterError, StateError
 
 if TYPE_CHECKING:
     from newnormal.detector import BaseDetector
@@ -48,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["watch"]
 
 
+@reads_input
 def watch(
     model: Model,
     input: Lines,  # noqa: A002
@@ -99,16 +78,10 @@ def watch(
             "--output", "-o", metavar="TARGET", help="A file to append to; - is standard output."
         ),
     ] = "-",
-    by: By = None,
-    long: LongLines = False,
-    tag: Tag = None,
-    value: Value = None,
     loading: Loading = None,
     rule: Rule = None,
-    time: Time = None,
-    columns: Columns = None,
-    drop: Drop = None,
-    format: Format = None,  # noqa: A002
+    *,
+    given: Given,
 ) -> None:
     """Judge an input line by line as it comes: JSON lines out, one per verdict.
 
@@ -120,25 +93,18 @@ def watch(
     """
     from newnormal import state as state_file
     from newnormal.io import SinkOptions, SourceOptions, find_sink
+    from newnormal.io.sinks.jsonl import check_output
     from newnormal.io.sources.arriving import ArrivingSource
     from newnormal.runtime.checkpoint import resume
     from newnormal.runtime.watch import BadRecordError, Watch
-    from newnormal.tabular import Reading
 
     announce_compiling()
-    streams = Streams.of(by, long, tag, value)
-    lines = _format(model, input, format) if source in (None, "file", "pipe") else None
     many = is_fleet(model)
 
-    def options(channels: tuple[str, ...]) -> SourceOptions:
+    def options(read: Given, channels: tuple[str, ...] = ()) -> SourceOptions:
         return SourceOptions(
             channels,
-            Reading.of(
-                format=lines or (None if format is FileFormat.parquet else format_name(format)),
-                time=time,
-                columns=names(columns),
-                drop=names(drop),
-            ),
+            read.reading,
             follow=follow,
             strict=strict,
             unfinished=input != "-" and (many or state is not None) and not flush,
@@ -146,27 +112,33 @@ def watch(
         )
 
     if many:
+        from newnormal.cli.fleet_reading import remembered
         from newnormal.cli.fleet_watch import FleetOutput, check_fleet_options, watch_fleet
         from newnormal.io.sources.streams import StreamOptions
 
-        check_streams(model, streams, input)
+        found = given.after(remembered(model))
+        check_streams(model, found.streams, input)
         check_fleet_options(model, state=state, source=source, sink=sink)
         watch_fleet(
             model,
             input,
-            StreamOptions(streams.by, streams.long, options(())),
+            StreamOptions(found.streams.by, found.streams.long, options(found)),
             FleetOutput(output, SinkOptions(alarms_only), every, flush, strict, quiet),
             Classes.of(loading, rule),
         )
         return
-    check_one_stream(model, streams)
-    make = _source_of(source, input, streams)
+    check_one_stream(model, given.streams)
 
-    def make_source(channels: tuple[str, ...]) -> Source:
-        wrapped = make(input, options(channels))
+    def make_source(detector: BaseDetector) -> Source:
+        found = given.after(detector.reading_)
+        make = _source_of(source, input, found.streams)
+        wrapped = make(input, options(found, detector.channels_))
         return ArrivingSource(wrapped, keep=state is not None and not flush)
 
+    if sink == "jsonl":
+        check_output(output, [input, model, *([] if state is None else [state])])
     if state is not None:
+        state_file.check_target(state, [input], new=False)
         state_file.remove_stale(state)
     with (
         _held(state) as lock,
@@ -218,19 +190,6 @@ def _source_of(
     from newnormal.io.sources.streams import LongFileSource, LongPipeSource
 
     return partial(LongPipeSource if path == "-" else LongFileSource, long=streams.long)
-
-
-def _format(model: Path, path: str, given: FileFormat | None) -> Any:
-    """Return the format of the lines, and refuse Parquet, which has none."""
-    from newnormal.tabular import format_of
-
-    found = format_of(path, format_name(given))
-    if found == "parquet":
-        raise InputError(
-            f"{path}: expected lines of CSV or JSON, found Parquet",
-            hint=f"judge a finished file with `newnormal score {model} {path}`",
-        )
-    return found
 
 
 @contextmanager

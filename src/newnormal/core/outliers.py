@@ -82,7 +82,10 @@ def find_outliers(history: Floats) -> tuple[Outliers, ...]:
         most = max(1, int(SHARE * len(seen)))
         with np.errstate(over="ignore"):  # an infinite distance is farther than any other
             distances = np.abs(values[seen] - np.median(values[seen]))
-        farthest = np.argsort(-distances, kind="stable")[: most + 1]
+        # A few are sorted, not all: those at least as far as the last that counts.
+        least = np.partition(distances, -most - 1)[-most - 1]
+        some = np.flatnonzero(distances >= least)
+        farthest = some[np.argsort(-distances[some], kind="stable")[: most + 1]]
         near = distances[farthest[1:]]
         gaps = (near > 0) & np.isfinite(near) & (distances[farthest[:-1]] / FARTHER >= near)
         if gaps.any():

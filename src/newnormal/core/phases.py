@@ -2,75 +2,19 @@
 
 from __future__ import annotations
 
-import re
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import cache, lru_cache
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from newnormal.errors import NewnormalWarning
 from newnormal.types import NO_TIME, Floats, Ints, Times
+from newnormal.types.zones import QUARTER, utc_offset
 
 __all__ = ["DAY", "KINDS", "Phases", "SampleClock", "TimeClock", "clock_from_json", "utc_offset"]
 
 DAY = 86_400 * 10**9  # in nanoseconds
-# Zones change their offset at whole quarters of an hour of UTC, since 1972 at least.
-_QUARTER = 900 * 10**9
 _MISSING = NO_TIME  # NaT as an integer
-_FIXED = re.compile(r"([+-])(\d\d):(\d\d)")
 KINDS = {1: (0,) * 7, 2: (0, 0, 0, 0, 0, 1, 1), 7: tuple(range(7))}  # by weekday, Monday first
-
-
-@cache
-def utc_offset(zone: str | None) -> Callable[[int], int]:
-    """Return the function from a quarter hour since 1970 in UTC to the zone's offset in ns.
-
-    A zone that this machine has no data of counts as UTC, with a warning.
-
-    >>> offset = utc_offset("Europe/Berlin")
-    >>> january, july = 1767225600 // 900, 1782864000 // 900
-    >>> offset(january) // 10**9, offset(july) // 10**9
-    (3600, 7200)
-    """
-    if zone is None or zone == "UTC":
-        return _fixed(0)
-    match = _FIXED.fullmatch(zone)
-    if match is not None:
-        minutes = int(match[2]) * 60 + int(match[3])
-        return _fixed((-minutes if match[1] == "-" else minutes) * 60 * 10**9)
-    try:
-        info = ZoneInfo(zone)
-    except (KeyError, ValueError, OSError):  # ZoneInfoNotFoundError is a KeyError
-        warnings.warn(
-            f"zone {zone!r}: expected data of this zone on this machine, found none; times of day "
-            "are taken in UTC\nhint: pip install tzdata",
-            NewnormalWarning,
-            stacklevel=2,
-        )
-        return _fixed(0)
-
-    @lru_cache(maxsize=1024)
-    def offset(quarter: int) -> int:
-        try:
-            found = datetime.fromtimestamp(quarter * 900, UTC).astimezone(info).utcoffset()
-        except (OverflowError, ValueError, OSError):  # a year that datetime does not have
-            return 0
-        return 0 if found is None else round(found.total_seconds()) * 10**9
-
-    return offset
-
-
-def _fixed(offset: int) -> Callable[[int], int]:
-    def always(quarter: int) -> int:
-        del quarter
-        return offset
-
-    return always
 
 
 @dataclass(frozen=True)
@@ -123,7 +67,7 @@ class TimeClock:
 
     def local(self, when: Ints) -> Ints:
         """Return times in ns as local time."""
-        quarters, where = np.unique(when // _QUARTER, return_inverse=True)
+        quarters, where = np.unique(when // QUARTER, return_inverse=True)
         offset = utc_offset(self.zone)
         offsets = np.array([offset(int(each)) for each in quarters], dtype=np.int64)
         local: Ints = when + offsets[where]
@@ -132,7 +76,7 @@ class TimeClock:
     def _phase(self, when: int) -> float:
         if when == _MISSING:
             return np.nan
-        local = when + utc_offset(self.zone)(when // _QUARTER) - self.shift
+        local = when + utc_offset(self.zone)(when // QUARTER) - self.shift
         day, rest = divmod(local, DAY)
         return float(KINDS[self.kinds][(day + 3) % 7] * self.bins + rest * self.bins // DAY)
 

@@ -11,14 +11,15 @@ from newnormal.core.period import find_period
 from newnormal.core.phases import DAY, Phases, SampleClock, TimeClock, clock_from_json
 from newnormal.types import Bools, Floats, Floats32, Ints, Times
 
-__all__ = ["Rhythm"]
+__all__ = ["DAYS_OF_A_KIND", "FEWEST_BINS", "WEEK", "Rhythm"]
 
 BINS = 288  # of a day, at most: one in five minutes
-_SHORTEST = 4  # bins of a day, at least
-_WEEK = 7 * DAY  # history with times spans at least this, in ns
+FEWEST_BINS = 4  # bins of a day, at least
+WEEK = 7 * DAY  # history with times spans at least this, in ns
 _TURNS = 3  # and history without times at least as many periods
 _EACH_DAY = 96  # with at most as many bins, each day of the week can be of its own kind
-_DAYS = 3  # that a kind of day must have in history; two in the part before the held-out days
+# Days that a kind of day must have in history; two in the part before the held-out days.
+DAYS_OF_A_KIND = 3
 _HELD_OUT = 0.3  # of the days; two at least
 _EXPLAINED = 0.25  # of a channel's held-out variance, for it to have a rhythm
 _BETTER = 0.98  # error of more kinds of day, relative to fewer, for these to be used
@@ -87,7 +88,7 @@ class Rhythm(NamedTuple):
             return _fitted(scaled, [counter], np.arange(T) // found, at)
         when = times.astype("datetime64[ns]").view(np.int64)
         step = _step(when, period)
-        if when[-1] - when[0] + step < _WEEK or DAY / step < _SHORTEST:
+        if when[-1] - when[0] + step < WEEK or DAY / step < FEWEST_BINS:
             return None
         bins = min(BINS, round(DAY / step))
         clock = TimeClock(bins, zone=zone)
@@ -168,9 +169,9 @@ def _fitted(scaled: Floats, clocks: list[Phases], days: Ints, at: Ints) -> Rhyth
     chosen, explained, least = clocks[0], np.zeros(C, np.bool_), np.inf
     for clock in clocks:
         kinds, count = _kinds(clock, known), clock.size // bins
-        if min(np.bincount(kinds, minlength=count)) < _DAYS:
+        if min(np.bincount(kinds, minlength=count)) < DAYS_OF_A_KIND:
             continue
-        if count > 1 and min(np.bincount(kinds[:early], minlength=count)) < _DAYS - 1:
+        if count > 1 and min(np.bincount(kinds[:early], minlength=count)) < DAYS_OF_A_KIND - 1:
             continue
         levels = _levels(first, clock)
         error = scaled[late] - levels[kinds[row[late]] * bins + at[late]]
@@ -228,7 +229,7 @@ def _levels(history: _Days, clock: Phases) -> Floats:
 def _steady(own: Floats, smooth: Floats, spread: Floats, count: Ints) -> Floats:
     """Return a bin's own level where that is surely another than the smooth one."""
     error = _MEDIAN_ERROR * spread / np.sqrt(np.maximum(count, 1))
-    sure = (np.abs(own - smooth) > _STEADY * error) & (count >= _DAYS)
+    sure = (np.abs(own - smooth) > _STEADY * error) & (count >= DAYS_OF_A_KIND)
     return np.where(sure, own, smooth)
 
 

@@ -228,6 +228,7 @@ class Fitted:
     choice: Any = None  # what a Detector chose; None for M2N2
     losses: tuple[float, ...] = field(default=())
     zone: str | None = None  # of history's times; None: they had none, or there were no times
+    reading: dict[str, Any] | None = None  # how history was read from a file, as JSON values
 
     @property
     def has_rhythm(self) -> bool:

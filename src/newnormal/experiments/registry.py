@@ -6,7 +6,7 @@ this list. To add an experiment, write its module and add its entry.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
@@ -187,10 +187,15 @@ def entry_named(name: str) -> Entry:
 
 
 def write(entry: Entry, runner: Runner, output: Path, **request: Unpack[Request]) -> Sequence[Path]:
-    """Run an experiment, write its files into a folder, and return their paths."""
+    """Run an experiment, write its files into a folder, and return their paths.
+
+    What failed is in the pages, and in the runner's `failed`.
+    """
     function = entry.load()
+    failures: Mapping[str, str] = {}
     if entry.input is Input.MODELS:
         result = function(request.get("models"), progress=runner.progress)
+        failures = result.failed
     elif entry.input is Input.DATA:
         datasets = request.get("datasets")
         result = function(runner.streams, datasets=datasets, progress=runner.progress)
@@ -201,8 +206,11 @@ def write(entry: Entry, runner: Runner, output: Path, **request: Unpack[Request]
             processes=runner.processes,
             progress=runner.progress,
         )
+        failures = result.failures
     else:
         result = function(runner, **request)
+    for what, why in failures.items():
+        runner.note_failure(what, why)
     paths: Sequence[Path] = result.write(output)
     return paths
 

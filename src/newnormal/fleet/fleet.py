@@ -6,11 +6,13 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from newnormal.alarms.zoned import in_zone
 from newnormal.base import BaseDetector
 from newnormal.detector import Detector
 from newnormal.errors import InputError, NewnormalError, NewnormalWarning, ParameterError
@@ -22,7 +24,7 @@ from newnormal.fleet.results import FleetEvent, FleetVerdicts, Part
 from newnormal.fleet.saved import Saved
 from newnormal.fleet.streams import Streams
 from newnormal.fleet.views import StreamViews
-from newnormal.fleet.work import Gathered, gather_array, gather_samples, gather_tables
+from newnormal.fleet.work import Gathered, gather_array, gather_samples, gather_tables, zone_of_step
 from newnormal.tabular import Long, StreamTables, Table, to_table, to_tables
 from newnormal.types import (
     NO_TIME,
@@ -33,6 +35,7 @@ from newnormal.types import (
     IncidentEvent,
     Ints,
 )
+from newnormal.types.frames import kind_of_rows
 
 __all__ = ["Fleet"]
 
@@ -149,7 +152,8 @@ class Fleet(StreamViews, Saved):
         """
         tables = to_tables(X, by=by, times=times, long=long)
         with self._lock:
-            self._reading = {"by": by, "times": times, "long": long}
+            found = None if tables.found is None else tables.found.reading
+            self._reading = {"by": by, "times": times, "long": long, "file": found}
             streams = Streams()
             self.failures_ = {}
             fitted = self._fitted(tables, len(tables.tables) + len(tables.errors), on_progress)
@@ -270,11 +274,15 @@ class Fleet(StreamViews, Saved):
         with self._lock:
             tables = to_tables(X, channels=self.channels_, **self._read_as(X, by, times, long))
             gathered = gather_tables(self._streams, tables)
-            return self._advance(gathered, flush)
+            self._see_zones(tables)
+            verdicts = self._advance(gathered, flush)
+            verdicts.frame = None if isinstance(X, Mapping) else kind_of_rows(X, times)
+            return verdicts
 
     def _read_as(self, X: Any, by: Any, times: Any, long: Any = None) -> dict[str, Any]:
         """Return how to read data: as given, and else the columns that `fit` was given."""
-        kept = {name: each for name, each in self._reading.items() if _names_columns(each)}
+        own = {name: self._reading.get(name) for name in ("by", "times", "long")}
+        kept = {name: each for name, each in own.items() if _names_columns(each)}
         if isinstance(X, Mapping):
             kept.pop("by", None)
         given = {"by": by, "times": times, "long": long}
@@ -298,6 +306,8 @@ class Fleet(StreamViews, Saved):
                 gathered = gather_samples(self._streams, samples, times)
             else:
                 gathered = gather_array(self._streams, samples, times)
+            if times is not None:
+                self.see_zone(zone_of_step(times))
             return self._advance(gathered, False)
 
     def flush(self) -> FleetVerdicts:
@@ -332,7 +342,7 @@ class Fleet(StreamViews, Saved):
                 found = event.change or event.alarm
                 if found is not None:
                     stream.remember([found])
-                events.append((moment, FleetEvent(stream.name, event)))
+                events.append((moment, FleetEvent(stream.name, in_zone(event, stream.zone))))
                 if event.kind == OPENED and event.alarm is not None:
                     opened.append((stream.name, event, number))
             parts.append(_part(group, judged, origin))
@@ -364,7 +374,8 @@ class Fleet(StreamViews, Saved):
                 openings.append(Opening(name, event.alarm.number, moment, event.time))
         found = tracker.update(openings, len(self))
         now = newest if is_timed else self._ticks - 1
-        return found + (tracker.advance(now) if now != NO_TIME else [])
+        found += tracker.advance(now) if now != NO_TIME else []
+        return [replace(each, incident=self._zoned(each.incident)) for each in found]
 
     # ------------------------------------------------------------------ alarms and changes
 
@@ -403,7 +414,8 @@ class Fleet(StreamViews, Saved):
                 self._journal.act(self._streams, name, verb, *named)
             events = group.streams[at].act(verb, *named)
             group.refresh(at)
-            self._events.extend(FleetEvent(name, event) for event in events)
+            zone = group.streams[at].zone
+            self._events.extend(FleetEvent(name, in_zone(event, zone)) for event in events)
         return self
 
     def take_events(self) -> list[FleetEvent]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from newnormal.alarms.zoned import in_zone
 from newnormal.errors import NewnormalError
 from newnormal.fleet.group import Judged
 from newnormal.fleet.stream import Stream
@@ -24,7 +25,9 @@ from newnormal.types import (
     Times,
     Verdicts,
 )
+from newnormal.types.frames import FrameKind, frame_of, kind_of
 from newnormal.types.verdict_lines import Head, VerdictColumns, verdict_lines
+from newnormal.types.zones import common_zone
 
 __all__ = ["FleetEvent", "FleetVerdicts", "Part", "StreamError"]
 
@@ -43,6 +46,10 @@ class FleetEvent:
 
     stream: str
     event: Event
+
+    def in_zone(self, zone: str | None) -> FleetEvent:
+        """Return it with times that are given out in a zone."""
+        return self if self.event.zone == zone else replace(self, event=in_zone(self.event, zone))
 
     def as_dict(self) -> dict[str, Any]:
         """Return `stream` and the entries of the event as plain Python values."""
@@ -100,7 +107,9 @@ class Part:
         judged = self.judged
         different, owners = np.unique(judged.streams[rows], return_inverse=True)
         streams = [self.streams[at] for at in different.tolist()]
-        heads = [Head.of_stream(stream.name, stream.fitted.channels) for stream in streams]
+        heads = [
+            Head.of_stream(stream.name, stream.fitted.channels, stream.zone) for stream in streams
+        ]
         found = judged.columns
         alarms = (found.ratios, found.p_values, found.alarms)
         changes = (found.distances, found.changes)
@@ -153,11 +162,18 @@ class FleetVerdicts:
         errors: tuple[StreamError, ...] = (),
         events: tuple[FleetEvent, ...] = (),
         incidents: tuple[IncidentEvent, ...] = (),
+        frame: FrameKind | None = None,
     ) -> None:
+        self.frame = frame
         self._parts = parts
         self.errors = errors
         self.events = events
         self.incidents = incidents
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The verdicts of each group of streams."""
+        return self._parts
 
     def __len__(self) -> int:
         failed = sum(len(each.rows) for each in self.errors)
@@ -266,6 +282,27 @@ class FleetVerdicts:
             table["error"] = self._texts()
         return table
 
+    @property
+    def zone(self) -> str | None:
+        """The zone that all streams with a verdict here have in common; UTC where they differ."""
+        found = (
+            part.streams[at].zone
+            for part in self._parts
+            for at in np.unique(part.judged.streams).tolist()
+        )
+        return common_zone(set(found))
+
+    def to_frame(self, like: Any = None) -> Any:
+        """Return the columns as a frame that joins with the user's own, as `Verdicts.to_frame`.
+
+        Times of streams in different zones are in UTC, unless the user's have a zone by their type.
+        """
+        kind = self.frame if like is None else kind_of(like, self.frame)
+        if kind is not None and any((part.rows < 0).any() for part in self._parts):
+            kind = replace(kind, counts=None)  # some are late: of rows that came before
+        columns = {name: each for name, each in self.columns().items() if name != "time"}
+        return frame_of(columns, self.times, self.zone, kind)
+
     def _texts(self) -> NDArray[np.object_]:
         judged = sum(len(part.rows) for part in self._parts)
         texts = [each.error.message for each in self.errors for _ in each.rows]
@@ -313,8 +350,10 @@ class FleetVerdicts:
         own: Any = slice(int(rows[0]), int(rows[-1]) + 1) if len(rows) else slice(0)
         columns, times = part.judged.columns, part.judged.times[own]
         fitted = part.streams[at].fitted
-        alarms = (columns.ratios[own], columns.p_values[own], columns.alarms[own])
-        changes = (columns.distances[own], columns.changes[own])
+        alarms, changes = (
+            {name: getattr(columns, name)[own] for name in names}
+            for names in (("ratios", "p_values", "alarms"), ("distances", "changes"))
+        )
         expects = fitted.model.reconstructs
         return Verdicts(
             columns.scores[own],
@@ -325,9 +364,9 @@ class FleetVerdicts:
             None if (times == NO_TIME).all() else times.view("datetime64[ns]"),
             fitted.channels,
             int(part.judged.numbers[rows[0]]) if len(rows) else 0,
-            None,
-            *(alarms if fitted.alarms.active else (None, None, None)),
-            *(changes if fitted.drift is not None else (None, None)),
+            zone=part.streams[at].zone,
+            **(alarms if fitted.alarms.active else {}),
+            **(changes if fitted.drift is not None else {}),
         )
 
 

@@ -32,6 +32,7 @@ from newnormal.kernels.drift import DriftParams
 from newnormal.kernels.step import SEEN
 from newnormal.models.committee import Committee
 from newnormal.types import Alarm, Bools, Change, Event, Floats, Floats32
+from newnormal.types.zones import output_zone
 from newnormal.verbs import PAST, keep_newest
 
 __all__ = ["FitBlock", "LiveParts", "Shape", "Stream", "is_compiled"]
@@ -184,12 +185,15 @@ class Stream:
         What it has only sometimes, as in a StreamState.
     past
         Its newest alarms and changes; None before the first.
+    live_zone
+        The zone of the times that it was last given, or None.
     """
 
     __slots__ = (
         "accepted",
         "block",
         "fit",
+        "live_zone",
         "name",
         "past",
         "shadow",
@@ -219,6 +223,12 @@ class Stream:
         self.shadow_block: NDArray[np.uint8] | None = None
         self.accepted: Baseline | None = None
         self.undo: tuple[Baseline, ...] = ()
+        self.live_zone: str | None = None
+
+    @property
+    def zone(self) -> str | None:
+        """The zone that its times are given out in, as `Detector.zone_`."""
+        return output_zone(self.live_zone, self.fitted.zone)
 
     @property
     def fitted(self) -> Fitted:
@@ -285,7 +295,8 @@ class Stream:
 
     def parts(self) -> Parts:
         """Return copies of what makes it a detector again."""
-        return Parts(self.fitted, self.open().copy(), tuple(self.past or ()))
+        past = tuple(self.past or ())
+        return Parts(self.fitted, self.open().copy(), past, self.live_zone)
 
     def detector(self) -> BaseDetector:
         """Return a detector that goes on from here by itself."""
@@ -310,7 +321,8 @@ class Stream:
 
     def live(self) -> BaseDetector:
         """Return a detector that shares the stream's memory: to look at, not to change."""
-        return self.shell.with_parts(Parts(self.fitted, self.open(), tuple(self.past or ())))
+        past = tuple(self.past or ())
+        return self.shell.with_parts(Parts(self.fitted, self.open(), past, self.live_zone))
 
     def remember(self, found: Iterable[Alarm | Change]) -> None:
         """Keep the newest alarms and changes as they stand."""

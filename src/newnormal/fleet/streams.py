@@ -114,6 +114,7 @@ class Streams:
             shell = detector.unfitted()
         stream = Stream(name, shell, fit, shape, self._memory.take(shape.layout.nbytes))
         stream.put(parts.state, parts.past)
+        stream.live_zone = parts.zone
         self._place(stream)
         return stream
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from newnormal.fleet.incidents import IncidentTracker
+from newnormal.fleet.results import FleetVerdicts
 from newnormal.fleet.stream import Stream
 from newnormal.fleet.streams import Streams
+from newnormal.tabular import StreamTables
 from newnormal.types import NO_TIME, Alarm, Change, Incident
+from newnormal.types.zones import common_zone
 
 __all__ = ["StreamViews"]
 
@@ -22,6 +26,8 @@ class StreamViews:
     _streams: Streams
     _tracker: IncidentTracker
     _lock: threading.RLock
+    _reading: dict[str, Any]
+    _live_zone: str | None = None  # that all streams were given at last; "": each its own
 
     @property
     def streams_(self) -> tuple[str, ...]:
@@ -43,6 +49,11 @@ class StreamViews:
         return {stream.name: stream.fitted.channels for stream in self._streams}
 
     @property
+    def reading_(self) -> dict[str, Any] | None:
+        """How history was read from a file, as JSON values; None if it was not."""
+        return self._reading.get("file")
+
+    @property
     def period_(self) -> np.timedelta64 | None:
         """The median of the streams' times between samples; None where none has one."""
         return self._streams.period
@@ -60,7 +71,44 @@ class StreamViews:
     @property
     def incidents_(self) -> list[Incident]:
         """The newest incidents, open ones last."""
-        return self._tracker.incidents
+        return [self._zoned(each) for each in self._tracker.incidents]
+
+    @property
+    def zones_(self) -> dict[str, str]:
+        """The zone that times are given out in, of each stream that has one."""
+        return {stream.name: zone for stream in self._streams if (zone := stream.zone) is not None}
+
+    def see_zone(self, zone: str | None) -> None:
+        """Take note of the zone of an input that all streams are in."""
+        if zone != self._live_zone:
+            for stream in self._streams:
+                stream.live_zone = zone
+        self._live_zone = zone
+
+    def _see_zones(self, tables: StreamTables) -> None:
+        """Take note of the zone of each stream's times."""
+        for name, table in tables.tables.items():
+            if table.times is not None and name in self._streams:
+                self._streams[name].live_zone = table.zone
+        self._live_zone = ""
+
+    def in_zones(self, verdicts: FleetVerdicts) -> FleetVerdicts:
+        """Return verdicts whose events have the zones that their streams have by now."""
+        zones = self.zones_
+        return FleetVerdicts(
+            verdicts.parts,
+            verdicts.errors,
+            tuple(each.in_zone(zones.get(each.stream)) for each in verdicts.events),
+            tuple(
+                replace(each, incident=self._zoned(each.incident)) for each in verdicts.incidents
+            ),
+        )
+
+    def _zoned(self, incident: Incident) -> Incident:
+        """Return an incident in the zone that its streams have in common."""
+        known = [name for name in incident.streams if name in self._streams]
+        zone = common_zone({self._streams[name].zone for name in known})
+        return incident if zone is None else replace(incident, zone=zone)
 
     @property
     def alarms_(self) -> dict[str, list[Alarm]]:

@@ -13,9 +13,11 @@ from newnormal.fleet.results import StreamError
 from newnormal.fleet.streams import Streams
 from newnormal.tabular import StreamTables, parse_time, parse_times, to_sample
 from newnormal.tabular.frames import as_array
+from newnormal.tabular.samples import unmasked
+from newnormal.tabular.zones import zone_of, zone_of_times
 from newnormal.types import NO_TIME, Bools, Floats, Ints, time_text
 
-__all__ = ["Gathered", "gather_array", "gather_samples", "gather_tables"]
+__all__ = ["Gathered", "gather_array", "gather_samples", "gather_tables", "zone_of_step"]
 
 
 class Gathered:
@@ -90,7 +92,7 @@ def gather_array(streams: Streams, samples: Any, times: Any) -> Gathered:
         )
     group = groups[0]
     try:
-        values = np.array(as_array(samples), dtype=np.float64, order="C")
+        values = np.array(unmasked(as_array(samples)), dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise
@@ -193,6 +195,15 @@ def _times(times: Any, names: tuple[str, ...]) -> Ints:
             f"found {len(parsed)}"
         )
     return np.ascontiguousarray(parsed.astype("datetime64[ns]")).view(np.int64)
+
+
+def zone_of_step(times: Any) -> str | None:
+    """Return the zone of the times of one sample of each stream."""
+    if isinstance(times, Mapping):
+        return zone_of(next(iter(times.values()), None))
+    if isinstance(times, str) or not hasattr(times, "__len__"):
+        return zone_of(times)
+    return zone_of_times(times)
 
 
 def _shown(samples: Any, most: int = 60) -> str:

@@ -18,6 +18,7 @@ from newnormal.metrics.adjusted import (
     point_adjust,
 )
 from newnormal.metrics.alarms import AlarmCounts, AlarmTrace, count_alarms, trace_alarms
+from newnormal.metrics.evaluation import Evaluation, evaluate
 from newnormal.metrics.point import Confusion, accuracy, confusion, f1, precision, recall
 from newnormal.metrics.range import (
     Volumes,
@@ -53,6 +54,7 @@ __all__ = [
     "BestF1",
     "Confusion",
     "DetectionDelay",
+    "Evaluation",
     "Period",
     "Report",
     "Volumes",
@@ -73,6 +75,7 @@ __all__ = [
     "confusion",
     "count_alarms",
     "detection_delay",
+    "evaluate",
     "f1",
     "false_alarms",
     "false_alarms_per_day",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +18,16 @@ from newnormal.metrics.events import runs
 from newnormal.metrics.inputs import labels_and_predictions
 from newnormal.types import Bools, Ints
 
-__all__ = ["AFTER", "BEFORE", "AlarmCounts", "AlarmTrace", "count_alarms", "trace_alarms"]
+__all__ = [
+    "AFTER",
+    "BEFORE",
+    "AlarmCounts",
+    "AlarmTrace",
+    "Span",
+    "count_alarms",
+    "find_events",
+    "trace_alarms",
+]
 
 BEFORE = 5  # samples before the start of an event from which on an opening finds it
 AFTER = 10  # samples after its end until which an opening finds it
@@ -121,6 +130,11 @@ class AlarmCounts:
         """The median delay of found events, in samples; NaN without any."""
         return float(np.median(self.delays)) if self.delays else np.nan
 
+    @property
+    def longest_delay(self) -> float:
+        """The longest delay of found events, in samples; NaN without any."""
+        return float(max(self.delays)) if self.delays else np.nan
+
 
 def _share(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
@@ -172,25 +186,40 @@ def count_alarms(
         raise InputError(f"openings: expected samples from 0 to {len(truth) - 1}, found {wrong}")
     starts, stops = runs(truth)
     firsts = np.searchsorted(opened, starts - BEFORE)
-    ends = np.searchsorted(opened, stops + AFTER)
-    hit = firsts < ends
+    hit = firsts < np.searchsorted(opened, stops + AFTER)
     delays = np.maximum(opened[firsts[hit]] - starts[hit], 0)
-    # Ranges of neighbouring events may overlap: each opening counts once.
-    covered = np.zeros(len(opened) + 1, dtype=np.int64)
-    np.add.at(covered, firsts[hit], 1)
-    np.add.at(covered, ends[hit], -1)
     normal = ~truth
     count = int(normal.sum())
     return AlarmCounts(
         events=len(starts),
         openings=len(opened),
-        true=int(np.count_nonzero(np.cumsum(covered)[:-1])),
+        true=int(np.count_nonzero(find_events(truth, opened))),
         normal=count,
         days=count / samples_per_day,
         in_alarm=int((alarm & normal).sum()),
         pending=int((waiting & normal).sum()),
         delays=tuple(int(delay) for delay in delays),
     )
+
+
+def find_events(labels: ArrayLike, openings: Sequence[int] | Ints) -> Bools:
+    """Return whether each opening finds an event, as `count_alarms` counts the true ones.
+
+    Examples
+    --------
+    >>> labels = np.zeros(100, dtype=int)
+    >>> labels[50:60] = 1
+    >>> find_events(labels, [40, 47, 69, 70]).tolist()
+    [False, True, True, False]
+    """
+    truth, _ = labels_and_predictions(labels, labels)
+    opened = np.asarray(openings, dtype=np.int64)
+    starts, stops = runs(truth)
+    if not len(starts):
+        return np.zeros(len(opened), dtype=bool)
+    # The last event that may have found room before this sample. Stops rise as starts do.
+    at = np.searchsorted(starts - BEFORE, opened, side="right") - 1
+    return np.asarray((at >= 0) & (opened < stops[np.maximum(at, 0)] + AFTER))
 
 
 class _Event(Protocol):
@@ -204,6 +233,18 @@ class _Event(Protocol):
     def alarm(self) -> Any: ...
 
 
+class Span(NamedTuple):
+    """The samples from `start` to before `stop` over which one alarm or change was open.
+
+    `opening` is whether its beginning is one of the openings: not for a change that began with an
+    alarm, and not for what was open before the first sample.
+    """
+
+    start: int
+    stop: int
+    opening: bool
+
+
 @dataclass(frozen=True, eq=False)
 class AlarmTrace:
     """Where alarms and changes are, sample by sample.
@@ -214,11 +255,15 @@ class AlarmTrace:
         The sample of each opening, in order.
     in_alarm, pending
         Whether an alarm is open, and whether a change is pending, at each sample.
+    alarms, changes
+        The same as a span for each alarm, and for each change, by their beginning.
     """
 
     openings: Ints
     in_alarm: Bools
     pending: Bools
+    alarms: tuple[Span, ...] = ()
+    changes: tuple[Span, ...] = ()
 
     def count(self, labels: ArrayLike, *, samples_per_day: float = _SAMPLES_PER_DAY) -> AlarmCounts:
         """Return `count_alarms` of this."""
@@ -255,18 +300,24 @@ def trace_alarms(events: Iterable[_Event], samples: int, *, first: int = 0) -> A
     for event in events:
         at = event.sample - first
         if event.kind == "opened":
-            alarms.begin(event.alarm.number, at)
+            alarms.begin(event.alarm.number, at, True)
             openings.append(at)
         elif event.kind == "closed":
             alarms.end(event.alarm.number, at)
         elif event.kind == "changed":
-            changes.begin(_change(event), at)
+            changes.begin(_change(event), at, event.alarm is None)
             if event.alarm is None:
                 openings.append(at)
         elif event.kind in ("accepted", "rejected", "reverted"):
             changes.end(_change(event), at)
     inside = [at for at in openings if 0 <= at < samples]
-    return AlarmTrace(np.array(inside, dtype=np.int64), alarms.mask(), changes.mask())
+    return AlarmTrace(
+        np.array(inside, dtype=np.int64),
+        alarms.mask(),
+        changes.mask(),
+        alarms.sorted(),
+        changes.sorted(),
+    )
 
 
 def _change(event: Any) -> int:
@@ -278,23 +329,31 @@ class _Spans:
     """Spans of samples that begin and end by number."""
 
     def __init__(self, samples: int) -> None:
-        self._steps = np.zeros(samples + 1, dtype=np.int64)
-        self._open: dict[int, int] = {}
+        self._samples = samples
+        self._open: dict[int, tuple[int, bool]] = {}
+        self._over: list[Span] = []
 
-    def begin(self, number: int, at: int) -> None:
-        self._open.setdefault(number, at)
+    def begin(self, number: int, at: int, opening: bool) -> None:
+        self._open.setdefault(number, (at, opening))
 
     def end(self, number: int, at: int) -> None:
-        self._add(self._open.pop(number, 0), at)
+        self._add(*self._open.pop(number, (0, False)), at)
+
+    def sorted(self) -> tuple[Span, ...]:
+        """Return the spans by their start; what is open ends with the last sample."""
+        for start, opening in self._open.values():
+            self._add(start, opening, self._samples)
+        self._open.clear()
+        return tuple(sorted(self._over))
 
     def mask(self) -> Bools:
-        for start in self._open.values():
-            self._add(start, len(self._steps) - 1)
-        self._open.clear()
-        return np.asarray(np.cumsum(self._steps)[:-1] > 0)
+        steps = np.zeros(self._samples + 1, dtype=np.int64)
+        for span in self.sorted():
+            steps[span.start] += 1
+            steps[span.stop] -= 1
+        return np.asarray(np.cumsum(steps)[:-1] > 0)
 
-    def _add(self, start: int, stop: int) -> None:
-        start, stop = (min(max(at, 0), len(self._steps) - 1) for at in (start, stop))
-        if start < stop:
-            self._steps[start] += 1
-            self._steps[stop] -= 1
+    def _add(self, start: int, opening: bool, stop: int) -> None:
+        begin, end = (min(max(at, 0), self._samples) for at in (start, stop))
+        if begin < end:
+            self._over.append(Span(begin, end, opening and start >= 0))

@@ -35,11 +35,26 @@ def labels_and_scores(labels: ArrayLike, scores: ArrayLike) -> tuple[Bools, Floa
     return truth, np.where(np.isnan(numbers), -np.inf, numbers)
 
 
-def decide(scores: Floats, threshold: float) -> Bools:
-    """Return which samples are anomalous: ``score >= threshold``, and never without a score."""
-    if np.isnan(threshold):
-        raise ParameterError("threshold must be a number, found NaN")
-    return (scores >= threshold) & (scores > -np.inf)
+def decide(scores: Floats, threshold: ArrayLike) -> Bools:
+    """Return which samples are anomalous: ``score >= threshold``, and never without a score.
+
+    One threshold for all samples, or one for each.
+    """
+    bars = np.asarray(threshold)
+    if bars.dtype.kind not in "biuf":
+        raise ParameterError(f"threshold must be a number, or one a sample, found {bars.dtype}")
+    if bars.ndim and bars.shape != scores.shape:
+        raise InputError(
+            f"threshold must be one number, or one for each of the {len(scores)} samples, "
+            f"found shape {bars.shape}",
+            hint="verdicts.thresholds are those of a run: pass the rows of the same samples",
+        )
+    scored = scores > -np.inf
+    unknown = np.flatnonzero(np.isnan(bars) & scored if bars.ndim else np.isnan(bars))
+    if unknown.size:
+        where = f" at sample {unknown[0]}, which has a score" if bars.ndim else ""
+        raise ParameterError(f"threshold must be a number, found NaN{where}")
+    return np.asarray((scores >= bars) & scored)
 
 
 def require_both_classes(truth: Bools, metric: str) -> None:

@@ -1,20 +1,19 @@
 """Metrics of the score alone, over all thresholds: areas under curves, and the best F1 (oracle).
 
 They depend on the order of the scores only, so they don't move under any strictly increasing
-transform. The areas are scikit-learn's and need the extra ``eval``.
+transform. The areas equal scikit-learn's, and need no scikit-learn.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from newnormal.errors import MissingExtraError
 from newnormal.metrics.events import raise_to_event_maximum
 from newnormal.metrics.inputs import labels_and_scores, require_both_classes
-from newnormal.types import Bools, Floats, Ints
+from newnormal.types import Bools, Floats
 
 __all__ = ["BestF1", "auprc", "auroc", "average_precision", "best_f1", "best_f1_adjusted"]
 
@@ -37,8 +36,9 @@ def auroc(labels: ArrayLike, scores: ArrayLike) -> float:
     >>> auroc([0, 0, 1, 1], [0.1, 0.4, 0.3, 0.8])
     0.75
     """
-    truth, ranks = _truth_and_ranks(labels, scores, "auroc")
-    return float(_scikit_learn().roc_auc_score(truth, ranks))
+    hits, false = _counts_by_threshold(labels, scores, "auroc")
+    recall, fallout = _from_zero(hits / hits[-1]), _from_zero(false / false[-1])
+    return _area(fallout, recall)
 
 
 def auprc(labels: ArrayLike, scores: ArrayLike) -> float:
@@ -53,10 +53,9 @@ def auprc(labels: ArrayLike, scores: ArrayLike) -> float:
     >>> round(auprc([0, 0, 1, 1], [0.1, 0.4, 0.3, 0.8]), 4)
     0.7917
     """
-    truth, ranks = _truth_and_ranks(labels, scores, "auprc")
-    metrics = _scikit_learn()
-    precision, recall, _ = metrics.precision_recall_curve(truth, ranks)
-    return float(metrics.auc(recall, precision))
+    hits, false = _counts_by_threshold(labels, scores, "auprc")
+    precision = np.concatenate([[1.0], hits / (hits + false)])
+    return _area(_from_zero(hits / hits[-1]), precision)
 
 
 def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
@@ -67,8 +66,9 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
     >>> round(average_precision([0, 0, 1, 1], [0.1, 0.4, 0.3, 0.8]), 4)
     0.8333
     """
-    truth, ranks = _truth_and_ranks(labels, scores, "average_precision")
-    return float(_scikit_learn().average_precision_score(truth, ranks))
+    hits, false = _counts_by_threshold(labels, scores, "average_precision")
+    gained = np.diff(_from_zero(hits / hits[-1]))
+    return float(np.sum(gained * (hits / (hits + false))))
 
 
 def best_f1(labels: ArrayLike, scores: ArrayLike) -> BestF1:
@@ -114,17 +114,26 @@ def _best_f1(truth: Bools, values: Floats) -> BestF1:
     return BestF1(float(f1[best]), float(descending[candidates[best]]))
 
 
-def _truth_and_ranks(labels: ArrayLike, scores: ArrayLike, metric: str) -> tuple[Bools, Ints]:
+def _counts_by_threshold(
+    labels: ArrayLike, scores: ArrayLike, metric: str
+) -> tuple[Floats, Floats]:
+    """Return true and false positives at each distinct score as the threshold, falling.
+
+    A missing score counts as the lowest: the last threshold takes it in as well.
+    """
     truth, values = labels_and_scores(labels, scores)
     require_both_classes(truth, metric)
-    # Ranks: scikit-learn refuses infinite scores, which is what a missing one counts as.
-    _, ranks = np.unique(values, return_inverse=True)
-    return truth, ranks
+    order = np.argsort(-values, kind="stable")
+    descending = values[order]
+    last_of_tie = np.flatnonzero(np.append(descending[1:] != descending[:-1], True))
+    hits = np.cumsum(truth[order], dtype=np.float64)[last_of_tie]
+    return hits, last_of_tie + 1 - hits
 
 
-def _scikit_learn() -> Any:
-    try:
-        from sklearn import metrics
-    except ImportError as error:
-        raise MissingExtraError.of("eval", "scikit-learn") from error
-    return metrics
+def _from_zero(shares: Floats) -> Floats:
+    return np.concatenate([[0.0], shares])
+
+
+def _area(x: Floats, y: Floats) -> float:
+    """Return the area below points in the order of x, by the trapezoidal rule."""
+    return float(np.sum(np.diff(x) * (y[1:] + y[:-1])) / 2)

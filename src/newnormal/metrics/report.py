@@ -39,7 +39,7 @@ class Report:
     samples, labelled, events
         How many samples there are, how many are labelled, and in how many events.
     threshold
-        What the scores were compared with; NaN where predictions were given.
+        What the scores were compared with; NaN where it moved, and where predictions were given.
     tp, fp, fn, tn, accuracy, precision, recall, f1
         Sample by sample.
     adjusted_tp, adjusted_fp, adjusted_fn, adjusted_tn
@@ -116,7 +116,7 @@ class Report:
 def report(
     labels: ArrayLike,
     scores: ArrayLike,
-    threshold: float | None = None,
+    threshold: ArrayLike | None = None,
     *,
     predictions: ArrayLike | None = None,
     period: Period | None = None,
@@ -125,7 +125,7 @@ def report(
     """Compute every metric of one labelled series.
 
     Unlike the functions it calls, it does not refuse a series with only one class: what is
-    undefined there is NaN, and the rest is computed. Needs the extra ``eval``.
+    undefined there is NaN, and the rest is computed.
 
     Parameters
     ----------
@@ -134,9 +134,11 @@ def report(
     scores
         Higher is more anomalous; NaN where there is none.
     threshold
-        Samples with ``score >= threshold`` are predicted anomalous. Give this or `predictions`.
+        Samples with ``score >= threshold`` are predicted anomalous: one number, or one a sample
+        for a threshold that moved. Give this or `predictions`.
     predictions
-        1 where the verdict is anomalous, where the threshold moved or more than it decides.
+        1 where the verdict is anomalous: what `run` decided, and exact where more than the
+        threshold decides, as an accepted pattern does.
     period
         The time from one sample to the next, in seconds or as a timedelta.
     window
@@ -149,6 +151,11 @@ def report(
     (0.5, 0.8, 1, 1.0)
     >>> round(result.best_f1, 2), result.best_f1_threshold  # oracle
     (0.67, 0.9)
+
+    A threshold that moved, one a sample:
+
+    >>> report([0, 0, 1, 1], [0.1, 0.7, 0.8, 0.9], [0.6, 0.9, 0.9, 0.6]).precision
+    1.0
     """
     truth, values = labels_and_scores(labels, scores)
     if threshold is not None and predictions is None:
@@ -176,7 +183,7 @@ def report(
         samples=len(truth),
         labelled=counts.tp + counts.fn,
         events=delay.events,
-        threshold=np.nan if threshold is None else float(threshold),
+        threshold=_one(threshold),
         tp=counts.tp,
         fp=counts.fp,
         fn=counts.fn,
@@ -213,3 +220,9 @@ def report(
         best_f1_adjusted=oracle_adjusted.value,
         best_f1_adjusted_threshold=oracle_adjusted.threshold,
     )
+
+
+def _one(threshold: ArrayLike | None) -> float:
+    """Return a threshold that is one number; NaN for one that moved, or none."""
+    levels = np.unique(np.asarray(np.nan if threshold is None else threshold, dtype=np.float64))
+    return float(levels[0]) if len(levels) == 1 else np.nan

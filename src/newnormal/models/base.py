@@ -41,11 +41,12 @@ from newnormal.kernels.step import (
 from newnormal.models.no_places import NoPlaces
 from newnormal.types import Bools, Floats, Floats32, Ints
 
-__all__ = ["Block", "Model", "OnEpoch", "Training", "checked", "scores"]
+__all__ = ["Block", "Model", "OnEpoch", "OnPhase", "Training", "checked", "scores"]
 
 _CHUNK = 65_536  # samples scored at once: verdicts in full are much larger than their scores
 
 OnEpoch: TypeAlias = Callable[[int, float], None]  # (epochs done, mean loss of the last one)
+OnPhase: TypeAlias = Callable[[str, float], None]  # (what is done now, share of the fit so far)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from newnormal.alarms.log import NAMED
+from newnormal.alarms.zoned import in_zone
 from newnormal.errors import StateError
 from newnormal.state.schema import Facts, as_json
 from newnormal.types import (
@@ -29,6 +30,7 @@ from newnormal.types import (
     Evidence,
     Peak,
 )
+from newnormal.types.arrays import time_of_text
 
 __all__ = ["EventReader", "event_facts", "past_facts"]
 
@@ -43,7 +45,8 @@ _ROOM = 1_000_000
 
 
 def event_facts(event: Event) -> dict[str, Any]:
-    """Return an event that has not been taken yet."""
+    """Return an event that has not been taken yet; times are UTC in a file, in whatever zone."""
+    event = in_zone(event, None)
     return {
         **event.as_dict(),
         "alarm": None if event.alarm is None else _alarm_facts(event.alarm),
@@ -69,7 +72,7 @@ def past_facts(past: Iterable[Alarm | Change]) -> list[dict[str, Any]]:
 
 def _alarm_facts(alarm: Alarm) -> dict[str, Any]:
     """Return an alarm; its channels are pairs, since keys of JSON objects are sorted on the way."""
-    found = alarm.as_dict()
+    found = in_zone(alarm, None).as_dict()
     peak = found["peak"]
     return {
         **found,
@@ -80,7 +83,7 @@ def _alarm_facts(alarm: Alarm) -> dict[str, Any]:
 
 
 def _change_facts(change: Change) -> dict[str, Any]:
-    return {**change.as_dict(), "distance": as_json(change.distance)}
+    return {**in_zone(change, None).as_dict(), "distance": as_json(change.distance)}
 
 
 class EventReader:
@@ -219,8 +222,8 @@ def _time(facts: Facts, name: str) -> np.datetime64 | None:
         return None
     try:
         if isinstance(found, str) and len(found) <= _LONGEST_TIME:
-            when = np.datetime64(found, "ns")
-            if not np.isnat(when):
+            when = time_of_text(found)
+            if when is not None and not np.isnat(when):
                 return when
     except (ValueError, OverflowError):
         pass

@@ -37,6 +37,7 @@ from newnormal.models.members import blank_members
 from newnormal.models.mlp import widths_of
 from newnormal.models.registry import find_for_file, path_of
 from newnormal.packing.names import BASELINE_LEVELS
+from newnormal.packing.reading import reading_of
 from newnormal.packing.rhythm import MOST_BINS, rhythm_of, zone_of
 from newnormal.state import State, schema
 from newnormal.state.schema import Facts, check_tensors
@@ -284,6 +285,7 @@ class FittedReader:
             never_missing=self._never_missing(),
             rhythm=self._rhythm(),
             zone=zone_of(facts),
+            reading=reading_of(facts),
             choice=self.choice,
             losses=losses,
         )

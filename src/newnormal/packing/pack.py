@@ -47,6 +47,7 @@ def pack(
         "channels": list(fitted.channels),
         "period": None if fitted.period is None else int(fitted.period.astype(np.int64)),
         "zone": fitted.zone,
+        "reading": fitted.reading,
         "rhythm": None if fitted.rhythm is None else fitted.rhythm.to_json(),
         "never_missing": _never_missing(fitted),
         "losses": [as_json(loss) for loss in fitted.losses],

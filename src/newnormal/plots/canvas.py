@@ -6,10 +6,12 @@ So it works without a display, in threads, and leaves a notebook's own settings 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from newnormal.errors import InputError, MissingExtraError
+from newnormal.state.targets import check_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,11 +49,13 @@ def blank(width: float, height: float) -> Figure:
     return _figure_class()(figsize=(width, height), facecolor="white")
 
 
-def check_target(path: str | os.PathLike[str]) -> Path:
+def check_target(
+    path: str | os.PathLike[str], others: Iterable[str | os.PathLike[str]] = ()
+) -> Path:
     """Return the path if a picture can be written there; call it before the long work begins.
 
     Raises `MissingExtraError` where Matplotlib is missing, and `InputError` where the name ends
-    in no known format or the folder does not exist.
+    in no known format, no file can be written there, or it is one of `others`.
 
     Examples
     --------
@@ -71,6 +75,7 @@ def check_target(path: str | os.PathLike[str]) -> Path:
             f"{target}: expected an existing folder, found none at {target.parent}",
             hint=f"make it first: mkdir -p {target.parent}",
         )
+    check_file(target, others, error=InputError)
     return target
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from newnormal.metrics.alarms import Span, find_events
 from newnormal.plots.canvas import FALSE, GROUND, INK, LINE, PALE, SMALL, TRUE
 from newnormal.plots.thinning import middle, outline, peaks, stretches
 from newnormal.types import Bools, Floats, Verdicts
@@ -15,7 +16,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["alarm_strip", "key", "score_panel", "score_range", "signal_panel", "tidy"]
+__all__ = [
+    "alarm_strip",
+    "key",
+    "score_panel",
+    "score_range",
+    "signal_panel",
+    "span_strip",
+    "tidy",
+]
 
 _DASHES = (0, (4, 3))
 _LONGEST = 13  # characters of a name beside a panel
@@ -89,21 +98,38 @@ def score_range(runs: Sequence[Verdicts]) -> tuple[float, float]:
 
 
 def alarm_strip(axes: Axes, x: Floats, verdicts: Verdicts, labels: Bools) -> None:
-    """Draw alarms as a bar code."""
+    """Draw the anomalous samples as a bar code."""
+    _strip(axes, x, "alarms", _alarms(verdicts, labels))
+
+
+def span_strip(axes: Axes, x: Floats, name: str, spans: Sequence[Span], labels: Bools) -> None:
+    """Draw alarms or changes while they are open; in colour those that opened, true or false.
+
+    In grey is what began with an alarm, or before the first sample.
+    """
+    found = find_events(labels, [span.start for span in spans])
+    flags = {colour: np.zeros(len(x), dtype=bool) for colour in (PALE, FALSE, TRUE)}
+    for span, true in zip(spans, found, strict=True):
+        colour = (TRUE if true else FALSE) if span.opening else PALE
+        flags[colour][span.start : span.stop] = True
+    _strip(axes, x, name, [(flag, colour) for colour, flag in flags.items()])
+
+
+def _strip(axes: Axes, x: Floats, name: str, parts: Sequence[tuple[Bools, str]]) -> None:
     axes.set_ylim(0, 1)
     axes.set_yticks([])
     axes.set_facecolor(GROUND)
     axes.text(
         -0.008,
         0.5,
-        "alarms",
+        name,
         transform=axes.transAxes,
         ha="right",
         va="center",
         fontsize=SMALL,
         color=INK,
     )
-    for flags, colour in _alarms(verdicts, labels):
+    for flags, colour in parts:
         axes.broken_barh(
             stretches(x, flags), (0, 1), facecolor=colour, edgecolor=colour, linewidth=0.6
         )
@@ -118,8 +144,8 @@ def key(figure: Figure, over: str | None) -> None:
         "signal, score": Line2D([], [], color=LINE, linewidth=1.5),
         over: Line2D([], [], color=INK, linewidth=1.5),
         "threshold": Line2D([], [], color=INK, linewidth=1.0, linestyle=_DASHES),
-        "labelled anomaly": Patch(facecolor=TRUE, alpha=0.25),
-        "alarm within it": Patch(facecolor=TRUE),
+        "labelled event": Patch(facecolor=TRUE, alpha=0.25),
+        "true alarm": Patch(facecolor=TRUE),
         "false alarm": Patch(facecolor=FALSE),
     }
     shown = {name: mark for name, mark in marks.items() if name is not None}

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from newnormal.datasets import Dataset
 from newnormal.errors import InputError
-from newnormal.metrics import Confusion, confusion
+from newnormal.metrics import Confusion, Evaluation, confusion
 from newnormal.metrics.inputs import labels_and_predictions
 from newnormal.plots.stack import Change, Judged, Ruler, Signal, stack
 from newnormal.tabular import to_table
@@ -61,7 +61,12 @@ def demo_figure(
 
 
 def evaluation_figure(
-    series: Any, verdicts: Verdicts, labels: ArrayLike, *, channels: int = 3
+    series: Any,
+    verdicts: Verdicts,
+    labels: ArrayLike,
+    *,
+    channels: int = 3,
+    evaluation: Evaluation | None = None,
 ) -> Figure:
     """Draw the channels behind the alarms, and the score against the labelled events.
 
@@ -78,6 +83,9 @@ def evaluation_figure(
     channels
         How many channels to show at most: those with the largest share in the alarms or, where
         there is no alarm, in all scores.
+    evaluation
+        Of the same run, from `newnormal.metrics.evaluate`: the alarms that it counts are drawn, and
+        its figures are in the title. None: the anomalous samples are drawn.
     """
     truth, anomalous = labels_and_predictions(labels, verdicts.anomalous)
     values = to_table(series, channels=verdicts.channels).values
@@ -98,11 +106,21 @@ def evaluation_figure(
     return stack(
         Ruler.of(verdicts),
         signals,
-        [Judged("Score", _summary(confusion(truth, anomalous)), verdicts)],
+        [_judged(confusion(truth, anomalous), verdicts, evaluation)],
         truth,
         heading=subset if len(shown) < count else "Channels",
         over=None if expected is None else "expected",
     )
+
+
+def _judged(counts: Confusion, verdicts: Verdicts, evaluation: Evaluation | None) -> Judged:
+    if evaluation is None:
+        return Judged("Score", _summary(counts), verdicts)
+    alarms = evaluation.alarms
+    remark = f"{alarms.false_per_day:.2g} false alarms a day · F1 {counts.f1:.2f}"
+    if alarms.events:
+        remark = f"{alarms.found} of {alarms.events} events found · {remark}"
+    return Judged("Score", remark, verdicts, evaluation.trace)
 
 
 def _summary(counts: Confusion) -> str:

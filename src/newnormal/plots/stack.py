@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from newnormal.metrics.alarms import AlarmTrace
 from newnormal.plots.canvas import INK, NORMAL, SMALL, blank
 from newnormal.plots.panels import (
     alarm_strip,
@@ -14,6 +15,7 @@ from newnormal.plots.panels import (
     score_panel,
     score_range,
     signal_panel,
+    span_strip,
     tidy,
 )
 from newnormal.types import Bools, Floats, Verdicts
@@ -56,11 +58,20 @@ class Signal(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """One detector's verdicts: its name, a remark on them, and the verdicts."""
+    """One detector's verdicts: its name, a remark on them, the verdicts, and its alarms if known.
+
+    Without `trace` the strip below the score shows the anomalous samples.
+    """
 
     name: str
     remark: str
     verdicts: Verdicts
+    trace: AlarmTrace | None = None
+
+    @property
+    def strips(self) -> int:
+        """How many strips are below its score."""
+        return 2 if self.trace is not None and self.trace.changes else 1
 
 
 class Change(NamedTuple):
@@ -88,7 +99,11 @@ def stack(
     """
     figure, axes = _column(
         [(_CLOSE if nth else _TITLED, _SIGNAL) for nth in range(len(signals))]
-        + [(_TITLED, _SCORE), (_CLOSE, _STRIP)] * len(runs)
+        + [
+            height
+            for run in runs
+            for height in [(_TITLED, _SCORE)] + [(_CLOSE, _STRIP)] * run.strips
+        ]
     )
     panels = iter(axes)
     for signal in signals:
@@ -102,9 +117,7 @@ def stack(
         score_panel(panel, ruler.x, run.verdicts, labels, limits)
         tidy(panel, "score")
         _entitle(panel, run.name, run.remark)
-        panel = next(panels)
-        alarm_strip(panel, ruler.x, run.verdicts, labels)
-        tidy(panel, "")
+        _strips(run, ruler, labels, [next(panels) for _ in range(run.strips)])
 
     _entitle(axes[0], heading)
     for panel in axes:
@@ -116,6 +129,17 @@ def stack(
     _scale(axes[-1], ruler)
     key(figure, over)
     return figure
+
+
+def _strips(run: Judged, ruler: Ruler, labels: Bools, panels: Sequence[Axes]) -> None:
+    if run.trace is None:
+        alarm_strip(panels[0], ruler.x, run.verdicts, labels)
+    else:
+        shown = {"alarms": run.trace.alarms, "changes": run.trace.changes}
+        for panel, (name, spans) in zip(panels, shown.items(), strict=False):
+            span_strip(panel, ruler.x, name, spans, labels)
+    for panel in panels:
+        tidy(panel, "")
 
 
 def _column(heights: Sequence[tuple[float, float]]) -> tuple[Figure, list[Axes]]:

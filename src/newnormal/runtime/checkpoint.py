@@ -64,7 +64,7 @@ def save(
 def resume(
     model: Path,
     checkpoint: Path | None,
-    make_source: Callable[[tuple[str, ...]], Source],
+    make_source: Callable[[BaseDetector], Source],
     report: Callable[[str], None],
     loading: tuple[object, object] = (None, None),
 ) -> Resumed:
@@ -77,7 +77,7 @@ def resume(
     checkpoint
         The state file of an earlier watch, if there is one.
     make_source
-        Makes the source for a detector's channels.
+        Makes the source for a detector.
     report
         Called with a line for the user.
     loading
@@ -89,7 +89,7 @@ def resume(
 
     if checkpoint is None or not checkpoint.exists():
         detector = load(model)
-        return Resumed(detector, make_source(detector.channels_))
+        return Resumed(detector, make_source(detector))
     same_file = checkpoint.resolve() == model.resolve()
     state = state_file.read(checkpoint)
     place = place_of(state, checkpoint)
@@ -97,9 +97,9 @@ def resume(
         if not same_file:
             report(f"{checkpoint} has no place in an input: starting from {model}")
         detector = load(model)
-        return Resumed(detector, make_source(detector.channels_))
+        return Resumed(detector, make_source(detector))
     detector = from_state(state, str(checkpoint), *loading)
-    source = make_source(detector.channels_)
+    source = make_source(detector)
     snapshot = {name: value for name, value in place.items() if name not in _RESERVED}
     if place["kind"] == kind_of(source) and resumed(source, snapshot, checkpoint):
         if not same_file and not _same_fit(state, model):
@@ -112,7 +112,7 @@ def resume(
     source.close()
     if not same_file:
         detector = load(model)
-    source = make_source(detector.channels_)
+    source = make_source(detector)
     return Resumed(detector, source, tuple(place["feedback"]), replaced=True)
 
 

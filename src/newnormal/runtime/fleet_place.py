@@ -29,6 +29,8 @@ class Place:
         The stream, if that record is feedback.
     clean
         Whether all output before it was written, as it is when a watch has ended.
+    zone
+        The zone of the samples' times, or None.
     """
 
     kind: str
@@ -36,6 +38,7 @@ class Place:
     feedback: tuple[str, ...] = ()
     stream: str | None = None
     clean: bool = False
+    zone: str | None = None
 
     def to_bytes(self) -> bytes:
         """Return the note."""

@@ -78,6 +78,9 @@ def _resumed(
     if old is not None and not old.clean:
         again = tuple(each.verdicts for each in replayed if each.position >= noted)
         events = _of_feedback(left, replayed, old.stream)
+        fleet.see_zone(old.zone)
+        again = tuple(map(fleet.in_zones, again))
+        events = tuple(each.in_zone(fleet.zones_.get(each.stream)) for each in events)
     source = make_source()
     kind = name_of(type(source.source))
     if old is None:

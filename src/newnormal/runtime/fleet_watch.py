@@ -239,7 +239,7 @@ class FleetWatch:
         if not tables.tables:
             self.place = replace(self.place, snapshot=place)
             return
-        self.note(snapshot=place)
+        self.note(snapshot=place, zone=self.source.zone)
         verdicts = self.fleet.run(tables, flush=False)
         for name, table in tables.tables.items():
             if table.times is not None:
@@ -311,7 +311,7 @@ class FleetWatch:
             times = None if times is None else times[kept.rows]
         if len(rows):
             assert tables.rows is not None
-            tables.tables[name] = Table(values, self._channels[name], times)
+            tables.tables[name] = Table(values, self._channels[name], times, zone=self.source.zone)
             tables.rows[name] = rows
         return found
 

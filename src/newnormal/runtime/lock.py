@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-__all__ = ["Lock", "Progress", "beside"]
+from newnormal.state.targets import resolved
+
+__all__ = ["Lock", "Progress", "beside", "is_held", "look"]
 
 try:
     import fcntl
 except ImportError:  # Windows has no such locks: stop `watch` before giving it feedback there
     fcntl = None  # type: ignore[assignment]
 
+_ATTEMPTS, _PAUSE = 3, 0.01  # `look` holds a lock for an instant: that is not a `watch`
 _SIZE = 480  # bytes of a record: always the same, so that one write replaces the last
 
 
@@ -88,6 +92,7 @@ class Lock:
         self.keep = False
 
     def __enter__(self) -> Self:
+        attempts = 0
         while True:
             try:
                 handle = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o666)
@@ -102,6 +107,10 @@ class Lock:
                     return self
             except BlockingIOError:
                 os.close(handle)
+                attempts += 1
+                if attempts < _ATTEMPTS:
+                    time.sleep(_PAUSE)
+                    continue
                 return self
             except FileNotFoundError:
                 pass  # its owner has just removed it: try again
@@ -140,7 +149,41 @@ class Lock:
                 os.write(self._handle, content)
 
 
+def look(state: Path) -> tuple[bool | None, Progress | None]:
+    """Return whether a process holds a state file, and how far it is, or was when it was killed.
+
+    None instead of True or False where it cannot be known; no progress after a clean end. Unlike a
+    `Lock`, it changes nothing.
+    """
+    path = beside(state, ".{}.lock")
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return False, None
+    return is_held(path), Progress.parse(content)
+
+
+def is_held(path: Path) -> bool | None:
+    """Whether a process holds a lock file; None where that cannot be known."""
+    held: bool | None = None
+    if fcntl is not None:
+        try:
+            handle = os.open(path, os.O_RDONLY)
+        except OSError as error:
+            return False if isinstance(error, FileNotFoundError) else None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            held = False
+        except BlockingIOError:
+            held = True
+        except OSError:  # a file system without locks
+            pass
+        finally:
+            os.close(handle)
+    return held
+
+
 def beside(state: Path, name: str) -> Path:
     """Return a file beside the state file, the same for every link to that."""
-    real = state.resolve()
+    real = resolved(state)
     return real.with_name(name.format(real.name))

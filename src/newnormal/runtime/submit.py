@@ -17,42 +17,55 @@ from newnormal.types import Change
 
 __all__ = ["submit"]
 
-_ROLLBACK = "`rollback` undoes the newest acceptance"
-
 
 @dataclass(frozen=True)
 class _Known:
-    """What is known of a stream when feedback is given: from its lock, or from its checkpoint."""
+    """What is known of a stream when feedback is given: from its lock, and from its checkpoint."""
 
     progress: Progress | None = None
     live: bool = False  # whether it is how things are now, not at the last checkpoint
     newest_change: int = 0
+    checkpoint: Any = None  # the detector of the last checkpoint
 
     def check(self, act: Act, alarm: int | None, change: int | None) -> None:
         """Raise a FeedbackError if what is named, or the default, is surely not open."""
-        known = self.progress
-        if known is None:
+        if self.progress is None:
             return
         if change is not None:
-            changes = known.changes
-            is_over = self.live or change <= self.newest_change
-            if changes is not None and change not in changes and is_over:
-                open_now = " or ".join(map(str, changes)) or "none"
-                raise FeedbackError(
-                    f"expected an open change to {act}, which is {open_now}, found change {change}",
-                    hint=_ROLLBACK,
-                )
+            self._check_change(self.progress, act, change)
         elif alarm is not None:
-            if self.live and known.newest is not None and alarm > known.newest:
-                raise FeedbackError(
-                    f"expected an alarm up to number {known.newest}, found alarm {alarm}",
-                    hint="leave the number out to mean the newest that is open",
-                )
-        elif self.live and known.alarm is None and known.change is None:
+            self._check_alarm(self.progress, act, alarm)
+        elif self.live and self.progress.alarm is None and self.progress.change is None:
+            from newnormal.verbs import nothing_open
+
             raise FeedbackError(
                 f"expected an open change or alarm to {act}, found none",
-                hint=f"name an alarm that is over by its number; {_ROLLBACK}",
+                hint=nothing_open(self.progress.newest or 0),
             )
+
+    def _check_change(self, known: Progress, act: Act, change: int) -> None:
+        changes, is_over = known.changes, self.live or change <= self.newest_change
+        if changes is not None and change not in changes and is_over:
+            from newnormal.verbs import ROLLBACK
+
+            open_now = " or ".join(map(str, changes)) or "none"
+            raise FeedbackError(
+                f"expected an open change to {act}, which is {open_now}, found change {change}",
+                hint=ROLLBACK,
+            )
+
+    def _check_alarm(self, known: Progress, act: Act, alarm: int) -> None:
+        """Refuse one that has not opened yet, and one that the checkpoint knows to be of no use."""
+        if known.newest is not None and alarm > known.newest:
+            so_far = f"alarms so far: 1 to {known.newest}" if known.newest else "none has opened"
+            raise FeedbackError(
+                f"expected an alarm up to number {known.newest}, found alarm {alarm}",
+                hint=f"{so_far}; leave the number out to mean the newest that is open",
+            )
+        if self.checkpoint is not None and alarm <= self.checkpoint.alarm_rate_.alarms:
+            from newnormal.verbs import meant
+
+            meant(self.checkpoint, act, alarm, None)
 
 
 def submit(
@@ -129,13 +142,14 @@ def submit(
 
 
 def _known(progress: Progress | None, state: Path, load: Callable[[State, str], Any]) -> _Known:
+    detector = load(state_file.read(state), str(state)) if state.exists() else None
     if progress is not None:
-        return _Known(progress, live=True)
-    if not state.exists():
+        return _Known(progress, live=True, checkpoint=detector)
+    if detector is None:
         return _Known()
-    detector = load(state_file.read(state), str(state))
     changes = [each.number for each in detector.past_ if isinstance(each, Change)]
-    return _Known(progress_of(detector, ""), newest_change=max(changes, default=0))
+    newest = max(changes, default=0)
+    return _Known(progress_of(detector, ""), newest_change=newest, checkpoint=detector)
 
 
 def _leave(queue: Queue, act: Act, alarm: int | None, change: int | None, known: _Known) -> None:

@@ -232,6 +232,7 @@ class Watch:
             values if whole else values[rows],
             self.detector.channels_,
             times if whole or times is None else times[rows],
+            zone=batch.zone,
         )
         verdicts = self.detector.run(series, flush=False)
         self._since += len(rows)
@@ -262,7 +263,7 @@ class Watch:
         self._skip_to = self.detector.last_judged_time_
         self._resent = self.detector.last_time_ is not None
         if self._skip_to is not None:
-            until = time_text(self._skip_to)
+            until = self._text(self._skip_to)
             self._report(f"resuming: samples up to {until} were judged and are skipped")
         elif not self._resent:
             what = self._source.record
@@ -289,13 +290,13 @@ class Watch:
                     self.detector.drop_pending(since=when)
                 elif self._elsewhere:
                     self._report(
-                        f"the model has seen samples up to {time_text(newest)}: "
+                        f"the model has seen samples up to {self._text(newest)}: "
                         "it keeps only what it learned"
                     )
                     self.detector.restart()
                 else:
                     error = InputError(
-                        f"expected a time after {time_text(newest)}, found {time_text(when)}"
+                        f"expected a time after {self._text(newest)}, found {self._text(when)}"
                     )
                     number = first + row if batch.numbers is None else batch.numbers[row]
                     disorder.append(Problem(error, number, row))
@@ -306,6 +307,9 @@ class Watch:
             newest = when
             rows.append(row)
         return np.array(rows, dtype=np.int64), disorder
+
+    def _text(self, time: np.datetime64) -> str:
+        return time_text(time, self.detector.zone_)
 
     def _surely_in_order(self, times: Times) -> bool:
         newest = self.detector.last_time_

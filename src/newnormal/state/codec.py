@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,14 @@ from newnormal.errors import StateError
 from newnormal.state.files import remove_stale, replace_file
 from newnormal.state.migrations import migrated
 from newnormal.state.schema import AGAIN, VERSION
+from newnormal.state.targets import check_file, resolved, what_is
 
 __all__ = ["State", "check_target", "decode", "encode", "read", "remove_stale", "write"]
 
 # Of the JSON header. The largest ones seen have 1,000 undelivered events and take half a megabyte;
 # parsing a hostile one of this size takes half a second and 300 MB.
 _LONGEST_HEADER = 6_000_000
+_LOOKED_AT = 1 << 16  # bytes; the metadata comes first
 _WRITERS = "expected a file written by `newnormal fit` or `save`"
 
 
@@ -42,15 +44,38 @@ class State:
     version: int = VERSION  # of the file it was read from
 
 
-def check_target(path: str | os.PathLike[str]) -> None:
-    """Raise a StateError if no state file could be written here: ask before long work."""
-    folder = Path(path).parent
-    if not folder.is_dir() or Path(path).is_dir():
-        found = "a folder" if folder.is_dir() else f"no folder {folder}"
+def check_target(
+    path: str | os.PathLike[str], others: Iterable[str | os.PathLike[str]] = (), *, new: bool = True
+) -> None:
+    """Raise a StateError if no state file could be written here: ask before long work.
+
+    Parameters
+    ----------
+    path
+        Where it is to be.
+    others
+        Files that it must not be.
+    new
+        Whether it replaces what is there, which must be a state file, then, or empty.
+    """
+    check_file(path, others)
+    if new and not _replaceable(Path(path)):
         raise StateError(
-            f"cannot write {path}: found {found}",
-            hint="choose a file in a folder that exists and can be written to",
+            f"cannot write {path}: expected a new file or that of a detector, found another file",
+            hint="choose another name, or delete the file first",
         )
+
+
+def _replaceable(path: Path) -> bool:
+    """Whether nothing is lost but a detector, which may be damaged, if a file is replaced."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(_LOOKED_AT)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return not start or (start[8:9] == b"{" and b'"newnormal"' in start)
 
 
 def write(path: str | os.PathLike[str], state: State) -> None:
@@ -58,12 +83,24 @@ def write(path: str | os.PathLike[str], state: State) -> None:
 
     A link stays one: what it leads to is written.
     """
-    replace_file(Path(path).resolve(), encode(state))
+    target = resolved(path)
+    found = what_is(target)
+    if found not in (None, "a folder"):  # the rename finds a folder
+        raise StateError(
+            f"cannot write {path}: expected a file, found {found}", hint="choose another name"
+        )
+    replace_file(target, encode(state))
 
 
 def read(path: str | os.PathLike[str]) -> State:
     """Read a state file, of this version or an older one; the file is never changed."""
     path = Path(path)
+    found = what_is(path)
+    if found not in (None, "a folder"):  # a pipe would be waited for
+        raise StateError(
+            f"cannot read {path}: expected a file, found {found}",
+            hint="give the path of a file, made by `newnormal fit`",
+        )
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size

@@ -87,7 +87,7 @@ def _no_room(path: Path, error: OSError) -> StateError:
 
 def remove_stale(path: str | os.PathLike[str]) -> None:
     """Remove temporary files of `path` that a killed process left beside it."""
-    path = Path(path).resolve()
+    path = Path(os.path.realpath(path))
     start = f".{path.name}"
     with suppress(OSError):
         for file in path.parent.iterdir():

@@ -34,8 +34,9 @@ _FACTS: dict[int, AbstractSet[str]] = {
     2: _FACTS_1 | {"given", "choice", "alarms"},
     3: _FACTS_1 | {"given", "choice", "alarms", "keeper"},
     4: version_4.FACTS,
+    5: version_4.FACTS | {"zone", "rhythm", "never_missing", "past"},
 }
-_OPTIONAL: dict[int, AbstractSet[str]] = {4: version_4.OPTIONAL}
+_OPTIONAL: dict[int, AbstractSet[str]] = {4: version_4.OPTIONAL, 5: version_4.OPTIONAL}
 
 
 def migrated(
@@ -340,4 +341,9 @@ def _acceptance(
     }
 
 
-MIGRATIONS = {1: _from_1, 2: _from_2, 3: _from_3, 4: version_4.from_4}
+def _from_5(facts: _Facts, tensors: _Tensors) -> tuple[_Facts, _Tensors]:
+    """Version 5 did not remember how history was read."""
+    return {**facts, "reading": None}, tensors
+
+
+MIGRATIONS = {1: _from_1, 2: _from_2, 3: _from_3, 4: version_4.from_4, 5: _from_5}

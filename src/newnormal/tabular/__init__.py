@@ -5,7 +5,7 @@ One rule for each thing, whatever the input: which column is the time, which are
 table a stream (`streams`).
 """
 
-from newnormal.tabular.files import format_of, read
+from newnormal.tabular.files import read
 from newnormal.tabular.frames import to_table
 from newnormal.tabular.lines import LineParser, Sample, Samples
 from newnormal.tabular.long import Long
@@ -36,7 +36,6 @@ __all__ = [
     "StreamTables",
     "Table",
     "default_channels",
-    "format_of",
     "parse_time",
     "parse_times",
     "read",

@@ -32,7 +32,10 @@ _THOUSANDS_COMMA = re.compile(
     r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)|[+-]?\d{1,3}(?:,\d{3}){2,}", re.ASCII
 )
 _SEPARATORS = str.maketrans("", "", ".'\u00a0\u202f ")
-_UNIT = re.compile(r"\s*([+-]?[\d.,'\u00a0\u202f]*\d[\d.,]*)\s*([^\s\d.,+\-:/][^\s\d:]{0,11})\s*")
+_UNIT = re.compile(
+    r"\s*([+-]?[\d.,'\u00a0\u202f]*\d[\d.,]*(?:[eE][+-]?\d{1,3})?)"
+    r"\s*([^\s\d.,+\-:/][^\s\d:]{0,11})\s*"
+)
 
 _HINT = (
     "a missing value is an empty cell, NaN, NA or null; other words are named with --na WORD (na=)"

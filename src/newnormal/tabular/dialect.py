@@ -221,10 +221,12 @@ class _Search:
             if named is not None and row.at <= named.at:
                 headers = {width} if row is named else set()
                 continue
+            if named is not None and width not in headers:
+                continue
             if width in headers and self._is_data(row.cells):
                 first, count = pairs.get(width, (row, 0))
                 pairs[width] = (first, count + 1)
-            elif not self._is_sample(row.cells):
+            elif not self._is_sample(row.cells) and 2 * sum(map(bool, row.cells)) >= width:
                 headers.add(width)
             if pairs:
                 ahead += 1
@@ -247,6 +249,8 @@ class _Search:
         units = None
         if len(rows) > 1 and self._is_units(rows[-1], width):
             units = rows.pop()
+            if set(units.cells) == set(rows[-1].cells):  # the header again
+                rows, units = [*rows, units], None
         full = [row for row in rows if sum(cell != "" for cell in row.cells) >= width - 1]
         timed = [row for row in full if any(_TIME_WORDS.fullmatch(cell) for cell in row.cells)]
         apart = [row for row in full if row.after_blank]
@@ -335,7 +339,7 @@ def _head(
         assert found.data is not None
         return _headerless(lines, comments, found, skipped, reading, written)
     before = {at for at in range(header.at) if lines[at].strip()}
-    if any(_SEP.fullmatch(lines[at].removeprefix(BOM).strip()) is None for at in before):
+    if any(_SEP.fullmatch(lines[at].removeprefix(BOM).rstrip("\r\n")) is None for at in before):
         written["preamble"] = "1 line" if len(before) == 1 else f"{len(before)} lines"
     skipped |= before | {header.at}
     empty = set()

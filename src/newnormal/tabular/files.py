@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
+import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
-from io import TextIOWrapper
-from itertools import islice
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from stat import S_ISREG
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,29 +18,17 @@ from newnormal.tabular.arranging import arranged
 from newnormal.tabular.columns import Selection
 from newnormal.tabular.frames import frame_table
 from newnormal.tabular.lines import LineParser, Samples
-from newnormal.tabular.reading import Reading
+from newnormal.tabular.opening import text_lines
+from newnormal.tabular.reading import Found, Reading
 from newnormal.tabular.table import Table
 from newnormal.types import Ints
 
 if TYPE_CHECKING:
     import narwhals as nw
 
-__all__ = ["ENDINGS", "Format", "format_of", "named", "opened", "parquet_frame", "read"]
+__all__ = ["is_parquet", "named", "parquet_frame", "read"]
 
-Format = Literal["csv", "jsonl", "parquet"]
-
-ENDINGS: dict[str, Format] = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".parquet": "parquet",
-}
-
-# Lines parsed at a time, so that only the numbers of a long file are ever in memory.
-_CHUNK = 16_384
+_PARQUET = b"PAR1"
 
 
 def read(
@@ -109,18 +95,23 @@ def read(
     chosen = Reading.of(options) if reading is None else reading
     if reading is not None and options:
         raise ParameterError("expected a reading or its options, found both")
-    kind = format_of(path, chosen.format)  # type: ignore[arg-type]
     try:
-        if kind == "parquet":
+        if is_parquet(path, chosen):
             selection = Selection.of_reading(chosen)
-            table = frame_table(parquet_frame(path), selection, channels=channels)
+            frame = parquet_frame(path)
+            table = frame_table(frame, selection, channels=channels)
+            found = Found(header=tuple(map(str, frame.columns)))
+            table = arranged(replace(table, found=found), chosen)
         else:
-            with opened(path) as lines:
-                table = _lines_table(lines, replace(chosen, format=kind), channels, strict)
+            found = Found()
+            with text_lines(path, chosen, found) as chunks:
+                table = _lines_table(chunks, chosen, found, channels, strict)
         if len(table.values) == 0:
             raise InputError("expected samples, found none")
     except InputError as error:
         raise named(path, error) from error.__cause__
+    if table.found is not None:
+        table.found.reading = chosen.remembering(table.found)
     return table
 
 
@@ -130,53 +121,21 @@ def named(path: str | PathLike[str], error: InputError) -> InputError:
     return InputError(f"{name}: {error.message}", hint=error.hint)
 
 
-def format_of(path: str | PathLike[str], format: Format | None = None) -> Format | None:  # noqa: A002
-    """Return a file's format, found from its name unless it is given; None for standard input.
-
-    >>> format_of("plant.ndjson")
-    'jsonl'
-    """
-    known = sorted(set(ENDINGS.values()))
-    if format is not None:
-        if format not in known:
-            raise ParameterError(f"expected format {', '.join(known)}, found {format!r}")
-        return format
-    if _is_stdin(path):
-        return None
-    suffix = Path(path).suffix.lower()
-    if suffix not in ENDINGS:
-        raise InputError(
-            f"{fspath(path)}: expected a name that ends in {', '.join(ENDINGS)}, "
-            f"found {suffix or 'no ending'}",
-            hint=f"name the format with --format {'|'.join(known)} (format=)",
-        )
-    return ENDINGS[suffix]
+def is_parquet(path: str | PathLike[str], reading: Reading) -> bool:
+    """Whether a file is Parquet, which is read as a frame: its times keep their zone."""
+    if reading.format is not None or _is_stdin(path):
+        return reading.format == "parquet" and not _is_stdin(path)
+    try:
+        if not S_ISREG(os.stat(path).st_mode):
+            return False
+        with open(path, "rb") as file:
+            return file.read(len(_PARQUET)) == _PARQUET
+    except OSError:
+        return False
 
 
 def _is_stdin(path: str | PathLike[str]) -> bool:
     return fspath(path) == "-"
-
-
-@contextmanager
-def opened(path: str | PathLike[str]) -> Iterator[Iterator[str]]:
-    """Open text to read line by line, its failures as input errors."""
-    try:
-        if _is_stdin(path):
-            stdin = TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig")
-            try:
-                yield stdin
-            finally:
-                stdin.detach()
-        else:
-            with open(path, encoding="utf-8-sig") as file:
-                yield file
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"expected UTF-8 text, found byte 0x{error.object[error.start]:02x}",
-            hint="save the file as UTF-8, or name the format with --format (format=)",
-        ) from error
-    except OSError as error:
-        raise _unreadable(error) from error
 
 
 def _unreadable(error: OSError) -> InputError:
@@ -184,14 +143,19 @@ def _unreadable(error: OSError) -> InputError:
 
 
 def _lines_table(
-    lines: Iterator[str], reading: Reading, channels: Sequence[str] | None, strict: bool
+    chunks: Iterator[list[str]],
+    reading: Reading,
+    opened: Found,
+    channels: Sequence[str] | None,
+    strict: bool,
 ) -> Table:
+    reading = replace(reading, format=opened.kind)
     parser = LineParser(reading, channels=channels, strict=strict)
     parts: list[Samples] = []
     places: list[Ints] = []
     number = 1
     while True:
-        chunk = list(islice(lines, _CHUNK))
+        chunk = next(chunks, [])
         samples = parser.parse_many(chunk, number, final=not chunk)
         if strict:
             for row, fault in samples.errors:
@@ -202,6 +166,7 @@ def _lines_table(
         number += len(chunk)
         if not chunk:
             break
+    parser.found.begin(opened)
     parser.finish()
     if not parts:
         empty = not parser.settled and parser.columns.header_line is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from newnormal.tabular.table import Table, check_finite, check_times, default_ch
 from newnormal.tabular.times import is_time, parse_times
 from newnormal.tabular.zones import zone_of_times
 from newnormal.types import Floats, Ints, Times
+from newnormal.types.frames import FrameKind
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -114,10 +116,12 @@ def frame_table(
         values[:, position] = numbers(columns[name], name)
     check_finite(values, roles.channels)
     zone = zone_of_times(times if roles.time is None else columns[roles.time])
+    labels = None if roles.label is None else _labels(columns[roles.label], roles.label)
+    kind = FrameKind.of(frame, roles.time, times)
     if roles.time is not None:
         times = columns[roles.time].to_numpy()
-    labels = None if roles.label is None else _labels(columns[roles.label], roles.label)
-    return Table(values, roles.channels, _checked(times, len(values)), labels, zone)
+    moments = _checked(times, len(values))
+    return Table(values, roles.channels, moments, labels, zone, frame=kind)
 
 
 def _from_series(series: nw.Series[Any], times: Any, channels: Sequence[str] | None) -> Table:
@@ -125,7 +129,8 @@ def _from_series(series: nw.Series[Any], times: Any, channels: Sequence[str] | N
     if series.name not in (None, ""):
         return frame_table(series.to_frame(), times=times, channels=channels)
     own = index_times(series) if times is None else times
-    return _from_array(numbers(series, "0"), own, channels)
+    table = _from_array(numbers(series, "0"), own, channels)
+    return replace(table, frame=FrameKind.of(series, None, own))
 
 
 def _from_table(table: Table, times: Any, channels: Sequence[str] | None) -> Table:
@@ -139,9 +144,9 @@ def _from_table(table: Table, times: Any, channels: Sequence[str] | None) -> Tab
             values = np.ascontiguousarray(values[:, order])
         names = tuple(channels)
     if times is None:
-        return Table(values, names, table.times, table.labels, table.zone)
-    checked = _checked(times, len(values))
-    return Table(values, names, checked, table.labels, zone_of_times(times))
+        return replace(table, values=values, channels=names)
+    checked, zone = _checked(times, len(values)), zone_of_times(times)
+    return replace(table, values=values, channels=names, times=checked, zone=zone, frame=None)
 
 
 def _from_array(array: NDArray[Any], times: Any, channels: Sequence[str] | None) -> Table:

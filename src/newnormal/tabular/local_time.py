@@ -12,10 +12,9 @@ import numpy as np
 from newnormal.tabular.dates import NAT
 from newnormal.types import Ints
 
-__all__ = ["LocalClock", "clock_hint", "goes_back_an_hour"]
+__all__ = ["LocalClock"]
 
 _DAY_NS = 86_400_000_000_000
-_HOUR_NS = 3_600_000_000_000
 _EPOCH = datetime(1970, 1, 1)
 
 
@@ -105,23 +104,6 @@ class LocalClock:
         offset = moment.utcoffset()
         assert offset is not None  # every zone of the database has one
         return round(offset.total_seconds()) * 1_000_000_000
-
-
-def goes_back_an_hour(before: np.datetime64, after: np.datetime64) -> bool:
-    """Return whether a time repeats or goes back as the clock of a zone does in autumn."""
-    back = int((before - after) / np.timedelta64(1, "ns"))
-    return 0 <= back <= _HOUR_NS
-
-
-def clock_hint(before: np.datetime64, after: np.datetime64, zone: str | None) -> str | None:
-    """Return the hint that local times need a zone, where that may be why times go back.
-
-    >>> clock_hint(np.datetime64("2026-10-25T02:59"), np.datetime64("2026-10-25T02:00"), None)
-    'if these are local times and the clock went back, name their zone with --tz NAME (tz=)'
-    """
-    if zone is not None or not goes_back_an_hour(before, after):
-        return None
-    return "if these are local times and the clock went back, name their zone with --tz NAME (tz=)"
 
 
 def _plain(key: Hashable) -> bool:

@@ -15,6 +15,20 @@ _NAMES = {
     "tag": ("tag", "metric", "name", "channel", "variable", "sensor"),
     "value": ("value",),
 }
+# Looked for where there is none of these: names that historians and databases give, which may
+# mean something else beside one of the names above. The first that is there counts.
+_ALSO = {
+    "time": (
+        ("zeitstempel", "timestamputc", "datumzeit", "datumuhrzeit", "date/time", "timestamp(utc)"),
+        ("date", "zeit", "datum"),
+    ),
+    "tag": (
+        ("tagname", "pitag", "point", "pointname", "item", "itemid", "signal", "series"),
+        ("seriesname", "signalname", "sensorid", "messstelle", "kanal", "field"),
+        ("measurement",),
+    ),
+    "value": (("val", "reading", "measuredvalue", "wert", "messwert"),),
+}
 
 
 @dataclass(frozen=True)
@@ -26,7 +40,9 @@ class Long:
     time, tag, value
         The columns of the time, of the channel's name and of its value. None finds the column by
         its name, in any case: time, timestamp, ts or datetime; tag, metric, name, channel,
-        variable or sensor; value.
+        variable or sensor; value. Where there is none of these, names of historians count, such
+        as date, tagname, point, item, signal, series, field, val and reading; spaces and
+        underscores do not.
     """
 
     time: str | None = None
@@ -78,7 +94,7 @@ def _found(role: str, given: str | None, names: Sequence[str], free: Sequence[st
         if given not in names:
             raise InputError(f"long names column {given!r} as {role}, found only {listed(names)}")
         return given
-    found = [name for name in free if name.strip().lower() in _NAMES[role]]
+    found = _called(role, free)
     if len(found) == 1:
         return found[0]
     if found:
@@ -88,3 +104,20 @@ def _found(role: str, given: str | None, names: Sequence[str], free: Sequence[st
         f"found only {listed(names)}",
         hint=choose,
     )
+
+
+def _called(role: str, names: Sequence[str]) -> list[str]:
+    """Return the columns whose name is one of the role's, by the nearest names that there are.
+
+    >>> _called("tag", ["_measurement", "_field"]), _called("time", ["Date", "Time Stamp"])
+    (['_field'], ['Time Stamp'])
+    """
+    exact = [name for name in names if name.strip().lower() in _NAMES[role]]
+    if exact:
+        return exact
+    plain = {name: "".join(name.lower().replace("_", " ").split()) for name in names}
+    for known in (_NAMES[role], *_ALSO[role]):
+        found = [name for name, text in plain.items() if text in known]
+        if found:
+            return found
+    return []

@@ -17,9 +17,9 @@ __all__ = ["LONGEST_LINE", "BadCells", "Found", "OnDuplicate", "Reading", "Remem
 LONGEST_LINE = 1_000_000  # bytes
 
 OnDuplicate = Literal["last", "mean", "error"]
-Format = Literal["csv", "jsonl", "parquet", "excel", "prometheus"]
+Format = Literal["csv", "jsonl", "parquet", "excel", "prometheus", "influx"]
 
-_FORMATS = ("csv", "jsonl", "parquet", "excel", "prometheus")
+_FORMATS = ("csv", "jsonl", "parquet", "excel", "prometheus", "influx")
 _ON_DUPLICATE = ("last", "mean", "error")
 _WORDS = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
 
@@ -52,7 +52,7 @@ class Reading:
     Attributes
     ----------
     format
-        csv, jsonl, parquet, excel or prometheus (the JSON of its `query_range`).
+        csv, jsonl, parquet, excel, prometheus (the JSON of its `query_range`) or influx (its CSV).
     encoding
         The name of the text's encoding, as Python knows it.
     delimiter
@@ -172,11 +172,26 @@ class Reading:
             )
         return self
 
-    def facts(self) -> dict[str, Any]:
-        """Return what a detector remembers of it, as JSON values: what holds for live data too."""
+    def remembering(
+        self,
+        found: Found,
+        by: Sequence[str] = (),
+        long: Sequence[str | None] | None = None,
+    ) -> dict[str, Any]:
+        """Return what a detector remembers of an input, as JSON values: it holds live, too.
+
+        Parameters
+        ----------
+        found
+            What was found out about the input.
+        by, long
+            The columns that name the stream; those of the time, the tag and the value of long data.
+        """
         return {
-            "decimal": self.decimal or self.remembered.decimal,
-            "date_format": self.date_format or self.remembered.date_format,
+            "by": list(by),
+            "long": None if long is None else list(long),
+            "decimal": self.decimal or found.decimal or self.remembered.decimal,
+            "date_format": self.date_format or found.date_format or self.remembered.date_format,
             "tz": self.tz,
             "na": list(self.na),
             "time": list(self.time),
@@ -185,11 +200,11 @@ class Reading:
             "label": self.label,
             "rate": list(self.rate),
             "resample": None if self.resample is None else _nanoseconds(self.resample),
-            "header": list(self.remembered.header),
+            "header": list(found.header),
         }
 
     def after(self, facts: Mapping[str, Any] | None) -> Self:
-        """Return it with what is not given taken from what a detector remembers (`facts`)."""
+        """Return it with what is not given taken from what a detector remembers (`remembering`)."""
         if facts is None:
             return self
         plain = type(self)()
@@ -231,6 +246,8 @@ class Found:
         Its columns in their own order, () if it has no names.
     time
         The column or columns of its times.
+    kind
+        The format of its lines: csv or jsonl; None if it has none.
     written
         How it is written, where that is not plain: delimiter, decimal, dates, time_unit,
         encoding, compression, preamble, units; as text for the user.
@@ -243,7 +260,9 @@ class Found:
     duplicates, out_of_order
         Samples that share the time of another, and that were not in the order of their times.
     notes
-        Whatever else the user is to be told, a sentence each.
+        Whatever else is reported, a sentence each.
+    reading
+        What a detector remembers of how it was read: `Reading.remembering`.
     decimal, date_format
         The decimal point and how dates are written, as `Remembered` has them; None where the
         input has no numbers with a fraction, no dates of numbers.
@@ -251,6 +270,7 @@ class Found:
 
     header: tuple[str, ...] = ()
     time: tuple[str, ...] = ()
+    kind: Literal["csv", "jsonl"] | None = None
     written: dict[str, str] = field(default_factory=dict)
     lines: int = 0
     bad_lines: int = 0
@@ -259,8 +279,17 @@ class Found:
     duplicates: int = 0
     out_of_order: int = 0
     notes: list[str] = field(default_factory=list)
+    reading: dict[str, Any] | None = None
     decimal: str | None = None
     date_format: str | None = None
+
+    def begin(self, other: Found) -> None:
+        """Take over what was found out when the input was opened."""
+        self.kind = other.kind
+        self.written.update(other.written)
+        self.lines += other.lines
+        self.bad_lines += other.bad_lines
+        self.first_bad = self.first_bad or other.first_bad
 
 
 def _as_it_is(name: str, value: Any) -> Any:

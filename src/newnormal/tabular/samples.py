@@ -11,7 +11,7 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.types import Floats
 
-__all__ = ["to_sample"]
+__all__ = ["to_sample", "unmasked"]
 
 
 def to_sample(sample: Any, channels: tuple[str, ...], number: int) -> Floats:
@@ -21,9 +21,13 @@ def to_sample(sample: Any, channels: tuple[str, ...], number: int) -> Floats:
     --------
     >>> to_sample({"b": 2, "a": None}, ("a", "b"), 0)
     array([[nan,  2.]])
+    >>> to_sample(np.ma.masked_equal([1.0, -999.0], -999.0), ("a", "b"), 0)
+    array([[ 1., nan]])
     """
     if not isinstance(sample, np.ndarray | list | tuple):
         sample = _by_name(sample, channels, number)
+    elif isinstance(sample, np.ma.MaskedArray):
+        sample = unmasked(sample)
     try:
         # A copy: a read-only or strided array would be another type to the compiled loop, which
         # would be compiled again for it, in the middle of the stream.
@@ -50,6 +54,13 @@ def to_sample(sample: Any, channels: tuple[str, ...], number: int) -> Floats:
     return values.reshape(1, -1)
 
 
+def unmasked(values: Any) -> Any:
+    """Return an array with NaN where it is masked: a plain copy has what is below the mask."""
+    if isinstance(values, np.ma.MaskedArray):
+        return np.where(np.ma.getmaskarray(values), np.nan, values.data)
+    return values
+
+
 def _by_name(sample: Any, channels: tuple[str, ...], number: int) -> Any:
     """Return the values of a mapping, or of a pandas row, in the order of the channels."""
     if hasattr(sample, "index") and hasattr(sample, "to_dict"):  # a row of a pandas frame
@@ -68,4 +79,5 @@ def _row(sample: Mapping[str, Any], channels: tuple[str, ...], number: int) -> l
             f"sample {number}: {wrong}",
             hint=f"the channels are {', '.join(channels)}; pass NaN for a missing value",
         )
-    return [math.nan if sample[name] is None else sample[name] for name in channels]
+    values = (sample[name] for name in channels)
+    return [math.nan if value is None or value is np.ma.masked else value for value in values]

@@ -10,7 +10,7 @@ from typing import Any
 from newnormal.errors import InputError
 from newnormal.tabular.cells import Cell, shown
 from newnormal.tabular.columns import Roles, Selection, alike, listed, match_count
-from newnormal.tabular.decimals import NumberReader, find_decimal
+from newnormal.tabular.decimals import NumberReader, find_decimal, looks_like_number
 from newnormal.tabular.local_time import LocalClock
 from newnormal.tabular.reading import Found, Reading
 from newnormal.tabular.time_columns import (
@@ -129,6 +129,7 @@ class Settler:
         self._known = channels is not None
         self._clock = None if reading.tz is None else LocalClock(reading.tz)
         self._said: set[str] = set()
+        self._timed: bool | None = None
         self.numbers: NumberReader | None = None
         self.style: DateStyle | None = None
 
@@ -160,6 +161,8 @@ class Settler:
         selection = replace(selection, drop=(*selection.drop, *empty))
         selection, temporal = self._temporal(selection, names, there)
         roles = self._roles(selection, columns, temporal)
+        if rows:
+            self._check_timed(roles)
         position = {name: at for at, name in enumerate(names)}
         numbers = self._numbers(roles, there)
         if not self._known and not self._texts and len(rows) >= _ENOUGH:
@@ -177,6 +180,15 @@ class Settler:
             times,
             len(names),
         )
+
+    def _check_timed(self, roles: Roles) -> None:
+        """Refuse a header without times where there were times before it, and the other way."""
+        timed = roles.time is not None
+        if self._timed is not None and self._timed != timed:
+            found = "none" if self._timed else f"column {roles.time!r}"
+            expected = "a column of times" if self._timed else "no column of times"
+            raise InputError(f"expected {expected}, as before this header, found {found}")
+        self._timed = timed
 
     def _check(self, names: Sequence[str], columns: Columns) -> None:
         """Refuse options that name no column; live data may lack what was left out."""
@@ -215,7 +227,17 @@ class Settler:
                 if unit is not None:
                     temporal.append(name)
                     self._found.written["time_unit"] = f"Unix time in {unit}"
+        if not temporal and selection.time is None:
+            temporal = self._unread(free, there)
         return selection, temporal
+
+    def _unread(self, free: Sequence[str], there: dict[str, list[Cell]]) -> list[str]:
+        """Return a column called time of which no cell could be read so far: it is the time."""
+        named = [name for name in free if name.strip().lower() in TIME_NAMES]
+        texts = [name for name in named if there[name] and not _any_number(there[name])]
+        if self._known and not texts:
+            texts = [name for name in named if not there[name]]
+        return texts[:1]
 
     def _roles(self, selection: Selection, columns: Columns, temporal: list[str]) -> Roles:
         names = columns.names
@@ -259,8 +281,12 @@ class Settler:
             time = known.time
         elif time is None and temporal:
             time = temporal[0]
-        kept = [name for name in selection.kept(names) if name not in temporal]
-        there = set(kept) - columns.unseen
+        kept = [
+            name
+            for name in selection.kept(names)
+            if name not in temporal and name not in columns.unseen
+        ]
+        there = set(kept)
         absent = [name for name in self.channels if name not in there]
         wanted = set(self.channels)
         unknown = [name for name in kept if name not in wanted and name not in columns.nameless]
@@ -387,6 +413,10 @@ def check_texts(columns: dict[str, list[Cell]]) -> None:
     if streams:
         hint += f"; or, if {streams[0]!r} names what a sample is of, --by {streams[0]} (by=)"
     raise InputError(f"{word} {listed(names)}: expected numbers, found {examples}", hint=hint)
+
+
+def _any_number(cells: Sequence[Cell]) -> bool:
+    return any(map(looks_like_number, cells))
 
 
 def _names_streams(cells: Sequence[Cell]) -> bool:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import islice
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -14,9 +12,11 @@ import numpy as np
 
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.arranging import kept_rows
-from newnormal.tabular.files import ENDINGS, format_of, named, opened, parquet_frame, read
+from newnormal.tabular.file_names import ENDINGS, format_of_name, stem_of
+from newnormal.tabular.files import is_parquet, named, parquet_frame, read
 from newnormal.tabular.long import Long
 from newnormal.tabular.long_lines import LongLines
+from newnormal.tabular.opening import text_lines
 from newnormal.tabular.reading import Found, Reading
 from newnormal.tabular.splitting import Channels, StreamTables, TimeColumn, pivoted, split
 from newnormal.tabular.stream_frames import frame_tables
@@ -27,7 +27,6 @@ from newnormal.types import Floats, Ints
 
 __all__ = ["read_tables"]
 
-_CHUNK = 16_384  # lines parsed at a time: the text of a long file is never in memory whole
 _NOTES = 5  # of streams that are notes of the whole file, too
 
 
@@ -104,29 +103,29 @@ def read_tables(
         columns = None if plain.columns is None else label_beside(plain.columns, label)
         plain = replace(plain, columns=columns)
         known = {name: label_beside(own, label) for name, own in known.items()}
-    kind = format_of(path, chosen.format)  # type: ignore[arg-type]
+    names = (by,) if isinstance(by, str) else tuple(by or ())
     try:
-        if kind == "parquet":
+        if is_parquet(path, chosen):
             found, lines = _parquet_tables(path, by, form, plain, known), None
         else:
-            with _chunks(path) as chunks:
-                parts = _Parts(_reader(by, form, replace(plain, format=kind), strict), strict)
+            begun = Found()
+            with text_lines(path, chosen, begun, names) as chunks:
+                parts = _Parts(_reader(by, form, replace(plain, format=begun.kind), strict), strict)
                 for chunk in chunks:
                     parts.add(chunk)
-            found = parts.tables(form, (by,) if isinstance(by, str) else by or (), known, plain)
+            found = parts.tables(form, names, known, plain)
+            if found.found is not None:
+                found.found.begin(begun)
             lines = parts.lines
         if label is not None:
             found = split_labels(found, label)
-        return _arranged(found, chosen, lines)
+        done = _arranged(found, chosen, lines)
     except InputError as error:
         raise named(path, error) from error.__cause__
-
-
-@contextmanager
-def _chunks(path: str | PathLike[str]) -> Iterator[Iterator[list[str]]]:
-    """Open a file to read its lines, some at a time."""
-    with opened(path) as lines:
-        yield iter(lambda: list(islice(lines, _CHUNK)), [])
+    if done.found is not None:
+        tagged = None if form is None else (form.time, form.tag, form.value)
+        done.found.reading = chosen.remembering(done.found, names, tagged)
+    return done
 
 
 def _reader(by: Any, long: Long | None, reading: Reading, strict: bool) -> LineReader:
@@ -200,8 +199,8 @@ def _folder_tables(
     files = sorted(
         path
         for path in folder.iterdir()
-        if path.suffix.lower() in ENDINGS and path.is_file() and not path.name.startswith(".")
-        if reading.format is None or ENDINGS[path.suffix.lower()] == reading.format
+        if format_of_name(path) is not None and path.is_file() and not path.name.startswith(".")
+        if reading.format is None or format_of_name(path) == reading.format
     )
     if not files:
         raise InputError(
@@ -210,24 +209,25 @@ def _folder_tables(
     found = StreamTables({})
     first: dict[str, Path] = {}
     for path in files:
-        other = first.setdefault(path.stem, path)
+        name = stem_of(path)
+        other = first.setdefault(name, path)
         if other != path:
             raise InputError(
                 f"{folder}: expected a file a stream, found {other.name!r} and {path.name!r}",
                 hint="rename one of them, or name the format",
             )
-        own = known.get(path.stem)
+        own = known.get(name)
         try:
             if long is None:
-                found.tables[path.stem] = read(path, reading, channels=own, strict=strict)
+                found.tables[name] = read(path, reading, channels=own, strict=strict)
             else:
                 one = {} if own is None else {"": own}
                 found.take(
-                    path.stem,
+                    name,
                     read_tables(path, reading, long=long, channels=one, strict=strict),
                 )
         except InputError as error:
-            found.errors[path.stem] = error
+            found.errors[name] = error
     return found
 
 

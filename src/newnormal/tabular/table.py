@@ -10,6 +10,7 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.tabular.reading import Found
 from newnormal.types import Floats, Ints, Times, time_text
+from newnormal.types.frames import FrameKind
 
 __all__ = ["Table", "check_finite", "check_times", "default_channels"]
 
@@ -32,6 +33,8 @@ class Table:
         The zone that the times had: its IANA name, or an offset such as "+02:00"; None if none.
     found
         What was found out while it was read; None if it was not read from a file.
+    frame
+        What the frame is like that it was made from; None for other data.
     """
 
     values: Floats
@@ -40,6 +43,7 @@ class Table:
     labels: Ints | None = None
     zone: str | None = None
     found: Found | None = None
+    frame: FrameKind | None = None
 
 
 def default_channels(count: int) -> tuple[str, ...]:

@@ -317,17 +317,19 @@ def _unix(cells: Sequence[str]) -> Moments | None:
 
 
 def are_times_of_day(cells: Sequence[object]) -> bool:
-    """Return whether all cells are times of day as text, such as 23:59:59."""
-    return bool(cells) and all(
+    """Return whether most cells are times of day as text, such as 23:59:59."""
+    found = sum(
         isinstance(cell, str) and TIME_OF_DAY.pattern.fullmatch(cell) is not None for cell in cells
     )
+    return 2 * found > len(cells)
 
 
 def are_days(cells: Sequence[object]) -> bool:
-    """Return whether all cells are dates without a time of day."""
-    return bool(cells) and all(
+    """Return whether most cells are dates without a time of day."""
+    found = sum(
         isinstance(cell, str) and ":" not in cell and form_of(cell) is not None for cell in cells
     )
+    return 2 * found > len(cells)
 
 
 def _shown(found: object) -> str:

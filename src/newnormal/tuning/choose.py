@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from newnormal.kernels.members import KINDS, LONG, RHYTHM, SPANS
-from newnormal.models.base import OnEpoch, Training, scores
+from newnormal.models.base import OnEpoch, OnPhase, Training, scores
 from newnormal.models.committee import Committee
 from newnormal.models.experts import neutral_params, rest_of
 from newnormal.models.members import Tables, fittable
@@ -26,10 +27,21 @@ from newnormal.tuning.choice import (
     Choice,
     Member,
 )
+from newnormal.tuning.phases import Phases
 from newnormal.tuning.scenarios import average_precision, scenarios
 from newnormal.types import Floats, Floats32
 
-__all__ = ["HELD_OUT", "LATENT", "LEAST", "WINDOW", "Chosen", "choose", "early_samples"]
+__all__ = [
+    "HELD_OUT",
+    "LATENT",
+    "LEAST",
+    "WINDOW",
+    "Chosen",
+    "Outline",
+    "choose",
+    "early_samples",
+    "outline",
+]
 
 WINDOW = 5
 LATENT = 16
@@ -67,6 +79,7 @@ def choose(
     epochs: int | None = None,
     batch: int | None = None,
     on_epoch: OnEpoch | None = None,
+    on_phase: OnPhase | None = None,
     phases: Floats | None = None,
     rhythm: Tables | None = None,
     early_rhythm: Tables | None = None,
@@ -84,6 +97,8 @@ def choose(
         How training goes through the history; None: as many epochs as make it settle.
     on_epoch
         Called after each epoch of each expert.
+    on_phase
+        Called with what is done now, and the share of all of it that is done.
     phases
         Of each sample of history in its rhythm, (T,), NaN where unknown; None: it has no rhythm.
     rhythm
@@ -97,21 +112,28 @@ def choose(
         phases = rhythm = early_rhythm = None
     early_rhythm = rhythm if early_rhythm is None else early_rhythm
     early, held_out = np.split(history, [early_samples(len(history))])
+    told = Phases(on_epoch, on_phase)
 
     def train(
         part: Floats, plan: Plan, tables: Tables | None
     ) -> tuple[Committee, Floats32, list[float]]:
         model = Committee(WINDOW, history.shape[1], LATENT, plan)
-        training = _training(len(part), seed, epochs, batch, on_epoch)
+        training = _training(len(part), seed, epochs, batch, told.on_epoch)
+        steps = training.epochs * len(plan.memories)
+        if part is early:
+            told.begin("learning early history", 0.0, 0.3, steps)
+        else:
+            told.begin("learning all of history", 0.6 if tested else 0.0, 0.9, steps)
         own = None if phases is None else phases[: len(part)]
         return model, *model.fit(part, replace(training, phases=own, rhythm=tables))
 
-    tested = _enough(early, 1 - HELD_OUT) and _enough(held_out, HELD_OUT)
-    plan, dropped = _planned(len(early) if tested else len(history), rhythm is not None)
+    tested, plan, dropped = outline(history, rhythm is not None)
     if tested:
         model, fitted, _ = train(early, plan, early_rhythm)
         before = early[-LONG:]
-        choice = _tested(model, fitted, held_out, _after(phases, len(early)), dropped, seed)
+        told.begin("testing on the rest", 0.45, 0.6, _ROUNDS + 1)
+        rest = _after(phases, len(early))
+        choice = _tested(model, fitted, held_out, rest, dropped, seed, told)
         own = _after(phases, len(early) - len(before))
         series = np.concatenate([before, held_out])
         known = _scores(model.with_plan(choice.plan), fitted, series, own)[len(before) :]
@@ -139,14 +161,39 @@ def _enough(part: Floats, share: float) -> bool:
     return int((~np.isnan(part)).any(axis=1).sum()) >= share * LEAST
 
 
-def _planned(samples: int, rhythm: bool) -> tuple[Plan, list[str]]:
-    """Return the plan for so many samples, and why votes have weight 0, empty for the others."""
+class Outline(NamedTuple):
+    """What is known of a committee before any training.
+
+    Attributes
+    ----------
+    tested
+        Whether history is long enough for a test on held-out history.
+    plan
+        What the committee is made of before the test.
+    dropped
+        Why votes of the plan have weight 0, empty for the others.
+    """
+
+    tested: bool
+    plan: Plan
+    dropped: list[str]
+
+
+def outline(history: Floats, rhythm: bool) -> Outline:
+    """Return what `choose` starts from, given history (T, C) and whether it has a rhythm.
+
+    >>> found = outline(np.zeros((150, 1)), rhythm=False)
+    >>> found.tested, found.dropped[-2:]
+    (False, ['history is too short', 'no rhythm'])
+    """
+    early, held_out = np.split(history, [early_samples(len(history))])
+    tested = _enough(early, 1 - HELD_OUT) and _enough(held_out, HELD_OUT)
     plan = Plan()
-    enough = fittable(samples, rhythm)
+    enough = fittable(len(early) if tested else len(history), rhythm)
     short = ["" if each else TOO_SHORT for each in enough]
     short[RHYTHM] = "" if rhythm else NO_RHYTHM
     members = tuple(1.0 if each else 0.0 for each in enough)
-    return replace(plan, members=members), [""] * len(plan.votes) + short
+    return Outline(tested, replace(plan, members=members), [""] * len(plan.votes) + short)
 
 
 def _tested(
@@ -156,13 +203,15 @@ def _tested(
     phases: Floats | None,
     dropped: list[str],
     seed: int,
+    told: Phases,
 ) -> Choice:
     """Return what held-out history suggests."""
     plan = replace(model.plan, rates=_rates(model, fitted, held_out))
-    tested = [
-        (series, faulty, model.votes(series, fitted, plan.rates, phases))
-        for series, faulty in scenarios(held_out, _ROUNDS, seed)
-    ]
+    told.step()
+    tested = []
+    for series, faulty in scenarios(held_out, _ROUNDS, seed):
+        tested.append((series, faulty, model.votes(series, fitted, plan.rates, phases)))
+        told.step()
     precision = np.mean(
         [[average_precision(faulty, vote) for vote in votes] for _, faulty, votes in tested], axis=0
     )

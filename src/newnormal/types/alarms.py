@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from newnormal.types.arrays import text_of_time, time_of_text
+from newnormal.types.arrays import text_of_time, time_of_text, zone_of_text
 
 __all__ = [
     "ACCEPTED",
@@ -146,6 +146,8 @@ class Alarm:
         All of it in one sentence.
     votes
         The highest vote of each member of the committee while it was open; empty for other models.
+    zone
+        The zone that times are given out in; None: as they are. The times themselves are UTC.
     """
 
     number: int
@@ -159,6 +161,7 @@ class Alarm:
     evidence: tuple[Evidence, ...] = ()
     sentence: str = ""
     votes: tuple[float, ...] = field(default=(), repr=False)
+    zone: str | None = field(default=None, repr=False, compare=False)
 
     @property
     def open(self) -> bool:
@@ -181,12 +184,12 @@ class Alarm:
         return {
             "number": self.number,
             "start": self.start,
-            "start_time": text_of_time(self.start_time),
+            "start_time": text_of_time(self.start_time, self.zone),
             "end": self.end,
-            "end_time": text_of_time(self.end_time),
+            "end_time": text_of_time(self.end_time, self.zone),
             "peak": {
                 **vars(self.peak),
-                "time": text_of_time(self.peak.time),
+                "time": text_of_time(self.peak.time, self.zone),
                 "channels": dict(self.peak.channels),
             },
             "open": self.open,
@@ -210,6 +213,7 @@ class Alarm:
             cause=alarm["cause"],
             evidence=tuple(map(Evidence.from_dict, alarm["evidence"])),
             sentence=alarm["sentence"],
+            zone=zone_of_text(alarm["start_time"]),
         )
 
 
@@ -236,6 +240,8 @@ class Change:
         How far it is from the accepted normal; 1 is the limit.
     sentence
         All of it in one sentence.
+    zone
+        The zone that times are given out in, as in an `Alarm`.
     """
 
     number: int
@@ -248,6 +254,7 @@ class Change:
     alarm: int | None = None
     distance: float = 0.0
     sentence: str = ""
+    zone: str | None = field(default=None, repr=False, compare=False)
 
     @property
     def open(self) -> bool:
@@ -257,8 +264,8 @@ class Change:
     def as_dict(self) -> dict[str, Any]:
         """Return the documented JSON form as plain Python values: the attributes by name."""
         return {
-            **vars(self),
-            "start_time": text_of_time(self.start_time),
+            **{name: value for name, value in vars(self).items() if name != "zone"},
+            "start_time": text_of_time(self.start_time, self.zone),
             "channels": list(self.channels),
             "before": dict(self.before),
             "after": dict(self.after),
@@ -272,6 +279,7 @@ class Change:
                 **change,
                 "start_time": time_of_text(change["start_time"]),
                 "channels": tuple(change["channels"]),
+                "zone": zone_of_text(change["start_time"]),
             }
         )
 
@@ -292,6 +300,8 @@ class Event:
         The alarm as it stood; for ``"changed"`` the one that the change began with, or None.
     change
         The change as it stood; None for events of an alarm.
+    zone
+        The zone that times are given out in, as in an `Alarm`.
     """
 
     kind: str
@@ -299,13 +309,14 @@ class Event:
     time: np.datetime64 | None
     alarm: Alarm | None = None
     change: Change | None = None
+    zone: str | None = field(default=None, repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """Return `event`, `sample`, `time`, `alarm` and `change` as plain Python values."""
         return {
             "event": self.kind,
             "sample": self.sample,
-            "time": text_of_time(self.time),
+            "time": text_of_time(self.time, self.zone),
             "alarm": None if self.alarm is None else self.alarm.as_dict(),
             "change": None if self.change is None else self.change.as_dict(),
         }
@@ -320,6 +331,7 @@ class Event:
             time_of_text(event["time"]),
             None if alarm is None else Alarm.from_dict(alarm),
             None if change is None else Change.from_dict(change),
+            zone_of_text(event["time"]),
         )
 
     def to_json(self) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from newnormal.types.arrays import text_of_time, time_of_text
+from newnormal.types.arrays import text_of_time, time_of_text, zone_of_text
 
 __all__ = ["INCIDENT", "INCIDENT_ENDED", "Incident", "IncidentEvent"]
 
@@ -37,6 +37,8 @@ class Incident:
         Whether it goes on.
     sentence
         All of it in one sentence.
+    zone
+        The zone that times are given out in: that of its streams, UTC where they differ.
     """
 
     number: int
@@ -47,13 +49,14 @@ class Incident:
     streams: Mapping[str, int]
     open: bool = True
     sentence: str = ""
+    zone: str | None = field(default=None, repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the documented JSON form as plain Python values: the attributes by name."""
         return {
-            **vars(self),
-            "start_time": text_of_time(self.start_time),
-            "end_time": text_of_time(self.end_time),
+            **{name: value for name, value in vars(self).items() if name != "zone"},
+            "start_time": text_of_time(self.start_time, self.zone),
+            "end_time": text_of_time(self.end_time, self.zone),
             "streams": dict(self.streams),
         }
 
@@ -66,6 +69,7 @@ class Incident:
                 "start_time": time_of_text(incident["start_time"]),
                 "end_time": time_of_text(incident["end_time"]),
                 "streams": dict(incident["streams"]),
+                "zone": zone_of_text(incident["start_time"]),
             }
         )
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from newnormal.types.arrays import Bools, Floats, Floats32, Ints, Times
+from newnormal.types.zones import local_times
 
 __all__ = ["Head", "VerdictColumns", "verdict_lines"]
 
@@ -42,19 +43,22 @@ class Head(NamedTuple):
         The names of its channels.
     start
         The text before the sample's number.
+    zone
+        The zone of its times; None: as they are.
     """
 
     channels: tuple[str, ...]
     start: str = "{"
+    zone: str | None = None
 
     @classmethod
-    def of_stream(cls, name: str, channels: tuple[str, ...]) -> Head:
+    def of_stream(cls, name: str, channels: tuple[str, ...], zone: str | None = None) -> Head:
         """Return the head of a stream that has a name: the first entry of each of its lines."""
-        return cls(channels, f'{{"stream": {json.dumps(name, ensure_ascii=False)}, ')
+        return cls(channels, f'{{"stream": {json.dumps(name, ensure_ascii=False)}, ', zone)
 
 
 def verdict_lines(
-    columns: VerdictColumns, heads: Sequence[Head], owners: Iterable[int] | None = None
+    columns: VerdictColumns, heads: Sequence[Head], owners: Sequence[int] | None = None
 ) -> list[str]:
     """Return a line a verdict, in the documented form.
 
@@ -80,9 +84,9 @@ def verdict_lines(
             shares[row] = []
     return [
         start + _template(channels, gap, has_shares, is_shared) % (*row, *known, *own) + end
-        for (channels, start), row, gap, known, is_shared, own, end in zip(
+        for (channels, start, _), row, gap, known, is_shared, own, end in zip(
             repeat(heads[0], rows) if owners is None else map(heads.__getitem__, owners),
-            _rows(columns, rows),
+            _rows(columns, _times(columns.times, rows, heads, owners)),
             gaps,
             expected,
             shared.tolist(),
@@ -93,11 +97,11 @@ def verdict_lines(
     ]
 
 
-def _rows(columns: VerdictColumns, rows: int) -> Iterator[tuple[Any, ...]]:
+def _rows(columns: VerdictColumns, times: Iterable[str]) -> Iterator[tuple[Any, ...]]:
     """Give what comes before the values by channel."""
     return zip(
         columns.samples.tolist(),
-        _times(columns.times, rows),
+        times,
         _numbers(columns.scores),
         _numbers(columns.thresholds),
         ["true" if each else "false" for each in columns.anomalous.tolist()],
@@ -117,12 +121,43 @@ def _expected(expected: Floats | None, rows: int) -> tuple[Iterable[str], Iterab
     return ["%.9g" if each else "%s" for each in plain.tolist()], found
 
 
-def _times(times: Times | None, rows: int) -> Iterable[str]:
+def _times(
+    times: Times | None, rows: int, heads: Sequence[Head], owners: Sequence[int] | None
+) -> Iterable[str]:
+    """Return the times as JSON, each in the zone of its stream."""
     if times is None:
         return repeat("null", rows)
-    found: Any = np.datetime_as_string(times.astype("datetime64[ns]"))
-    texts: list[str] = found.tolist()
-    return ["null" if text == "NaT" else f'"{text.rstrip("0").rstrip(".")}"' for text in texts]
+    if owners is None:
+        return _texts(times, heads[0].zone)
+    zones = {head.zone for head in heads}
+    if len(zones) < 2:
+        return _texts(times, next(iter(zones), None))
+    found = [""] * rows
+    zone_at = np.array([list(zones).index(head.zone) for head in heads])[np.asarray(owners)]
+    for at, zone in enumerate(zones):
+        own = np.flatnonzero(zone_at == at)
+        texts = _texts(times[own], zone)
+        for row, text in zip(own.tolist(), texts, strict=True):
+            found[row] = text
+    return found
+
+
+def _texts(times: Times, zone: str | None) -> list[str]:
+    """Return times of one zone as JSON."""
+    end: str | list[str] = ""
+    if zone is None:
+        times = times.astype("datetime64[ns]", copy=False)
+    else:
+        times, end = local_times(times, zone)
+    texts: list[str] = np.datetime_as_string(times).tolist()
+    if isinstance(end, str):
+        return [
+            "null" if text == "NaT" else f'"{text.rstrip("0").rstrip(".")}{end}"' for text in texts
+        ]
+    return [
+        "null" if text == "NaT" else f'"{text.rstrip("0").rstrip(".")}{own}"'
+        for text, own in zip(texts, end, strict=True)
+    ]
 
 
 def _numbers(column: Floats) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.types.arrays import Bools, Floats, Floats32, Ints, Times, time_at, time_text
+from newnormal.types.frames import FrameKind, frame_of, kind_of
 from newnormal.types.verdict_lines import Head, VerdictColumns, verdict_lines
 
 __all__ = ["Verdict", "Verdicts"]
@@ -99,6 +100,11 @@ class Verdict:
         return None if changes is None else int(changes[self._row])
 
     @property
+    def zone(self) -> str | None:
+        """The zone that the time is given out in, or None; `time` itself is UTC."""
+        return self._columns.zone
+
+    @property
     def channels(self) -> tuple[str, ...]:
         """The channels' names, in the order of `expected` and `shares`."""
         return self._columns.channels
@@ -113,7 +119,7 @@ class Verdict:
         return self._columns.json_lines(self._row, self._row + 1)[0]
 
     def __repr__(self) -> str:
-        time = "" if self.time is None else f", time={time_text(self.time)}"
+        time = "" if self.time is None else f", time={time_text(self.time, self.zone)}"
         return (
             f"Verdict(sample={self.sample}{time}, score={self.score:.6g}, "
             f"threshold={self.threshold:.6g}, anomalous={self.anomalous})"
@@ -152,6 +158,11 @@ class Verdicts:
         as is the next.
     changes
         The number of the newest open change, counted from 1; 0 where none is open.
+    zone
+        The zone that times are given out in (`json_lines`, `to_frame`); None: as they are. The
+        `times` themselves are UTC.
+    frame
+        What the frame was like that was run on; None for other input.
     """
 
     scores: Floats
@@ -168,6 +179,8 @@ class Verdicts:
     alarms: Ints | None = None
     distances: Floats | None = None
     changes: Ints | None = None
+    zone: str | None = None
+    frame: FrameKind | None = None
 
     def __init__(
         self,
@@ -185,6 +198,8 @@ class Verdicts:
         alarms: Ints | None = None,
         distances: Floats | None = None,
         changes: Ints | None = None,
+        zone: str | None = None,
+        frame: FrameKind | None = None,
     ) -> None:
         # The one that dataclass writes takes 2 µs longer, a tenth of a small detector's step.
         self.__dict__.update(
@@ -202,10 +217,17 @@ class Verdicts:
             alarms=alarms,
             distances=distances,
             changes=changes,
+            zone=zone,
+            frame=frame,
         )
 
     def __len__(self) -> int:
         return len(self.scores)
+
+    def __repr__(self) -> str:
+        last = self.first + len(self) - 1
+        where = f"samples {self.first} to {last}" if len(self) else "no samples"
+        return f"Verdicts({where}, {int(self.anomalous.sum())} anomalous)"
 
     def __getitem__(self, row: int) -> Verdict:
         if not -len(self) <= row < len(self):
@@ -226,6 +248,16 @@ class Verdicts:
             parts[name] = None if column is None else column[rows]
         return replace(self, **parts, first=self.first + (rows.start or 0), late=late)
 
+    @classmethod
+    def joined(cls, parts: Sequence[Verdicts]) -> Verdicts:
+        """Return the verdicts of consecutive samples as one; there is at least one part."""
+        first, *_ = parts
+        columns: dict[str, Any] = {}
+        for name in _COLUMNS:
+            found = [getattr(part, name) for part in parts]
+            columns[name] = None if found[0] is None else np.concatenate(found)
+        return replace(first, **columns, late=None)
+
     @property
     def samples(self) -> Ints:
         """The samples' numbers."""
@@ -242,7 +274,7 @@ class Verdicts:
             None if column is None else column[own]
             for column in (self.samples, *(getattr(self, name) for name in _FIELDS))
         ]
-        return verdict_lines(VerdictColumns(*parts), [Head(self.channels)])
+        return verdict_lines(VerdictColumns(*parts), [Head(self.channels, zone=self.zone)])
 
     def columns(self) -> Mapping[str, NDArray[Any]]:
         """Return the columns of one value a sample, ready for ``pandas.DataFrame(...)``."""
@@ -259,6 +291,30 @@ class Verdicts:
         if self.distances is not None and self.changes is not None:
             table |= {"distance": self.distances, "change": self.changes}
         return table
+
+    def to_frame(self, like: Any = None) -> Any:
+        """Return the columns as a frame that joins with the user's own.
+
+        Parameters
+        ----------
+        like
+            A frame of pandas, polars or another library, or such a library's name. None: as the
+            frame that was run on.
+
+        Returns
+        -------
+        A frame of that library. Times are where they were, in the index or in the column of that
+        name, with the same type, precision and zone. The index of a pandas frame without times is
+        there again if it counts rows, or if `like` is the frame itself.
+
+        Examples
+        --------
+        >>> verdicts.to_frame()  # doctest: +SKIP
+        >>> frame.join(verdicts.to_frame())  # doctest: +SKIP
+        """
+        kind = self.frame if like is None else kind_of(like, self.frame)
+        columns = {name: each for name, each in self.columns().items() if name != "time"}
+        return frame_of(columns, self.times, self.zone, kind, self.first)
 
 
 _COLUMNS = (

@@ -22,6 +22,8 @@ from newnormal.experiments.engine.variants import Variant, variants_named
 
 __all__ = ["Found", "Plan", "Request", "command", "find_streams"]
 
+_FAILED = "failed: "
+
 
 class Request(RunnerOptions, total=False):
     """What narrows an experiment, as in `Plan.of`, and options of a new `Runner`."""
@@ -137,6 +139,9 @@ class Plan:
             As in `Experiment`.
         """
         found = find_streams(self.runner.streams, self.streams(usual))
+        for missing, why in found.not_run.items():
+            if why.startswith(_FAILED):
+                self.runner.note_failure(missing, why)
         lines = [
             line
             for stream in found.streams
@@ -186,7 +191,7 @@ def find_streams(streams: Streams, names: Sequence[str], progress: Progress | No
         try:
             found.streams.append(streams.about(name))
         except NewnormalError as error:
-            found.not_run[name] = f"failed: {type(error).__name__}: {error}"
+            found.not_run[name] = f"{_FAILED}{type(error).__name__}: {error}"
     return found
 
 

@@ -31,7 +31,6 @@ from newnormal.experiments.engine.streams import Roots, Stream, Streams, forget_
 from newnormal.experiments.engine.sweep import Failure, Progress, sweep
 from newnormal.experiments.engine.trial import Outcome, Trial
 from newnormal.experiments.engine.variants import variant_named
-from newnormal.metrics import auroc
 
 __all__ = ["Results", "Runner", "RunnerOptions"]
 
@@ -69,8 +68,6 @@ class _Task:
 class Runner:
     """Runs trials and stores their outcomes.
 
-    Needs the extra ``eval``.
-
     Parameters
     ----------
     roots
@@ -87,6 +84,13 @@ class Runner:
     overrides
         Options of the detector by model, such as ``{"thoc": {"batch": 8}}``. Options for one data
         set alone, under ``"thoc@CreditCard"``, have precedence.
+
+    Attributes
+    ----------
+    computed
+        How many results were computed, not read.
+    failed
+        What had no result, and why: the data sets, by model and reason.
     """
 
     def __init__(
@@ -110,6 +114,7 @@ class Runner:
         self.overrides = overrides or {}
         self._overrides = _by_stream(self.overrides, self.streams)
         self.computed = 0
+        self.failed: dict[tuple[str, str], list[str]] = {}
 
     def trial(
         self,
@@ -149,7 +154,6 @@ class Runner:
 
         A runner that does not compute leaves out what is not on disk; that is no failure.
         """
-        auroc([0, 1], [0, 1])  # fails now, not after the first fit, if scikit-learn is missing
         wanted = list(dict.fromkeys(trials))
         outcomes: dict[Trial, Outcome] = {}
         failures: dict[Trial, str] = {}
@@ -178,11 +182,19 @@ class Runner:
             else:
                 outcomes |= result.outcomes
                 failures |= result.failures
+        for trial, why in failures.items():
+            self.note_failure(trial.model, why, trial.dataset)
         self.computed += sum(trial in outcomes for group in left.values() for trial, _ in group)
         return Results(
             {trial: outcomes[trial] for trial in wanted if trial in outcomes},
             {trial: failures[trial] for trial in wanted if trial in failures},
         )
+
+    def note_failure(self, what: str, why: str, where: str = "") -> None:
+        """Add to `failed`; a reason may begin with ``failed:``, as pages have it."""
+        places = self.failed.setdefault((what, why.removeprefix("failed: ")), [])
+        if where and where not in places:
+            places.append(where)
 
     def has_fit(self, outcome: Outcome) -> bool:
         """Return whether the fit of an outcome is on disk, or may be computed again."""

@@ -1,7 +1,7 @@
 """The demo: one plant, one history, two detectors, one frozen and one that learns.
 
 The settings were chosen for this kind of plant, on seeds 0 to 9, and checked on seeds 10 to 19.
-Metrics need the extra ``eval``, the figure needs ``plot``.
+The figure needs the extra ``plot``; nothing else needs one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from newnormal.types import Bools, Floats, Verdicts
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Demo", "Row", "percent", "picture", "run_demo"]
+__all__ = ["Demo", "Row", "fit_on_history", "percent", "picture", "run_demo"]
 
 _QUIET = np.timedelta64(1, "h")  # without a false alarm
 
@@ -75,7 +75,16 @@ class Demo:
     adapting: Row
 
 
-def run_demo(seed: int = 0, say: Callable[[str], None] = lambda _: None) -> Demo:
+def fit_on_history(detector: BaseDetector, data: Dataset, **callbacks: Any) -> None:
+    """Fit a detector on the history of a plant; the callbacks are those of `fit`."""
+    detector.fit(data.train, times=data.train_times, **callbacks)
+
+
+def run_demo(
+    seed: int = 0,
+    say: Callable[[str], None] = lambda _: None,
+    fit: Callable[[BaseDetector, Dataset], None] = fit_on_history,
+) -> Demo:
     """Generate a plant, fit on its history, and run its live part twice, frozen and adapting.
 
     Parameters
@@ -84,6 +93,8 @@ def run_demo(seed: int = 0, say: Callable[[str], None] = lambda _: None) -> Demo
         Of the plant and of both detectors.
     say
         Called with a line of text as each part begins.
+    fit
+        Fits a detector on the history, such as with a bar of progress.
     """
     say("making three weeks of a plant that is retuned twice")
     data = plant(seed=seed, speed_up=2.0)
@@ -92,7 +103,7 @@ def run_demo(seed: int = 0, say: Callable[[str], None] = lambda _: None) -> Demo
     rows = []
     for name, detector in (("frozen", frozen), ("adapting", adapting)):
         say(f"{name}: fitting on {len(data.train):,} samples of history")
-        detector.fit(data.train, times=data.train_times)
+        fit(detector, data)
         say(f"{name}: judging {len(data.test):,} live samples")
         rows.append(_judge(name, detector, data))
     return Demo(data, _trend(adapting, data), *rows)

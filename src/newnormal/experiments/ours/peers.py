@@ -49,7 +49,7 @@ Computed by {versions}.
 def peers(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
     """Run classic detectors and the paper's models on every stream in the given folders.
 
-    Needs the extras ``eval`` and ``peers``, and ``deep`` for all of the paper's but the MLP.
+    Needs the extra ``peers``, and ``deep`` for all of the paper's but the MLP.
 
     Parameters
     ----------

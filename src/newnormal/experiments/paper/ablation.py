@@ -23,8 +23,8 @@ __all__ = ["ablation"]
 _INTRODUCTION = """\
 # The paper's ablation, run again
 
-The MLP of the paper: frozen, with detrending alone (DT), with adaptation alone (TTA), with both;
-its hyperparameters, its threshold rules. Made by `{command}`. One seed in
+{models}: frozen, with detrending alone (DT), with adaptation alone (TTA), with both;
+the paper's hyperparameters and threshold rules. Made by `{command}`. One seed in
 full is in [ablation-detail.md](ablation-detail.md).
 """
 
@@ -32,7 +32,7 @@ full is in [ablation-detail.md](ablation-detail.md).
 def ablation(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
     """Run the paper's ablation on those of its data sets that are in the given folders.
 
-    Each data set and seed is fitted once; its variants share the weights. Needs the extra ``eval``.
+    Each data set and seed is fitted once; its variants share the weights.
 
     Parameters
     ----------
@@ -42,6 +42,8 @@ def ablation(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
     """
     plan = Plan.of(roots, **request)
     taking_part = plan.competitors(["mlp"])
+    names = [competitor.name for competitor in taking_part]
+    models = "The MLP of the paper" if names == ["MLP"] else ", ".join(names)
 
     def lines_of(stream: Stream) -> Iterator[Line]:
         for competitor in taking_part:
@@ -55,7 +57,9 @@ def ablation(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
         [setting.name for setting in settings()],
         lines_of,
         pages={
-            "ablation.md": lambda result: pages.results(result, _INTRODUCTION),
+            "ablation.md": lambda result: pages.results(
+                result, _INTRODUCTION.replace("{models}", models)
+            ),
             "ablation-detail.md": lambda result: pages.details(
                 result, "The ablation in detail (table:Appendix:DetailExpAb)"
             ),

@@ -46,7 +46,7 @@ _CHARTS = {
 def main(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
     """Run the paper's main experiment on those of its data sets that are in the given folders.
 
-    Needs the extras ``eval`` and ``plot``, and ``deep`` for all models but the MLP.
+    Needs the extra ``plot``, and ``deep`` for all models but the MLP.
 
     Parameters
     ----------

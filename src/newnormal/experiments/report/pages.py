@@ -183,7 +183,7 @@ def not_run(*experiments: Experiment) -> list[str]:
 
 
 def _ranking(compared: Sequence[Comparison]) -> str:
-    header = [*_heads(compared), "seeds", "rule", "τ"]
+    header = [*_heads(), "seeds", "rule", "τ"]
     for measure in ("auroc", "auprc"):
         header += [MEASURES[measure], "paper", "difference"]
     areas = {(c.dataset, c.model, c.variant, str(c.rule), c.measure): c for c in compared}
@@ -194,13 +194,13 @@ def _ranking(compared: Sequence[Comparison]) -> str:
             dataset, model, variant, rule = key
             second = areas[dataset, model, variant, rule, "auprc"]
             threshold = [_rule(first.rule), _tau(first.tau)] if variant in adapting else ["", ""]
-            who = [*_who(first, compared), str(first.seeds)]
+            who = [*_who(first), str(first.seeds)]
             lines.append([*who, *threshold, *beside(first), *beside(second)])
     return table(header, lines)
 
 
 def _decisions(experiment: Experiment, compared: Sequence[Comparison], *, oracle: bool) -> str:
-    header = [*_heads(compared), "seeds", "measure", "rule", "τ", "ours", "paper", "difference"]
+    header = [*_heads(), "seeds", "measure", "rule", "τ", "ours", "paper", "difference"]
     header += ["precision", "recall", "TP", "FP", "FN", "TN"]
     runs: dict[tuple[str, str, str, str], list[Outcome]] = {}
     for line, trials in experiment.lines:
@@ -220,7 +220,7 @@ def _decisions(experiment: Experiment, compared: Sequence[Comparison], *, oracle
         ratios = [f"{mean(name):.3f}" for name in ("precision", "recall")]
         counts = [f"{mean(name):.0f}" for name in ("tp", "fp", "fn", "tn")]
         what = [str(c.seeds), MEASURES[c.measure], _rule(c.rule), _tau(c.tau)]
-        lines.append([*_who(c, compared), *what, *beside(c), *ratios, *counts])
+        lines.append([*_who(c), *what, *beside(c), *ratios, *counts])
     return table(header, lines) if lines else ""
 
 
@@ -229,25 +229,20 @@ def _differences(compared: Sequence[Comparison]) -> str:
     beyond = [c for c in judged if not c.agrees]
     text = _DIFFERENCES.format(within=len(judged) - len(beyond), judged=len(judged))
     if beyond:
-        header = (*_heads(compared), "seeds", "measure", "rule", "ours", "paper", "difference")
+        header = (*_heads(), "seeds", "measure", "rule", "ours", "paper", "difference")
         lines = [
-            [*_who(c, compared), str(c.seeds), MEASURES[c.measure], _rule(c.rule), *beside(c)]
-            for c in beyond
+            [*_who(c), str(c.seeds), MEASURES[c.measure], _rule(c.rule), *beside(c)] for c in beyond
         ]
         text += "\n" + table(header, lines)
     return text
 
 
-def _heads(compared: Sequence[Comparison]) -> list[str]:
-    return ["data set", *(["model"] if _several(compared) else []), "variant"]
+def _heads() -> list[str]:
+    return ["data set", "model", "variant"]
 
 
-def _who(c: Comparison, compared: Sequence[Comparison]) -> list[str]:
-    return [c.dataset, *([c.model] if _several(compared) else []), c.variant]
-
-
-def _several(compared: Sequence[Comparison]) -> bool:
-    return any(c.model != compared[0].model for c in compared)
+def _who(c: Comparison) -> list[str]:
+    return [c.dataset, c.model, c.variant]
 
 
 def settings_used(experiment: Experiment) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from newnormal.errors import ParameterError
+from newnormal.errors import ParameterError, StateError
 from newnormal.io.sinks.base import Sink, SinkOptions
+from newnormal.state.targets import LOOP, same_file, what_is
 from newnormal.types import Event, Verdicts
 
-__all__ = ["JsonLinesSink"]
+__all__ = ["JsonLinesSink", "check_output"]
 
 
 class JsonLinesSink(Sink):
@@ -37,20 +40,48 @@ class JsonLinesSink(Sink):
 
     def write_lines(self, lines: Iterable[str]) -> None:
         """Write lines as they are."""
-        self._out.writelines(line + "\n" for line in lines)
+        with self._told():
+            self._out.writelines(line + "\n" for line in lines)
 
     def flush(self) -> None:
         """Hand everything to the operating system."""
-        self._out.flush()
+        with self._told():
+            self._out.flush()
 
     def close(self) -> None:
         """Close the file; standard output stays open."""
         if self._owned:
-            self._out.close()
+            with self._told():
+                self._out.close()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Name the file in errors; those of standard output are told by who gave it."""
+        try:
+            yield
+        except OSError as error:
+            if not self._owned:
+                raise
+            raise StateError(
+                f"cannot write {self.target}: {error.strerror}",
+                hint="make room, and start again: what was not written comes again with --state",
+            ) from error
+
+
+def check_output(target: str, others: Iterable[str | os.PathLike[str]]) -> None:
+    """Raise a ParameterError if a target is one of the files that are read or written besides."""
+    for other in others:
+        if same_file(target, other):
+            raise ParameterError(
+                f"--output: expected another file than {other}, found the same",
+                hint="choose another name, or leave it out for standard output",
+            )
 
 
 def _opened(path: Path) -> TextIO:
     try:
+        if what_is(path) not in (None, "a folder", LOOP):  # a pipe or a device has no end to read
+            return path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
         file = path.open("a+b")
         if file.seek(0, 2):
             file.seek(-1, 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,6 +35,9 @@ class Batch:
     problems
         Records that hold no sample, in order. `watch` reports and skips them, or stops at the
         first one (`--strict`).
+    zone
+        The zone that the times were in, before they were UTC: an IANA name, or an offset such as
+        "+02:00". Output has it then. None: they had none.
 
     A batch may be empty: nothing has arrived yet.
     """
@@ -43,6 +46,7 @@ class Batch:
     times: Times | None = None
     numbers: Sequence[int] | None = None
     problems: tuple[Problem, ...] = ()
+    zone: str | None = None
 
     def __post_init__(self) -> None:
         values: object = self.values
@@ -79,7 +83,7 @@ class SourceOptions:
     """
 
     channels: tuple[str, ...]
-    reading: Reading = Reading()
+    reading: Reading = field(default_factory=Reading)
     follow: bool = False
     unfinished: bool = False
     report: Callable[[str], None] | None = None

@@ -1,134 +1,205 @@
-"""A file, which may be growing."""
+"""A file, which may be growing, compressed, or a stream such as a FIFO."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from newnormal.errors import InputError, StateError
+from newnormal.errors import InputError, ParameterError, StateError
 from newnormal.io.sources.base import FRESH, SourceOptions
-from newnormal.io.sources.lines import POLL_S, READ_BYTES, LineSource, Reader
+from newnormal.io.sources.lines import LineSource, Reader
+from newnormal.io.sources.recent import Recent
+from newnormal.tabular.encodings import UTF8
+from newnormal.tabular.raw_bytes import POLL_S, RawFile
 
 __all__ = ["FileSource"]
 
-_HEAD = 4096  # bytes of a file's beginning that tell it from another of the same name
+_HEAD = 4096  # bytes of a text's beginning, and before a place, that tell it from others
 
 
 class FileSource(LineSource):
-    """Lines of a file. A snapshot has its path, the place, and digests of the bytes around it."""
+    """Lines of a file. A snapshot has its path, the place, and digests of the text around it.
+
+    A place is one in the text, after decompression and as UTF-8. It belongs to every file that has
+    the same text up to it, whatever that is called. A FIFO has no places: one stream through it
+    cannot be told from another.
+    """
 
     def __init__(
         self,
         input: str,  # noqa: A002
         options: SourceOptions,
         reader: Reader | None = None,
+        by: Sequence[str] = (),
     ) -> None:
-        super().__init__(input, options, reader)
+        super().__init__(input, options, reader, by)
         self._path = Path(input)
-        try:
-            self._file = self._path.open("rb", buffering=0)
-        except OSError as error:
-            raise InputError(
-                f"{input}: expected a file that can be read, found: {error.strerror}",
-                hint="give the path of a file, or - for standard input",
-            ) from error
         self._resolved = str(self._path.resolve())
         self._head = b""  # as it was read: by now another file may have this one's name
+        self._recent = Recent(_HEAD)
+        if not self._opened.seekable:
+            self.repeats = True  # type: ignore[misc]  # as standard input does
 
     @property
     def identity(self) -> str:
-        """The file's full path."""
+        """The file's full path, where it was when it was first read."""
         return self._resolved
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the path, the place, and digests of the beginning and of the bytes before it."""
+        """Return the path, the place, and digests of the beginning and of the text before it."""
+        if not self._opened.seekable:
+            return {"path": self._resolved, "stream": True, "layout": self._layout.facts()}
         head = min(self._offset, _HEAD)
+        newline = self._cutter.newline
         return {
             "path": self._resolved,
             "head": head,
-            "sha256": hashlib.sha256(self._head[:head]).hexdigest(),
-            "tail_sha256": self._digest_before(self._offset),
+            "sha256": _digest(self._head[:head]),
+            "tail_sha256": _digest(self._recent.before(self._offset)),
             "offset": self._offset,
             "line": self._line,
+            "encoding": self._opened.encoding,
+            "newline": None if newline is None else newline.decode(),
             "layout": self._layout.facts(),
         }
 
     def resume(self, snapshot: Mapping[str, Any]) -> bool:
-        """Go to a snapshot's place, if it is one in this very file."""
-        head, offset, line = (_whole(snapshot, name) for name in ("head", "offset", "line"))
-        if head > min(offset, _HEAD):
-            raise StateError(
-                f"place: expected head at most {min(offset, _HEAD)}, found {head}",
-                hint=FRESH,
-            )
-        if snapshot.get("path") != str(self._path.resolve()):
+        """Go to a snapshot's place, if it is one in this file's text."""
+        if not self._opened.seekable:
+            return snapshot.get("stream") is True and snapshot.get("path") == self._resolved
+        if snapshot.get("stream") is True:
             return False
-        if os.fstat(self._file.fileno()).st_size < offset:
+        place = _Place.of(snapshot)
+        # Files of one kind have the same first line: with no more than that, the path decides.
+        if place.line <= 1 and place.path != self._resolved:
             return False
-        if hashlib.sha256(self._start(head)).hexdigest() != snapshot.get("sha256"):
-            return False
-        if self._digest_before(offset) != snapshot.get("tail_sha256"):
+        before = self._go_to(place)
+        if (
+            before is None
+            or _digest(before) != snapshot.get("tail_sha256")
+            or _digest(self._head[: place.head]) != snapshot.get("sha256")
+        ):
+            self._opened.begin_again()
+            self._head, self._recent = b"", Recent(_HEAD)
+            self._restart(0, 0)
             return False
         self._layout.restore(snapshot.get("layout"))
-        self._head = self._start(min(offset, _HEAD))
-        self._file.seek(offset)
-        self._offset, self._line = offset, line
-        self._lines, self._tail, self._newline = [], b"", 1
-        self._ended, self._error = False, None
+        self._recent = Recent(_HEAD, place.offset, before)
+        self._restart(place.offset, place.line, place.newline)
+        self._resolved = place.path or self._resolved
         return True
+
+    def _go_to(self, place: _Place) -> bytes | None:
+        """Go to a place, and return the text before it; None if it ends before it."""
+        opened, offset = self._opened, place.offset
+        try:
+            opened.begin_again(place.encoding)
+            if opened.plain and isinstance(opened.raw, RawFile):
+                self._head = opened.raw.range(0, min(offset, _HEAD))
+                before = opened.raw.range(max(offset - _HEAD, 0), offset)
+                opened.seek(offset)
+                return before if len(before) == min(offset, _HEAD) else None
+            self._head = before = b""
+            left = offset
+            while left:
+                piece = opened.read(left)
+                if not piece:
+                    return None
+                self._note_head(piece)
+                before = (before + piece)[-_HEAD:]
+                left -= len(piece)
+        except ParameterError as error:
+            raise StateError(f"place: {error.message}", hint=FRESH) from error
+        except InputError as error:
+            raise self._named(error) from error
+        return before
 
     def stop(self) -> bool:
         """Read no more, and drop the lines in memory: they can be read again."""
-        self._lines = []
+        if self._opened.seekable:
+            self._lines = []
         return super().stop()
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
     def _read(self) -> bytes | None:
-        follow = self.options.follow
+        follow = self.options.follow and self._opened.seekable
         replaced = follow and self._is_replaced()
-        chunk = self._file.read(READ_BYTES) or b""
-        self._head += chunk[: _HEAD - len(self._head)]
-        if chunk:
-            return chunk
-        if not follow:
-            return None
-        if replaced:  # and what was written before it was has been read
-            raise InputError(
-                f"{self._path} was replaced or cut short while it was followed",
-                hint="start `newnormal watch` again to read the new file",
-            )
-        time.sleep(POLL_S)
-        return b""
+        self._recent.forget(self._offset, between=self._cutter.skipping)
+        piece = super()._read()
+        if piece:
+            self._note_head(piece)
+            self._recent.add(piece)
+        elif piece is not None and follow:
+            if replaced:  # and what was written before it was has been read
+                raise InputError(
+                    f"{self._path} was replaced or cut short while it was followed",
+                    hint="start `newnormal watch` again to read the new file",
+                )
+            time.sleep(POLL_S)
+        return piece
+
+    def _note_head(self, piece: bytes) -> None:
+        if len(self._head) < _HEAD:
+            self._head += piece[: _HEAD - len(self._head)]
 
     def _is_replaced(self) -> bool:
         try:
             now = os.stat(self._path)
         except FileNotFoundError:
             return False  # being rotated: looked at again with the next batch
-        opened = os.fstat(self._file.fileno())
+        assert isinstance(self._opened.raw, RawFile)
+        file = self._opened.raw.file
+        opened = os.fstat(file.fileno())
         return (now.st_dev, now.st_ino) != (opened.st_dev, opened.st_ino) or (
-            now.st_size < self._file.tell()
+            now.st_size < file.tell()
         )
 
-    def _digest_before(self, offset: int) -> str:
-        """Return the digest of the last bytes before a place: a file rewritten differs there."""
-        here = self._file.tell()
-        start = max(offset - _HEAD, 0)
-        self._file.seek(start)
-        digest = hashlib.sha256(self._file.read(offset - start) or b"").hexdigest()
-        self._file.seek(here)
-        return digest
 
-    def _start(self, count: int) -> bytes:
-        with self._path.open("rb") as file:
-            return file.read(count)
+@dataclass(frozen=True)
+class _Place:
+    """The place of a snapshot."""
+
+    path: str | None
+    offset: int
+    head: int
+    line: int
+    encoding: str | None
+    newline: bytes | None
+
+    @classmethod
+    def of(cls, snapshot: Mapping[str, Any]) -> _Place:
+        """Return a snapshot's place; a StateError if it has none."""
+        head, offset, line = (_whole(snapshot, name) for name in ("head", "offset", "line"))
+        if head > min(offset, _HEAD):
+            raise StateError(
+                f"place: expected head at most {min(offset, _HEAD)}, found {head}",
+                hint=FRESH,
+            )
+        # Before these were stored, text was UTF-8 and its lines ended in LF.
+        encoding, newline = snapshot.get("encoding", UTF8), snapshot.get("newline", "\n")
+        if not isinstance(encoding, str | None) or newline not in (None, "\n", "\r"):
+            raise StateError(
+                f"place: expected an encoding and the end of a line, found {encoding!r} and "
+                f"{newline!r}",
+                hint=FRESH,
+            )
+        path = snapshot.get("path")
+        return cls(
+            path if isinstance(path, str) else None,
+            offset,
+            head,
+            line,
+            encoding,
+            newline and newline.encode(),
+        )
+
+
+def _digest(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()
 
 
 def _whole(snapshot: Mapping[str, Any], name: str) -> int:

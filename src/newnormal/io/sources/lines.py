@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -10,11 +11,11 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.io.layout import Layout, LayoutError
 from newnormal.io.sources.base import Batch, Problem, Source, SourceOptions
+from newnormal.tabular.encodings import UTF8
+from newnormal.tabular.line_cutting import LineCutter, Skipped, line_texts
+from newnormal.tabular.opening import Opened, open_input
 
-__all__ = ["POLL_S", "READ_BYTES", "LineSource", "Reader", "line_text"]
-
-READ_BYTES = 1 << 18
-POLL_S = 0.2  # how long a source waits for more before it returns an empty batch
+__all__ = ["LineSource", "Reader"]
 
 
 class Reader(Protocol):
@@ -34,7 +35,7 @@ class LineSource(Source):
     """A source whose records are lines; each kind of input reads its bytes in a file of its own.
 
     Where the lines are not samples of one stream, another `reader` has their columns, and
-    `next_lines` gives them.
+    `next_lines` gives them; `by` are the columns that name the stream.
     """
 
     record: ClassVar[str] = "line"
@@ -44,21 +45,37 @@ class LineSource(Source):
         input: str,  # noqa: A002
         options: SourceOptions,
         reader: Reader | None = None,
+        by: Sequence[str] = (),
     ) -> None:
         super().__init__(input, options)
-        self._samples = Layout(options, self.name)
+        try:
+            self._opened: Opened = open_input(
+                input, options.reading, by, live=True, follow=options.follow
+            )
+        except InputError as error:
+            raise self._named(error) from error
+        self._samples = Layout(_of_lines(options, self._opened.kind), self.name)
         self._layout: Reader = self._samples if reader is None else reader
-        self._offset = 0  # behind the last line given out
-        self._line = 0  # the number of that line
+        self._restart(0, 0)
+
+    def _restart(self, offset: int, line: int, newline: bytes | None = None) -> None:
+        self._offset = offset  # behind the last line given out
+        self._line = line  # the number of that line
         self._lines: list[bytes] = []  # complete, in reverse: the next one is last
-        self._tail = b""  # an unfinished line
-        self._newline = 1  # bytes that end a line; none behind the last line of an input
+        self._cutter = LineCutter(self.options.reading.longest_line, newline)
         self._ended = False
         self._error: LayoutError | None = None  # to be raised by the next call
 
-    @abstractmethod
     def _read(self) -> bytes | None:
         """Return the next bytes; b"" if none came within `POLL_S`, None at the end."""
+        try:
+            return self._opened.poll()
+        except InputError as error:
+            raise self._named(error) from error
+
+    def close(self) -> None:
+        """Close the input."""
+        self._opened.close()
 
     def next_batch(self, limit: int) -> Batch | None:
         """Return the samples of the next lines, at most `limit` of them."""
@@ -81,10 +98,12 @@ class LineSource(Source):
         count = min(limit, len(self._lines))
         first = self._line + 1
         lines = self._lines[len(self._lines) - count :][::-1]
-        del self._lines[len(self._lines) - count :]
-        self._offset += sum(map(len, lines)) + count * self._newline
-        self._line += count
+        self._passed(lines)
         return first, lines
+
+    def texts(self, lines: Sequence[bytes], first: int) -> list[str]:
+        """Return lines of `next_lines`, `first` the number of the first; `Refused` if no text."""
+        return line_texts(lines, first == 1, self._opened.encoding or UTF8)
 
     def stop(self) -> bool:
         """Read no more bytes; complete lines that were received are given out."""
@@ -92,47 +111,54 @@ class LineSource(Source):
         return True
 
     def _fill(self) -> None:
-        chunk = self._read()
-        if chunk:
-            *complete, self._tail = (self._tail + chunk).split(b"\n")
-            self._lines = complete[::-1]
-        elif chunk is None:
+        piece = self._read()
+        if piece:
+            self._lines = self._cutter.cut(piece)[::-1]
+        elif piece is None:
             self._ended = True
-            if self._tail and self.options.unfinished:
+            if not self._cutter.unfinished:
+                return
+            if self.options.unfinished and not self._opened.finished:
                 self.report("the last line has no end yet: left for the next start")
-            elif self._tail:
-                self._lines, self._tail, self._newline = [self._tail], b"", 0
+            else:
+                self._lines = self._cutter.finish()
+
+    def _named(self, error: InputError) -> InputError:
+        return InputError(f"{self.name}: {error.message}", hint=error.hint)
 
     def _parsed(self, limit: int) -> Batch:
         count = min(limit, len(self._lines))
         first = self._line + 1
         raw = self._lines[len(self._lines) - count :][::-1]
-        texts = [line_text(line, first=number == 1) for number, line in enumerate(raw, first)]
+        texts = self.texts(raw, first)
         try:
-            found = self._samples.parse([text or "" for text in texts], first)
+            found = self._samples.parse(texts, first)
         except LayoutError as error:
             self._error = error
             raise
-        del self._lines[len(self._lines) - count :]
-        self._offset += sum(map(len, raw)) + count * self._newline
-        self._line += count
+        self._passed(raw)
         wrong = [*found.errors]
-        wrong += [
-            (at, InputError("expected UTF-8 text")) for at, t in enumerate(texts) if t is None
-        ]
-        wrong.sort(key=lambda each: each[0])
         before = np.searchsorted(found.rows, [row for row, _ in wrong]).tolist()
         problems = tuple(
             Problem(error, first + row, place)
             for (row, error), place in zip(wrong, before, strict=True)
         )
         numbers = (first + found.rows).tolist()
-        return Batch(found.values, found.times, numbers, problems)
+        return Batch(found.values, found.times, numbers, problems, self._samples.zone)
+
+    def _passed(self, lines: Sequence[bytes]) -> None:
+        """Go behind the next lines."""
+        count = len(lines)
+        del self._lines[len(self._lines) - count :]
+        self._offset += sum(map(len, lines)) + count * self._cutter.last_end
+        if self._cutter.skipped:
+            self._offset += sum(line.size for line in lines if isinstance(line, Skipped))
+        self._line += count
 
 
-def line_text(raw: bytes, first: bool) -> str | None:
-    """Return a line as text without its end, None if it is not UTF-8; `first` may have a mark."""
-    try:
-        return raw.rstrip(b"\r").decode("utf-8-sig" if first else "utf-8")
-    except UnicodeDecodeError:
-        return None
+def _of_lines(options: SourceOptions, kind: str | None) -> SourceOptions:
+    """Return the options with the format of the lines; None: the first one tells it."""
+    given = options.reading.format
+    if kind is None and given in ("csv", "jsonl"):
+        return options
+    return replace(options, reading=replace(options.reading, format=kind))  # type: ignore[arg-type]

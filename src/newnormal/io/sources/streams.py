@@ -11,9 +11,9 @@ import numpy as np
 
 from newnormal.errors import InputError, StateError
 from newnormal.io.layout import LayoutError
-from newnormal.io.sources.base import FRESH, Batch, Problem, Source, SourceOptions
+from newnormal.io.sources.base import FRESH, Batch, Source, SourceOptions
 from newnormal.io.sources.file import FileSource
-from newnormal.io.sources.lines import LineSource, line_text
+from newnormal.io.sources.lines import LineSource
 from newnormal.io.sources.pipe import PipeSource
 from newnormal.tabular import Long, LongLines, StreamBatch, StreamLines, StreamRows
 
@@ -105,7 +105,7 @@ class StreamInput:
     def __init__(self, input: str, options: StreamOptions) -> None:  # noqa: A002
         self._columns = _Columns(options.reader)
         kind = PipeSource if input == "-" else FileSource
-        self.source: LineSource = kind(input, options.lines, self._columns)
+        self.source: LineSource = kind(input, options.lines, self._columns, options.by)
         self._columns.name = self.source.name
 
     def next_batch(self, limit: int) -> StreamBatch | None:
@@ -114,21 +114,8 @@ class StreamInput:
         if found is None:
             return self._last()
         first, raw = found
-        texts = [line_text(line, first=number == 1) for number, line in enumerate(raw, first)]
-        if None not in texts:
-            return self._columns.parse(texts, first)  # type: ignore[arg-type]
-        batch = self._columns.parse([text or "" for text in texts], first)
-        wrong = [
-            Problem(
-                InputError("expected UTF-8 text"),
-                number,
-                int(np.count_nonzero(batch.numbers < number)),
-            )
-            for number, text in enumerate(texts, first)
-            if text is None
-        ]
-        problems = sorted((*batch.problems, *wrong), key=lambda each: each.number)
-        return replace(batch, problems=tuple(problems))
+        texts = self.source.texts(raw, first)
+        return self._columns.parse(texts, first)
 
     def _last(self) -> StreamBatch | None:
         """Return the samples that are known because the input has ended."""
@@ -142,6 +129,12 @@ class StreamInput:
     def undecided(self) -> StreamBatch:
         """Return what lines hold of which it is not known yet, if there were no more."""
         return deepcopy(self._columns.lines).parse([], final=True)
+
+    @property
+    def zone(self) -> str | None:
+        """The zone of the newest time; None if it has none."""
+        zone: str | None = getattr(self._columns.lines, "zone", None)
+        return zone
 
     @property
     def waiting(self) -> int:
@@ -228,7 +221,11 @@ class _LongSource(Source):
         assert batch.times is not None  # long lines have times
         problems = sorted((*batch.problems, *own.problems), key=lambda each: each.before)
         return Batch(
-            own.values, batch.times[own.rows], batch.numbers[own.rows].tolist(), tuple(problems)
+            own.values,
+            batch.times[own.rows],
+            batch.numbers[own.rows].tolist(),
+            tuple(problems),
+            self._input.zone,
         )
 
     def snapshot(self) -> dict[str, Any]:

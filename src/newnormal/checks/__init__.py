@@ -1,0 +1,28 @@
+"""Look at data before it is fitted: what there is, what is suspicious, what `fit` would do."""
+
+from newnormal.checks.checking import Check, check, check_table
+from newnormal.checks.facts import ChannelFacts, Facts
+from newnormal.checks.findings import LEVELS, Finding
+from newnormal.checks.history import Need
+from newnormal.checks.plan import Plan
+from newnormal.checks.sampling import Gap, Sampling
+from newnormal.checks.streams import StreamsSummary, check_streams, summary_of
+from newnormal.checks.texts import shown
+
+__all__ = [
+    "LEVELS",
+    "ChannelFacts",
+    "Check",
+    "Facts",
+    "Finding",
+    "Gap",
+    "Need",
+    "Plan",
+    "Sampling",
+    "StreamsSummary",
+    "check",
+    "check_streams",
+    "check_table",
+    "shown",
+    "summary_of",
+]

@@ -1,0 +1,137 @@
+"""What there is: samples, channels, and what was found while they were read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from newnormal.checks.sampling import Sampling
+from newnormal.core.phases import SampleClock
+from newnormal.core.rhythm import Rhythm
+from newnormal.tabular import Found
+
+__all__ = ["ChannelFacts", "Facts", "found_as_dict", "rhythm_as_dict"]
+
+
+@dataclass(frozen=True)
+class ChannelFacts:
+    """A channel in numbers.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    missing
+        How many of its values are missing.
+    low, high, median
+        Of its values; None where it has none.
+    distinct
+        How many different values it has, if these are few; else None.
+    """
+
+    name: str
+    missing: int
+    low: float | None
+    high: float | None
+    median: float | None
+    distinct: int | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as values of JSON."""
+        return {
+            "missing": self.missing,
+            "low": self.low,
+            "high": self.high,
+            "median": self.median,
+            "distinct": self.distinct,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What there is.
+
+    Attributes
+    ----------
+    samples
+        How many there are.
+    time
+        The column or columns of their times, where these have names.
+    channels
+        Each in numbers, in the order of the values.
+    sampling
+        How they are sampled; None without times.
+    zone
+        The zone of the times; None if they have none.
+    rhythm
+        The daily or weekly rhythm, as the detector itself finds it; None if there is none.
+    duplicates, out_of_order
+        Samples that share the time of another, and that were not in the order of their times.
+    found
+        What was found while a file was read; None for data in Python.
+    """
+
+    samples: int
+    time: tuple[str, ...]
+    channels: tuple[ChannelFacts, ...]
+    sampling: Sampling | None
+    zone: str | None
+    rhythm: Rhythm | None
+    duplicates: int
+    out_of_order: int
+    found: Found | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The channels' names."""
+        return tuple(channel.name for channel in self.channels)
+
+    @property
+    def missing(self) -> int:
+        """How many values are missing, of all channels."""
+        return sum(channel.missing for channel in self.channels)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return them as values of JSON."""
+        return {
+            "samples": self.samples,
+            "time": list(self.time),
+            "sampling": None if self.sampling is None else self.sampling.as_dict(self.zone),
+            "zone": self.zone,
+            "duplicate_times": self.duplicates,
+            "times_out_of_order": self.out_of_order,
+            "missing_values": self.missing,
+            "rhythm": rhythm_as_dict(self.rhythm, self.names),
+            "channels": {channel.name: channel.as_dict() for channel in self.channels},
+            "reading": None if self.found is None else found_as_dict(self.found),
+        }
+
+
+def rhythm_as_dict(rhythm: Rhythm | None, names: tuple[str, ...]) -> dict[str, Any] | None:
+    """Return a rhythm as values of JSON."""
+    if rhythm is None:
+        return None
+    counted = isinstance(rhythm.clock, SampleClock)
+    return {
+        "by": "sample" if counted else "time",
+        "period_samples": rhythm.clock.period if isinstance(rhythm.clock, SampleClock) else None,
+        "kinds_of_day": None if isinstance(rhythm.clock, SampleClock) else rhythm.clock.kinds,
+        "channels": [name for name, has in zip(names, rhythm.explained, strict=False) if has],
+    }
+
+
+def found_as_dict(found: Found) -> dict[str, Any]:
+    """Return what was found while reading as values of JSON."""
+    return {
+        "header": list(found.header),
+        "time": list(found.time),
+        "written": dict(found.written),
+        "lines": found.lines,
+        "bad_lines": found.bad_lines,
+        "first_bad_line": found.first_bad,
+        "bad_cells": {
+            name: {"count": each.count, "line": each.line, "example": each.example}
+            for name, each in found.bad_cells.items()
+        },
+        "notes": list(found.notes),
+    }

@@ -1,0 +1,203 @@
+"""`newnormal check`: look at data before it is fitted."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from newnormal.cli.console import FAILED
+from newnormal.cli.reading import read_streams
+from newnormal.cli.reading_options import Given, reads_input
+from newnormal.cli.streams import is_fleet
+from newnormal.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+    from newnormal.base import BaseDetector
+    from newnormal.checks import Check, Finding
+
+__all__ = ["WARNED", "check"]
+
+WARNED = 4  # the exit code of --strict where there is a warning
+_STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
+_NARROWEST = 60  # columns of a terminal
+
+
+@reads_input
+def check(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="CSV, JSON lines or Parquet; - is stdin. A folder has a file for each stream.",
+        ),
+    ],
+    model: Annotated[
+        Optional[Path],  # noqa: UP045 - typer evaluates it
+        typer.Option(
+            metavar="MODEL", help="A fitted detector: show what differs from its history too."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 4 if there is a warning.")
+    ] = False,
+    *,
+    given: Given,
+) -> None:
+    """Look at a file before it is fitted: what there is, what is suspicious, what fit would do.
+
+    newnormal check history.csv --drop comment
+
+    newnormal check live.csv --model plant.nn
+
+    Exit codes: 0 fit would go on, 1 it would refuse, 4 with --strict if there is a warning.
+    """
+    many = bool(given.streams.by) or given.streams.long is not None
+    if many or (file != "-" and Path(file).is_dir()):
+        _check_streams(file, model, as_json, strict, given)
+        return
+    import newnormal
+
+    if model is not None and is_fleet(model):
+        raise ParameterError(
+            f"{model} is a fleet: expected --by with the column that names the stream, found none",
+            hint="add --by COLUMN, such as --by host",
+        )
+    found = newnormal.check(file, model=model, reading=given.reading)
+    if as_json:
+        typer.echo(json.dumps(found.as_dict(), indent=2))
+    else:
+        _show(found)
+    _exit([found], strict)
+
+
+def _check_streams(
+    file: str, model: Path | None, as_json: bool, strict: bool, given: Given
+) -> None:
+    from newnormal.checks import check_streams, summary_of
+
+    tables = read_streams(file, given)
+    found = check_streams(tables, models=_models(model, list(tables.tables)))
+    if list(found) == [""] and given.streams.long is not None:  # long lines of one stream
+        if as_json:
+            typer.echo(json.dumps(found[""].as_dict(), indent=2))
+        else:
+            _show(found[""])
+        _exit(list(found.values()), strict)
+        return
+    if as_json:
+        streams_found = {name: each.as_dict() for name, each in found.items()}
+        report = {"summary": summary_of(found).as_dict(), "streams": streams_found}
+        typer.echo(json.dumps(report, indent=2))
+    else:
+        _show_streams(found)
+    _exit(list(found.values()), strict)
+
+
+def _models(path: Path | None, streams: Sequence[str]) -> Mapping[str, BaseDetector] | None:
+    """Return the detectors of streams: those of a fleet, or the same for each."""
+    if path is None:
+        return None
+    if not is_fleet(path):
+        import newnormal
+
+        detector = newnormal.load(path)
+        return dict.fromkeys(streams, detector)
+    from newnormal.fleet import Fleet
+
+    fleet = Fleet.load(path)
+    return {name: fleet[name] for name in streams if name in fleet}
+
+
+def _exit(found: Sequence[Check], strict: bool) -> None:
+    if not all(each.ok for each in found):
+        sys.exit(FAILED)
+    if strict and any(each.level == "warning" for each in found):
+        sys.exit(WARNED)
+
+
+# ------------------------------------------------------------------ tables
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.width = max(console.width, _NARROWEST)
+    return console
+
+
+def _show(found: Check) -> None:
+    from newnormal.checks import shown
+    from newnormal.checks.report import fact_rows, plan_rows
+
+    console = _console()
+    if not console.is_terminal:
+        typer.echo(str(found))
+        return
+    _heading(console, shown(found.name or "standard input"))
+    if found.facts is not None:
+        _grid(console, [(name, text, "cyan") for name, text in fact_rows(found.facts, found.needs)])
+    _findings(console, found.findings)
+    if found.plan is None:
+        _heading(console, "fit would refuse this")
+        return
+    _heading(console, "fit would")
+    _grid(console, [(name, text, "cyan") for name, text in plan_rows(found.plan)])
+
+
+def _findings(console: Console, findings: Sequence[Finding]) -> None:
+    from newnormal.checks.report import grouped
+
+    if not findings:
+        _heading(console, "nothing is suspicious")
+        return
+    _heading(console, "found")
+    _grid(console, [(level, line, _STYLES[level]) for level, line in grouped(findings)])
+
+
+def _show_streams(found: Mapping[str, Check]) -> None:
+    from newnormal.checks import shown, summary_of
+
+    console = _console()
+    summary = summary_of(found)
+    _heading(console, summary.lines(1)[0])
+    rows = [
+        (level, f"{code.replace('_', ' ')}: {count:,} of {len(found):,} streams", _STYLES[level])
+        for (level, code), count in summary.by_code.items()
+    ]
+    if rows:
+        _grid(console, rows)
+    if summary.worst:
+        _heading(console, "worst streams")
+        worst = [(shown(name) or "(no stream)", line, "cyan") for name, line in summary.worst]
+        _grid(console, worst)
+
+
+def _heading(console: Console, text: str) -> None:
+    from rich.text import Text
+
+    console.print(Text(text, style="bold"))
+
+
+def _grid(console: Console, rows: Sequence[tuple[str, str, str]]) -> None:
+    """Print names and texts in two columns; no text is read as markup, nor any escape sent."""
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    from newnormal.checks import shown
+
+    grid = Grid(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True, max_width=24, overflow="ellipsis")
+    grid.add_column(overflow="fold")
+    for name, text, style in rows:
+        grid.add_row(Text(f"  {name}", style=style), Text(shown(text)))
+    console.print(grid)

@@ -1,0 +1,92 @@
+"""Standard input, output and error of the process, whatever they were given: closed, full, gone.
+
+Messages go to standard error, and are lost where that cannot be written. What a command writes to
+standard output must arrive: where it does not, that is an error, and nothing after it happens.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import suppress
+from io import BufferedWriter, FileIO, TextIOWrapper
+from typing import Any
+
+from newnormal.errors import NewnormalError
+
+__all__ = ["OutputError", "flush_output", "forget_output", "prepare"]
+
+_REASONS = {
+    errno.EBADF: "it is closed",
+    errno.EPIPE: "its reader has gone",
+    errno.ENOSPC: "no space is left on the device",
+}
+
+
+class OutputError(NewnormalError):
+    """Standard output cannot be written."""
+
+    @classmethod
+    def of(cls, error: OSError) -> OutputError:
+        """Return it for what the operating system said."""
+        reason = _REASONS.get(error.errno or 0, error.strerror)
+        return cls(f"cannot write to standard output: {reason}")
+
+
+class _Output(FileIO):
+    """Standard output, whose errors are told from those of other files."""
+
+    def write(self, content: Any, /) -> int:
+        try:
+            return super().write(content)
+        except OSError as error:
+            raise OutputError.of(error) from None
+
+
+def prepare() -> None:
+    """Make the streams of the process safe to use. Call it first, and once."""
+    closed = [number for number in range(3) if not _is_open(number)]
+    for _ in closed:
+        # Else the next file that is opened would be standard output or error. It is opened for
+        # reading alone, so that a write to it fails as before.
+        os.set_inheritable(os.open(os.devnull, os.O_RDONLY), True)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stdout is None or isinstance(sys.stdout, TextIOWrapper):
+        with suppress(OSError, ValueError):
+            sys.stdout = _output(sys.stdout)
+
+
+def flush_output() -> None:
+    """Hand what was written to the operating system, or raise an OutputError."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def forget_output() -> None:
+    """Drop what could not be written, so that Python does not try again at the exit."""
+    with suppress(OSError, ValueError, AttributeError):
+        handle = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(handle, sys.stdout.fileno())
+        os.close(handle)
+
+
+def _output(before: TextIOWrapper | None) -> TextIOWrapper:
+    handle = 1 if before is None else before.fileno()
+    writes_through = before is not None and before.write_through
+    file = _Output(handle, "w", closefd=False)
+    return TextIOWrapper(
+        BufferedWriter(file),
+        encoding="utf-8",  # verdicts are JSON, whatever the terminal's encoding
+        errors="backslashreplace",
+        line_buffering=file.isatty() or writes_through,
+    )
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,138 @@
+"""How old what is shown is, and whether a `watch` still writes to it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from newnormal.errors import StateError
+
+if TYPE_CHECKING:
+    from newnormal.runtime.lock import Progress
+
+__all__ = ["Written", "age_text", "check_written"]
+
+_RUNNING, _KILLED, _ENDED = "running", "killed", "ended"
+
+
+@dataclass(frozen=True)
+class Written:
+    """When a state was written, and by whom.
+
+    Attributes
+    ----------
+    at
+        Seconds since 1970.
+    watch
+        ``"running"``, ``"killed"`` or ``"ended"``: the `watch` that wrote it, or holds it. None:
+        no `watch` has, or it cannot be known.
+    behind
+        Samples that this `watch` has judged since; None where that is not known.
+    fresh
+        Whether the `watch` that holds it has not written to it yet.
+    """
+
+    at: float
+    watch: str | None = None
+    behind: int | None = None
+    fresh: bool = False
+
+    @classmethod
+    def of_file(cls, state: Path, seen: int, watched: bool) -> Written:
+        """Look at a state file, `watched` if a `watch` wrote it, after `seen` samples."""
+        from newnormal.runtime.lock import look
+
+        held, progress = look(state)
+        at = state.stat().st_mtime
+        if held is None or not (held or watched):
+            return cls(at)
+        behind = None if progress is None else max(progress.seen - seen, 0)
+        if held:
+            return cls(at, _RUNNING, behind, fresh=not watched)
+        return cls(at, _KILLED if behind else _ENDED, behind)
+
+    @classmethod
+    def of_folder(cls, folder: Path, clean: bool | None) -> Written:
+        """Look at a fleet's folder; `clean` is how its last `watch` ended, None without one."""
+        from newnormal.fleet.folder.names import LOCK
+        from newnormal.runtime.lock import is_held
+
+        files = [path for path in folder.iterdir() if path.name != LOCK]
+        at = max((each for path in files if (each := _modified(path)) is not None), default=0.0)
+        if is_held(folder / LOCK):
+            return cls(at, _RUNNING)
+        return cls(at, None if clean is None else _ENDED if clean else _KILLED)
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was written."""
+        return max(time.time() - self.at, 0.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {
+            "written": datetime.fromtimestamp(self.at, UTC).isoformat(timespec="seconds"),
+            "age_seconds": round(self.age, 3),
+            "watch": self.watch,
+            "samples_since": self.behind,
+        }
+
+    def __str__(self) -> str:
+        text = f"{age_text(self.age)} ago"
+        if self.fresh:
+            return f"{text}; a `newnormal watch` is running and has not written to it yet"
+        if self.watch is None:
+            return text
+        how = {_RUNNING: "is running", _KILLED: "was killed", _ENDED: "has ended"}[self.watch]
+        text += f" by a `newnormal watch` that {how}"
+        if self.behind:
+            return f"{text}; {self.behind:,} sample{'' if self.behind == 1 else 's'} since"
+        return text
+
+
+def check_written(state: Path) -> None:
+    """Raise a StateError if a `watch` has not written a state file yet, which says so."""
+    from newnormal.runtime.lock import look
+
+    if state.exists():
+        return
+    held, progress = look(state)
+    if held is False and progress is None:
+        return  # there is no `watch`: the reader names the file that is missing
+    at = "" if progress is None else f" at sample {progress.seen:,}"
+    if held is False:
+        raise StateError(
+            f"{state}: the `newnormal watch` of it was killed{at}, before it wrote it",
+            hint="start it again: it begins anew; until then inspect the detector it starts with",
+        )
+    raise StateError(
+        f"{state}: a `newnormal watch` is running{_now(progress)} and has not written it yet",
+        hint="it writes at an alarm, at a change, after every 1,000 samples (--every) and at its "
+        "end; until then inspect the detector it was started with",
+    )
+
+
+def age_text(seconds: float) -> str:
+    """Return an age in its largest unit.
+
+    >>> age_text(12.7), age_text(150), age_text(7300), age_text(300_000)
+    ('12 s', '2 min', '2 h', '3 days')
+    """
+    for unit, length in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= (2 if unit == "days" else 1) * length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{int(seconds)} s"
+
+
+def _now(progress: Progress | None) -> str:
+    return "" if progress is None else f", {progress.seen:,} samples so far,"
+
+
+def _modified(path: Path) -> float | None:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # a running watch may remove it meanwhile
+        return None

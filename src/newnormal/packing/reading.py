@@ -1,0 +1,56 @@
+"""How history was read, from data: every value checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from newnormal.state.schema import Facts
+
+__all__ = ["reading_of"]
+
+_MOST = 1_000_000  # names of columns
+_TEXTS = ("decimal", "date_format", "tz", "label")
+_LISTS = ("by", "na", "time", "drop", "rate", "header")
+_LONGEST_STEP = 2**62  # in ns
+
+
+def reading_of(facts: Facts) -> dict[str, Any] | None:
+    """Take out how history was read; None where it was not read from a file."""
+    if not facts.has("reading"):
+        nothing: None = facts.take("reading")
+        return nothing
+    part = facts.part("reading")
+    found: dict[str, Any] = {name: _text(part, name) for name in _TEXTS}
+    found |= {name: _names(part, name) for name in _LISTS}
+    found["long"] = _long(part)
+    found["columns"] = _names(part, "columns") if part.has("columns") else part.take("columns")
+    found["resample"] = (
+        part.count("resample", 1, _LONGEST_STEP) if part.has("resample") else part.take("resample")
+    )
+    part.done()
+    return found
+
+
+def _text(facts: Facts, name: str) -> str | None:
+    if facts.has(name):
+        return facts.text(name)
+    nothing: None = facts.take(name)
+    return nothing
+
+
+def _long(facts: Facts) -> list[str | None] | None:
+    """Take out the columns of the time, the tag and the value of long data."""
+    if not facts.has("long"):
+        nothing: None = facts.take("long")
+        return nothing
+    found = facts.list("long", 3)
+    if len(found) != 3 or not all(isinstance(each, str | None) for each in found):
+        raise facts.wrong("long", "three names", found)
+    return found
+
+
+def _names(facts: Facts, name: str) -> list[str]:
+    found = facts.list(name, _MOST)
+    if not all(isinstance(each, str) for each in found):
+        raise facts.wrong(name, "names", found)
+    return found

@@ -1,0 +1,69 @@
+"""Judging a finished series: in pieces, so that no event is lost and a bar can be drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from newnormal.detector import BaseDetector
+from newnormal.tabular import Table
+from newnormal.types import Event, Verdicts
+
+__all__ = ["Judgement", "judge_series"]
+
+_PIECE = 1000  # samples: the detector keeps 1000 events, and a piece has fewer
+
+
+class Judgement(NamedTuple):
+    """The verdicts of a series, and everything that happened to alarms and changes meanwhile."""
+
+    verdicts: Verdicts
+    events: list[Event]
+
+
+def judge_series(
+    detector: BaseDetector,
+    series: Table,
+    *,
+    frozen: bool = False,
+    on_samples: Callable[[int], None] | None = None,
+) -> Judgement:
+    """Run a detector over a series, with its alarms tracked, and keep every event.
+
+    The verdicts are those of `run`, bit for bit; if `frozen`, those of `score`, and the detector
+    does not change.
+
+    Parameters
+    ----------
+    detector
+        It consumes the series, unless `frozen`.
+    series
+        What to judge.
+    frozen
+        Judge with the present weights and trend, and learn nothing.
+    on_samples
+        Called with how many samples are done after each piece.
+    """
+    judging = detector.frozen_copy() if frozen else detector
+    judging.track_alarms().take_events()
+    length = len(series.values)
+    piece = max(_PIECE, judging.window_)  # a piece is not shorter than what one verdict needs
+    parts: list[Verdicts] = []
+    events: list[Event] = []
+    for start in range(0, max(length, 1), piece):
+        stop = min(start + piece, length)
+        last = stop == length
+        verdicts = judging.run(_rows(series, start, stop), flush=last)
+        events += judging.take_events()
+        pending = 0 if last else min(int(judging.counters["pending"]), len(verdicts))
+        if verdicts.late is not None and start:  # at the start they are of earlier samples
+            parts.append(verdicts.late)
+        parts.append(verdicts.rows(slice(0, len(verdicts) - pending)))
+        if on_samples is not None:
+            on_samples(stop)
+    return Judgement(Verdicts.joined(parts), events)
+
+
+def _rows(series: Table, start: int, stop: int) -> Table:
+    times = None if series.times is None else series.times[start:stop]
+    return Table(series.values[start:stop], series.channels, times, zone=series.zone)

@@ -1,0 +1,49 @@
+"""What a file's name tells about its format."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import PurePath
+
+from newnormal.tabular.compression import COMPRESSED
+from newnormal.tabular.reading import Format
+
+__all__ = ["ENDINGS", "format_of_name", "stem_of"]
+
+ENDINGS: dict[str, Format] = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".dat": "csv",
+    ".log": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+    ".xlsx": "excel",
+    ".xlsm": "excel",
+}
+
+
+def format_of_name(path: str | PathLike[str]) -> Format | None:
+    """Return the format that a file's name tells, None if it tells none.
+
+    >>> format_of_name("plant.ndjson"), format_of_name("2026.CSV.gz"), format_of_name("plant")
+    ('jsonl', 'csv', None)
+    """
+    endings = [each.lower() for each in PurePath(path).suffixes]
+    if endings and endings[-1] in COMPRESSED:
+        endings.pop()
+    return ENDINGS.get(endings[-1]) if endings else None
+
+
+def stem_of(path: str | PathLike[str]) -> str:
+    """Return a file's name without the endings of its format and of its compression.
+
+    >>> stem_of("hosts/web-1.eu.csv.gz"), stem_of("plant.xlsx")
+    ('web-1.eu', 'plant')
+    """
+    found = PurePath(path)
+    if found.suffix.lower() in COMPRESSED:
+        found = found.with_suffix("")
+    return found.stem if found.suffix.lower() in ENDINGS else found.name

@@ -1,0 +1,378 @@
+"""Any input as UTF-8 text: compressed, in any encoding, or written by another program."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BufferedReader
+from os import PathLike, fspath
+from tempfile import SpooledTemporaryFile
+from types import TracebackType
+from typing import IO, Any, BinaryIO, Literal, Self
+
+from newnormal.errors import InputError
+from newnormal.tabular import translating
+from newnormal.tabular.binary_kinds import binary_data, known_binary
+from newnormal.tabular.compression import Poll, compression_of, decompressed
+from newnormal.tabular.encodings import LATIN, UTF8, Transcoding, encoding_of, is_binary
+from newnormal.tabular.file_names import ENDINGS, format_of_name
+from newnormal.tabular.line_cutting import (
+    HEAD,
+    LineCutter,
+    Refused,
+    line_text,
+    line_texts,
+)
+from newnormal.tabular.lookahead import Lookahead
+from newnormal.tabular.raw_bytes import RawBytes, RawFile, raw_bytes
+from newnormal.tabular.reading import Found, Reading
+from newnormal.tabular.translating import Translated
+
+__all__ = [
+    "ENDINGS",
+    "LineCutter",
+    "Opened",
+    "Refused",
+    "format_of_name",
+    "line_text",
+    "open_input",
+    "text_lines",
+]
+
+# Names of text that may as well be JSON lines: its first character tells.
+_LOOSE = re.compile(r"\.(txt|dat|log)(\.[a-z]+)?$")
+_SPOOL = 1 << 24  # bytes of a file that is translated that are held in memory, if it is a stream
+_ENOUGH = 8  # bytes that tell how data is compressed
+
+
+def open_input(
+    path: str | PathLike[str],
+    reading: Reading | None = None,
+    by: Sequence[str] = (),
+    *,
+    live: bool = False,
+    follow: bool = False,
+) -> Opened:
+    """Open an input.
+
+    Parameters
+    ----------
+    path
+        A path, or "-" for standard input.
+    reading
+        How it is written, as far as that is known.
+    by
+        The columns that name the stream, for formats that have none of their own.
+    live
+        Give out what has come; do not wait for the first 64 KB to see how it is written.
+    follow
+        The end of the file is no end: more may come.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or is no text and of no known format. The messages do not name the
+        input: who calls does.
+    MissingExtraError
+        If a package is needed that is not installed.
+    """
+    name = fspath(path)
+    opened = Opened(raw_bytes(name, follow=follow), name, reading or Reading(), by, live, follow)
+    try:
+        if opened.seekable or not live:
+            opened.look()
+    except BaseException:
+        opened.close()
+        raise
+    return opened
+
+
+class Opened:
+    """An input as bytes of UTF-8 text, whatever it is. `open_input` makes it.
+
+    Attributes
+    ----------
+    path, name
+        Its path ("-": standard input), and what it is called in messages.
+    kind
+        csv or jsonl, of the text given out; None while that is not known.
+    written
+        How it is written, where that is not plain text: compression, encoding, format.
+    """
+
+    def __init__(
+        self,
+        raw: RawBytes,
+        path: str,
+        reading: Reading,
+        by: Sequence[str],
+        live: bool,
+        follow: bool,
+    ) -> None:
+        self.path = path
+        self.name = "standard input" if path == "-" else path
+        self._raw = raw
+        self._reading, self._by = reading, by
+        self._live, self._follow = live, follow
+        self._file: BufferedReader | None = None  # of a translation
+        self._spool: IO[bytes] | None = None  # the same of a stream
+        self._begin(None)
+
+    def _begin(self, encoding: str | None) -> None:
+        self.kind: Literal["csv", "jsonl"] | None = None
+        self.written: dict[str, str] = {}
+        self._translated: Translated | None = None
+        self._given = self._reading.encoding if self._reading.encoding is not None else encoding
+        self._first = self._lookahead(self._raw.poll)
+        self._second: Lookahead | None = None  # behind the decompression
+        self._text: Transcoding | None = None
+        self._poll: Poll | None = None  # of the text; None until it is known how it is written
+        self._rest = b""  # of `read`
+
+    @property
+    def seekable(self) -> bool:
+        """Whether it can be read again from the beginning."""
+        return self._raw.seekable
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing can be added to it: it is compressed, or a format that has an end."""
+        return self._poll is not None and (self._text is None or "compression" in self.written)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the bytes are those of the file: offsets can be sought."""
+        if not self.seekable or self.finished:
+            return False
+        return self._text is None or self._text.as_it_is
+
+    @property
+    def encoding(self) -> str | None:
+        """The encoding of the text that was read; None as long as it is ASCII."""
+        if self._text is None:
+            return UTF8 if self.finished else None
+        return self._text.encoding
+
+    def read(self, count: int = -1) -> bytes:
+        """Return at most `count` bytes, b"" at the end; any number if `count` is negative."""
+        while not (piece := self.poll()):
+            if piece is None:
+                return b""
+        if 0 <= count < len(piece):
+            piece, self._rest = piece[:count], piece[count:]
+        return piece
+
+    def poll(self) -> bytes | None:
+        """Return the next bytes; b"" if none have come yet, None at the end."""
+        if self._rest:
+            piece, self._rest = self._rest, b""
+            return piece
+        if self._poll is None and not self.look():
+            return b""
+        assert self._poll is not None
+        found = self._poll()
+        if self._text is not None and found:
+            self._note_encoding()
+        return found
+
+    def look(self) -> bool:
+        """Find out how it is written; return False if too little of it has come."""
+        if self._poll is not None:
+            return True
+        head = self._first.look(_ENOUGH)
+        if head is None:
+            return False
+        if self._second is None:
+            self._second = self._decompression(head)
+        head = self._second.look()
+        if head is None:
+            return False
+        self._settle(head, self._second)
+        return True
+
+    def begin_again(self, encoding: str | None = None) -> None:
+        """Go back to the beginning, and read it in an encoding that was found before."""
+        assert isinstance(self._raw, RawFile)
+        self._raw.file.seek(0)
+        self._end_translation()
+        self._begin(encoding)
+        self.look()
+
+    def seek(self, offset: int) -> None:
+        """Go to a place in a plain file."""
+        assert self.plain and isinstance(self._raw, RawFile)
+        self._raw.file.seek(offset)
+        self._rest = b""
+        self._first.forget()
+        if self._text is not None:
+            self._text.begin_at(offset)
+
+    @property
+    def raw(self) -> RawBytes:
+        """The bytes as they are stored."""
+        return self._raw
+
+    def close(self) -> None:
+        """Close the file. May be called twice."""
+        self._end_translation()
+        self._raw.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _decompression(self, head: bytes) -> Lookahead:
+        """Return the bytes without compression."""
+        found = compression_of(head)
+        if found is None:
+            return self._first
+        self.written["compression"] = found
+        self._refuse_following(found)
+        return self._lookahead(decompressed(found, self._first.poll))
+
+    def _lookahead(self, poll: Poll) -> Lookahead:
+        return Lookahead(poll, live=self._live, hasty=self._live and not self.seekable)
+
+    def _settle(self, head: bytes, source: Lookahead) -> None:
+        """Find out how the text is written that begins so."""
+        reading = self._reading
+        kind = translating.recognised(head, self.path, reading)
+        if kind is None and reading.format not in (None, "csv", "jsonl"):
+            kind = reading.format
+        if kind is not None:
+            self.written["format"] = kind
+            self._refuse_following(kind)
+            self.kind = "csv"
+            self._poll = self._translation(kind, source)
+            return
+        encoding = self._given
+        if encoding is None:
+            error = known_binary(head)
+            if error is not None:
+                raise error
+            encoding = encoding_of(head, ended=source.ended and len(head) < HEAD)
+            if encoding in (None, UTF8, LATIN) and is_binary(head):
+                raise binary_data()
+        self._text = Transcoding(source.poll, _as_found(encoding))
+        self._poll = self._text.poll
+        self._note_encoding()
+        self.kind = self._kind_of(head)
+
+    def _kind_of(self, head: bytes) -> Literal["csv", "jsonl"] | None:
+        if self._reading.format in ("csv", "jsonl"):
+            return self._reading.format
+        named = None if self.path == "-" else format_of_name(self.path)
+        if named == "jsonl" or (named == "csv" and not _LOOSE.search(self.path.lower())):
+            return named
+        text = head.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")
+        return ("jsonl" if text.startswith(b"{") else "csv") if text else None
+
+    def _translation(self, kind: str, source: Lookahead) -> Poll:
+        """Return a file of another program as text. A stream is stored first."""
+        if source is self._first and isinstance(self._raw, RawFile):
+            self._raw.file.seek(0)
+            self._file = BufferedReader(self._raw.file)
+            pieces = self._translated = self._translate(kind, self._file)
+            return lambda: next(pieces, None)
+        self._spool = SpooledTemporaryFile(_SPOOL)  # noqa: SIM115 - close() closes it
+        spool: Any = self._spool
+
+        def poll() -> bytes | None:
+            while self._translated is None:
+                piece = source.poll()
+                if piece == b"":
+                    return piece
+                if piece is None:
+                    spool.seek(0)
+                    self._translated = self._translate(kind, spool)
+                else:
+                    spool.write(piece)
+            return next(self._translated, None)
+
+        return poll
+
+    def _translate(self, kind: str, file: BinaryIO) -> Translated:
+        found = translating.translate(kind, file, self._reading, self._by)
+        self.written.update(found.written)
+        return found
+
+    def note(self, found: Found) -> None:
+        """Note what was found out so far about how the input is written."""
+        found.kind = self.kind
+        found.written.update(self.written)
+        if self._translated is not None:
+            found.bad_lines = found.lines = self._translated.bad_lines
+            found.first_bad = self._translated.first_bad
+
+    def _refuse_following(self, what: str) -> None:
+        if self._follow:
+            raise InputError(
+                f"expected text that grows, to follow it, found {what}",
+                hint="leave --follow out: it is read to its end",
+            )
+
+    def _note_encoding(self) -> None:
+        found = self.encoding
+        if found is not None and found != UTF8:
+            self.written["encoding"] = found
+
+    def _end_translation(self) -> None:
+        if self._file is not None:
+            self._file.detach()
+            self._file = None
+        if self._spool is not None:
+            self._spool.close()
+            self._spool = None
+
+
+def _as_found(encoding: str | None) -> str | None:
+    same = encoding is not None and encoding.lower().replace("_", "-") in ("utf-8", "utf-8-sig")
+    return UTF8 if same else encoding
+
+
+@contextmanager
+def text_lines(
+    path: str | PathLike[str], reading: Reading, found: Found, by: Sequence[str] = ()
+) -> Iterator[Iterator[list[str]]]:
+    r"""Open an input to read all its lines.
+
+    Gives an iterator of lists of lines, without their ends: all lines of the file, in order. One
+    that is no text or too long is a `Refused`, whose `error` tells why. What is found out about
+    the file is noted in `found`: `kind` and `written`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> found = Found()
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "plant.csv")
+    ...     _ = path.write_bytes("Größe;b\r\n1;2\r\n".encode("latin-1"))
+    ...     with text_lines(path, Reading(), found) as chunks:
+    ...         list(chunks)
+    [['Größe;b', '1;2']]
+    >>> found.kind, found.written
+    ('csv', {'encoding': 'latin-1 (cp1252)'})
+    """
+    with open_input(path, reading, by) as opened:
+        opened.note(found)
+        yield _chunks(opened, LineCutter(reading.longest_line), found)
+
+
+def _chunks(opened: Opened, cutter: LineCutter, found: Found) -> Iterator[list[str]]:
+    first = True
+    while piece := opened.read():
+        if lines := cutter.cut_texts(piece, first, opened.encoding or UTF8):
+            first = False
+            yield lines
+    if last := cutter.finish():
+        yield line_texts(last, first, opened.encoding or UTF8)
+    opened.note(found)

@@ -1,0 +1,88 @@
+"""Files of other programs as the CSV text that the readers of lines read.
+
+Excel workbooks, Parquet, the JSON of Prometheus' `query_range`, CSV of InfluxDB, and Grafana's
+series as rows: finished exports, each held in memory once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+from newnormal.tabular.reading import Reading
+from newnormal.tabular.translating import excel, grafana, influx, parquet, prometheus, sniffing
+from newnormal.tabular.translating.points import BadLines
+
+__all__ = ["Translated", "recognised", "translate"]
+
+recognised = sniffing.recognised
+
+
+class Translated(Iterator[bytes]):
+    """The text of a file, piece by piece.
+
+    Attributes
+    ----------
+    written
+        How the file is written, for the user: "program", "sheet".
+    bad_lines, first_bad
+        How many of its lines held no sample and are left out; what was wrong with the first,
+        with its number. Complete as soon as `translate` has returned.
+    """
+
+    def __init__(
+        self, pieces: Iterator[bytes], bad: BadLines | None = None, /, **written: str
+    ) -> None:
+        self.written = written
+        self.bad_lines = 0 if bad is None else bad.count
+        self.first_bad = None if bad is None or bad.first is None else bad.first.message
+        self._pieces = pieces
+
+    def __next__(self) -> bytes:
+        return next(self._pieces)
+
+
+def translate(kind: str, file: BinaryIO, reading: Reading, by: Sequence[str] = ()) -> Translated:
+    r"""Return a finished export as wide CSV text: UTF-8, commas, one header, ISO 8601 times.
+
+    Parameters
+    ----------
+    kind
+        What `recognised` returned.
+    file
+        All of it, decompressed, and as UTF-8 where it is text.
+    reading
+        The sheet of a workbook; columns that are left out.
+    by
+        The columns, or labels, that name the stream.
+
+    Raises
+    ------
+    InputError
+        If the file is not what it should be; the text is written when the file is known to be
+        sound.
+    MissingExtraError
+        If what is needed to read it is not installed.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> file = BytesIO(b'"Series";"Time";"Value"\n"load";"2026-01-01T00:00:00Z";0.5\n')
+    >>> translate("grafana_rows", file, Reading()).written
+    {'program': 'Grafana, series as rows'}
+    """
+    if kind == "excel":
+        sheet, pieces = excel.translate(file, reading.sheet)
+        return Translated(pieces, program="Excel", sheet=sheet)
+    if kind == "parquet":
+        return Translated(parquet.translate(file, reading, by), program="Parquet")
+    if kind == "prometheus":
+        return Translated(prometheus.translate(file, by), program="Prometheus")
+    bad = BadLines()
+    if kind == "influx":
+        pieces = influx.translate(file, by, bad)
+        return Translated(pieces, bad, program="InfluxDB")
+    if kind == "grafana_rows":
+        pieces = grafana.translate(file, by, bad)
+        return Translated(pieces, bad, program="Grafana, series as rows")
+    raise ValueError(f"no translation for {kind!r}")

@@ -1,0 +1,70 @@
+"""Grafana's CSV of series as rows: a line a value, with the name of its series."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+from newnormal.errors import InputError
+from newnormal.tabular.translating.points import BadLines, Clock, Points, number, records
+from newnormal.tabular.translating.texts import decoded
+from newnormal.tabular.translating.wide import wide_csv
+
+__all__ = ["translate"]
+
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
+
+
+def translate(file: BinaryIO, by: Sequence[str], bad: BadLines) -> Iterator[bytes]:
+    r"""Return the series as wide CSV text; their names are the channels.
+
+    With `by` the column of the series, each is a stream with the channel "value".
+
+    Raises
+    ------
+    InputError
+        If no line is a series, a time and a value; such lines are counted in `bad`.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> text = b'Series;Time;Value\na;2026-01-01T01:00:00+01:00;1,000.5\n'
+    >>> print(b"".join(translate(BytesIO(text), [], BadLines())).decode(), end="")
+    time,a
+    2026-01-01T01:00:00+01:00,1000.5
+    """
+    text = decoded(file)
+    skipped = 0
+    if text[:4].lower() == "sep=":
+        skipped, text = 1, text.partition("\n")[2]
+    line = text.partition("\n")[0]
+    delimiter = next((each for each in ";,\t" if each in line), ";")
+    rows = records(text, delimiter)
+    _, header = next(rows, (0, []))
+    if [cell.strip().lower() for cell in header] != ["series", "time", "value"]:
+        raise InputError(f"expected the columns Series, Time and Value, found {header!r}")
+    column = header[0].strip()
+    streams = [each for each in by if each.lower() == "series"]
+    clock, points = Clock(), Points()
+    for at, cells in rows:
+        if not cells:
+            continue
+        try:
+            moment = clock.read(cells[1] if len(cells) > 2 else "", at + skipped)
+        except InputError as error:
+            bad.add(error if len(cells) > 2 else _cut(at + skipped, cells))
+            continue
+        # A comma that is the delimiter too cuts thousands apart where they are not in quotes.
+        name, value = cells[0], ",".join(cells[2:]) if delimiter == "," else cells[2]
+        labels = dict.fromkeys(streams or [column], name)
+        if _THOUSANDS.fullmatch(value.strip()):
+            value = value.replace(",", "")
+        points.add(("value" if streams else name, tuple(labels.items())), moment, number(value))
+    series = points.series()
+    bad.check(bool(series))
+    return wide_csv(series, by, clock.zone)
+
+
+def _cut(line: int, cells: list[str]) -> InputError:
+    return InputError(f"line {line}: expected a series, a time and a value, found {cells!r}")

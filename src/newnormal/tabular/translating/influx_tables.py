@@ -1,0 +1,253 @@
+"""The tables of an InfluxDB export, row by row."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import isnan
+from typing import TypeAlias
+
+import numpy as np
+
+from newnormal.errors import InputError
+from newnormal.tabular.columns import listed
+from newnormal.tabular.translating.points import BadLines, Clock, number
+from newnormal.tabular.translating.texts import shown
+from newnormal.types import Floats, Ints
+
+__all__ = ["Collected", "OpenTable", "Part"]
+
+Labels: TypeAlias = tuple[tuple[str, str], ...]
+
+_LEFT_OUT = ("", "result", "table", "_start", "_stop")
+_NUMBERS = ("double", "long", "unsignedLong", "boolean")
+_LOOKED_AT = 1_000  # rows, to find which columns hold numbers where no annotation says it
+_TAGS = re.compile(r",\s*(?=[^,=]+=)")
+
+
+@dataclass
+class Part:
+    """Points of one series, and whether there were numbers and texts among them."""
+
+    times: array[int] = field(default_factory=lambda: array("q"))
+    values: array[float] = field(default_factory=lambda: array("d"))
+    numbers: bool = False
+    texts: bool = False
+
+    def add(self, time: int, cell: str) -> None:
+        """Add one value."""
+        value = number(cell)
+        if not isnan(value):
+            self.numbers = True
+        elif cell and cell.strip().lower() not in ("", "nan", "null"):
+            self.texts = True
+        self.times.append(time)
+        self.values.append(value)
+
+    def arrays(self) -> tuple[Ints, Floats]:
+        """Return its times and values."""
+        return np.array(self.times, dtype=np.int64), np.array(self.values, dtype=np.float64)
+
+
+class Collected:
+    """What all tables hold.
+
+    Attributes
+    ----------
+    parts
+        By measurement, field and labels.
+    texts
+        Labels that may be texts that were measured: no annotation says what they are.
+    """
+
+    def __init__(self, by: Sequence[str], clock: Clock, bad: BadLines) -> None:
+        self.by = by
+        self.clock = clock
+        self.bad = bad
+        self.parts: dict[tuple[str, str, Labels], Part] = {}
+        self.texts: set[str] = set()
+
+    def part(self, measurement: str, name: str, labels: Labels) -> Part:
+        """Return the points of a series."""
+        return self.parts.setdefault((measurement, name, labels), Part())
+
+
+class OpenTable:
+    """Rows under one header.
+
+    Parameters
+    ----------
+    header
+        The names of its columns.
+    notes
+        Its annotations: rows by "#datatype", "#group" and "#default".
+    collected
+        Where its points go.
+    """
+
+    def __init__(self, header: list[str], notes: dict[str, list[str]], collected: Collected):
+        self._header = header
+        self._types = _fitted(notes.get("#datatype"), len(header))
+        self._groups = [
+            cell.strip() == "true" for cell in _fitted(notes.get("#group"), len(header))
+        ]
+        defaults = _fitted(notes.get("#default"), len(header))
+        self._defaults = [(at, cell) for at, cell in enumerate(defaults) if at and cell]
+        self._collected = collected
+        self._waiting: list[tuple[int, list[str]]] = []
+        self._roles: _Roles | None = None
+        self._known: dict[tuple[str, ...], list[tuple[int, Part]]] = {}
+
+    def is_header(self, cells: list[str]) -> bool:
+        """Return whether a row is a header again, of this or of another table."""
+        start = cells[:3]
+        return cells == self._header or "_time" in cells or start in _V1 or start[:2] in _V1
+
+    def add(self, line: int, cells: list[str]) -> None:
+        """Add a row."""
+        if len(cells) != len(self._header):
+            text = f"line {line}: expected {len(self._header)} cells, found {len(cells)}"
+            self._collected.bad.add(InputError(text, hint="the file may be cut off"))
+            return
+        for at, default in self._defaults:
+            cells[at] = cells[at] or default
+        if self._roles is not None:
+            self._take(self._roles, line, cells)
+        else:
+            self._waiting.append((line, cells))
+            if len(self._waiting) == _LOOKED_AT:
+                self.close()
+
+    def close(self) -> None:
+        """Take the rows that waited until it is known what the columns hold."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        if self._roles is None:
+            self._roles = self._found([cells for _, cells in waiting])
+        for line, cells in waiting:
+            self._take(self._roles, line, cells)
+
+    def _take(self, roles: _Roles, line: int, cells: list[str]) -> None:
+        try:
+            time = self._collected.clock.read(cells[roles.time], line)
+        except InputError as error:
+            self._collected.bad.add(error)
+            return
+        key = tuple([cells[at] for at in roles.key])
+        parts = self._known.get(key)
+        if parts is None:
+            parts = self._known[key] = self._parts(roles, cells)
+        for at, part in parts:
+            part.add(time, cells[at])
+
+    def _parts(self, roles: _Roles, cells: list[str]) -> list[tuple[int, Part]]:
+        header = self._header
+        labels = [(header[at], cells[at]) for at in roles.labels if cells[at]]
+        if roles.tags is not None:
+            labels.extend(_tags(cells[roles.tags]))
+        measurement = "" if roles.measurement is None else cells[roles.measurement]
+        if roles.measurement is not None and header[roles.measurement] in self._collected.by:
+            labels.append((header[roles.measurement], measurement))
+            measurement = ""  # it names the stream, not the channel
+        series = tuple(labels)
+        parts = [(at, self._collected.part(measurement, header[at], series)) for at in roles.values]
+        if roles.value is not None:
+            name = "value" if roles.name is None else cells[roles.name] or "value"
+            parts.append((roles.value, self._collected.part(measurement, name, series)))
+        return parts
+
+    def _found(self, rows: list[list[str]]) -> _Roles:
+        self._check_error(rows)
+        header, by = self._header, self._collected.by
+        first = header[:2] in (["name", "tags"], ["name", "time"])
+        roles = _Roles(
+            time=self._time(),
+            measurement=0 if first else _at("_measurement", header),
+            name=_at("_field", header),
+            value=_at("_value", header),
+            tags=1 if header[:2] == ["name", "tags"] else None,
+        )
+        taken = (roles.time, roles.measurement, roles.name, roles.value, roles.tags)
+        for at, name in enumerate(header):
+            if at in taken or name in _LEFT_OUT:
+                continue
+            is_tag = self._groups[at] if self._groups else False
+            if name in by or is_tag or (not self._types and roles.value is not None):
+                roles.labels.append(at)
+            elif self._holds_numbers(at, rows):
+                roles.values.append(at)
+            elif not (self._types and self._types[at].startswith("dateTime")):
+                roles.labels.append(at)
+                self._collected.texts.add(name)
+        return roles
+
+    def _holds_numbers(self, at: int, rows: list[list[str]]) -> bool:
+        if self._types:
+            return self._types[at].strip() in _NUMBERS
+        return all(
+            not isnan(number(row[at])) or row[at].lower() in ("", "nan", "null") for row in rows
+        )
+
+    def _time(self) -> int:
+        for name in ("_time", "time"):
+            if name in self._header:
+                return self._header.index(name)
+        for at, kind in enumerate(self._types):
+            if kind.startswith("dateTime") and self._header[at] not in _LEFT_OUT:
+                return at
+        raise InputError(
+            f"expected a column _time, found only {listed([n for n in self._header if n])}",
+            hint="keep _time in the query",
+        )
+
+    def _check_error(self, rows: list[list[str]]) -> None:
+        at = _at("error", self._header)
+        if at is not None and "_time" not in self._header and "time" not in self._header:
+            reason = next((row[at] for row in rows if row[at]), "no reason given")
+            raise InputError(
+                f"expected data, found an error of InfluxDB: {shown(reason)}",
+                hint="ask again; the file holds no data",
+            )
+
+
+_V1 = (["name", "tags", "time"], ["name", "time"])
+
+
+@dataclass
+class _Roles:
+    """Positions of the columns."""
+
+    time: int
+    measurement: int | None
+    name: int | None
+    value: int | None
+    tags: int | None
+    values: list[int] = field(default_factory=list)
+    labels: list[int] = field(default_factory=list)
+
+    @property
+    def key(self) -> list[int]:
+        """Those whose cells say which series a row belongs to."""
+        single = [at for at in (self.measurement, self.name, self.tags) if at is not None]
+        return [*single, *self.labels]
+
+
+def _at(name: str, header: Sequence[str]) -> int | None:
+    return header.index(name) if name in header else None
+
+
+def _fitted(cells: list[str] | None, count: int) -> list[str]:
+    return [] if cells is None else [*cells, *[""] * count][:count]
+
+
+def _tags(text: str) -> list[tuple[str, str]]:
+    """Return the tags of InfluxDB 1.
+
+    >>> _tags("host=a, path=/x,y")
+    [('host', 'a'), ('path', '/x,y')]
+    """
+    pairs = [pair.partition("=") for pair in _TAGS.split(text.strip()) if pair]
+    return [(name.strip(), value) for name, _, value in pairs if value]

@@ -1,0 +1,123 @@
+"""Points of many series, collected row by row from the CSV of a program."""
+
+from __future__ import annotations
+
+import csv
+import io
+from array import array
+from collections.abc import Iterator
+from math import nan
+from typing import TypeAlias
+
+import numpy as np
+
+from newnormal.errors import InputError
+from newnormal.tabular.times import parse_time
+from newnormal.tabular.translating.wide import Series
+from newnormal.tabular.zones import zone_of
+
+__all__ = ["BadLines", "Clock", "Key", "Points", "number", "records"]
+
+Key: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]  # the name and the labels of a series
+
+_BOOLEANS = {"true": 1.0, "false": 0.0, "t": 1.0, "f": 0.0}
+
+
+def records(text: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Return the rows of CSV, each with the number of its line; blank lines are empty rows."""
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    while True:
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise InputError(f"line {rows.line_num}: expected CSV, found: {error}") from None
+        yield rows.line_num, row
+
+
+def number(cell: str) -> float:
+    """Return a cell's number, true and false as 1 and 0; NaN if it is none.
+
+    >>> number("1.5"), number("false"), number("on")
+    (1.5, 0.0, nan)
+    """
+    try:
+        return float(cell)
+    except ValueError:
+        return _BOOLEANS.get(cell.strip().lower(), nan)
+
+
+class BadLines:
+    """Lines of an export that hold no sample: they are left out and counted."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: InputError | None = None
+
+    def add(self, error: InputError) -> None:
+        """Count one; the first is kept for the user."""
+        self.count += 1
+        self.first = self.first or error
+
+    def check(self, good: bool) -> None:
+        """Raise the first if no line is good."""
+        if not good and self.first is not None:
+            raise self.first
+
+
+class Clock:
+    """Reads the times of an export, most of which come many times."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+        self._zones: set[str | None] = set()
+
+    def read(self, cell: str, line: int) -> int:
+        """Return a time in nanoseconds since 1970, in UTC; `line` is for messages."""
+        found = self._known.get(cell)
+        if found is None:
+            try:
+                found = int(parse_time(cell).astype(np.int64))
+            except InputError as error:
+                raise InputError(f"line {line}: {error.message}", hint=error.hint) from None
+            self._zones.add("Z" if cell.strip().isdigit() else zone_of(cell))
+            self._known[cell] = found
+        return found
+
+    @property
+    def zone(self) -> str:
+        """What to write behind the times: the offset if all had the same, else Z; "": none."""
+        if self._zones == {None}:
+            return ""
+        zone = next(iter(self._zones)) if len(self._zones) == 1 else "Z"
+        return "Z" if zone in (None, "UTC") else zone
+
+
+class Points:
+    """Times and values by series."""
+
+    def __init__(self) -> None:
+        self._times: dict[Key, array[int]] = {}
+        self._values: dict[Key, array[float]] = {}
+
+    def add(self, key: Key, time: int, value: float) -> None:
+        """Add one value."""
+        times = self._times.get(key)
+        if times is None:
+            times = self._times[key] = array("q")
+            self._values[key] = array("d")
+        times.append(time)
+        self._values[key].append(value)
+
+    def series(self) -> list[Series]:
+        """Return the series in the order of their first points."""
+        return [
+            Series(
+                name,
+                dict(labels),
+                np.frombuffer(times, dtype=np.int64),
+                np.frombuffer(self._values[name, labels], dtype=np.float64),
+            )
+            for (name, labels), times in self._times.items()
+        ]

@@ -1,0 +1,149 @@
+"""The JSON of Prometheus' `query_range`, and of servers that answer as it does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from math import nan
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from newnormal.errors import InputError
+from newnormal.tabular.translating.texts import decoded, shown
+from newnormal.tabular.translating.wide import Series, braces, wide_csv
+
+__all__ = ["translate"]
+
+_LATEST = 9.2e9  # seconds: what fits into datetime64[ns]
+_HINT = "save the answer of /api/v1/query_range as it is"
+
+
+def translate(file: BinaryIO, by: Sequence[str]) -> Iterator[bytes]:
+    r"""Return the series of one or several answers as wide CSV text.
+
+    Raises
+    ------
+    InputError
+        If it is no such JSON, has no series, or is Prometheus' own report of an error.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> text = b'[{"metric": {"__name__": "up", "job": "a"}, "values": [[1.5, "1"], [3, "NaN"]]}]'
+    >>> print(b"".join(translate(BytesIO(text), [])).decode(), end="")
+    time,up
+    1970-01-01T00:00:01.500Z,1.0
+    1970-01-01T00:00:03.000Z,
+    """
+    text = decoded(file)
+    try:
+        series = [each for document in _documents(text) for each in _all(document)]
+    except RecursionError:
+        raise InputError("expected Prometheus' JSON, found too many brackets", hint=_HINT) from None
+    if not series:
+        raise InputError(
+            "expected series, found an answer without any",
+            hint="check the query and the span of time it was asked for",
+        )
+    return wide_csv(series, by)
+
+
+def _documents(text: str) -> Iterator[Any]:
+    decoder = json.JSONDecoder(object_hook=_read)
+    at = 0
+    while True:
+        while at < len(text) and text[at] in " \t\r\n,\x1e":
+            at += 1
+        if at == len(text):
+            return
+        try:
+            document, at = decoder.raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            raise InputError(
+                f"line {error.lineno}: expected Prometheus' JSON, found: {error.msg}",
+                hint="the file may be cut off: " + _HINT if error.pos >= len(text) - 1 else _HINT,
+            ) from None
+        except InputError:
+            raise
+        except ValueError as error:  # a number of thousands of digits
+            raise InputError(f"expected Prometheus' JSON, found: {error}", hint=_HINT) from None
+        yield document
+
+
+def _read(found: dict[str, Any]) -> dict[str, Any] | Series:
+    """Read a series as soon as it is parsed, so that its pairs are held one series at a time."""
+    metric = found.get("metric")
+    if not isinstance(metric, dict):
+        return found
+    labels = {str(key): str(value) for key, value in metric.items() if key != "__name__"}
+    name = str(metric.get("__name__", ""))
+    what = f"{name}{braces(labels)}"
+    if "values" in found:
+        return _series(name, labels, what, found["values"])
+    if "value" in found:
+        return _series(name, labels, what, [found["value"]])
+    if "histogram" in found or "histograms" in found:
+        raise InputError(
+            f"series {what}: expected numbers, found native histograms",
+            hint="ask for numbers, such as histogram_quantile(0.99, rate(NAME[5m]))",
+        )
+    return found
+
+
+def _series(name: str, labels: dict[str, str], what: str, points: Any) -> Series:
+    try:
+        times = np.array([_nanoseconds(time) for time, _ in points], dtype=np.int64)
+        texts = [value for _, value in points]
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(
+            f'series {what}: expected pairs such as [1767225600, "0.5"], found {shown(points)}',
+            hint=_HINT,
+        ) from None
+    try:
+        values = np.array(list(map(float, texts)), dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        values = np.array([_number(text) for text in texts], dtype=np.float64)
+    return Series(name, labels, times, values)
+
+
+def _nanoseconds(time: Any) -> int:
+    seconds = float(time)
+    if not abs(seconds) < _LATEST:
+        raise ValueError
+    return round(seconds * 1e6) * 1000  # the precision of Prometheus is a millisecond
+
+
+def _number(text: Any) -> float:
+    try:
+        return float(text)
+    except (TypeError, ValueError, OverflowError):
+        return nan
+
+
+def _all(document: Any) -> Iterator[Series]:
+    if isinstance(document, Series):
+        yield document
+    elif isinstance(document, list):
+        for each in document:
+            yield from _all(each)
+    elif not isinstance(document, dict):
+        raise _other(document)
+    elif document.get("status") == "error":
+        kind, text = document.get("errorType", "error"), document.get("error", "no reason given")
+        raise InputError(
+            f"expected series, found an error of Prometheus: {shown(kind)}: {shown(text)}",
+            hint="ask again; the file holds no data",
+        )
+    elif "data" in document:
+        yield from _all(document["data"])
+    elif document.get("resultType") == "scalar":
+        yield _series("", {}, "scalar", [document.get("result")])
+    elif "result" in document and document.get("resultType") != "string":
+        yield from _all(document["result"])
+    else:
+        raise _other(document)
+
+
+def _other(found: object) -> InputError:
+    return InputError(f"expected a result of Prometheus, found {shown(found)}", hint=_HINT)

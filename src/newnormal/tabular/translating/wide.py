@@ -1,0 +1,231 @@
+"""Series with labels as wide CSV text: a row a time and stream, a column a channel."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from newnormal.errors import InputError
+from newnormal.tabular.columns import listed
+from newnormal.types import Floats, Ints
+
+__all__ = ["Series", "braces", "check_by", "csv_line", "needed_labels", "wide_csv"]
+
+_CELLS = 500_000  # cells written at a time
+_UNITS: tuple[tuple[Literal["s", "ms", "us", "ns"], int], ...] = (
+    ("s", 10**9),
+    ("ms", 10**6),
+    ("us", 10**3),
+    ("ns", 1),
+)
+
+
+@dataclass
+class Series:
+    """The values of one channel of one stream.
+
+    Attributes
+    ----------
+    name
+        What was measured, "" where it has no name.
+    labels
+        What tells it apart from others of this name.
+    times
+        In nanoseconds since 1970, in any order.
+    values
+        As many; what is not finite is missing.
+    """
+
+    name: str
+    labels: dict[str, str]
+    times: Ints
+    values: Floats
+
+    def stream(self, by: Sequence[str]) -> tuple[str, ...]:
+        """Return the cells of the columns that name its stream."""
+        return tuple(self.labels.get(label, "") for label in by)
+
+
+def csv_line(cells: Sequence[Any]) -> str:
+    r"""Return cells as one line of CSV without its end; line breaks in a cell become spaces.
+
+    >>> csv_line(["time", "a,b", "two\nlines"])
+    'time,"a,b",two lines'
+    """
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(
+        [" ".join(cell.splitlines()) if isinstance(cell, str) else cell for cell in cells]
+    )
+    return text.getvalue()
+
+
+def braces(labels: Mapping[str, str]) -> str:
+    """Return labels as Prometheus writes them; "" if there are none.
+
+    >>> braces({"job": "node", "instance": "a:9100"})
+    '{instance="a:9100", job="node"}'
+    """
+    if not labels:
+        return ""
+    pairs = (f"{name}={json.dumps(labels[name], ensure_ascii=False)}" for name in sorted(labels))
+    return "{" + ", ".join(pairs) + "}"
+
+
+def check_by(by: Sequence[str], labels: Sequence[str]) -> None:
+    """Raise an InputError if a column that is to name the stream is no label of any series."""
+    for name in by:
+        if name not in labels:
+            raise InputError(
+                f"by names label {name!r}, found only {listed(labels)}",
+                hint="name a label that tells the streams apart with --by (by=)"
+                if labels
+                else None,
+            )
+
+
+def needed_labels(series: Sequence[Series], by: Sequence[str]) -> dict[str, set[str]]:
+    """Return by name the labels that differ between series of one stream."""
+    seen: dict[tuple[str, tuple[str, ...]], list[Series]] = defaultdict(list)
+    for each in series:
+        seen[each.name, each.stream(by)].append(each)
+    needed: dict[str, set[str]] = defaultdict(set)
+    for (name, _), group in seen.items():
+        if len(group) > 1:
+            for label in {label for each in group for label in each.labels}:
+                if len({each.labels.get(label, "") for each in group}) > 1:
+                    needed[name].add(label)
+    return needed
+
+
+def wide_csv(series: Sequence[Series], by: Sequence[str], zone: str = "Z") -> Iterator[bytes]:
+    """Return series as CSV text: the time, the columns of `by`, then the channels.
+
+    A channel is called by the name of its series and, in braces, by the labels that tell the
+    series of one stream apart. Rows are in the order of their times. Of two values of one series
+    and time the later one counts.
+
+    Parameters
+    ----------
+    series
+        At least one.
+    by
+        Labels that name the stream.
+    zone
+        What is written behind times: "Z", an offset such as "+01:00", which times are
+        brought to, or "" if they have no zone.
+
+    Raises
+    ------
+    InputError
+        If there are no points, or no series has a label of `by`.
+
+    Examples
+    --------
+    >>> at = np.array([0, 10**9])
+    >>> load = [Series("load", {"host": host}, at, at / 2e9) for host in "ab"]
+    >>> print(b"".join(wide_csv(load, ["host"])).decode(), end="")
+    time,host,load
+    1970-01-01T00:00:00Z,a,0.0
+    1970-01-01T00:00:00Z,b,0.0
+    1970-01-01T00:00:01Z,a,0.5
+    1970-01-01T00:00:01Z,b,0.5
+    """
+    check_by(by, list(dict.fromkeys(label for each in series for label in each.labels)))
+    if not any(len(each.times) for each in series):
+        raise InputError("expected values, found none", hint="export a span of time that has data")
+    names = _channels(series, by)
+    columns = {name: at for at, name in enumerate(dict.fromkeys(names))}
+    streams = {stream: at for at, stream in enumerate(dict.fromkeys(s.stream(by) for s in series))}
+    sizes = [len(each.times) for each in series]
+    points = _Points(
+        np.concatenate([each.times for each in series]),
+        np.repeat([streams[each.stream(by)] for each in series], sizes),
+        np.repeat([columns[name] for name in names], sizes),
+        np.concatenate([each.values for each in series]),
+    )
+    header = csv_line(["time", *by, *columns]) + "\n"
+    return _written(points, header, [csv_line(stream) for stream in streams], len(columns), zone)
+
+
+@dataclass
+class _Points:
+    times: Ints
+    streams: Ints
+    columns: Ints
+    values: Floats
+
+
+def _written(
+    points: _Points, header: str, prefixes: list[str], width: int, zone: str
+) -> Iterator[bytes]:
+    yield header.encode()
+    order = np.lexsort((points.streams, points.times))  # stable: the later of two values is last
+    times, streams = points.times[order], points.streams[order]
+    first = np.empty(len(order), dtype=bool)
+    first[0] = True
+    first[1:] = (times[1:] != times[:-1]) | (streams[1:] != streams[:-1])
+    starts = np.append(np.flatnonzero(first), len(order))
+    unit = next(unit for unit, size in _UNITS if not (times % size).any())
+    shift = _offset(zone)
+    many = max(1, _CELLS // width)
+    for row in range(0, len(starts) - 1, many):
+        bounds = starts[row : row + many + 1]
+        part = order[bounds[0] : bounds[-1]]
+        cells = np.full((len(bounds) - 1, width), np.nan)
+        rows = np.repeat(np.arange(len(cells)), np.diff(bounds))
+        cells[rows, points.columns[part]] = points.values[part]
+        moments = (times[bounds[:-1]] + shift).view("datetime64[ns]")
+        texts = np.datetime_as_string(moments, unit=unit).tolist()
+        lines = []
+        for text, stream, values in zip(
+            texts, streams[bounds[:-1]].tolist(), cells.tolist(), strict=True
+        ):
+            shown = ",".join([repr(v) if v - v == 0 else "" for v in values])  # finite
+            prefix = f"{prefixes[stream]}," if prefixes[stream] else ""
+            lines.append(f"{text}{zone},{prefix}{shown}\n")
+        yield "".join(lines).encode()
+
+
+def _offset(zone: str) -> int:
+    if zone in ("", "Z"):
+        return 0
+    minutes = int(zone[1:3]) * 60 + int(zone[4:6])
+    return (-minutes if zone[0] == "-" else minutes) * 60 * 10**9
+
+
+def _channels(series: Sequence[Series], by: Sequence[str]) -> list[str]:
+    needed = needed_labels(series, by)
+    taken: dict[tuple[tuple[str, ...], str], list[Series]] = defaultdict(list)
+    names = []
+    for each in series:
+        shown = {
+            label: each.labels[label]
+            for label in needed[each.name]
+            if label not in by and label in each.labels
+        }
+        name = f"{each.name}{braces(shown)}" or "value"
+        before = taken[each.stream(by), name]
+        at = next((at for at, other in enumerate(before) if _same(other, each)), len(before))
+        before[at:] = [each]
+        names.append(name if at == 0 else f"{name} {at + 1}")
+    return names
+
+
+def _same(one: Series, other: Series) -> bool:
+    """Return whether two series of one name are parts of one: they agree where they meet.
+
+    Results of two expressions without a name are told apart by this; parts of one result that
+    overlap at their ends are not.
+    """
+    _, at, there = np.intersect1d(one.times, other.times, return_indices=True)
+    if 2 * len(at) <= min(len(one.times), len(other.times)):
+        return True
+    left, right = one.values[at], other.values[there]
+    return bool(2 * np.sum((left != right) & ~(np.isnan(left) & np.isnan(right))) <= len(at))

@@ -1,0 +1,236 @@
+"""Columns as a frame of the user's own library, whose rows join with those of the user's frame."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta, timezone
+from types import ModuleType
+from typing import Any
+
+from numpy.typing import NDArray
+
+from newnormal.errors import ParameterError
+from newnormal.types.arrays import Times
+
+__all__ = ["FrameKind", "frame_of", "kind_of", "kind_of_rows"]
+
+_TIME = "time"
+_FIXED = re.compile(r"([+-])(\d\d):(\d\d)")
+
+
+@dataclass(frozen=True, eq=False)
+class FrameKind:
+    """What a frame is like: enough to make one that joins with it, and nothing of its data.
+
+    Attributes
+    ----------
+    library
+        Its library, by the name that narwhals has for it.
+    time
+        The name of its column of times, or of its index of times.
+    dtype
+        The type of its times, as the library has it; None: not known.
+    indexed
+        Whether the times are its index.
+    counts
+        First and step of an index that counts rows; None for any other.
+    name
+        The name of its index.
+    first
+        The sample number of its first row.
+    index
+        An index to be used as it is, of a frame that was passed for it.
+    """
+
+    library: str
+    time: Any = _TIME
+    dtype: Any = None
+    indexed: bool = False
+    counts: tuple[int, int] | None = None
+    name: Any = None
+    first: int = 0
+    index: Any = None
+
+    @classmethod
+    def of(cls, frame: Any, time: str | None, times: Any = None) -> FrameKind:
+        """Return the kind of a narwhals frame or Series.
+
+        Parameters
+        ----------
+        frame
+            The frame.
+        time
+            Its column of times; None: they are its index, or came besides (`times`), or not.
+        times
+            An index of times, or times that came besides.
+        """
+        import narwhals as nw
+
+        index = nw.maybe_get_index(frame)
+        counts = name = None
+        if index is not None:
+            name = index.name
+            if all(hasattr(index, each) for each in ("start", "stop", "step")):
+                counts = (int(index.start), int(index.step))
+        library = frame.implementation.value
+        if time is not None:
+            dtype = nw.to_native(frame[time]).dtype if hasattr(frame, "columns") else None
+            return cls(library, time, _usable(dtype), False, counts, name)
+        dtype = _usable(getattr(times, "dtype", None))
+        indexed = times is not None and times is index
+        return cls(library, name if indexed else _TIME, dtype, indexed, counts, name)
+
+
+def kind_of(like: Any, known: FrameKind | None = None) -> FrameKind:
+    """Return the kind of a frame, or of a library by its name or module; times as in `known`."""
+    import narwhals as nw
+
+    if isinstance(like, ModuleType):
+        like = like.__name__
+    if isinstance(like, str):
+        return FrameKind(like)
+    frame: Any = nw.from_native(like, pass_through=True, allow_series=True)
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    if not isinstance(frame, nw.DataFrame | nw.Series):
+        raise ParameterError(
+            f"like: expected a frame, or the name of its library, found {type(like).__name__}",
+            hint='such as like=frame, like="pandas" or like="polars"',
+        )
+    index = nw.maybe_get_index(frame)
+    if getattr(getattr(index, "dtype", None), "kind", "") == "M":
+        found = FrameKind.of(frame, None, index)
+    else:
+        found = FrameKind.of(frame, _time_column(frame, known))
+    return replace(found, index=index)
+
+
+def kind_of_rows(data: Any, time: Any = None) -> FrameKind | None:
+    """Return the kind of a frame that was run on, None of anything else; nothing of it is held."""
+    if not hasattr(data, "columns"):
+        return None
+    known = FrameKind("", time) if isinstance(time, str) else None
+    return replace(kind_of(data, known), index=None)
+
+
+def _time_column(frame: Any, known: FrameKind | None) -> str | None:
+    import narwhals as nw
+
+    if isinstance(frame, nw.Series):
+        return None
+    names = [name for name, dtype in frame.schema.items() if dtype in (nw.Datetime, nw.Date)]
+    if known is not None and known.time in frame.columns:
+        return str(known.time)
+    return names[0] if names else None
+
+
+def frame_of(
+    columns: Mapping[str, NDArray[Any]],
+    times: Times | None,
+    zone: str | None,
+    kind: FrameKind | None,
+    first: int = 0,
+) -> Any:
+    """Return columns as a frame of a kind; `first` is the sample number of the first row."""
+    if kind is None:
+        raise ParameterError(
+            "like: expected a frame, or the name of its library, found None for verdicts that were "
+            "not made from a frame",
+            hint='such as to_frame(like="pandas"), or pandas.DataFrame(verdicts.columns())',
+        )
+    import narwhals as nw
+
+    try:
+        library: Any = nw.Implementation.from_string(kind.library)
+        library.to_native_namespace()
+    except (ImportError, ValueError, AssertionError) as error:  # unknown to narwhals
+        raise ParameterError(
+            f"like: expected a library of frames that is installed, found {kind.library!r}",
+            hint='such as like="pandas" or like="polars"',
+        ) from error
+    moments = None if times is None else _moments(times, zone, kind, library)
+    rows = len(next(iter(columns.values())))
+    found: dict[str, Any] = {
+        name: nw.new_series(name, _plain(column), backend=library)
+        for name, column in columns.items()
+    }
+    if moments is not None and not kind.indexed:
+        name = _TIME if kind.time in found else str(kind.time)
+        found = {name: moments.alias(name), **found}
+    frame = nw.to_native(nw.from_dict(found))
+    if library.is_pandas_like():
+        frame.index = _index(kind, moments, rows, first, frame.index)
+    return frame
+
+
+def _index(kind: FrameKind, moments: Any, rows: int, first: int, plain: Any) -> Any:
+    """Return the index of a pandas frame."""
+    import narwhals as nw
+
+    if kind.index is not None and len(kind.index) == rows:
+        return kind.index
+    if kind.indexed and moments is not None:
+        namespace: Any = nw.get_native_namespace(moments)
+        return namespace.Index(nw.to_native(moments), name=kind.name)
+    if kind.counts is not None:
+        start, step = kind.counts
+        begin = start + (first - kind.first) * step
+        return type(plain)(begin, begin + rows * step, step, name=kind.name)
+    return plain
+
+
+def _moments(times: Times, zone: str | None, kind: FrameKind, library: Any) -> Any:
+    """Return times as a Series of the type that the user's have, or else in their zone."""
+    import narwhals as nw
+
+    series: Any = nw.new_series(_TIME, times.astype("datetime64[ns]"), backend=library)
+    if library.is_pandas_like():
+        native = nw.to_native(series)
+        dtype = kind.dtype
+        if dtype is None:
+            zoned = native if zone is None else native.dt.tz_localize("UTC")
+            native = zoned if zone is None else zoned.dt.tz_convert(_tzinfo(zone))
+        elif getattr(dtype, "tz", None) is not None or "tz=" in str(dtype):
+            native = native.dt.tz_localize("UTC").astype(dtype)
+        else:
+            native = native.astype(dtype)
+        return nw.from_native(native, series_only=True)
+    if kind.dtype is None:
+        if zone is None:
+            return series
+        name = "UTC" if _FIXED.fullmatch(zone) else zone
+        return series.dt.replace_time_zone("UTC").dt.convert_time_zone(name)
+    wanted = _described(kind.dtype, library)
+    if getattr(wanted, "time_zone", None) is not None:
+        series = series.dt.replace_time_zone("UTC").dt.convert_time_zone(wanted.time_zone)
+    return series.cast(wanted)
+
+
+def _described(dtype: Any, library: Any) -> Any:
+    """Return a library's type as narwhals names it."""
+    import narwhals as nw
+
+    empty: Any = nw.new_series("", [], backend=library)
+    native = nw.to_native(empty)
+    return nw.from_native(native.cast(dtype), series_only=True).dtype
+
+
+def _plain(column: NDArray[Any]) -> Any:
+    """Return a column as a library takes it: texts are objects only to NumPy."""
+    return column.tolist() if column.dtype.kind == "O" else column
+
+
+def _tzinfo(zone: str) -> Any:
+    match = _FIXED.fullmatch(zone)
+    if match is None:
+        return zone
+    minutes = int(match[2]) * 60 + int(match[3])
+    return timezone(timedelta(minutes=-minutes if match[1] == "-" else minutes))
+
+
+def _usable(dtype: Any) -> Any:
+    """Return a type if it is one of times; texts and objects are given as times in their zone."""
+    text = str(dtype).lower()
+    return dtype if text.startswith(("date", "timestamp")) else None

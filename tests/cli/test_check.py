@@ -1,0 +1,98 @@
+"""`newnormal check`: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command, Plant, rows
+from tests.cli.fleets import WIDE, Site, host_lines, write
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> Path:
+    """A file with a column of labels."""
+    lines = [f"{line},{int(at > 290)}" for at, line in enumerate(rows(300))]
+    return write(tmp_path / "history.csv", "time,a,b,c,anomaly", lines)
+
+
+def test_check_shows_what_there_is_and_what_fit_would_do(
+    labelled: Path, newnormal: Command
+) -> None:
+    done = newnormal("check", labelled)
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    assert "samples 300 of 4 channels" in text
+    assert "--label anomaly or --drop anomaly" in text
+    assert "fit would: learn from 300 samples channels a, b, c, anomaly" in text
+    assert done.stderr == ""
+
+
+def test_exit_codes_are_for_scripts(labelled: Path, newnormal: Command, tmp_path: Path) -> None:
+    assert newnormal("check", labelled, "--strict").returncode == 4
+    assert newnormal("check", labelled, "--strict", "--drop", "anomaly").returncode == 0
+    assert newnormal("check", labelled, "--strict", "--label", "anomaly").returncode == 0
+    short = write(tmp_path / "short.csv", "time,a,b,c", rows(5))
+    done = newnormal("check", short)
+    assert done.returncode == 1
+    assert "fit would refuse this." in done.stdout
+    absent = newnormal("check", tmp_path / "no.csv")
+    assert absent.returncode == 1
+    assert absent.stderr.startswith("error: ")
+
+
+def test_json_is_one_object(labelled: Path, newnormal: Command) -> None:
+    found = json.loads(newnormal("check", labelled, "--json").stdout)
+    assert found["ok"] is True
+    assert [each["channel"] for each in found["findings"] if each["level"] == "warning"] == [
+        "anomaly"
+    ]
+    assert found["plan"]["channels"] == ["a", "b", "c", "anomaly"]
+
+
+def test_a_terminal_gets_a_table_that_interprets_no_name(
+    tmp_path: Path, newnormal: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    header = 'time,a,b,"[red]x[/nonsense]\x1b[2J"'
+    path = write(tmp_path / "history.csv", header, rows(300))
+    done = newnormal("check", path)
+    assert done.returncode == 0, done.stderr
+    assert "\x1b[1m" in done.stdout  # a heading
+    assert "\x1b[2J" not in done.stdout
+    assert "[red]x[/nonsense]\\x1b[2J" in done.stdout
+
+
+def test_a_model_shows_what_differs(plant: Plant, newnormal: Command) -> None:
+    live = plant.folder / "slow.csv"
+    write(live, "time,a,b,z", plant.lines[1::5])
+    done = newnormal("check", live, "--model", plant.model)
+    text = " ".join(done.stdout.split())
+    assert "samples are 5m apart here, and 1m in the model's history" in text
+    assert "of the model's channels 'c' are not here; the model does not know 'z'" in text
+
+
+def test_many_streams_have_a_summary(tmp_path: Path, newnormal: Command) -> None:
+    lines = [f"{line},0" for line in host_lines(300)]
+    path = write(tmp_path / "metrics.csv", f"{WIDE},label", lines)
+    done = newnormal("check", path, "--by", "host", "--strict")
+    assert done.returncode == 4
+    assert "4 streams: 4 with warnings" in done.stdout
+    assert "label like: 4 of 4 streams" in done.stdout
+    found = json.loads(newnormal("check", path, "--by", "host", "--json").stdout)
+    assert found["summary"]["streams"] == 4
+    assert set(found["streams"]) == {"web-1", "web-2", "web-3", "db"}
+
+
+def test_a_fleet_is_compared_stream_by_stream(site: Site, newnormal: Command) -> None:
+    done = newnormal("check", site.live, "--by", "host", "--model", site.fleet, "--json")
+    found = json.loads(done.stdout)
+    codes = {each["code"] for check in found["streams"].values() for each in check["findings"]}
+    assert not codes & {"channels_differ", "rate_differs"}
+    refused = newnormal("check", site.live, "--model", site.fleet)
+    assert refused.returncode == 1
+    assert "is a fleet: expected --by" in refused.stderr

@@ -1,0 +1,162 @@
+"""Standard streams that are closed, full or gone: a message, an exit code, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command, Done, Plant, cut
+from tests.cli.fleets import Site
+
+pytestmark = [
+    pytest.mark.external,
+    pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device"),
+]
+
+FULL = "error: cannot write to standard output: no space is left on the device\n"
+CLOSED = "error: cannot write to standard output: it is closed\n"
+GONE = "error: cannot write to standard output: its reader has gone\n"
+
+
+def shell(redirections: str, *arguments: object) -> Done:
+    """Run the command with redirections as a shell has them."""
+    command = f'exec "$@" {redirections}'
+    process = subprocess.run(
+        ["sh", "-c", command, "sh", sys.executable, "-m", "newnormal", *map(str, arguments)],
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "Traceback" not in process.stderr
+    assert "Exception ignored" not in process.stderr
+    return Done(process.returncode, process.stdout, process.stderr)
+
+
+def without_reader(*arguments: object) -> Done:
+    """Run the command with an output whose reader has gone."""
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        process = subprocess.run(
+            [sys.executable, "-m", "newnormal", *map(str, arguments)],
+            stdout=write,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    finally:
+        os.close(write)
+    return Done(process.returncode, "", process.stderr)
+
+
+@pytest.mark.parametrize("redirections", ["2>&-", "2>/dev/full"])
+def test_messages_that_cannot_be_written_are_lost_and_nothing_else(
+    redirections: str, newnormal: Command, plant: Plant
+) -> None:
+    cut(plant, 40)
+    with plant.live.open("a") as file:
+        file.write("nonsense\n")
+    expected = newnormal("watch", plant.model, plant.live).stdout
+    state = plant.folder / "plant.state"
+    done = shell(redirections, "watch", plant.model, plant.live, "--state", state)
+    assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
+    assert all(json.loads(line) for line in done.stdout.splitlines())
+    assert newnormal("inspect", state).returncode == 0
+    assert shell(redirections, "inspect", plant.folder / "none.nn").returncode == 1
+    assert shell(redirections, "nonsense").returncode in (1, 2)
+
+
+def test_standard_error_may_be_gone(newnormal: Command, plant: Plant) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    process = subprocess.run(
+        [sys.executable, "-m", "newnormal", "score", plant.model, plant.live],
+        stdout=subprocess.PIPE,
+        stderr=write,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    os.close(write)
+    assert process.returncode == 0
+    assert process.stdout == newnormal("score", plant.model, plant.live).stdout
+
+
+@pytest.mark.parametrize(("redirections", "text"), [(">/dev/full", FULL), (">&-", CLOSED)])
+def test_output_that_cannot_be_written_is_an_error(
+    redirections: str, text: str, plant: Plant
+) -> None:
+    for arguments in (
+        ("score", plant.model, plant.live),
+        ("watch", plant.model, plant.live),
+        ("inspect", plant.model),
+        ("inspect", plant.model, "--json"),
+        ("data", "list"),
+        ("--help",),
+        ("--version",),
+    ):
+        done = shell(redirections, *arguments)
+        assert done.returncode == 1, arguments
+        assert done.stderr.endswith(text), arguments
+
+
+def test_output_without_a_reader_is_an_error(plant: Plant) -> None:
+    for arguments in (("score", plant.model, plant.live), ("inspect", plant.model)):
+        done = without_reader(*arguments)
+        assert done.returncode == 1
+        assert done.stderr.endswith(GONE)
+
+
+@pytest.mark.parametrize("how", [">/dev/full", ">&-", "gone"])
+def test_a_checkpoint_does_not_go_beyond_the_output(
+    how: str, newnormal: Command, plant: Plant
+) -> None:
+    expected = newnormal("watch", plant.model, plant.live).stdout
+    state = plant.folder / "plant.state"
+    arguments = ("watch", plant.model, plant.live, "--state", state, "--every", 100)
+    done = without_reader(*arguments) if how == "gone" else shell(how, *arguments)
+    assert done.returncode == 1
+    assert newnormal(*arguments).stdout == expected
+
+
+@pytest.mark.parametrize("how", [">/dev/full", "gone"])
+def test_a_fleet_does_not_go_beyond_its_output(how: str, newnormal: Command, site: Site) -> None:
+    arguments = ("watch", site.fleet, site.live, "--by", "host")
+    done = without_reader(*arguments) if how == "gone" else shell(how, *arguments)
+    assert done.returncode == 1
+    assert "error: cannot write to standard output" in done.stderr
+    again = newnormal(*arguments)
+    assert len(again.stdout.splitlines()) == len(site.lines)
+
+
+def test_a_file_of_output_that_is_full_is_named(newnormal: Command, plant: Plant) -> None:
+    state = plant.folder / "plant.state"
+    arguments = ("watch", plant.model, plant.live, "--state", state)
+    done = newnormal(*arguments, "-o", "/dev/full")
+    assert done.returncode == 1
+    assert "error: cannot write /dev/full: No space left on device\nhint: make room" in done.stderr
+    assert not state.exists()
+
+
+def test_standard_input_may_be_closed(plant: Plant) -> None:
+    for arguments in (("watch", plant.model, "-"), ("fit", "-", "-o", plant.folder / "x.nn")):
+        done = shell("<&-", *arguments)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "error: standard input: expected lines, found it closed\nhint: " in done.stderr
+        assert shell("<&- >&- 2>&-", *arguments).returncode == 1
+
+
+def test_files_do_not_take_the_place_of_closed_streams(plant: Plant) -> None:
+    state = plant.folder / "plant.state"
+    done = shell("<&- 2>&-", "watch", plant.model, plant.live, "--state", state)
+    assert done.returncode == 0
+    assert state.read_bytes()[8:9] == b"{"
+    assert all(json.loads(line) for line in done.stdout.splitlines())

@@ -1,0 +1,99 @@
+"""Spoilt lines and files through every reader: an answer or a sentence, never another error."""
+
+from __future__ import annotations
+
+import tracemalloc
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import newnormal
+from newnormal.errors import NewnormalError
+from newnormal.io.sources.base import SourceOptions
+from newnormal.io.sources.file import FileSource
+from newnormal.io.sources.streams import StreamInput, StreamOptions
+from newnormal.tabular import Long, LongLines, Reading, StreamLines, read, read_tables
+from tests.fuzz.inputs import spoilt_file, spoilt_line
+
+FILES, LINES = 1_000, 20_000
+_PART = 100  # files a test
+_LARGEST = 64 << 20  # bytes that reading a small file may take at once
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _drained(source: FileSource | StreamInput) -> None:
+    for _ in range(1_000):
+        if source.next_batch(7) is None:
+            return
+    raise AssertionError("the source does not end")
+
+
+def _all_readers(path: Path) -> None:
+    """Read a file in every way there is; each may refuse it."""
+    options = SourceOptions(("a", "b", "c"))
+    ways = (
+        lambda: read(path),
+        lambda: read(path, channels=("a", "b", "c"), drop="host"),
+        lambda: read_tables(path, by="host"),
+        lambda: read_tables(path, long=True),
+        lambda: newnormal.check(path),
+        lambda: _drained(FileSource(str(path), options)),
+        lambda: _drained(StreamInput(str(path), StreamOptions(("host",), None, options))),
+        lambda: _drained(StreamInput(str(path), StreamOptions((), Long(), options))),
+    )
+    for way in ways:
+        try:
+            way()
+        except NewnormalError as error:
+            assert error.message
+
+
+@pytest.mark.parametrize("part", range(FILES // _PART))
+def test_every_reader_takes_or_refuses_a_spoilt_file(part: int, tmp_path: Path) -> None:
+    endings = [".csv", ".jsonl", ".txt", ".json", ".csv.gz", ".xlsx", ".parquet", ".log", ""]
+    for index in range(part * _PART, (part + 1) * _PART):
+        path = tmp_path / f"case{index}{endings[index % len(endings)]}"
+        path.write_bytes(spoilt_file(index))
+        try:
+            _all_readers(path)
+        except Exception as error:  # the case is what is needed to repeat it
+            raise AssertionError(f"case {index}, {path.name}: {error!r}") from error
+        path.unlink()
+
+
+def test_memory_is_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "case.csv"
+    for index in range(20):
+        path.write_bytes(spoilt_file(index))
+        tracemalloc.start()
+        try:
+            _all_readers(path)
+            assert tracemalloc.get_traced_memory()[1] < _LARGEST
+        finally:
+            tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", ["streams", "long"])
+def test_every_reader_takes_or_refuses_spoilt_lines(kind: str) -> None:
+    rng = Random(1)
+    lines = StreamLines("host") if kind == "streams" else LongLines("host")
+    for _ in range(LINES // 40):
+        text = [spoilt_line(rng) for _ in range(20)]
+        try:
+            lines.parse(text)
+        except NewnormalError:
+            reading = Reading.of(decimal=rng.choice([None, ","]))
+            lines = (
+                StreamLines("host", reading=reading)
+                if kind == "streams"
+                else LongLines("host", reading=reading)
+            )
