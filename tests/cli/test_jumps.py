@@ -290,3 +290,13 @@ def test_a_fleet_ends_where_a_time_is_there_twice(
     with pytest.raises(InputError, match="line 42: stream 'web-1': expected each time once"):
         run_fleet(site, capsys, on_duplicate="error")
     assert len(capsys.readouterr().out.splitlines()) == 40
+
+
+def test_zones_are_kept_where_samples_are_held_back(plant: Plant, newnormal: Command) -> None:
+    zoned = [line.replace(",", "+01:00,", 1) for line in plant.lines[1:]]
+    expected = newnormal("watch", plant.model, write(plant, [plant.lines[0], *zoned])).stdout
+    lines = [plant.lines[0], *zoned[:40], FAR.replace(",", "+01:00,", 1), *zoned[40:]]
+    done = newnormal("watch", plant.model, write(plant, lines))
+    assert done.stdout == expected
+    assert '"time": "2026-01-01T15:40:00+01:00"' in done.stdout
+    assert "found 2199-01-01T00:00:00+01:00: held back and not confirmed" in done.stderr
