@@ -156,7 +156,8 @@ def _leave_out_stray(series: _Series) -> None:
     rows = np.flatnonzero(outside)
     where = series.place(int(rows[0]))
     near = series.times[~outside][max(int(rows[0]) - 1, 0)]
-    text = f"{where}: expected a time near {time_text(near, series.zone)}, found {time_text(series.times[rows[0]], series.zone)}"
+    expected, wrong = (time_text(each, series.zone) for each in (near, series.times[rows[0]]))
+    text = f"{where}: expected a time near {expected}, found {wrong}"
     found = series.found
     found.bad_lines += len(rows)
     found.first_bad = found.first_bad or text
