@@ -98,6 +98,6 @@ def test_feedback_that_no_watch_dequeued_is_applied_where_the_kill_was(
     again = second.splitlines(keepends=True)
     start = json.loads(again[0])["sample"]
     printed = first.splitlines(keepends=True)[start:]
-    assert len(printed) > 100, "what came before the kill comes again"
+    assert len(printed) > 10, "what came since the last event, before the kill, comes again"
     assert again[: len(printed)] == printed
     assert {json.loads(line)["change"] for line in again[len(printed) :]} == {1}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -51,10 +52,8 @@ def _all_readers(path: Path) -> None:
         lambda: _drained(StreamInput(str(path), StreamOptions((), Long(), options))),
     )
     for way in ways:
-        try:
+        with suppress(NewnormalError):
             way()
-        except NewnormalError as error:
-            assert error.message
 
 
 @pytest.mark.parametrize("part", range(FILES // _PART))

@@ -13,12 +13,15 @@ import pytest
 
 from newnormal import M2N2, Event, ParameterError, Verdicts
 from newnormal.io import Batch, Sink, Source, SourceOptions, find_sink, find_source, name_of
+from newnormal.io.registry import kind_of
 from newnormal.io.sinks.base import SinkOptions
 from newnormal.io.sinks.jsonl import JsonLinesSink
+from newnormal.io.sources.arriving import ArrivingSource
 from newnormal.io.sources.file import FileSource
 from newnormal.runtime.checkpoint import Resumed
 from newnormal.runtime.lock import Lock
 from newnormal.runtime.watch import BadRecordError, Watch
+from newnormal.tabular import Reading
 from newnormal.testing import MemorySink, MemorySource, check_sink, check_source
 from tests.cli.conftest import Command
 from tests.strangers.sink import TableSink
@@ -327,3 +330,18 @@ def test_strict_watch_of_a_source_in_memory_stops_before_a_time_that_goes_back(
     with pytest.raises(BadRecordError, match="sample 50: expected a time after"):
         watch.run()
     assert watch.detector.counters["seen"] == 50
+
+
+@pytest.mark.parametrize("more", [{}, {"reorder": 3}, {"on_duplicate": "mean"}, {"rate": ("a",)}])
+def test_a_source_whose_samples_are_put_in_order_passes_the_checks(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    live = series(60, 1)
+    here, there = database(tmp_path / "in.db", live), database(tmp_path / "other.db", live)
+    options = SourceOptions(CHANNELS, Reading.of(more))
+
+    def source(path: str) -> Source:
+        return ArrivingSource(TableSource(path, options))
+
+    check_source(lambda: source(here), other=lambda: source(there))
+    assert kind_of(source(here)) == "tests.strangers.source:TableSource"

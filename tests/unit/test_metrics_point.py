@@ -105,13 +105,12 @@ def test_the_areas_are_scikit_learns(levels: int) -> None:
     labels = rng.random(500) < 0.1
     scores = (rng.integers(0, levels, 500) + levels * 0.3 * labels) / levels
     precision, recall, _ = reference.precision_recall_curve(labels, scores)
-    close = {"rel": 1e-14}
     area = reference.roc_auc_score(labels, scores)
-    assert metrics.auroc(labels, scores) == pytest.approx(area, **close)
+    assert metrics.auroc(labels, scores) == pytest.approx(area, rel=1e-14)
     area = reference.auc(recall, precision)
-    assert metrics.auprc(labels, scores) == pytest.approx(area, **close)
+    assert metrics.auprc(labels, scores) == pytest.approx(area, rel=1e-14)
     area = reference.average_precision_score(labels, scores)
-    assert metrics.average_precision(labels, scores) == pytest.approx(area, **close)
+    assert metrics.average_precision(labels, scores) == pytest.approx(area, rel=1e-14)
 
 
 def test_the_trapezoid_and_average_precision_are_different_numbers() -> None:

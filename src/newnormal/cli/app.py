@@ -10,7 +10,7 @@ import typer
 from newnormal import __version__
 from newnormal.cli import standard
 from newnormal.cli.check import check
-from newnormal.cli.console import INTERRUPTED, fail, listen, say
+from newnormal.cli.console import FAILED, INTERRUPTED, fail, listen, say
 from newnormal.cli.data import data_app
 from newnormal.cli.demo import demo
 from newnormal.cli.evaluate import evaluate
@@ -68,6 +68,8 @@ def run() -> None:
             standard.flush_output()
     except OutputError as error:
         standard.forget_output()
+        if error.gone:
+            sys.exit(FAILED)
         fail(error)
     except NewnormalError as error:
         fail(error)

@@ -75,7 +75,7 @@ def shown(text: object, *, lines: bool = False) -> str:
 
 
 def say(text: str) -> None:
-    """Write a line to standard error, if that can be: nobody can be told that it cannot."""
+    """Write a line to standard error; where that cannot be written, the line is lost."""
     if sys.stderr is not None:  # print would take standard output instead
         with suppress(OSError, ValueError):
             print(shown(text, lines=True), file=sys.stderr, flush=True)  # noqa: T201

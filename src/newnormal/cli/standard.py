@@ -25,13 +25,23 @@ _REASONS = {
 
 
 class OutputError(NewnormalError):
-    """Standard output cannot be written."""
+    """Standard output cannot be written.
+
+    Attributes
+    ----------
+    gone
+        Whether its reader has gone, as that of `| head -1` does: then nobody asked for more.
+    """
+
+    gone = False
 
     @classmethod
     def of(cls, error: OSError) -> OutputError:
         """Return it for what the operating system said."""
         reason = _REASONS.get(error.errno or 0, error.strerror)
-        return cls(f"cannot write to standard output: {reason}")
+        found = cls(f"cannot write to standard output: {reason}")
+        found.gone = error.errno == errno.EPIPE
+        return found
 
 
 class _Output(FileIO):

@@ -18,7 +18,6 @@ from newnormal.detector import Detector
 from newnormal.errors import InputError, NewnormalError, NewnormalWarning, ParameterError
 from newnormal.fleet.fitting import Progress, fit_streams
 from newnormal.fleet.folder.journal import Journal
-from newnormal.fleet.group import Group, Judged
 from newnormal.fleet.incidents import IncidentTracker, Opening
 from newnormal.fleet.results import FleetEvent, FleetVerdicts, Part
 from newnormal.fleet.saved import Saved
@@ -33,7 +32,6 @@ from newnormal.types import (
     Change,
     Event,
     IncidentEvent,
-    Ints,
 )
 from newnormal.types.frames import kind_of_rows
 
@@ -345,7 +343,7 @@ class Fleet(StreamViews, Saved):
                 events.append((moment, FleetEvent(stream.name, in_zone(event, stream.zone))))
                 if event.kind == OPENED and event.alarm is not None:
                     opened.append((stream.name, event, number))
-            parts.append(_part(group, judged, origin))
+            parts.append(Part.of(group.streams, judged, origin))
         self._ticks += length
         events.sort(key=lambda each: each[0])
         ordered = tuple(event for _, event in events)
@@ -424,18 +422,6 @@ class Fleet(StreamViews, Saved):
             events = list(self._events)
             self._events.clear()
         return events
-
-
-def _part(group: Group, judged: Judged, origin: Ints) -> Part:
-    late = judged.rows < 0
-    rows = np.where(late, -1, origin[judged.rows] if len(origin) else -1)
-    return Part(
-        tuple(group.streams),
-        judged,
-        rows,
-        any(each.fitted.alarms.active for each in group.streams),
-        any(each.fitted.drift is not None for each in group.streams),
-    )
 
 
 def _names_columns(given: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -96,6 +96,18 @@ class Part:
     rows: Ints  # (N,) of the input
     has_alarms: bool
     has_changes: bool
+
+    @classmethod
+    def of(cls, streams: Sequence[Stream], judged: Judged, origin: Ints) -> Part:
+        """Return what a group judged; `origin` is the row of the input of each of its rows."""
+        late = judged.rows < 0
+        return cls(
+            tuple(streams),
+            judged,
+            np.where(late, -1, origin[judged.rows] if len(origin) else -1),
+            any(each.fitted.alarms.active for each in streams),
+            any(each.fitted.drift is not None for each in streams),
+        )
 
     @cached_property
     def names(self) -> NDArray[np.object_]:

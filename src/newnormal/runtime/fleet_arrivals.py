@@ -50,6 +50,7 @@ class Arrivals:
         self._limits: dict[str, int] = {}  # of streams that had a longer gap
         self._newest = {name: int(time.astype(np.int64)) for name, time in newest.items()}
         self._own: dict[str, Arrival] = {}
+        self.zone: str | None = None  # of the times in messages
 
     @property
     def held(self) -> int:
@@ -68,6 +69,7 @@ class Arrivals:
             return None
         if own is None:
             own = self._own[name] = self._new(name)
+        own.zone = self.zone
         arrived = own.push(values, times, numbers)
         if own.plain:
             self._forget(name, own)

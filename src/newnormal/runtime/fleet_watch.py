@@ -257,6 +257,7 @@ class FleetWatch:
         Also those at which the input ends.
         """
         tables = StreamTables({}, {})
+        self._arrivals.zone = self.source.zone
         problems: list[Problem] = list(batch.problems)
         ends: list[Problem] = []
         for name, part in batch.select(self._channels, lenient=True).items():

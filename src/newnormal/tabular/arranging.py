@@ -127,7 +127,7 @@ class _Series:
         text = f"{count} sample" + ("" if count == 1 else "s")
         if self.times is None or not count:
             return text
-        first, last = time_text(self.times[0]), time_text(self.times[-1])
+        first, last = (time_text(self.times[at], self.zone) for at in (0, -1))
         return f"{text}, {first}" + ("" if count == 1 else f" to {last}")
 
 
@@ -156,9 +156,7 @@ def _leave_out_stray(series: _Series) -> None:
     rows = np.flatnonzero(outside)
     where = series.place(int(rows[0]))
     near = series.times[~outside][max(int(rows[0]) - 1, 0)]
-    text = (
-        f"{where}: expected a time near {time_text(near)}, found {time_text(series.times[rows[0]])}"
-    )
+    text = f"{where}: expected a time near {time_text(near, series.zone)}, found {time_text(series.times[rows[0]], series.zone)}"
     found = series.found
     found.bad_lines += len(rows)
     found.first_bad = found.first_bad or text
@@ -191,7 +189,7 @@ def _merge(series: _Series, reading: Reading) -> None:
         first, second = sorted(series.rows[again[0] - 1 : again[0] + 1].tolist())
         raise InputError(
             f"{series.place(second)}: expected each time once, found "
-            f"{time_text(times[again[0]])} again, as in {series.place(first)}",
+            f"{time_text(times[again[0]], series.zone)} again, as in {series.place(first)}",
             hint=_hint(series, again) or "choose with --on-duplicate last|mean (on_duplicate=)",
         )
     starts = np.r_[0, np.flatnonzero(times[1:] != times[:-1]) + 1]
@@ -282,7 +280,7 @@ def _take_times(series: _Series, reading: Reading) -> None:
     series.take(slice(first, max(first, last)))
     if not len(series.values) and count:
         parts = [
-            f"{word} {time_text(moment)}"
+            f"{word} {time_text(moment, series.zone)}"
             for word, moment in (("from", reading.from_), ("until", reading.until))
             if moment is not None
         ]

@@ -31,7 +31,7 @@ class Arrived(NamedTuple):
     problems
         What held no sample, or one that cannot be taken; in order.
     notes
-        What the user is to be told.
+        What to report to the user.
     error
         A sample at which the stream ends: a time that is there twice. What came behind it is not
         in the values.
@@ -121,6 +121,15 @@ class Arrival:
         self._count = 0  # of samples, for records without numbers
         self.expect(period)
 
+    @property
+    def zone(self) -> str | None:
+        """The zone of the times in messages."""
+        return self._late.zone
+
+    @zone.setter
+    def zone(self, zone: str | None) -> None:
+        self._late.zone = zone
+
     def expect(self, period: np.timedelta64 | None) -> None:
         """Set the time between samples, where it was not known before."""
         floor = DAY if period is None else PERIODS * int(period / np.timedelta64(1, "ns"))
@@ -182,7 +191,7 @@ class Arrival:
             out.add(Rows(steps.values, steps.times.view(np.int64), steps.numbers))
         for time, number in zip(self._held.times, self._held.numbers, strict=True):
             assert self._newest is not None  # it is what the time is far ahead of
-            out.refuse(InputError(not_confirmed(int(time), self._newest)), int(number))
+            out.refuse(InputError(not_confirmed(int(time), self._newest, self.zone)), int(number))
         self._held = Rows.of([], self._width)
         return self._arrived(out)
 
@@ -190,8 +199,8 @@ class Arrival:
         """Return a text about the samples that are far ahead and not decided, None if none is."""
         if not len(self._held) or self._newest is None:
             return None
-        first = time_text(self._held.times[:1].view("datetime64[ns]")[0])
-        newest = time_text(np.datetime64(self._newest, "ns"))
+        first = time_text(np.datetime64(int(self._held.times[0]), "ns"), self.zone)
+        newest = time_text(np.datetime64(self._newest, "ns"), self.zone)
         return f"the time {first} is far ahead of {newest}: held back until more samples come"
 
     def facts(self) -> dict[str, Any]:
@@ -276,7 +285,7 @@ class Arrival:
             start = position
             if out.error is not None:
                 return
-            error = InputError(not_confirmed(int(every.times[row]), near))
+            error = InputError(not_confirmed(int(every.times[row]), near, self.zone))
             out.refuse(error, int(every.numbers[row]))
         self._order(every.at(sifted.kept[start:]), out)
 

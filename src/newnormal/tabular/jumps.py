@@ -194,9 +194,9 @@ def stray(times: Times) -> tuple[Bools, np.datetime64 | None]:
     return found, np.datetime64(int(rest[-1]), "ns") if found.any() else None
 
 
-def not_confirmed(time: int, newest: int) -> str:
+def not_confirmed(time: int, newest: int, zone: str | None = None) -> str:
     """Return what is wrong with a sample that was held back and dropped."""
-    expected, found = (time_text(np.datetime64(each, "ns")) for each in (newest, time))
+    expected, found = (time_text(np.datetime64(each, "ns"), zone) for each in (newest, time))
     return f"expected a time near {expected}, found {found}: held back and not confirmed"
 
 

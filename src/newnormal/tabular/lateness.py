@@ -62,9 +62,9 @@ class Rows:
         )
 
 
-def late(time: int, newest: int) -> InputError:
+def late(time: int, newest: int, zone: str | None = None) -> InputError:
     """Return the error of a sample that is not after the newest one."""
-    found, expected = (time_text(np.datetime64(each, "ns")) for each in (time, newest))
+    found, expected = (time_text(np.datetime64(each, "ns"), zone) for each in (time, newest))
     return InputError(f"expected a time after {expected}, found {found}")
 
 
@@ -106,6 +106,7 @@ class Lateness:
         self._again: int | None = None  # up to here, samples may be sent again
         self._number = 0  # of the newest given out
         self.error: Problem | None = None
+        self.zone: str | None = None  # of the times in messages
 
     @property
     def held(self) -> int:
@@ -210,7 +211,7 @@ class Lateness:
                 if self._mode == "error" and time == self._newest:
                     self.error = self._twice(time, number, self._number)
                     break
-                cut(Problem(late(time, self._newest), number))
+                cut(Problem(late(time, self._newest, self.zone), number))
             elif twice and (self._mode == "last" or self._again is not None):
                 entries[place] = entry
             elif twice and self._mode == "mean":
@@ -220,7 +221,7 @@ class Lateness:
                 self.error = self._twice(time, number, entries[place][1])
                 break
             elif twice:
-                cut(Problem(late(time, time), number))
+                cut(Problem(late(time, time, self.zone), number))
             else:
                 times.insert(place, time)
                 entries.insert(place, entry)
@@ -257,7 +258,7 @@ class Lateness:
             self._counts = np.concatenate([counts for _, _, counts in entries])
 
     def _twice(self, time: int, number: int, other: int) -> Problem:
-        text = time_text(np.datetime64(time, "ns"))
+        text = time_text(np.datetime64(time, "ns"), self.zone)
         error = InputError(
             f"expected each time once, found {text} again, as in {self._record} {other}",
             hint="choose with --on-duplicate last|mean (on_duplicate=)",

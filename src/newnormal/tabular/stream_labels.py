@@ -10,6 +10,7 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.tabular.splitting import StreamTables
 from newnormal.tabular.table import Table
+from newnormal.types import Ints
 
 __all__ = ["label_beside", "split_labels"]
 
@@ -22,7 +23,8 @@ def label_beside(channels: str | Sequence[str], label: str) -> tuple[str, ...]:
 
 def split_labels(streams: StreamTables, label: str) -> StreamTables:
     """Return the streams with the channel `label` as their labels."""
-    found = StreamTables({}, None if streams.rows is None else {}, dict(streams.errors))
+    rows: dict[str, Ints] | None = None if streams.rows is None else {}
+    found = StreamTables({}, rows, dict(streams.errors), streams.found)
     for name, table in streams.tables.items():
         try:
             found.tables[name] = _split(table, label)

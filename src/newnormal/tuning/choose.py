@@ -203,9 +203,10 @@ def _tested(
     phases: Floats | None,
     dropped: list[str],
     seed: int,
-    told: Phases,
+    told: Phases | None = None,
 ) -> Choice:
     """Return what held-out history suggests."""
+    told = Phases() if told is None else told
     plan = replace(model.plan, rates=_rates(model, fitted, held_out))
     told.step()
     tested = []

@@ -29,7 +29,7 @@ class Phases:
     testing 0.50
     """
 
-    def __init__(self, on_epoch: OnEpoch | None, on_phase: OnPhase | None) -> None:
+    def __init__(self, on_epoch: OnEpoch | None = None, on_phase: OnPhase | None = None) -> None:
         self._on_epoch = on_epoch
         self._on_phase = on_phase
         self._what = ""

@@ -309,8 +309,10 @@ class Verdicts:
 
         Examples
         --------
-        >>> verdicts.to_frame()  # doctest: +SKIP
-        >>> frame.join(verdicts.to_frame())  # doctest: +SKIP
+        >>> ones = np.ones(2)
+        >>> verdicts = Verdicts(ones, ones, ones > 0, None, None, None, ("load",))
+        >>> verdicts.to_frame(like="pandas").columns.tolist()
+        ['sample', 'score', 'threshold', 'anomalous']
         """
         kind = self.frame if like is None else kind_of(like, self.frame)
         columns = {name: each for name, each in self.columns().items() if name != "time"}

@@ -40,23 +40,23 @@ class JsonLinesSink(Sink):
 
     def write_lines(self, lines: Iterable[str]) -> None:
         """Write lines as they are."""
-        with self._told():
+        with self._naming():
             self._out.writelines(line + "\n" for line in lines)
 
     def flush(self) -> None:
         """Hand everything to the operating system."""
-        with self._told():
+        with self._naming():
             self._out.flush()
 
     def close(self) -> None:
         """Close the file; standard output stays open."""
         if self._owned:
-            with self._told():
+            with self._naming():
                 self._out.close()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Name the file in errors; those of standard output are told by who gave it."""
+    def _naming(self) -> Iterator[None]:
+        """Name the file in errors; those of standard output are left to who made that."""
         try:
             yield
         except OSError as error:

@@ -46,6 +46,7 @@ class ArrivingSource(Source):
         self._ready: list[Batch] = []  # one that was longer than the limit
         self._refused: Problem | None = None  # what ends the input, raised by the next call
         self._ended = self._stopped = False
+        self._zone: str | None = None  # of the times of the last batch
 
     @property
     def name(self) -> str:
@@ -87,6 +88,7 @@ class ArrivingSource(Source):
         # Lines that were held until the header was found come with those behind it.
         most = max(limit, len(batch)) if isinstance(self.wrapped, LineSource) else limit
         check_batch(self.wrapped, batch, len(self.options.channels), most)
+        self._zone = self._arrival.zone = batch.zone
         arrived = self._arrival.push(batch.values, batch.times, batch.numbers, batch.problems)
         if arrived.values is batch.values and len(batch) <= limit:
             return batch
@@ -156,7 +158,7 @@ class ArrivingSource(Source):
         for text in arrived.notes:
             self.report(text)
         times = arrived.times if len(arrived.values) else None
-        batch = Batch(arrived.values, times, arrived.numbers, arrived.problems)
+        batch = Batch(arrived.values, times, arrived.numbers, arrived.problems, self._zone)
         self._ready.append(batch)
         return self._cut(limit)
 
@@ -190,6 +192,7 @@ def _split(batch: Batch, count: int) -> tuple[Batch, Batch]:
         None if times is None else times[:count],
         None if numbers is None else numbers[:count],
         tuple(each for each in batch.problems if each.before < count),
+        batch.zone,
     )
     rest = Batch(
         batch.values[count:],
@@ -200,6 +203,7 @@ def _split(batch: Batch, count: int) -> tuple[Batch, Batch]:
             for each in batch.problems
             if each.before >= count
         ),
+        batch.zone,
     )
     return head, rest
 
@@ -209,7 +213,7 @@ def _facts(batch: Batch) -> dict[str, Any]:
     numbers: Ints = np.array(batch.numbers or [], dtype=np.int64)
     rows = Rows(batch.values, times.view(np.int64), numbers)
     problems = [[each.error.message, each.number, each.before] for each in batch.problems]
-    return {"samples": rows.facts(), "problems": problems}
+    return {"samples": rows.facts(), "problems": problems, "zone": batch.zone}
 
 
 def _batch(facts: Any, width: int) -> Batch:
@@ -224,4 +228,4 @@ def _batch(facts: Any, width: int) -> Batch:
             f"place: expected samples that are ready, found {facts!r}", hint=FRESH
         ) from error
     times = rows.times.view("datetime64[ns]") if len(rows) else None
-    return Batch(rows.values, times, rows.numbers.tolist(), problems)
+    return Batch(rows.values, times, rows.numbers.tolist(), problems, facts.get("zone"))

@@ -118,7 +118,7 @@ class StreamInput:
         return self._columns.parse(texts, first)
 
     def _last(self) -> StreamBatch | None:
-        """Return the samples that can be told because the input has ended."""
+        """Return the samples that are known because the input has ended."""
         if self.source.options.unfinished:
             return None
         batch = self._columns.parse([], final=True)
