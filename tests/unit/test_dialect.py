@@ -227,3 +227,11 @@ def test_lines_that_tell_nothing_are_held_no_longer_than_a_thousand(line: str) -
     for _ in range(2_000):
         parser.parse_many(["\n"])
     assert parser.facts() == {"opened_by": None, "settled_by": None}
+
+
+def test_the_decimal_point_of_a_file_is_remembered_wherever_it_is(table: Any) -> None:
+    whole = "".join(f"{n};{n}\n" for n in range(1_500))
+    assert table("a;b\n" + whole).found.decimal is None
+    found = table("a;b\n" + whole + "1,5;2\n")
+    assert found.found.decimal == ","
+    assert found.values[-1].tolist() == [1.5, 2]

@@ -238,6 +238,10 @@ class LineParser:
     def finish(self) -> None:
         """Raise an InputError, at the end of an input, if most of it could not be read."""
         found = self.found
+        if self.columns.plan is not None:
+            found.decimal = self.columns.plan.numbers.decimal
+            if found.decimal == ",":
+                found.written["decimal"] = "comma"
         if self._expected is None and not self._texts:
             texts: dict[str, list[Cell]] = {
                 column: [bad.example]
