@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from newnormal.errors import InputError
-from newnormal.tabular import LineParser, Reading, Table, read
+from newnormal.tabular import LineParser, Reading, StreamLines, Table, read
 from newnormal.tabular.decimals import NumberReader, find_decimal
 from newnormal.tabular.dialect import find_head
 from newnormal.tabular.reading import Remembered
@@ -215,3 +215,23 @@ def test_a_pipe_decides_on_the_first_number_that_tells() -> None:
     assert parser.parse_many(["1;2"]).values.tolist() == [[1, 2]]
     assert parser.parse_many(["1,5;2"]).values.tolist() == [[1.5, 2]]
     assert parser.parse_many(["1.234;2"]).values.tolist() == [[1234, 2]]
+
+
+@pytest.mark.parametrize("line", ["hello, world", "x1;y2;z3", '"', "a1," * 50])
+def test_lines_that_tell_nothing_are_held_no_longer_than_a_thousand(line: str) -> None:
+    for parse in (LineParser().parse_many, StreamLines("x").parse):
+        with pytest.raises(InputError):  # noqa: PT012 - one line at a time, as in a pipe
+            for _ in range(1_000):
+                parse([line])
+    parser = LineParser()
+    for _ in range(2_000):
+        parser.parse_many(["\n"])
+    assert parser.facts() == {"opened_by": None, "settled_by": None}
+
+
+def test_the_decimal_point_of_a_file_is_remembered_wherever_it_is(table: Any) -> None:
+    whole = "".join(f"{n};{n}\n" for n in range(1_500))
+    assert table("a;b\n" + whole).found.decimal is None
+    found = table("a;b\n" + whole + "1,5;2\n")
+    assert found.found.decimal == ","
+    assert found.values[-1].tolist() == [1.5, 2]

@@ -8,7 +8,7 @@ from typing import Any
 
 from newnormal.errors import InputError, StateError
 from newnormal.io.sources.base import FRESH, SourceOptions
-from newnormal.tabular import Found, LineParser, Sample, Samples
+from newnormal.tabular import Found, LineParser, Samples
 
 __all__ = ["Layout", "LayoutError"]
 
@@ -85,26 +85,6 @@ class Layout:
             return self._parser.parse_many(lines, first)
         except InputError as error:
             raise self._refusal(error) from None
-
-    def sample(self, line: str) -> Sample | None:
-        """Return a line's sample, None for a header, a blank line or one that is held.
-
-        Raises
-        ------
-        InputError
-            If it is a bad line.
-        LayoutError
-            If every line would be one.
-        """
-        try:
-            found = self._parser.parse_many([line])
-        except InputError as error:
-            raise self._refusal(error) from None
-        for _, problem in found.errors:
-            raise problem
-        if not len(found.rows):
-            return None
-        return Sample(found.values[-1], None if found.times is None else found.times[-1])
 
     def check(self) -> None:
         """Raise a LayoutError if there were lines and none of them fitted.

@@ -30,8 +30,6 @@ class Roles:
         The columns of the time and of the label.
     date
         Where the date is in a column of its own: that one; `time` is then the time of day.
-    unknown, absent
-        The columns that may be channels and are not, and the channels that are no column.
     """
 
     channels: tuple[str, ...]
@@ -39,8 +37,6 @@ class Roles:
     time: str | None
     label: str | None
     date: str | None = None
-    unknown: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ Order = Literal["day-first", "month-first"]
 FIRST_YEAR, LAST_YEAR = 1678, 2261  # what datetime64[ns] holds in whole years
 NAT = np.iinfo(np.int64).min
 
+_DIGIT = re.compile("[0-9]")
 _DAY_NS = 86_400_000_000_000
 _MONTHS = {
     name: number
@@ -196,7 +197,7 @@ def form_of(cell: object) -> DateForm | None:
     >>> [form_of(cell) is not None for cell in ("31.12.2026 23:59", "2026/12/31", "12.5", "x")]
     [True, True, False, False]
     """
-    if not isinstance(cell, str) or not 6 <= len(cell) <= 48:
+    if not isinstance(cell, str) or not 6 <= len(cell) <= 48 or not _DIGIT.search(cell):
         return None
     for form in FORMS:
         match = form.pattern.fullmatch(cell)

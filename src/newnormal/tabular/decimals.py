@@ -183,6 +183,7 @@ class NumberReader:
 
 
 _SURE = 200  # cells that tell the decimal point
+_STARTS = frozenset("0123456789+-.,iI")  # of numbers, also of infinite ones
 _SPACES = str.maketrans("", "", "'\u00a0\u202f ")
 _JSON_PLAIN = {float, int, bool, type(None)}
 _INFINITE = (float("inf"), float("-inf"))
@@ -243,7 +244,7 @@ def looks_like_number(cell: object, na: frozenset[str] = frozenset()) -> bool:
     if not isinstance(cell, str):
         return isinstance(cell, int | float) and cell == cell  # noqa: PLR0124 - NaN
     text = cell.strip()
-    if not text or text.lower() in WORDS or text.lower() in na:
+    if not text or text[0] not in _STARTS or text.lower() in na or text.lower() in WORDS:
         return False
     if text[1:2] == " " and text[0] in "+-":
         text = text[1:].lstrip()

@@ -442,4 +442,6 @@ def _numbered(names: Sequence[str]) -> bool:
 
 
 def _is_time(cell: str) -> bool:
-    return form_of(cell) is not None or TIME_OF_DAY.pattern.fullmatch(cell) is not None
+    if cell[:1].isdigit() and TIME_OF_DAY.pattern.fullmatch(cell) is not None:
+        return True
+    return form_of(cell) is not None

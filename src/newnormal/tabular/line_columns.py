@@ -2,28 +2,66 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 from newnormal.errors import InputError, ParameterError
-from newnormal.tabular.cells import Cell, split_line
+from newnormal.tabular.cells import Cell, shown, split_line
 from newnormal.tabular.columns import Selection, check_unique
 from newnormal.tabular.dialect import HEAD_LINES, Head, find_head, is_header_again
 from newnormal.tabular.reading import Found, Reading
 from newnormal.tabular.settling import Plan, Settler
 from newnormal.tabular.splitters import CsvSplitter, JsonSplitter, Splitter, is_json
 
-__all__ = ["LineColumns", "LineFormat", "blank"]
+__all__ = ["HeadSearch", "LineColumns", "LineFormat", "blank", "no_header"]
 
 LineFormat = Literal["csv", "jsonl"]
 
+_HELD = 1 << 20  # characters of lines that are held
+_OFTEN = 64  # held lines up to which each one is looked at
+_TELLS = re.compile(r"\d|\b(?:nan|na|null)\b", re.IGNORECASE)  # what a line of data has in it
 _KEPT = 64  # headers whose columns are known again
 
 
 def blank(line: str) -> bool:
     """Return whether a line holds nothing."""
     return not line or line.isspace()
+
+
+def no_header(lines: Sequence[str]) -> InputError:
+    """Return the error of lines among which there is neither a header nor a sample."""
+    first = next((line for line in lines if not blank(line)), "")
+    try:
+        split_line(first, ",")
+    except InputError as error:
+        return error
+    return InputError(f"expected a header or a sample, found {shown(first)}")
+
+
+class HeadSearch:
+    """When to look for the header among the lines that are held.
+
+    Not at each of many lines, so that the time for all of them is linear.
+    """
+
+    def __init__(self) -> None:
+        self._looked = self._next = 0
+
+    def is_last(self, lines: Sequence[str], final: bool) -> bool:
+        """Return whether the header is decided on, as no more lines come or are held."""
+        return final or len(lines) >= HEAD_LINES or sum(map(len, lines)) > _HELD
+
+    def may_tell(self, lines: Sequence[str]) -> bool:
+        """Return whether lines may tell where the header is; asked once for the same ones."""
+        count = len(lines)
+        new, self._looked = lines[self._looked :], count
+        if count < self._next or not any(map(_TELLS.search, new)):
+            return False
+        if count > _OFTEN:
+            self._next = count + count // 16
+        return True
 
 
 class LineColumns:
@@ -71,6 +109,7 @@ class LineColumns:
         self.sample_line: str | None = None
         self._plans: dict[tuple[str, ...], Plan] = {}
         self._said = False
+        self._search = HeadSearch()
 
     @property
     def head(self) -> Head | None:
@@ -94,7 +133,9 @@ class LineColumns:
             self.splitter = self._json(lines)
             self.header_line = first
             return frozenset()
-        final = final or len(lines) >= HEAD_LINES
+        final = self._search.is_last(lines, final)
+        if not final and not self._search.may_tell(lines):
+            return None
         reading, by = self._reading, self._selection.by
         chosen = self._selection.time
         names = (*(self._selection.columns or ()), *by, *(() if chosen is None else (chosen,)))
@@ -102,6 +143,8 @@ class LineColumns:
             lines, replace(reading, columns=names or None), self._expected, final=final
         )
         if head is None:
+            if final:
+                raise no_header(lines)
             return None
         self.splitter = CsvSplitter(head)
         self.header_line = head.header or first

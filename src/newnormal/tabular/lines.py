@@ -9,7 +9,7 @@ import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.tabular.blocks import Block, read_block
-from newnormal.tabular.cells import Cell, shown, split_line
+from newnormal.tabular.cells import Cell
 from newnormal.tabular.columns import Selection
 from newnormal.tabular.line_columns import LineColumns, LineFormat, blank
 from newnormal.tabular.line_samples import Sample, Samples, joined
@@ -145,8 +145,6 @@ class LineParser:
         if all(map(blank, lines)):
             raise InputError("expected a header or a sample, found a blank line")
         skipped = self.columns.open(lines, final=True) or frozenset()
-        if self.columns.splitter is None:
-            raise self._no_header(lines)
         rest = [line for at, line in enumerate(lines) if at not in skipped and not blank(line)]
         if not rest or not self._settle(rest):
             self.columns.check()
@@ -240,6 +238,10 @@ class LineParser:
     def finish(self) -> None:
         """Raise an InputError, at the end of an input, if most of it could not be read."""
         found = self.found
+        if self.columns.plan is not None:
+            found.decimal = self.columns.plan.numbers.decimal
+            if found.decimal == ",":
+                found.written["decimal"] = "comma"
         if self._expected is None and not self._texts:
             texts: dict[str, list[Cell]] = {
                 column: [bad.example]
@@ -296,8 +298,10 @@ class LineParser:
                     raise
                 return [(0, self._misfit(lines, error))]
             if opened is None:
-                self._held = [] if final else list(lines)
-                return [(0, Block.of_errors(self._unopened(lines)))] if final else []
+                refused = [(at, None, error) for at, error in _refused(lines)]
+                there = not all(map(blank, lines)) and not final
+                self._held = list(lines) if there else []
+                return [] if there else [(0, Block.of_errors([*refused]))]
             skipped = opened
         assert columns.splitter is not None
         if skipped:  # passed over as if they were blank
@@ -367,22 +371,6 @@ class LineParser:
             columns.settle(rows)
             columns.sample_line = lines[at[0]]
         return bool(rows)
-
-    def _no_header(self, lines: Sequence[str]) -> InputError:
-        first = next(line for line in lines if not blank(line))
-        try:
-            split_line(first, ",")
-        except InputError as error:
-            return error
-        return InputError(f"expected a header or a sample, found {shown(first)}")
-
-    def _unopened(self, lines: Sequence[str]) -> list[tuple[int, Any, InputError]]:
-        """Return what is wrong with all lines of an input that has no header."""
-        there = [(at, line) for at, line in enumerate(lines) if not blank(line)]
-        wrong: list[tuple[int, Any, InputError]] = [
-            (at, None, self._no_header([line])) for at, line in there
-        ]
-        return wrong + [(at, None, error) for at, error in _refused(lines)]
 
     def _misfit(self, lines: Sequence[str], error: InputError) -> Block:
         """Return lines as bad ones, none of which opens the input, unless there are too many."""

@@ -90,11 +90,6 @@ class Plan:
         """Whether every channel is a column of numbers without units."""
         return not self.numbers.units and -1 not in self.positions
 
-    @property
-    def time(self) -> tuple[str, ...]:
-        """The column of times, or those of the date and of the time of day."""
-        return tuple(name for name in (self.roles.date, self.roles.time) if name is not None)
-
 
 class Settler:
     """Finds out what each column is.
@@ -298,15 +293,7 @@ class Settler:
                 hint=alike(absent, unknown),
             )
         self._tell(absent, unknown)
-        return Roles(
-            self.channels,
-            self.channels,
-            time,
-            selection.label,
-            selection.date,
-            tuple(unknown),
-            tuple(absent),
-        )
+        return Roles(self.channels, self.channels, time, selection.label, selection.date)
 
     def _tell(self, absent: Sequence[str], unknown: Sequence[str]) -> None:
         for name in absent:

@@ -12,9 +12,9 @@ import numpy as np
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.cells import json_object
 from newnormal.tabular.columns import Selection, listed
-from newnormal.tabular.dialect import HEAD_LINES, find_head
+from newnormal.tabular.dialect import find_head
 from newnormal.tabular.keyed_lines import KeyedLines, KeyedSamples
-from newnormal.tabular.line_columns import blank
+from newnormal.tabular.line_columns import HeadSearch, blank, no_header
 from newnormal.tabular.problems import Problem
 from newnormal.tabular.reading import Found, Reading
 from newnormal.tabular.splitters import is_json
@@ -57,6 +57,7 @@ class LineReader(ABC):
         self._strict, self._report = strict, report
         self._parser: KeyedLines | None = None
         self._held: list[str] = []
+        self._search = HeadSearch()
         self._misfits = 0
         self._misfit: InputError | None = None
         self._line = 0
@@ -135,7 +136,8 @@ class LineReader(ABC):
                 skip += self._refuse(lines, skip, error, errors)
                 continue
             if self._parser is None:
-                self._held = [] if final else lines[skip:]
+                held_back = lines[skip:]
+                self._held = [] if final or all(map(blank, held_back)) else held_back
                 break
         if self._parser is None:
             empty = np.empty(0, dtype=np.int64)
@@ -177,9 +179,14 @@ class LineReader(ABC):
             if not names:
                 raise InputError("expected an object with channels, found {}")
         else:
+            final = self._search.is_last(lines, final)
+            if not final and not self._search.may_tell(lines):
+                return None
             known = replace(self._reading, columns=self._by or None)
-            head = find_head(lines, known, final=final or len(lines) >= HEAD_LINES)
+            head = find_head(lines, known, final=final)
             if head is None:
+                if final:
+                    raise no_header(lines)
                 return None
             names = head.names
         for name in self._by:
