@@ -12,6 +12,7 @@ import numpy as np
 
 from newnormal import state as state_file
 from newnormal import thresholds
+from newnormal.alarms.meant import PAST
 from newnormal.config import Config, duration, option_as_json
 from newnormal.core.history import check_history, median_period
 from newnormal.core.state import Fitted, StreamState
@@ -27,7 +28,7 @@ from newnormal.state.schema import AGAIN
 from newnormal.tabular import Table, default_channels, to_table
 from newnormal.thresholds import MovingThreshold, Threshold
 from newnormal.types import Alarm, Change, Floats
-from newnormal.verbs import EVENTS, PAST, Verbs
+from newnormal.verbs import EVENTS, Verbs
 from newnormal.views import add_lock, in_turn
 
 __all__ = ["BaseDetector", "Parts"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self, overload
 
@@ -16,6 +16,7 @@ from newnormal.acceptance import TimedAcceptance
 from newnormal.acceptance.changes import NUMBER, open_slots
 from newnormal.alarms import AlarmLog
 from newnormal.alarms.log import forget
+from newnormal.alarms.meant import meant
 from newnormal.alarms.silence import forget_time
 from newnormal.alarms.zoned import in_zone
 from newnormal.core import loop
@@ -29,7 +30,6 @@ from newnormal.tabular.zones import zone_of
 from newnormal.types import (
     CLOSED,
     END_OF_STREAM,
-    SCORE,
     Alarm,
     Change,
     Event,
@@ -44,13 +44,10 @@ from newnormal.types import (
 )
 from newnormal.views import Views, add_lock, in_turn
 
-__all__ = ["EVENTS", "PAST", "ROLLBACK", "Verbs", "keep_newest", "meant", "nothing_open"]
+__all__ = ["EVENTS", "Verbs", "keep_newest"]
 
 _LOG = logging.getLogger("newnormal")
 EVENTS = 1000  # kept until they are taken
-PAST = 100  # alarms and changes kept
-ROLLBACK = "`rollback` undoes the newest acceptance"
-_SHOWN = 5  # numbers in a hint
 
 
 class Verbs(Views):
@@ -373,86 +370,3 @@ def keep_newest(past: deque[Alarm | Change], found: Alarm | Change) -> None:
             past[at] = found
             return
     past.append(found)
-
-
-def meant(
-    detector: Views, act: str, alarm: Alarm | Change | int | None, change: Change | int | None
-) -> Alarm | Change:
-    """Return the alarm or the change that a person means by an act; the arguments are `accept`'s.
-
-    The change that began with the alarm, if that is open. None: the newest pending change, or else
-    the newest open alarm, or else the newest rejected change.
-    """
-    if isinstance(alarm, Change):
-        alarm, change = None, alarm
-    opened = detector.changes_
-    alarms = [each for each in detector.alarms_ if each.cause == SCORE]
-    if change is not None:
-        number = change.number if isinstance(change, Change) else change
-        for each in opened:
-            if each.number == number:
-                return each
-        raise FeedbackError(
-            f"expected an open change to {act}, which is {_numbers(opened)}, found change {number}",
-            hint=f"{_open_text(alarms, opened)}; {ROLLBACK}",
-        )
-    if alarm is None:
-        pending = [each for each in opened if each.state == PENDING_CHANGE]
-        newest = (pending or alarms or opened)[-1:]
-        if not newest:
-            raise FeedbackError(
-                f"expected an open change or alarm to {act}, found none",
-                hint=nothing_open(max(_named(detector), default=0)),
-            )
-        if isinstance(newest[0], Change):
-            return newest[0]
-        alarm = newest[0]
-    number = alarm.number if isinstance(alarm, Alarm) else alarm
-    for each in opened:
-        if each.alarm == number:
-            return each
-    known = [*alarms, *(past for past in detector.past_ if isinstance(past, Alarm))]
-    for found in known:
-        if found.number == number and found.cause == SCORE:
-            return found
-    if any(past.number == number for past in detector.past_ if isinstance(past, Alarm)):
-        raise FeedbackError(
-            f"expected an alarm by the score to {act}, found alarm {number}, which is about "
-            "missing samples or values",
-            hint="it closes when they are back",
-        )
-    raise FeedbackError(
-        f"expected the number of one of the last {PAST} alarms, found {number}",
-        hint=f"{_open_text(alarms, opened)}; {_known_text(_named(detector))}",
-    )
-
-
-def nothing_open(newest: int) -> str:
-    """Return what can be done where nothing is open, given the newest alarm that is over, or 0."""
-    if not newest:
-        return f"no alarm has opened so far; {ROLLBACK}"
-    return f"name an alarm that is over, such as --alarm {newest} (alarm={newest}); {ROLLBACK}"
-
-
-def _named(detector: Views) -> list[int]:
-    """Return the numbers of the alarms that can be named."""
-    past = [each for each in detector.past_ if isinstance(each, Alarm)]
-    return [each.number for each in (*past, *detector.alarms_) if each.cause == SCORE]
-
-
-def _known_text(numbers: Sequence[int]) -> str:
-    newest = sorted(set(numbers), reverse=True)
-    if not newest:
-        return "no alarm has opened so far"
-    shown = ", ".join(map(str, newest[:_SHOWN]))
-    return f"the newest alarms are {shown}" if len(newest) > 1 else f"the only alarm is {shown}"
-
-
-def _open_text(alarms: Sequence[Alarm], changes: Sequence[Change]) -> str:
-    parts = [f"change {each.number}" for each in changes]
-    parts += [f"alarm {each.number}" for each in alarms]
-    return f"open now: {', '.join(parts)}" if parts else "nothing is open now"
-
-
-def _numbers(found: Sequence[Alarm | Change]) -> str:
-    return " or ".join(str(each.number) for each in found) or "none"

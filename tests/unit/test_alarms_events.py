@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from newnormal import M2N2, Detector, Event, FeedbackError, Fixed
+from newnormal.alarms.meant import PAST
 from newnormal.kernels.alarm import START_HEIGHT
 from newnormal.types import Floats
-from newnormal.verbs import PAST
 from tests.plants import ACCEPT_AFTER, AT, CHANNELS, SIGMA, alarms_of, changes_of, fresh, plant
 
 FLOW, LEVEL, POWER = range(3)

@@ -128,7 +128,7 @@ def test_options_of_the_fleet_come_back(tmp_path: Path) -> None:
     found = Fleet.load(tmp_path)
     assert isinstance(found.detector, M2N2) and found.detector.window == 8
     assert found.fleet_alarms_per_day == 0.6
-    assert found._reading == {"by": None, "times": None, "long": None}
+    assert found._reading == {"by": None, "times": None, "long": None, "file": None}
     assert found["a"].get_params()["alarms_per_day"] == pytest.approx(0.2)
 
 

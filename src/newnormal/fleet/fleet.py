@@ -182,9 +182,11 @@ class Fleet(StreamViews, Saved):
             shell = shell.unfitted(alarms_per_day=self.fleet_alarms_per_day / max(count, 1))
         self.failures_ |= tables.errors
         detectors = dict.fromkeys(tables.tables, shell)
+        # How a file was read is remembered once, by the fleet.
+        histories = {name: replace(each, found=None) for name, each in tables.tables.items()}
         found: dict[str, BaseDetector] = {}
         for name, result in fit_streams(
-            detectors, tables.tables, workers=self.workers, on_progress=on_progress
+            detectors, histories, workers=self.workers, on_progress=on_progress
         ):
             if isinstance(result, BaseDetector):
                 found[name] = result.track_alarms()

@@ -153,7 +153,7 @@ def found_by(detector: BaseDetector, feedback: Feedback) -> Alarm | Change:
     FeedbackError
         If there is none, or one that began elsewhere.
     """
-    from newnormal.verbs import meant  # imports Numba, which `newnormal --help` does without
+    from newnormal.alarms.meant import meant  # imports Numba, which `newnormal --help` does without
 
     found = meant(detector, feedback.act, feedback.alarm, feedback.change)
     if feedback.start not in (None, start_of(found)):
@@ -178,7 +178,7 @@ def progress_of(detector: BaseDetector, stream: str) -> Progress:
     """Return how far a detector is, and what feedback without a number means there."""
     alarm = change = start = None
     with suppress(FeedbackError):  # nothing is open
-        from newnormal.verbs import meant
+        from newnormal.alarms.meant import meant
 
         found = meant(detector, Act.accept, None, None)
         (alarm, change), start = _numbers(found), start_of(found)

@@ -71,7 +71,7 @@ class DateForm:
     Attributes
     ----------
     name
-        What it is called when the user is told of it.
+        What it is called in a report.
     pattern
         The groups y, mo (or mon, a name), d, or a and b for a day and a month in either order;
         h, mi, s, f, p (a or p of AM and PM), z.

@@ -40,7 +40,7 @@ class LineParser:
     strict
         Whether a cell that is no number makes a bad line; else it is a missing value.
     report
-        Called with what the user is to be told; without it that is in `found.notes`.
+        Called with a line for the user; without it that is in `found.notes`.
     selection
         The columns, if they are not those of `reading`.
     grows

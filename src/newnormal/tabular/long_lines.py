@@ -51,7 +51,7 @@ class LongLines(LineReader):
     strict
         Whether a value that is no number makes a bad line; else it is missing.
     report
-        Called with what the user is to be told.
+        Called with a line for the user.
     options
         Those of `Reading`, where there is none.
 

@@ -228,7 +228,8 @@ def _folder_tables(
                 )
         except InputError as error:
             found.errors[name] = error
-    return found
+    first_read = next((each.found for each in found.tables.values() if each.found), None)
+    return found if first_read is None else replace(found, found=first_read)
 
 
 class _Parts:

@@ -39,7 +39,7 @@ class LineReader(ABC):
     strict
         Whether a cell that is no number makes a bad line; else it is a missing value.
     report
-        Called with what the user is to be told.
+        Called with a line for the user.
     """
 
     def __init__(
@@ -222,7 +222,7 @@ class StreamLines(LineReader):
     strict
         Whether a cell that is no number makes a bad line; else it is a missing value.
     report
-        Called with what the user is to be told.
+        Called with a line for the user.
     options
         Those of `Reading`, where there is none.
 

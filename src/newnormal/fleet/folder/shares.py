@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from newnormal.acceptance import TimedAcceptance
 from newnormal.acceptance.reviewed import KEPT
 from newnormal.acceptance.shadow import blank_shadow
+from newnormal.alarms.meant import PAST
 from newnormal.core.arena import ALIGNMENT, Layout, blank_block, place, view
 from newnormal.errors import StateError
 from newnormal.fleet.folder.limits import check_counters
@@ -30,7 +31,6 @@ from newnormal.fleet.stream import Stream
 from newnormal.packing.events import EventReader, past_facts
 from newnormal.state.files import write_new
 from newnormal.state.schema import Facts
-from newnormal.verbs import PAST
 
 __all__ = ["Member", "ShareReader", "write_share"]
 

@@ -1,0 +1,114 @@
+"""Which alarm or change a person means, and what can be said where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from newnormal.errors import FeedbackError
+from newnormal.types import PENDING, SCORE, Alarm, Change
+
+__all__ = ["PAST", "ROLLBACK", "meant", "nothing_open"]
+
+PAST = 100  # alarms and changes kept
+ROLLBACK = "`rollback` undoes the newest acceptance"
+_SHOWN = 5  # numbers in a hint
+
+
+class Shown(Protocol):
+    """What a detector shows of its alarms and changes."""
+
+    @property
+    def alarms_(self) -> Sequence[Alarm]:
+        """The open alarms."""
+
+    @property
+    def changes_(self) -> Sequence[Change]:
+        """The open changes."""
+
+    @property
+    def past_(self) -> Sequence[Alarm | Change]:
+        """The newest of all."""
+
+
+def meant(
+    detector: Shown, act: str, alarm: Alarm | Change | int | None, change: Change | int | None
+) -> Alarm | Change:
+    """Return the alarm or the change that a person means by an act; the arguments are `accept`'s.
+
+    The change that began with the alarm, if that is open. None: the newest pending change, or else
+    the newest open alarm, or else the newest rejected change.
+    """
+    if isinstance(alarm, Change):
+        alarm, change = None, alarm
+    opened = detector.changes_
+    alarms = [each for each in detector.alarms_ if each.cause == SCORE]
+    if change is not None:
+        number = change.number if isinstance(change, Change) else change
+        for each in opened:
+            if each.number == number:
+                return each
+        raise FeedbackError(
+            f"expected an open change to {act}, which is {_numbers(opened)}, found change {number}",
+            hint=f"{_open_text(alarms, opened)}; {ROLLBACK}",
+        )
+    if alarm is None:
+        pending = [each for each in opened if each.state == PENDING]
+        newest = (pending or alarms or opened)[-1:]
+        if not newest:
+            raise FeedbackError(
+                f"expected an open change or alarm to {act}, found none",
+                hint=nothing_open(max(_named(detector), default=0)),
+            )
+        if isinstance(newest[0], Change):
+            return newest[0]
+        alarm = newest[0]
+    number = alarm.number if isinstance(alarm, Alarm) else alarm
+    for each in opened:
+        if each.alarm == number:
+            return each
+    known = [*alarms, *(past for past in detector.past_ if isinstance(past, Alarm))]
+    for found in known:
+        if found.number == number and found.cause == SCORE:
+            return found
+    if any(past.number == number for past in detector.past_ if isinstance(past, Alarm)):
+        raise FeedbackError(
+            f"expected an alarm by the score to {act}, found alarm {number}, which is about "
+            "missing samples or values",
+            hint="it closes when they are back",
+        )
+    raise FeedbackError(
+        f"expected the number of one of the last {PAST} alarms, found {number}",
+        hint=f"{_open_text(alarms, opened)}; {_known_text(_named(detector))}",
+    )
+
+
+def nothing_open(newest: int) -> str:
+    """Return what can be done where nothing is open, given the newest alarm that is over, or 0."""
+    if not newest:
+        return f"no alarm has opened so far; {ROLLBACK}"
+    return f"name an alarm that is over, such as --alarm {newest} (alarm={newest}); {ROLLBACK}"
+
+
+def _named(detector: Shown) -> list[int]:
+    """Return the numbers of the alarms that can be named."""
+    past = [each for each in detector.past_ if isinstance(each, Alarm)]
+    return [each.number for each in (*past, *detector.alarms_) if each.cause == SCORE]
+
+
+def _known_text(numbers: Sequence[int]) -> str:
+    newest = sorted(set(numbers), reverse=True)
+    if not newest:
+        return "no alarm has opened so far"
+    shown = ", ".join(map(str, newest[:_SHOWN]))
+    return f"the newest alarms are {shown}" if len(newest) > 1 else f"the only alarm is {shown}"
+
+
+def _open_text(alarms: Sequence[Alarm], changes: Sequence[Change]) -> str:
+    parts = [f"change {each.number}" for each in changes]
+    parts += [f"alarm {each.number}" for each in alarms]
+    return f"open now: {', '.join(parts)}" if parts else "nothing is open now"
+
+
+def _numbers(found: Sequence[Alarm | Change]) -> str:
+    return " or ".join(str(each.number) for each in found) or "none"
