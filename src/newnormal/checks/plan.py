@@ -17,7 +17,8 @@ from newnormal.detector import Detector
 from newnormal.errors import ParameterError
 from newnormal.fitting import Goal
 from newnormal.kernels.members import KINDS
-from newnormal.tabular import Table
+from newnormal.tabular import Found, Long, Table
+from newnormal.tabular.long import find_long
 from newnormal.thresholds import Budget
 from newnormal.tuning.choose import early_samples, outline
 from newnormal.types import Floats
@@ -143,13 +144,11 @@ def planned(
         members = tuple(kind for kind, why in every if not why)
         not_used = tuple((kind, why) for kind, why in every if why)
     accepts = isinstance(detector, Detector) or config.accept_after is not None
-    header = () if table.found is None else table.found.header
-    taken = {*channels, *time}
     return Plan(
         detector.method,
         time,
         channels,
-        tuple(name for name in header if name not in taken),
+        _left_out(table.found, {*channels, *time}),
         samples,
         held_out,
         period,
@@ -189,3 +188,13 @@ def _patience(config: Config, period: np.timedelta64 | None) -> float | None:
         return config.patience(period)
     except ParameterError:  # one of `limit_findings`
         return None
+
+
+def _left_out(found: Found | None, taken: set[str]) -> tuple[str, ...]:
+    """Return the columns of a file that are neither the time nor a channel."""
+    header = () if found is None else found.header
+    reading = None if found is None else found.reading
+    if reading is not None and reading["long"] is not None:  # channels are tags
+        columns = find_long(header, Long(*reading["long"]), reading["by"])
+        taken = {columns.time, columns.tag, columns.value, *reading["by"]}
+    return tuple(name for name in header if name not in taken)

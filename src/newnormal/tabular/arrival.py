@@ -330,7 +330,9 @@ class Arrival:
             self._add(self._grid.push(taken.values, times, taken.numbers), out)
 
     def _add(self, steps: Steps, out: _Out) -> None:
-        out.add(self._taking.at_times(Rows(steps.values, steps.times.view(np.int64), steps.numbers)))
+        out.add(
+            self._taking.at_times(Rows(steps.values, steps.times.view(np.int64), steps.numbers))
+        )
 
     def _arrived(self, out: _Out) -> Arrived:
         rows = Rows.of([], self._width)
