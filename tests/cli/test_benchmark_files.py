@@ -67,7 +67,7 @@ def test_nab_as_it_is_is_read_checked_and_watched(
         assert json.loads(checked.stdout)["facts"]["duplicate_times"] == table.found.duplicates
     assert duplicates > 0
     assert late > 0
-    disordered = max(paths, key=lambda path: _disorder(path))
+    disordered = max(paths, key=_disorder)
     model = tmp_path / "one.nn"
     fit = ("--method", "m2n2", "--epochs", "1", "--rows", "0:500")
     fitted = newnormal("fit", disordered, "-o", model, *fit)
