@@ -26,7 +26,7 @@ def test_check_shows_what_there_is_and_what_fit_would_do(
     text = " ".join(done.stdout.split())
     assert "samples 300 of 4 channels" in text
     assert "--label anomaly or --drop anomaly" in text
-    assert "fit would: learn from 300 samples channels a, b, c, anomaly" in text
+    assert "fit would: take time from time learn from 300 samples channels a, b, c, anomaly" in text
     assert done.stderr == ""
 
 

@@ -270,11 +270,6 @@ def test_another_file_is_read_from_the_start(site: Site, newnormal: Command) -> 
 
 WRONG = [
     (
-        (),
-        "error: {fleet} is a fleet: expected --by with the column that names the stream, "
-        "found none\nhint: add --by COLUMN, such as --by host\n",
-    ),
-    (
         ("--by", "hots"),
         "error: {live}: by names column 'hots', found only 'time', 'host', 'cpu', 'mem'\n"
         "hint: the header names the columns: name that of the streams with --by\n",
@@ -304,6 +299,12 @@ def test_wrong_options_say_what_to_do(
     done = newnormal("watch", site.fleet, site.live, *options, "-q")
     assert done.returncode == 1
     assert done.stderr == text.format(fleet=site.fleet, live=site.live)
+
+
+def test_the_column_of_names_is_remembered(site: Site, newnormal: Command) -> None:
+    done = newnormal("watch", site.fleet, site.live, "-q")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith('{"stream": "web-1"')
 
 
 def test_a_folder_that_is_no_fleet_and_a_detector_with_by_are_refused(

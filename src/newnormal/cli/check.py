@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from newnormal.cli.console import FAILED
+from newnormal.cli.console import FAILED, put
 from newnormal.cli.reading import read_streams
 from newnormal.cli.reading_options import Given, reads_input
 from newnormal.cli.streams import is_fleet
@@ -141,7 +141,7 @@ def _show(found: Check) -> None:
 
     console = _console()
     if not console.is_terminal:
-        typer.echo(str(found))
+        put(str(found))
         return
     _heading(console, shown(found.name or "standard input"))
     if found.facts is not None:

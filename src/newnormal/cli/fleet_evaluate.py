@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from newnormal.cli.bars import sample_progress
-from newnormal.cli.console import print_table
+from newnormal.cli.console import print_table, put
 from newnormal.cli.measuring import measure, print_summary
 from newnormal.errors import InputError
 
@@ -63,7 +63,7 @@ def _print(title: str, found: dict[str, Evaluation]) -> None:
     named = [name for name in worst if _why(found[name])][:_NAMED]
     if named:
         texts = [f"{name} ({_why(found[name])})" for name in named]
-        typer.echo(f"worst streams: {', '.join(texts)}")
+        put(f"worst streams: {', '.join(texts)}")
     rows = {name: _row(found[name].alarms, seconds, found[name].report.f1) for name in worst}
     shown = dict(list(rows.items())[:_ROWS])
     shown[f"all {len(found)}"] = _row(counts, seconds, _total(found)["verdicts"]["f1"])

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from newnormal.cli.console import put, shown
+
 if TYPE_CHECKING:
     from newnormal.detector import BaseDetector
     from newnormal.metrics import Evaluation
@@ -55,9 +57,9 @@ def measure(
 
 def print_summary(title: str, lines: list[str]) -> None:
     """Print what matters before any table."""
-    typer.echo(f"{title}\n")
+    put(f"{shown(title)}\n")
     for line in lines:
-        typer.echo(line)
+        put(line)
 
 
 def print_groups(found: Evaluation) -> None:

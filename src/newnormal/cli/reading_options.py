@@ -45,7 +45,7 @@ class Given(NamedTuple):
         reading = self.reading.after(facts)
         if label and reading.label is None:
             reading = replace(reading, label=facts["label"])
-        return Given(reading, self.streams.after(facts["by"], facts["long"]))
+        return Given(reading, self.streams.after(facts["by"]))
 
     def check_label(self) -> None:
         """Raise a ParameterError if it is not known where the labels are."""
@@ -266,7 +266,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
 }
 _STREAMS: dict[str, tuple[Any, Any]] = {
     "by": (By, None),
-    "long": (LongLines, None),
+    "long": (LongLines, False),
     "tag": (Tag, None),
     "value": (Value, None),
 }

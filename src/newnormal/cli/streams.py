@@ -37,9 +37,9 @@ By = Annotated[
     ),
 ]
 LongLines = Annotated[
-    Optional[bool],  # noqa: UP045
+    bool,
     typer.Option(
-        "--long/--no-long",
+        "--long",
         help="A line is a value: its time, its tag (the channel's name) and the value. "
         "Without --by it is one stream.",
         rich_help_panel=_PANEL,
@@ -72,19 +72,16 @@ class Streams(NamedTuple):
         The columns that name the stream; none: there is one stream, or a file a stream.
     long
         The columns of long lines; None for a line a sample.
-    wide
-        Whether the user asked for a line a sample.
     """
 
     by: list[str]
     long: Long | None
-    wide: bool = False
 
     @classmethod
     def of(
         cls,
         by: list[str] | None,
-        long: bool | None,
+        long: bool,
         tag: str | None = None,
         value: str | None = None,
     ) -> Streams:
@@ -96,17 +93,11 @@ class Streams(NamedTuple):
                 raise ParameterError(
                     f"{option}: expected only with --long, found it without", hint="add --long"
                 )
-        columns = Long(None, tag, value) if long else None
-        return cls(names(by) or [], columns, wide=long is False)
+        return cls(names(by) or [], Long(None, tag, value) if long else None)
 
-    def after(self, by: Sequence[str], long: Sequence[str | None] | None) -> Streams:
-        """Return it with what is not given taken from how history was read."""
-        from newnormal.tabular import Long
-
-        own = self.long
-        if own is None and long is not None and not self.wide:
-            own = Long(*long)
-        return Streams(self.by or list(by), own, self.wide)
+    def after(self, by: Sequence[str]) -> Streams:
+        """Return it with the columns of names taken from how history was read, if none is given."""
+        return self._replace(by=self.by or list(by))
 
 
 def is_fleet(path: Path) -> bool:

@@ -22,7 +22,6 @@ def reading_of(facts: Facts) -> dict[str, Any] | None:
     part = facts.part("reading")
     found: dict[str, Any] = {name: _text(part, name) for name in _TEXTS}
     found |= {name: _names(part, name) for name in _LISTS}
-    found["long"] = _long(part)
     found["columns"] = _names(part, "columns") if part.has("columns") else part.take("columns")
     found["resample"] = (
         part.count("resample", 1, _LONGEST_STEP) if part.has("resample") else part.take("resample")
@@ -36,17 +35,6 @@ def _text(facts: Facts, name: str) -> str | None:
         return facts.text(name)
     nothing: None = facts.take(name)
     return nothing
-
-
-def _long(facts: Facts) -> list[str | None] | None:
-    """Take out the columns of the time, the tag and the value of long data."""
-    if not facts.has("long"):
-        nothing: None = facts.take("long")
-        return nothing
-    found = facts.list("long", 3)
-    if len(found) != 3 or not all(isinstance(each, str | None) for each in found):
-        raise facts.wrong("long", "three names", found)
-    return found
 
 
 def _names(facts: Facts, name: str) -> list[str]:

@@ -16,8 +16,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from newnormal.state.targets import resolved
-
 __all__ = ["Lock", "Progress", "beside", "is_held", "look"]
 
 try:
@@ -185,5 +183,7 @@ def is_held(path: Path) -> bool | None:
 
 def beside(state: Path, name: str) -> Path:
     """Return a file beside the state file, the same for every link to that."""
+    from newnormal.state.targets import resolved  # imports Numba, which `--help` does without
+
     real = resolved(state)
     return real.with_name(name.format(real.name))

@@ -172,24 +172,18 @@ class Reading:
             )
         return self
 
-    def remembering(
-        self,
-        found: Found,
-        by: Sequence[str] = (),
-        long: Sequence[str | None] | None = None,
-    ) -> dict[str, Any]:
+    def remembering(self, found: Found, by: Sequence[str] = ()) -> dict[str, Any]:
         """Return what a detector remembers of an input, as JSON values: it holds live, too.
 
         Parameters
         ----------
         found
             What was found out about the input.
-        by, long
-            The columns that name the stream; those of the time, the tag and the value of long data.
+        by
+            The columns that name the stream.
         """
         return {
             "by": list(by),
-            "long": None if long is None else list(long),
             "decimal": self.decimal or found.decimal or self.remembered.decimal,
             "date_format": self.date_format or found.date_format or self.remembered.date_format,
             "tz": self.tz,

@@ -123,8 +123,7 @@ def read_tables(
     except InputError as error:
         raise named(path, error) from error.__cause__
     if done.found is not None:
-        tagged = None if form is None else (form.time, form.tag, form.value)
-        done.found.reading = chosen.remembering(done.found, names, tagged)
+        done.found.reading = chosen.remembering(done.found, names)
     return done
 
 
