@@ -142,7 +142,7 @@ def test_long_data_is_checked_as_a_file_of_its_columns(
     found = json.loads(newnormal("check", path, "--long", "--na", "Bad,No Data", "--json").stdout)
     assert found["name"] == str(path)
     assert found["plan"]["time"] == ["Timestamp"]
-    assert found["plan"]["left_out"] == ["Status"]
+    assert found["plan"]["left_out"] == []
     (warning,) = (each for each in found["findings"] if each["level"] == "warning")
     assert warning["channel"] == "Value"
     assert warning["option"] == "--na='I/O Timeout'"

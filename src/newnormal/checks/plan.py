@@ -17,8 +17,7 @@ from newnormal.detector import Detector
 from newnormal.errors import ParameterError
 from newnormal.fitting import Goal
 from newnormal.kernels.members import KINDS
-from newnormal.tabular import Found, Long, Table
-from newnormal.tabular.long import find_long
+from newnormal.tabular import Found, Table
 from newnormal.thresholds import Budget
 from newnormal.tuning.choose import early_samples, outline
 from newnormal.types import Floats
@@ -148,7 +147,7 @@ def planned(
         detector.method,
         time,
         channels,
-        _left_out(table.found, {*channels, *time}),
+        tuple(_left_out(table.found, channels, time)),
         samples,
         held_out,
         period,
@@ -190,11 +189,9 @@ def _patience(config: Config, period: np.timedelta64 | None) -> float | None:
         return None
 
 
-def _left_out(found: Found | None, taken: set[str]) -> tuple[str, ...]:
+def _left_out(found: Found | None, channels: tuple[str, ...], time: tuple[str, ...]) -> list[str]:
     """Return the columns of a file that are neither the time nor a channel."""
     header = () if found is None else found.header
-    reading = None if found is None else found.reading
-    if reading is not None and reading["long"] is not None:  # channels are tags
-        columns = find_long(header, Long(*reading["long"]), reading["by"])
-        taken = {columns.time, columns.tag, columns.value, *reading["by"]}
-    return tuple(name for name in header if name not in taken)
+    if not set(channels) & set(header):  # long data: channels are tags
+        return []
+    return [name for name in header if name not in (*channels, *time)]
