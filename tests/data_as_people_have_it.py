@@ -276,7 +276,7 @@ def grafana_joined_sep(folder: Path, length: int = LENGTH) -> Written:
     text = "sep=,\r\n" + _grafana_header(["Time", *CHANNELS]) + _text(rows, end="\n")
     path = folder / "Panel-for-excel.csv"
     path.write_text(text, encoding="utf-8-sig", newline="")
-    return Written(path, CHANNELS, values, times, "UTC")
+    return Written(path, CHANNELS, values, times)  # a number names no zone
 
 
 def grafana_joined_units(folder: Path, length: int = LENGTH) -> Written:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import zipfile
 from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import cache
+from io import BytesIO
 from random import Random
+
+import zstandard
 
 __all__ = ["spoilt_file", "spoilt_line"]
 
@@ -79,18 +85,6 @@ def _influx(rng: Random) -> str:
     return "\r\n".join(rows) + "\r\n"
 
 
-_MAKERS: list[Callable[[Random], str]] = [
-    _csv,
-    lambda rng: _csv(rng, ";"),
-    lambda rng: _csv(rng, "\t"),
-    _german,
-    _json_lines,
-    _long,
-    _prometheus,
-    _influx,
-]
-
-
 def _spoil(rng: Random, text: str) -> str:
     """Return the text with a few cells, lines or characters changed."""
     for _ in range(rng.randint(0, 5)):
@@ -120,14 +114,115 @@ def _spoil(rng: Random, text: str) -> str:
     return text
 
 
+def _shape(rng: Random) -> str:
+    """Return CSV of an odd shape: names that repeat or are empty, many columns, cells in quotes."""
+    width = rng.choice([1, 2, 3, 5, 300])
+    names = [rng.choice(["time", "Date", "Time", "a", "b", "", "a", "host", "0"]) for _ in "x" * 5]
+    header = (names * width)[:width]
+    cells = ["1", "2.5", '"3"', '"4,5"', '"a\nb"', "", "2026-01-01", "12:00", *_CELLS]
+    few = rng.sample(cells, 4)
+    rows = [[rng.choice(few) for _ in header] for _ in range(rng.randint(0, 30))]
+    delimiter = rng.choice([",", ";", "\t", "|", " "])
+    return "\n".join(delimiter.join(row) for row in [header, *rows])
+
+
+_MAKERS: list[Callable[[Random], str]] = [
+    _csv,
+    lambda rng: _csv(rng, ";"),
+    lambda rng: _csv(rng, "\t"),
+    _german,
+    _json_lines,
+    _long,
+    _prometheus,
+    _influx,
+    _shape,
+]
+
+
+@cache
+def _workbook() -> dict[str, bytes]:
+    """The parts of a workbook with the columns of `_csv`."""
+    import openpyxl
+
+    book, out = openpyxl.Workbook(), BytesIO()
+    sheet = book.active
+    sheet.append(["time", "host", "a", "b", "c"])
+    for at in range(20):
+        sheet.append([datetime(2026, 1, 1, at), "x", at / 7, f"{at},5", at % 3 == 0])
+    book.save(out)
+    with zipfile.ZipFile(out) as parts:
+        return {name: parts.read(name) for name in parts.namelist()}
+
+
+def _excel(rng: Random) -> bytes:
+    """Return a workbook of which the XML of a part is spoilt."""
+    parts = dict(_workbook())
+    for name in rng.sample(sorted(parts), rng.randint(0, 2)):
+        parts[name] = _spoil(rng, parts[name].decode()).encode("utf-8", "replace")
+    if rng.random() < 0.5:
+        name = "xl/worksheets/sheet1.xml"
+        number = rng.choice(["1e999", "nan", "-1", "9" * 30, "", "x", "99999999", "&lt;"])
+        text = parts[name].decode()
+        parts[name] = text.replace(f"<v>{rng.randint(0, 6)}</v>", f"<v>{number}</v>").encode()
+    out = BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, part in parts.items():
+            if rng.random() > 0.02:
+                file.writestr(name, part)
+    return out.getvalue()
+
+
+def _parquet(rng: Random) -> bytes:
+    """Return a Parquet file with columns of any type."""
+    import polars as pl
+
+    count = rng.choice([0, 1, 2, 20])
+    moments = [datetime(2026, 1, 1 + at) for at in range(count)]
+    columns = {
+        "time": rng.choice([moments, [each.isoformat() for each in moments], list(range(count))]),
+        "host": ["x"] * count,
+        "a": [rng.random() for _ in range(count)],
+        "b": rng.choice(
+            [
+                [None] * count,
+                [[1.0, 2.0]] * count,
+                [{"x": 1}] * count,
+                [b"\x00"] * count,
+                [True] * count,
+                [float("inf")] * count,
+                [each.time() for each in moments],
+                [timedelta(1)] * count,
+                [2**63] * count,
+                ["1,5"] * count,
+            ]
+        ),
+        rng.choice(["c", "label", ""]): list(range(count)),
+    }
+    if rng.random() < 0.2:
+        del columns[rng.choice(["time", "host", "a", "b"])]
+    out = BytesIO()
+    pl.DataFrame(columns, strict=False).write_parquet(out)
+    return out.getvalue()
+
+
 def spoilt_file(index: int) -> bytes:
     """Return a file that may be wrong in any way."""
     rng = Random(index)
+    kind = rng.random()
+    if kind < 0.06:
+        return _damaged(rng, _excel(rng) if kind < 0.04 else _parquet(rng))
     text = _spoil(rng, rng.choice(_MAKERS)(rng))
     encoding = rng.choice(["utf-8"] * 6 + ["utf-8-sig", "utf-16", "utf-16-le", "cp1252"])
     content = text.encode(encoding, "replace")
     if rng.random() < 0.2:
-        content = gzip.compress(content)
+        content = gzip.compress(content, mtime=0)
+    elif rng.random() < 0.1:
+        content = zstandard.ZstdCompressor().compress(content)
+    return _damaged(rng, content)
+
+
+def _damaged(rng: Random, content: bytes) -> bytes:
+    """Return the bytes, of which some may be others, or cut off."""
     if rng.random() < 0.3:
         changed = bytearray(content)
         for _ in range(rng.randint(1, 8)):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from newnormal.errors import InputError, StateError
-from newnormal.tabular import Reading, Table
+from newnormal.tabular import Problem, Reading, Table
 from newnormal.tabular.arranging import arranged
 from newnormal.tabular.arrival import Arrival, Arrived
 from newnormal.types import Floats, Times
@@ -240,3 +240,40 @@ def test_wrong_clocks_take_linear_time() -> None:
     arrived = arrival.push(np.zeros((count, 1)), START + minutes * MINUTE)
     assert time.perf_counter() - begin < 10  # 1.5 s on a quiet machine
     assert len(arrived.values) == count // 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rows": "3:40"},
+        {"rows": "17:", "rate": "a"},
+        {"from_": START + 20 * MINUTE, "until": START + 45 * MINUTE},
+        {"rows": ":50", "resample": "5min", "from_": START + 20 * MINUTE},
+    ],
+)
+def test_part_of_the_samples_is_taken_in_pieces_as_in_the_finished_series(
+    options: dict[str, Any],
+) -> None:
+    reading = Reading.of(options)
+    values = values_of(np.random.default_rng(0), 60)
+    times = START + np.arange(60) * MINUTE
+    expected = arranged(Table(values, ("a", "b"), times), reading)
+    arrival, found = Arrival(reading, ("a", "b"), MINUTE), []
+    for at in range(0, 60, 7):
+        arrival = restarted(arrival, reading)
+        found.append(arrival.push(values[at : at + 7], times[at : at + 7]))
+    found.append(arrival.flush())
+    np.testing.assert_array_equal(np.concatenate([each.values for each in found]), expected.values)
+    taken = [each.times for each in found if each.times is not None]
+    np.testing.assert_array_equal(np.concatenate(taken), expected.times)
+
+
+def test_part_of_samples_without_times_is_taken() -> None:
+    arrival = Arrival(Reading.of(rows="2:5"), ("a",))
+    problems = [Problem(InputError("bad"), 13, 1), Problem(InputError("bad"), 16, 3)]
+    first = arrival.push(np.arange(4.0)[:, None], None, [11, 12, 14, 15], problems)
+    assert first.values[:, 0].tolist() == [2, 3]
+    assert first.numbers == [14, 15]
+    assert [each.before for each in first.problems] == [0, 1]
+    assert arrival.push(np.arange(4.0, 8)[:, None], None).values[:, 0].tolist() == [4]
+    assert not len(arrival.push(np.ones((3, 1)), None).values)

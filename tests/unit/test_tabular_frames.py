@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from newnormal.errors import InputError
-from newnormal.tabular import Table, default_channels, to_table
+from newnormal.tabular import Table, default_channels, to_table, to_tables
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -374,3 +374,13 @@ def test_the_zone_of_the_times_is_kept(data: Any, times: Any, zone: str | None) 
     table = to_table(data, times=times)
     assert table.zone == zone
     assert to_table(table).zone == zone
+
+
+@pytest.mark.parametrize("cells", [[{"x": 1}, {"x": 2}], [[1.0], [2.0]]])
+def test_cells_that_hold_several_numbers_are_no_channel(cells: list[Any]) -> None:
+    dtype = pl.Array(pl.Float64, 1) if isinstance(cells[0], list) else None
+    frame = pl.DataFrame({"host": ["a", "a"], "b": pl.Series(cells, dtype=dtype)})
+    with pytest.raises(InputError, match=r"column 'b': expected numbers, found (Struct|Array)"):
+        to_table(frame.drop("host"))
+    with pytest.raises(InputError, match=r"column 'b': expected numbers, found (Struct|Array)"):
+        to_tables(frame, by="host")

@@ -17,7 +17,7 @@ from newnormal.detector import Detector
 from newnormal.errors import ParameterError
 from newnormal.fitting import Goal
 from newnormal.kernels.members import KINDS
-from newnormal.tabular import Table
+from newnormal.tabular import Found, Table
 from newnormal.thresholds import Budget
 from newnormal.tuning.choose import early_samples, outline
 from newnormal.types import Floats
@@ -143,13 +143,11 @@ def planned(
         members = tuple(kind for kind, why in every if not why)
         not_used = tuple((kind, why) for kind, why in every if why)
     accepts = isinstance(detector, Detector) or config.accept_after is not None
-    header = () if table.found is None else table.found.header
-    taken = {*channels, *time}
     return Plan(
         detector.method,
         time,
         channels,
-        tuple(name for name in header if name not in taken),
+        tuple(_left_out(table.found, channels, time)),
         samples,
         held_out,
         period,
@@ -189,3 +187,11 @@ def _patience(config: Config, period: np.timedelta64 | None) -> float | None:
         return config.patience(period)
     except ParameterError:  # one of `limit_findings`
         return None
+
+
+def _left_out(found: Found | None, channels: tuple[str, ...], time: tuple[str, ...]) -> list[str]:
+    """Return the columns of a file that are neither the time nor a channel."""
+    header = () if found is None else found.header
+    if not set(channels) & set(header):  # long data: channels are tags
+        return []
+    return [name for name in header if name not in (*channels, *time)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -71,7 +72,10 @@ def check(
             f"{model} is a fleet: expected --by with the column that names the stream, found none",
             hint="add --by COLUMN, such as --by host",
         )
-    found = newnormal.check(file, model=model, reading=given.reading)
+    _report(newnormal.check(file, model=model, reading=given.reading), as_json, strict)
+
+
+def _report(found: Check, as_json: bool, strict: bool) -> None:
     if as_json:
         typer.echo(json.dumps(found.as_dict(), indent=2))
     else:
@@ -87,11 +91,7 @@ def _check_streams(
     tables = read_streams(file, given)
     found = check_streams(tables, models=_models(model, list(tables.tables)))
     if list(found) == [""] and given.streams.long is not None:  # long lines of one stream
-        if as_json:
-            typer.echo(json.dumps(found[""].as_dict(), indent=2))
-        else:
-            _show(found[""])
-        _exit(list(found.values()), strict)
+        _report(replace(found[""], name=file), as_json, strict)
         return
     if as_json:
         streams_found = {name: each.as_dict() for name, each in found.items()}

@@ -33,10 +33,7 @@ def read_table(source: str, given: Given, channels: tuple[str, ...] | None = Non
         found = read_streams(source, given, None if channels is None else {"": channels})
         for error in found.errors.values():
             raise error
-        table = found.tables[""]
-        if table.found is not None and found.found is not None:
-            table.found.reading = found.found.reading
-        return table
+        return found.tables[""]
     return read(source, given.reading, channels=channels)
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from newnormal.errors import InputError, StateError
 from newnormal.tabular.arranging import check_timeless
-from newnormal.tabular.grid import Grid
+from newnormal.tabular.grid import Grid, Steps
 from newnormal.tabular.jumps import DAY, PERIODS, not_confirmed, ordinary, sift, span_text
 from newnormal.tabular.lateness import Lateness, Rows
 from newnormal.tabular.problems import Problem
 from newnormal.tabular.rates import Rates
 from newnormal.tabular.reading import Reading
+from newnormal.tabular.taking import Taking
 from newnormal.types import Floats, Ints, Times, time_text
 
 __all__ = ["Arrival", "Arrived"]
@@ -75,7 +76,7 @@ class Arrival:
     Parameters
     ----------
     reading
-        What is asked for: on_duplicate, reorder, rate, resample.
+        What is asked for: on_duplicate, reorder, rate, rows, resample, from_, until.
     channels
         The channels of the values.
     period
@@ -113,8 +114,10 @@ class Arrival:
         self._late = Lateness(
             self._width, reading.reorder, reading.on_duplicate, self._newest, record
         )
+        self._taking = Taking(reading)
         waits = reading.reorder > 0 or reading.on_duplicate is not None
-        self._plain = not (waits or self._rates.needed or self._grid is not None)
+        changes = self._rates.needed or self._grid is not None or self._taking.needed
+        self._plain = not (waits or changes)
         self._record = record
         self._held = Rows.of([], self._width)  # far ahead
         self._limit = 0
@@ -187,8 +190,7 @@ class Arrival:
         out = _Out()
         self._convert(self._late.flush(), out)
         if self._grid is not None:
-            steps = self._grid.flush()
-            out.add(Rows(steps.values, steps.times.view(np.int64), steps.numbers))
+            self._add(self._grid.flush(), out)
         for time, number in zip(self._held.times, self._held.numbers, strict=True):
             assert self._newest is not None  # it is what the time is far ahead of
             out.refuse(InputError(not_confirmed(int(time), self._newest, self.zone)), int(number))
@@ -213,6 +215,7 @@ class Arrival:
         found["count"] = self._count
         found["late"] = self._late.facts()
         found["rates"] = self._rates.facts()
+        found["seen"] = self._taking.seen
         if self._grid is not None:
             found["grid"] = self._grid.facts()
         return found
@@ -238,6 +241,7 @@ class Arrival:
             self._count = int(facts["count"])
             self._late.restore(facts["late"], again)
             self._rates.restore(facts["rates"])
+            self._taking.seen = int(facts.get("seen", 0))
             if self._grid is not None and "grid" in facts:
                 self._grid.restore(facts["grid"])
         except (KeyError, TypeError, ValueError, IndexError) as error:
@@ -252,7 +256,15 @@ class Arrival:
         if len(values):
             check_timeless(self._reading)
             values = self._rates.push(values, None)
-        return Arrived(values, None, numbers, tuple(problems))
+        if not self._taking.needed:
+            return Arrived(values, None, numbers, tuple(problems))
+        wanted = self._taking.places(len(values))
+        places = [
+            replace(each, before=min(max(each.before, wanted.start), wanted.stop) - wanted.start)
+            for each in problems
+        ]
+        own = None if numbers is None else numbers[wanted]
+        return Arrived(values[wanted], None, own, tuple(places))
 
     def _slowly(self, rows: Rows, problems: Sequence[Problem]) -> Arrived:
         out = _Out()
@@ -303,16 +315,24 @@ class Arrival:
             out.error, self._late.error = self._late.error, None
 
     def _convert(self, rows: Rows, out: _Out) -> None:
-        """Turn counters into rates, and bring samples to a period."""
+        """Turn counters into rates, take part of the samples, and bring them to a period."""
         if not len(rows):
             return
         times = rows.times.view("datetime64[ns]")
         values = self._rates.push(rows.values, times)
+        taken = Rows(values, rows.times, rows.numbers)
+        if self._taking.needed:
+            taken = taken.at(self._taking.places(len(taken)))
         if self._grid is None:
-            out.add(Rows(values, rows.times, rows.numbers))
-            return
-        steps = self._grid.push(values, times, rows.numbers)
-        out.add(Rows(steps.values, steps.times.view(np.int64), steps.numbers))
+            out.add(self._taking.at_times(taken))
+        elif len(taken):
+            times = taken.times.view("datetime64[ns]")
+            self._add(self._grid.push(taken.values, times, taken.numbers), out)
+
+    def _add(self, steps: Steps, out: _Out) -> None:
+        out.add(
+            self._taking.at_times(Rows(steps.values, steps.times.view(np.int64), steps.numbers))
+        )
 
     def _arrived(self, out: _Out) -> Arrived:
         rows = Rows.of([], self._width)

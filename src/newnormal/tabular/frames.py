@@ -222,11 +222,12 @@ def numbers(series: nw.Series[Any], name: str) -> NDArray[Any]:
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:
         return series.cast(nw.Float64()).to_numpy()
     array = series.to_numpy()
-    if array.dtype.kind in "fiub":
+    flat = array.ndim == 1  # cells that are structs or arrays make a row each
+    if flat and array.dtype.kind in "fiub":
         return array
-    if array.dtype.kind not in "OU":
+    if not flat or array.dtype.kind not in "OU":
         raise InputError(
-            f"column {name!r}: expected numbers, found {array.dtype}",
+            f"column {name!r}: expected numbers, found {array.dtype if flat else series.dtype}",
             hint="leave out columns that are not numbers",
         )
     missing = series.is_null().to_numpy()

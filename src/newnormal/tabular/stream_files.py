@@ -179,10 +179,13 @@ def _arranged(found: StreamTables, reading: Reading, lines: dict[str, Ints] | No
         if ready.found is not None:
             whole.duplicates += ready.found.duplicates
             whole.out_of_order += ready.found.out_of_order
-            notes += [f"stream {name!r}: {text}" for text in ready.found.notes]
+            about = f"stream {name!r}: " if name else ""
+            notes += [about + text for text in ready.found.notes]
     if len(notes) > _NOTES:
         notes[_NOTES:] = [f"and {len(notes) - _NOTES} more such notes of streams"]
     whole.notes += notes
+    if list(done.tables) == [""]:  # long data of one stream
+        done.tables[""] = replace(done.tables[""], found=whole)
     return replace(done, rows=None if moved else rows)
 
 

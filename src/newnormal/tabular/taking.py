@@ -1,0 +1,60 @@
+"""Part of the samples of a running stream: what `rows`, `from_` and `until` ask for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from newnormal.tabular.lateness import Rows
+from newnormal.tabular.reading import Reading
+
+__all__ = ["Taking"]
+
+
+class Taking:
+    """Takes part of the samples of a stream that is in order.
+
+    Attributes
+    ----------
+    needed
+        Whether less than all is asked for.
+    seen
+        How many samples were counted for `rows`.
+
+    Examples
+    --------
+    >>> taking = Taking(Reading.of(rows="2:5"))
+    >>> taking.places(4), taking.places(4)
+    (slice(2, 4, None), slice(0, 1, None))
+    """
+
+    def __init__(self, reading: Reading) -> None:
+        self._first, self._last = reading.rows or (None, None)
+        self._from = _nanoseconds(reading.from_)
+        self._until = _nanoseconds(reading.until)
+        given = (self._first, self._last, self._from, self._until)
+        self.needed = any(each is not None for each in given)
+        self.seen = 0
+
+    def places(self, count: int) -> slice:
+        """Count the next samples; return which of them are wanted by their place."""
+        first = min(max((self._first or 0) - self.seen, 0), count)
+        last = count
+        if self._last is not None:
+            last = min(max(self._last - self.seen, 0), count)
+        self.seen += count
+        return slice(first, max(first, last))
+
+    def at_times(self, rows: Rows) -> Rows:
+        """Return those samples whose times are wanted."""
+        if self._from is None and self._until is None:
+            return rows
+        wanted = np.ones(len(rows), dtype=bool)
+        if self._from is not None:
+            wanted &= rows.times >= self._from
+        if self._until is not None:
+            wanted &= rows.times < self._until
+        return rows.at(np.flatnonzero(wanted))
+
+
+def _nanoseconds(time: np.datetime64 | None) -> int | None:
+    return None if time is None else int(time.astype("datetime64[ns]").astype(np.int64))

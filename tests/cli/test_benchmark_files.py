@@ -1,0 +1,84 @@
+"""SKAB and NAB as they are, where the benchmark data is: no edit, no option that is not shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from newnormal.tabular import read
+from tests.cli.conftest import Command
+
+FAULT = range(573, 974)  # of SKAB's valve1/0.csv, by its labels
+
+
+def test_three_commands_take_skab_from_the_file_to_the_alarm(
+    data_root: Path, newnormal: Command, tmp_path: Path
+) -> None:
+    path, model = data_root / "SKAB" / "valve1" / "0.csv", tmp_path / "valve.nn"
+    if not path.exists():
+        pytest.skip("SKAB is not under NEWNORMAL_DATA")
+
+    checked = newnormal("check", path)
+    assert checked.returncode == 0, checked.stderr
+    text = " ".join(checked.stdout.split())
+    assert "'anomaly' looks like a label (0 or 1, 35% of it 1): --label anomaly" in text
+    assert "'changepoint' looks like a label" in text
+    assert "--drop changepoint" in text
+
+    options = ("--label", "anomaly", "--drop", "changepoint", "--rows", "0:400")
+    fitted = newnormal("fit", path, "-o", model, *options)
+    assert fitted.returncode == 0, fitted.stderr
+    assert "time: 'datetime'; 8 channels: " in fitted.stderr
+    assert "fitting on 400 samples of 8 channels" in fitted.stderr
+
+    watched = newnormal("watch", model, path, "--alarms-only")
+    assert watched.returncode == 0, watched.stderr
+    found = [json.loads(line) for line in watched.stdout.splitlines()]
+    opened = [each["alarm"] for each in found if each["event"] == "opened"]
+    assert [each["start"] in FAULT for each in opened] == [True]
+    channel = opened[0]["evidence"][0]["channel"]
+    assert channel in ("Thermocouple", "Temperature")
+    assert opened[0]["sentence"].startswith(f"{channel} ")
+    assert "bad line" not in watched.stderr
+
+
+def test_nab_as_it_is_is_read_checked_and_watched(
+    data_root: Path, newnormal: Command, tmp_path: Path
+) -> None:
+    paths = sorted((data_root / "NAB" / "data").glob("*/*.csv"))
+    if not paths:
+        pytest.skip("NAB is not under NEWNORMAL_DATA")
+    duplicates = late = 0
+    for path in paths:
+        lines = path.read_text().splitlines()[1:]
+        times = np.array([line.split(",")[0] for line in lines], "datetime64[s]")
+        table = read(path)
+        assert table.channels == ("value",)
+        assert table.times is not None and table.found is not None
+        np.testing.assert_array_equal(table.times, np.unique(times))
+        assert table.found.duplicates == len(times) - len(np.unique(times))
+        duplicates += table.found.duplicates
+        late += table.found.out_of_order
+        checked = newnormal("check", path, "--json")
+        assert checked.returncode == 0, checked.stderr
+        assert json.loads(checked.stdout)["facts"]["duplicate_times"] == table.found.duplicates
+    assert duplicates > 0
+    assert late > 0
+    disordered = max(paths, key=_disorder)
+    model = tmp_path / "one.nn"
+    fit = ("--method", "m2n2", "--epochs", "1", "--rows", "0:500")
+    fitted = newnormal("fit", disordered, "-o", model, *fit)
+    assert fitted.returncode == 0, fitted.stderr
+    for command in ("watch", "score"):
+        done = newnormal(command, model, disordered)
+        assert done.returncode == 0, done.stderr
+        assert len(done.stdout.splitlines()) > 500
+
+
+def _disorder(path: Path) -> int:
+    found = read(path).found
+    assert found is not None
+    return found.duplicates + found.out_of_order
