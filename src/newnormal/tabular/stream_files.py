@@ -107,6 +107,8 @@ def read_tables(
     try:
         if is_parquet(path, chosen):
             found, lines = _parquet_tables(path, by, form, plain, known), None
+            if not found.tables and not found.errors:
+                raise InputError("expected samples, found none")
         else:
             begun = Found()
             with text_lines(path, chosen, begun, names) as chunks:
