@@ -627,5 +627,5 @@ def test_the_tables_put_in_their_rows_are_the_frame(rows: Any, library: Any) -> 
 def test_a_parquet_file_of_no_rows_is_refused_as_other_files_are(tmp_path: Path) -> None:
     path = tmp_path / "none.parquet"
     pl.DataFrame({"host": ["a"], "load": [1.0]}).clear().write_parquet(path)
-    with pytest.raises(InputError, match="none.parquet: expected samples, found none"):
+    with pytest.raises(InputError, match=r"none\.parquet: expected samples, found none"):
         read_tables(path, by="host")

@@ -380,7 +380,7 @@ def test_the_zone_of_the_times_is_kept(data: Any, times: Any, zone: str | None) 
 def test_cells_that_hold_several_numbers_are_no_channel(cells: list[Any]) -> None:
     dtype = pl.Array(pl.Float64, 1) if isinstance(cells[0], list) else None
     frame = pl.DataFrame({"host": ["a", "a"], "b": pl.Series(cells, dtype=dtype)})
-    with pytest.raises(InputError, match="column 'b': expected numbers, found (Struct|Array)"):
+    with pytest.raises(InputError, match=r"column 'b': expected numbers, found (Struct|Array)"):
         to_table(frame.drop("host"))
-    with pytest.raises(InputError, match="column 'b': expected numbers, found (Struct|Array)"):
+    with pytest.raises(InputError, match=r"column 'b': expected numbers, found (Struct|Array)"):
         to_tables(frame, by="host")
