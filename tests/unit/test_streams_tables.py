@@ -622,3 +622,10 @@ def test_the_tables_put_in_their_rows_are_the_frame(rows: Any, library: Any) -> 
     np.testing.assert_array_equal(again, expected)
     assert whose.tolist() == names
     np.testing.assert_array_equal(when, np.array(times, dtype="datetime64[ns]"))
+
+
+def test_a_parquet_file_of_no_rows_is_refused_as_other_files_are(tmp_path: Path) -> None:
+    path = tmp_path / "none.parquet"
+    pl.DataFrame({"host": ["a"], "load": [1.0]}).clear().write_parquet(path)
+    with pytest.raises(InputError, match=r"none\.parquet: expected samples, found none"):
+        read_tables(path, by="host")

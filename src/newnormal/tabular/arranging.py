@@ -275,13 +275,17 @@ def _take_times(series: _Series, reading: Reading) -> None:
     times = series.times
     if times is None or (reading.from_ is None and reading.until is None):
         return
-    first = 0 if reading.from_ is None else int(np.searchsorted(times, reading.from_))
-    last = len(times) if reading.until is None else int(np.searchsorted(times, reading.until))
+    zone = series.zone
+    first, last = 0, len(times)
+    if reading.from_ is not None:
+        first = int(np.searchsorted(times, reading.from_.in_zone(zone)))
+    if reading.until is not None:
+        last = int(np.searchsorted(times, reading.until.in_zone(zone)))
     span, count = series.span(), len(times)
     series.take(slice(first, max(first, last)))
     if not len(series.values) and count:
         parts = [
-            f"{word} {time_text(moment, series.zone)}"
+            f"{word} {time_text(moment.in_zone(zone), zone)}"
             for word, moment in (("from", reading.from_), ("until", reading.until))
             if moment is not None
         ]

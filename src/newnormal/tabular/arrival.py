@@ -324,15 +324,14 @@ class Arrival:
         if self._taking.needed:
             taken = taken.at(self._taking.places(len(taken)))
         if self._grid is None:
-            out.add(self._taking.at_times(taken))
+            out.add(self._taking.at_times(taken, self.zone))
         elif len(taken):
             times = taken.times.view("datetime64[ns]")
             self._add(self._grid.push(taken.values, times, taken.numbers), out)
 
     def _add(self, steps: Steps, out: _Out) -> None:
-        out.add(
-            self._taking.at_times(Rows(steps.values, steps.times.view(np.int64), steps.numbers))
-        )
+        rows = Rows(steps.values, steps.times.view(np.int64), steps.numbers)
+        out.add(self._taking.at_times(rows, self.zone))
 
     def _arrived(self, out: _Out) -> Arrived:
         rows = Rows.of([], self._width)

@@ -10,7 +10,7 @@ import numpy as np
 
 from newnormal.config import duration
 from newnormal.errors import ParameterError
-from newnormal.tabular.times import parse_time
+from newnormal.tabular.bounds import Bound
 
 __all__ = ["LONGEST_LINE", "BadCells", "Found", "OnDuplicate", "Reading", "Remembered"]
 
@@ -84,7 +84,8 @@ class Reading:
     rows
         Take these samples only, counted from 0: first, and the one behind the last; None: open.
     from_, until
-        Take samples from this time on, and before that time.
+        Take samples from this time on, and before that time. Written without a zone it is one
+        in the zone of the samples' times.
     on_duplicate
         What counts of several samples of one time: the last, their mean, or none: an error.
     reorder
@@ -113,8 +114,8 @@ class Reading:
     sheet: str | None = None
     ignore_extra: bool = False
     rows: tuple[int | None, int | None] | None = None
-    from_: np.datetime64 | None = None
-    until: np.datetime64 | None = None
+    from_: Bound | None = None
+    until: Bound | None = None
     on_duplicate: OnDuplicate | None = None
     reorder: int = 0
     resample: np.timedelta64 | None = None
@@ -343,9 +344,9 @@ def _rows(name: str, value: str | Sequence[int | None]) -> tuple[int | None, int
     return start, stop
 
 
-def _time(name: str, value: Any) -> np.datetime64:
+def _time(name: str, value: Any) -> Bound:
     del name
-    return parse_time(value)
+    return value if isinstance(value, Bound) else Bound.of(value)
 
 
 def _duration(name: str, value: Any) -> np.timedelta64:

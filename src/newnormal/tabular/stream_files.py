@@ -138,7 +138,7 @@ def _reader(by: Any, long: Long | None, reading: Reading, strict: bool) -> LineR
 def _parquet_tables(
     path: str | PathLike[str], by: Any, long: Long | None, reading: Reading, known: Channels
 ) -> StreamTables:
-    return frame_tables(
+    found = frame_tables(
         parquet_frame(path),
         by=by,
         times=reading.time[0] if reading.time else None,
@@ -147,6 +147,9 @@ def _parquet_tables(
         columns=reading.columns,
         drop=reading.drop,
     )
+    if not found.tables and not found.errors:
+        raise InputError("expected samples, found none")
+    return found
 
 
 def _arranged(found: StreamTables, reading: Reading, lines: dict[str, Ints] | None) -> StreamTables:

@@ -29,8 +29,7 @@ class Taking:
 
     def __init__(self, reading: Reading) -> None:
         self._first, self._last = reading.rows or (None, None)
-        self._from = _nanoseconds(reading.from_)
-        self._until = _nanoseconds(reading.until)
+        self._from, self._until = reading.from_, reading.until
         given = (self._first, self._last, self._from, self._until)
         self.needed = any(each is not None for each in given)
         self.seen = 0
@@ -44,17 +43,14 @@ class Taking:
         self.seen += count
         return slice(first, max(first, last))
 
-    def at_times(self, rows: Rows) -> Rows:
-        """Return those samples whose times are wanted."""
+    def at_times(self, rows: Rows, zone: str | None) -> Rows:
+        """Return those samples whose times, of this zone, are wanted."""
         if self._from is None and self._until is None:
             return rows
+        times = rows.times.view("datetime64[ns]")
         wanted = np.ones(len(rows), dtype=bool)
         if self._from is not None:
-            wanted &= rows.times >= self._from
+            wanted &= times >= self._from.in_zone(zone)
         if self._until is not None:
-            wanted &= rows.times < self._until
+            wanted &= times < self._until.in_zone(zone)
         return rows.at(np.flatnonzero(wanted))
-
-
-def _nanoseconds(time: np.datetime64 | None) -> int | None:
-    return None if time is None else int(time.astype("datetime64[ns]").astype(np.int64))
