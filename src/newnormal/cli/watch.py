@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from newnormal.io import Source, SourceOptions
     from newnormal.runtime.lock import Lock
     from newnormal.runtime.watch import Watch
+    from newnormal.tabular import Reading
 
 __all__ = ["watch"]
 
@@ -99,6 +100,7 @@ def watch(
     from newnormal.runtime.watch import BadRecordError, Watch
 
     announce_compiling()
+    _check_whole(given.reading)
     many = is_fleet(model)
 
     def options(read: Given, channels: tuple[str, ...] = ()) -> SourceOptions:
@@ -218,6 +220,17 @@ def _check_savable(detector: BaseDetector, state: Path) -> None:
             f"--state {state}: expected a detector that can be saved, found: {error.message}",
             hint=error.hint or "leave --state out",
         ) from error
+
+
+def _check_whole(reading: Reading) -> None:
+    """Raise a ParameterError where a part of the input is asked for."""
+    asked = {"--rows": reading.rows, "--from": reading.from_, "--until": reading.until}
+    for option, given in asked.items():
+        if given is not None:
+            raise ParameterError(
+                f"{option}: watch judges all of its input as it comes",
+                hint=f"leave it out; `newnormal score MODEL FILE {option}` judges a part of a file",
+            )
 
 
 def _summary(watching: Watch, alarms_only: bool) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.tabular.grid import Grid, means
 from newnormal.tabular.jumps import stray
+from newnormal.tabular.lateness import HOUR_TWICE
 from newnormal.tabular.rates import Rates
 from newnormal.tabular.reading import Found, Reading
 from newnormal.tabular.table import Table, default_channels
@@ -237,10 +238,7 @@ def _hint(series: _Series, again: Ints) -> str | None:
     hourly = len(again) == 1 and _HOUR // 2 <= period <= _HOUR and bool((back == 0).any())
     if not (clock.any() or hourly) or not (within or clock.sum() > 1):
         return None
-    return (
-        "an hour that comes twice, as where the clock is put back, is kept whole with the zone "
-        "of the times: --tz Europe/Berlin (tz=)"
-    )
+    return HOUR_TWICE
 
 
 def _take_rows(series: _Series, reading: Reading) -> None:
@@ -275,14 +273,15 @@ def _take_times(series: _Series, reading: Reading) -> None:
     times = series.times
     if times is None or (reading.from_ is None and reading.until is None):
         return
-    first = 0 if reading.from_ is None else int(np.searchsorted(times, reading.from_))
-    last = len(times) if reading.until is None else int(np.searchsorted(times, reading.until))
+    start, end = reading.span(series.zone)
+    first = 0 if start is None else int(np.searchsorted(times, start))
+    last = len(times) if end is None else int(np.searchsorted(times, end))
     span, count = series.span(), len(times)
     series.take(slice(first, max(first, last)))
     if not len(series.values) and count:
         parts = [
             f"{word} {time_text(moment, series.zone)}"
-            for word, moment in (("from", reading.from_), ("until", reading.until))
+            for word, moment in (("from", start), ("until", end))
             if moment is not None
         ]
         raise InputError(f"{' '.join(parts)}: expected samples there, found {span} in all")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from datetime import date
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from newnormal.config import duration
 from newnormal.errors import ParameterError
-from newnormal.tabular.times import parse_time
+from newnormal.tabular.times import is_time, parse_time
+from newnormal.tabular.zones import to_utc, zone_of
 
 __all__ = ["LONGEST_LINE", "BadCells", "Found", "OnDuplicate", "Reading", "Remembered"]
 
@@ -85,6 +87,8 @@ class Reading:
         Take these samples only, counted from 0: first, and the one behind the last; None: open.
     from_, until
         Take samples from this time on, and before that time.
+    local
+        Which of these two were given without a zone: they are in that of the input's times.
     on_duplicate
         What counts of several samples of one time: the last, their mean, or none: an error.
     reorder
@@ -115,6 +119,7 @@ class Reading:
     rows: tuple[int | None, int | None] | None = None
     from_: np.datetime64 | None = None
     until: np.datetime64 | None = None
+    local: tuple[str, ...] = ()
     on_duplicate: OnDuplicate | None = None
     reorder: int = 0
     resample: np.timedelta64 | None = None
@@ -137,7 +142,7 @@ class Reading:
         (('Bad', '-'), (0, 400), ';')
         """
         given = {**(options or {}), **more}
-        known = {each.name for each in fields(cls)}
+        known = {each.name for each in fields(cls)} - {"local"}
         for name in given:
             if name not in known:
                 raise ParameterError(
@@ -149,7 +154,8 @@ class Reading:
             for name, value in given.items()
             if value is not None
         }
-        return cls(**found).checked()
+        local = tuple(name for name in ("from_", "until") if _is_local(given.get(name)))
+        return cls(**found, local=local).checked()
 
     def checked(self) -> Self:
         """Return it if its options agree, else raise a ParameterError."""
@@ -171,6 +177,23 @@ class Reading:
                 f"expected a decimal point that is not the delimiter, found {self.decimal!r}"
             )
         return self
+
+    def span(self, zone: str | None) -> tuple[np.datetime64 | None, np.datetime64 | None]:
+        """Return `from_` and `until` as the times of an input in a zone are: in UTC.
+
+        Examples
+        --------
+        >>> reading = Reading.of(from_="2026-10-25 01:00", until="2026-10-25T01:00Z")
+        >>> [str(each)[:16] for each in reading.span("Europe/Berlin")]
+        ['2026-10-24T23:00', '2026-10-25T01:00']
+        """
+        return self._bound("from_", zone), self._bound("until", zone)
+
+    def _bound(self, name: str, zone: str | None) -> np.datetime64 | None:
+        moment: np.datetime64 | None = getattr(self, name)
+        if moment is None or zone is None or name not in self.local:
+            return moment
+        return to_utc(moment, zone)
 
     def remembering(
         self,
@@ -290,6 +313,13 @@ class Found:
         self.lines += other.lines
         self.bad_lines += other.bad_lines
         self.first_bad = self.first_bad or other.first_bad
+
+
+def _is_local(value: Any) -> bool:
+    """Whether a time is text or a date without a zone: Unix time has one."""
+    if isinstance(value, str):
+        return is_time(value) and zone_of(value) is None
+    return isinstance(value, np.datetime64 | date) and zone_of(value) is None
 
 
 def _as_it_is(name: str, value: Any) -> Any:

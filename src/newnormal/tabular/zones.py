@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["zone_of", "zone_of_times"]
+from newnormal.types.zones import QUARTER, utc_offset
+
+__all__ = ["to_utc", "zone_of", "zone_of_times"]
 
 _OFFSET = re.compile(r"[T ]\d\d:\d\d[^Z+-]*(Z|[+-]\d\d(?::?\d\d)?)\s*$")
+_DAY = 86_400 * 10**9
 _FIXED = re.compile(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)?")
 
 
@@ -45,6 +48,20 @@ def zone_of_times(times: Any) -> str | None:
     except (TypeError, KeyError, IndexError):
         return None
     return _of_tzinfo(zone, last) if isinstance(zone, tzinfo) else zone_of(last)
+
+
+def to_utc(local: np.datetime64, zone: str) -> np.datetime64:
+    """Return a time of a zone in UTC; where it comes twice, the first.
+
+    >>> print(to_utc(np.datetime64("2026-10-25T02:30"), "Europe/Berlin"))
+    2026-10-25T00:30:00.000000000
+    """
+    offset = utc_offset(zone)
+    moment = int(local.astype("datetime64[ns]").astype(np.int64))
+    before, after = (offset((moment + shift) // QUARTER) for shift in (-_DAY, _DAY))
+    first = moment - before
+    found = first if offset(first // QUARTER) == before else moment - after
+    return np.datetime64(found, "ns")
 
 
 def _of_tzinfo(zone: tzinfo, time: Any) -> str | None:
