@@ -1,4 +1,4 @@
-"""Which alarm or change a person means, and what to answer where there is none."""
+"""Which alarm or change a person means, and the message where there is none."""
 
 from __future__ import annotations
 

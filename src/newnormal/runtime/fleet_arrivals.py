@@ -11,7 +11,7 @@ from newnormal.errors import StateError
 from newnormal.io.sources.base import FRESH
 from newnormal.tabular import Reading
 from newnormal.tabular.arrival import Arrival, Arrived
-from newnormal.tabular.jumps import ordinary
+from newnormal.tabular.jumps import is_future, ordinary
 from newnormal.types import Floats, Ints, Times
 
 __all__ = ["Arrivals"]
@@ -126,6 +126,8 @@ class Arrivals:
         newest = self._newest.get(name)
         if newest is None:
             newest = int(moments[0])
+            if is_future(newest):
+                return False
         last = int(moments.max()) if len(moments) > 1 else int(moments[0])
         limit = self._limits.get(name, self._shortest)
         if last - newest > limit and ordinary(moments, 0, newest, limit)[0] < len(moments):

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.errors import InputError
-from newnormal.types import Ints, Times, time_text
+from newnormal.tabular.lateness import late
+from newnormal.types import Ints, Times
 
 __all__ = ["Kept", "Order"]
 
@@ -52,6 +53,7 @@ class Order:
     def __init__(self, newest: dict[str, np.datetime64], repeats: bool) -> None:
         self.newest = newest
         self._again = set(newest) if repeats else set()
+        self.zone: str | None = None  # of the times in messages
 
     def rows(self, name: str, times: Times | None) -> Kept | None:
         """Return which samples may be taken; None if all may, which is usual."""
@@ -78,6 +80,6 @@ class Order:
             elif name in self._again:
                 skipped += 1
             else:
-                text = f"expected a time after {time_text(newest)}, found {time_text(when)}"
-                wrong.append((row, InputError(text)))
+                error = late(int(when.astype(np.int64)), int(newest.astype(np.int64)), self.zone)
+                wrong.append((row, error))
         return Kept(np.array(rows, dtype=np.int64), skipped, wrong)

@@ -19,6 +19,7 @@ from newnormal.fleet import Fleet, FleetEvent, FleetVerdicts
 from newnormal.io.layout import LayoutError
 from newnormal.io.sinks.jsonl import JsonLinesSink
 from newnormal.io.sources.streams import StreamInput, UnknownColumns
+from newnormal.runtime.bad_lines import BadLines
 from newnormal.runtime.fleet_arrivals import Arrivals
 from newnormal.runtime.fleet_order import Order
 from newnormal.runtime.fleet_place import Place
@@ -110,6 +111,7 @@ class FleetWatch:
         self._taken = 0  # samples so far
         self._first_bad: Problem | None = None
         self._interruption = Interruption()
+        self._told = BadLines(report)
         self._silence = SilentSource(source.source.name, fleet.period_, report)
 
     def run(self) -> None:
@@ -233,7 +235,7 @@ class FleetWatch:
         for each in problems:
             self.bad += 1
             self._first_bad = self._first_bad or each
-            self._report(f"{self._named(each)}; skipped")
+            self._told.bad(each.number, self._named(each), each.error.hint)
 
     def _consume(self, tables: StreamTables, place: dict[str, Any]) -> None:
         if not tables.tables:
@@ -257,7 +259,7 @@ class FleetWatch:
         Also those at which the input ends.
         """
         tables = StreamTables({}, {})
-        self._arrivals.zone = self.source.zone
+        self._arrivals.zone = self._order.zone = self.source.zone
         problems: list[Problem] = list(batch.problems)
         ends: list[Problem] = []
         for name, part in batch.select(self._channels, lenient=True).items():

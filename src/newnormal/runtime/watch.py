@@ -22,6 +22,7 @@ from newnormal.io.registry import kind_of
 from newnormal.io.sinks.base import Sink
 from newnormal.io.sources.base import Batch, Problem, Source, check_batch
 from newnormal.runtime import checkpoint
+from newnormal.runtime.bad_lines import BadLines
 from newnormal.runtime.feedback import (
     Act,
     Feedback,
@@ -35,6 +36,7 @@ from newnormal.runtime.interruption import Interruption
 from newnormal.runtime.lock import Lock
 from newnormal.runtime.silent_source import SilentSource
 from newnormal.tabular import Table
+from newnormal.tabular.lateness import late
 from newnormal.types import CHANGED, OPENED, Ints, Times, Verdicts, time_text
 
 __all__ = ["BadRecordError", "NothingReadError", "Watch"]
@@ -119,6 +121,7 @@ class Watch:
         self._strict = strict
         self._report = report
         self._interruption = Interruption()
+        self._told = BadLines(report)
         self._silence = SilentSource(self._source.name, self.detector.period_, report)
         self._since = 0  # samples since the last checkpoint
         self._is_due = False  # whether something happened that a checkpoint must have
@@ -212,7 +215,7 @@ class Watch:
             raise BadRecordError(self._named(first), hint=first.error.hint)
         for each in troubles:
             self.bad += 1
-            self._report(f"{self._named(each)}; skipped")
+            self._told.bad(each.number, self._named(each), each.error.hint)
         if batch.problems and self._first_bad is None:
             self._first_bad = batch.problems[0]
         self._taken += len(batch)
@@ -295,9 +298,7 @@ class Watch:
                     )
                     self.detector.restart()
                 else:
-                    error = InputError(
-                        f"expected a time after {self._text(newest)}, found {self._text(when)}"
-                    )
+                    error = late(_moment(when), _moment(newest), self.detector.zone_)
                     number = first + row if batch.numbers is None else batch.numbers[row]
                     disorder.append(Problem(error, number, row))
                     if self._strict:
@@ -435,3 +436,7 @@ class Watch:
             f"feedback not applied: {feedback} was given at sample {feedback.sample} "
             "of another input or another fit"
         )
+
+
+def _moment(time: np.datetime64) -> int:
+    return int(time.astype("datetime64[ns]").astype(np.int64))

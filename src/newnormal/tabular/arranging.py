@@ -10,6 +10,7 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.tabular.grid import Grid, means
 from newnormal.tabular.jumps import stray
+from newnormal.tabular.lateness import HOUR_TWICE
 from newnormal.tabular.rates import Rates
 from newnormal.tabular.reading import Found, Reading
 from newnormal.tabular.table import Table, default_channels
@@ -237,10 +238,7 @@ def _hint(series: _Series, again: Ints) -> str | None:
     hourly = len(again) == 1 and _HOUR // 2 <= period <= _HOUR and bool((back == 0).any())
     if not (clock.any() or hourly) or not (within or clock.sum() > 1):
         return None
-    return (
-        "an hour that comes twice, as where the clock is put back, is kept whole with the zone "
-        "of the times: --tz Europe/Berlin (tz=)"
-    )
+    return HOUR_TWICE
 
 
 def _take_rows(series: _Series, reading: Reading) -> None:

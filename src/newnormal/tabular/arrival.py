@@ -11,7 +11,15 @@ import numpy as np
 from newnormal.errors import InputError, StateError
 from newnormal.tabular.arranging import check_timeless
 from newnormal.tabular.grid import Grid, Steps
-from newnormal.tabular.jumps import DAY, PERIODS, not_confirmed, ordinary, sift, span_text
+from newnormal.tabular.jumps import (
+    DAY,
+    PERIODS,
+    is_future,
+    not_confirmed,
+    ordinary,
+    sift,
+    span_text,
+)
 from newnormal.tabular.lateness import Lateness, Rows
 from newnormal.tabular.problems import Problem
 from newnormal.tabular.rates import Rates
@@ -59,6 +67,13 @@ class _Out:
     def add(self, rows: Rows) -> None:
         self.parts.append(rows)
         self.count += len(rows)
+
+    @classmethod
+    def of(cls, problems: Sequence[Problem]) -> _Out:
+        found = cls()
+        for each in problems:
+            found.refuse(each.error, each.number)
+        return found
 
     def refuse(self, error: InputError, number: int) -> None:
         self.problems.append(Problem(error, number, self.count))
@@ -169,12 +184,15 @@ class Arrival:
         if not len(values):
             return Arrived(values, times, numbers, tuple(problems))
         moments = times.astype("datetime64[ns]", copy=False).view(np.int64)
-        if self._newest is None:
-            self._newest = int(moments[0])
+        waits = self._newest is None and not self._begin(moments)
         newest = int(moments.max())
-        if self.plain and (
-            newest - self._newest <= self._limit
-            or ordinary(moments, 0, self._newest, self._limit)[0] == len(moments)
+        if (
+            self._newest is not None
+            and self.plain
+            and (
+                newest - self._newest <= self._limit
+                or ordinary(moments, 0, self._newest, self._limit)[0] == len(moments)
+            )
         ):
             self._newest = max(self._newest, newest)
             self._count += len(values)
@@ -183,11 +201,32 @@ class Arrival:
             numbers = np.arange(self._count, self._count + len(values))
         self._count += len(values)
         rows = Rows(values, moments, np.asarray(numbers, dtype=np.int64))
+        if waits:
+            self._held = rows
+            return self._arrived(_Out.of(problems))
         return self._slowly(rows, problems)
+
+    def _begin(self, moments: Ints) -> bool:
+        """Find the time that the stream begins at; return False if that needs more samples.
+
+        A first time that is in the future is held back: it is wrong if the next one is not.
+        """
+        coming: list[int] = [*self._held.times.tolist(), *moments[:2].tolist()]
+        if not is_future(coming[0]):
+            self._newest = coming[0]
+        elif len(coming) == 1:
+            return False
+        else:
+            self._newest = coming[0] if is_future(coming[1]) else coming[1]
+        return True
 
     def flush(self) -> Arrived:
         """Return what was held back: the input has ended. What is far ahead is refused."""
         out = _Out()
+        if self._newest is None and len(self._held):  # the only sample: nothing speaks against it
+            held, self._held = self._held, Rows.of([], self._width)
+            self._newest = int(held.times[0])
+            self._order(held, out)
         self._convert(self._late.flush(), out)
         if self._grid is not None:
             self._add(self._grid.flush(), out)

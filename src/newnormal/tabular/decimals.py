@@ -66,23 +66,27 @@ class NumberReader:
         self._na = {word.strip().lower() for word in na}
         words = (*MISSING, *map(str.upper, MISSING), *(word.strip() for word in na))
         self._missing = dict.fromkeys(words, "nan")
+        self.sentinels = frozenset(_numbers_of(self._na))  # numbers that stand for nothing
 
     def is_missing(self, cell: Cell) -> bool:
         """Return whether a cell stands for a missing value."""
         if cell is None or cell != cell:  # noqa: PLR0124 - NaN
             return True
         if not isinstance(cell, str):
-            return False
+            return bool(self.sentinels) and cell in self.sentinels
         text = cell.strip().lower()
-        return text in MISSING or text in self._na
+        if text in MISSING or text in self._na:
+            return True
+        return bool(self.sentinels) and not self.sentinels.isdisjoint(_numbers_of([text]))
 
     def one(self, cell: Cell, unit: str | None = None) -> float:
         """Return the number a cell holds, NaN where it is missing, else raise a ValueError."""
         if not isinstance(cell, str):
-            return number(cell)
+            value = number(cell)
+            return float("nan") if value in self.sentinels else value
         text = cell.strip()
         lower = text.lower()
-        if lower in self._na:
+        if lower in self._na or (self.sentinels and self.is_missing(text)):
             return float("nan")
         if unit is not None and lower not in WORDS:
             if not text.endswith(unit):
@@ -121,6 +125,7 @@ class NumberReader:
         values = self._fast(cells, unit)
         if values is None:
             return self._each(cells, unit)
+        self._leave_out(values)
         if np.isinf(values).any():
             bad = np.flatnonzero(np.isinf(values)).tolist()
             values[bad] = np.nan
@@ -130,7 +135,15 @@ class NumberReader:
     def plain(self, cells: Sequence[Any]) -> Floats | None:
         """Return numbers if all are plain and finite, without units; None if any is not."""
         values = self._fast(cells, None)
-        return None if values is None or np.isinf(values).any() else values
+        if values is None or np.isinf(values).any():
+            return None
+        self._leave_out(values)
+        return values
+
+    def _leave_out(self, values: Floats) -> None:
+        """Make numbers that stand for nothing missing."""
+        for each in self.sentinels:
+            values[values == each] = np.nan
 
     def _fast(self, cells: Sequence[Any], unit: str | None) -> Floats | None:
         """Return a column that is plain, as it mostly is; None if anything is not."""
@@ -197,6 +210,19 @@ def _plain_floats(cells: Sequence[Any]) -> Floats | None:
         return np.array(cells, dtype=np.float64)
     except OverflowError:
         return None
+
+
+def _numbers_of(words: Iterable[str]) -> list[float]:
+    """Return those words that are numbers, with either decimal point."""
+    found = []
+    for word in words:
+        try:
+            value = float(word.replace(",", "."))
+        except ValueError:
+            continue
+        if value - value == 0:  # finite
+            found.append(value)
+    return found
 
 
 def _floats(cells: Sequence[str], missing: dict[str, str]) -> Floats | None:

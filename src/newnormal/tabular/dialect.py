@@ -417,11 +417,13 @@ def is_header_again(
 ) -> bool:
     """Return whether a line behind the header is one too: of a file that was appended.
 
-    Its cells are the header's in any order, or most of the channels are among them and none is a
-    number or a time.
+    Its cells are the header's in any order, or several of them with a channel, or most of the
+    channels are among them; none is a number or a time.
 
     >>> is_header_again(["b", "a"], ["a", "b"], None), is_header_again(["b", "1"], ["a", "b"], None)
     (True, False)
+    >>> is_header_again(["time", "a"], ["time", "a", "b", "c"], ["a", "b", "c"])
+    True
     """
     texts = [cell.strip() for cell in cells]
     if any(looks_like_number(cell) or _is_time(cell) for cell in texts):
@@ -434,7 +436,8 @@ def is_header_again(
     if not channels or _numbered(channels):
         return False
     known = sum(name in there for name in channels)
-    return 2 * known > len(channels)
+    several = len(there) > 1 and known > 0 and there <= {*names, *channels}
+    return several or 2 * known > len(channels)
 
 
 def _numbered(names: Sequence[str]) -> bool:

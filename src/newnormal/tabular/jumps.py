@@ -7,13 +7,24 @@ which of both it was (`sift`). In a finished series both sides are known (`stray
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from time import time_ns
 from typing import NamedTuple
 
 import numpy as np
 
 from newnormal.types import Bools, Ints, Times, time_text
 
-__all__ = ["DAY", "PERIODS", "Sifted", "not_confirmed", "ordinary", "sift", "span_text", "stray"]
+__all__ = [
+    "DAY",
+    "PERIODS",
+    "Sifted",
+    "is_future",
+    "not_confirmed",
+    "ordinary",
+    "sift",
+    "span_text",
+    "stray",
+]
 
 DAY = 86_400_000_000_000  # ns: the shortest jump where the period is not known
 PERIODS = 100  # the shortest jump where it is
@@ -134,6 +145,11 @@ def sift(times: Ints, newest: int, limit: int) -> Sifted:
         newest,
         limit,
     )
+
+
+def is_future(time: int) -> bool:
+    """Return whether a time (ns) is ahead of this machine's clock by more than a day."""
+    return time > time_ns() + DAY
 
 
 def ordinary(times: Ints, at: int, newest: int, limit: int) -> tuple[int, int]:

@@ -14,7 +14,13 @@ from newnormal.errors import InputError
 from newnormal.tabular.problems import Problem
 from newnormal.types import Floats, Ints, time_text
 
-__all__ = ["Lateness", "Rows", "late"]
+__all__ = ["HOUR_TWICE", "Lateness", "Rows", "late"]
+
+HOUR_TWICE = (
+    "an hour that comes twice, as where the clock is put back, is kept whole with the zone "
+    "of the times: --tz Europe/Berlin (tz=)"
+)
+_HOUR = 3_600_000_000_000  # ns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +71,10 @@ class Rows:
 def late(time: int, newest: int, zone: str | None = None) -> InputError:
     """Return the error of a sample that is not after the newest one."""
     found, expected = (time_text(np.datetime64(each, "ns"), zone) for each in (time, newest))
-    return InputError(f"expected a time after {expected}, found {found}")
+    back = zone is None and _HOUR // 2 <= newest - time <= _HOUR
+    return InputError(
+        f"expected a time after {expected}, found {found}", hint=HOUR_TWICE if back else None
+    )
 
 
 class Lateness:

@@ -186,11 +186,25 @@ class LineColumns:
         if known is None:
             if self.plan is not None and not columns.grows:
                 self.settler.channels = self.plan.roles.channels
-            known = self.settler.settle(columns, rows[:HEAD_LINES])
+            known = self.settler.settle(columns, self._own(rows[:HEAD_LINES]))
             if len(self._plans) < _KEPT and not columns.grows:
                 self._plans[columns.names] = known
         self.plan = known
         return known
+
+    def _own(self, rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
+        """Return the rows before a header that comes again, which has its own columns."""
+        head = self.head
+        if head is None or not head.named:
+            return rows
+        names = {*head.names, *(self.settler.channels or ())}
+        again = (
+            at
+            for at, cells in enumerate(rows)
+            if cells[0].strip() in names
+            and is_header_again(cells, head.names, self.settler.channels)
+        )
+        return rows[: next(again, len(rows))] or rows
 
     def headers(
         self,

@@ -13,6 +13,7 @@ from newnormal.tabular.cells import Cell
 from newnormal.tabular.columns import Selection
 from newnormal.tabular.line_columns import LineColumns, LineFormat, blank
 from newnormal.tabular.line_samples import Sample, Samples, joined
+from newnormal.tabular.plain_line import PlainLine
 from newnormal.tabular.reading import BadCells, Found, Reading
 from newnormal.tabular.settling import Plan, check_texts
 
@@ -95,6 +96,7 @@ class LineParser:
         self._line = 0
         self._misfits = 0
         self._numbers: dict[str, int] = {}
+        self._plain: PlainLine | None = None
         self._bad: InputError | None = None
 
     @classmethod
@@ -225,6 +227,10 @@ class LineParser:
         """
         start = self._line + 1 if first is None else first
         self._line = start + len(lines) - 1
+        if len(lines) == 1 and not self._held:
+            one = self._one(lines[0])
+            if one is not None:
+                return one
         held, self._held = self._held, []
         if held:
             lines = [*held, *lines]
@@ -321,6 +327,24 @@ class LineParser:
         if not marks:
             return [(0, self._block(at, rows, errors))]
         return self._segments(lines, start, marks)
+
+    def _one(self, line: str) -> Samples | None:
+        """Return the sample of a plain line, once the columns are known; None: it is not plain."""
+        columns = self.columns
+        plan, splitter = columns.plan, columns.splitter
+        if plan is None or splitter is None or columns.sample_line is None:
+            return None
+        known = self._plain
+        if known is None or known.plan is not plan or known.splitter is not splitter:
+            known = self._plain = PlainLine(plan, splitter)
+        sample = known.read(line)
+        if sample is None:
+            return None
+        self.found.lines += 1
+        if self._expected is None:
+            for column in plan.roles.columns:
+                self._numbers[column] = self._numbers.get(column, 0) + 1
+        return sample
 
     def _segments(
         self, lines: Sequence[str], start: int, marks: Sequence[int]

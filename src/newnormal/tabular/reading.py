@@ -138,7 +138,7 @@ class Reading:
         (('Bad', '-'), (0, 400), ';')
         """
         given = {**(options or {}), **more}
-        known = {each.name for each in fields(cls)}
+        known = {each.name for each in fields(cls)} - {"local"}
         for name in given:
             if name not in known:
                 raise ParameterError(

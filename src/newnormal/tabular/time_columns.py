@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ TIME_NAMES = frozenset({"time", "timestamp", "ts", "date", "datetime", "_time", 
 
 _WHOLE = re.compile(r"\s*\d{1,19}\s*", re.ASCII)
 _FRACTION = re.compile(r"\s*[+-]?\d{1,25}[.,]?\d*(?:[eE][+-]?\d{1,3})?\s*", re.ASCII)
+_PLAIN = re.compile(r"(?:19|20)\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?(Z)?", re.ASCII)
+_EPOCH = datetime(1970, 1, 1)
 _UNITS = {1: "s", 10**3: "ms", 10**6: "us", 10**9: "ns"}
 # As `parse_time` has it: numbers above the first, up to the second, are in units of this many ns.
 _RANGES = (
@@ -213,6 +216,21 @@ class TimeReader:
         if self.clock is not None and not zoned.all():
             ns = self._to_utc(ns, zoned, keys)
         return ns.view("datetime64[ns]"), bad
+
+    def plain(self, cell: str) -> int | None:
+        """Return a time in ISO form, without a zone or in UTC, as `read` does; None: ask `read`."""
+        match = _PLAIN.fullmatch(cell) if self._form is None else None
+        if match is None:
+            return None
+        local = match[1] is None
+        if local and self.clock is not None:
+            return None
+        try:
+            since = datetime.fromisoformat(cell if local else cell[:-1]) - _EPOCH
+        except ValueError:  # the 30th of February
+            return None
+        self._newest, self._local = cell, local
+        return (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
 
     def error(self, cell: Any, day: Any = None) -> InputError:
         """Return why a cell is no time."""
