@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 import newnormal
 from newnormal.errors import NewnormalError
-from newnormal.io.sources.base import SourceOptions
+from newnormal.io.sources.arriving import ArrivingSource
+from newnormal.io.sources.base import Source, SourceOptions
 from newnormal.io.sources.file import FileSource
 from newnormal.io.sources.streams import StreamInput, StreamOptions
 from newnormal.tabular import Long, LongLines, Reading, StreamLines, read, read_tables
@@ -31,23 +33,35 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _drained(source: FileSource | StreamInput) -> None:
+def _drained(source: Source | StreamInput) -> None:
     for _ in range(1_000):
         if source.next_batch(7) is None:
             return
     raise AssertionError("the source does not end")
 
 
-def _all_readers(path: Path) -> None:
+_GIVEN: list[dict[str, Any]] = [
+    {},
+    *({"decimal": ","}, {"delimiter": ";"}, {"encoding": "utf-16"}, {"na": "Bad,-"}),
+    *({"date_format": "day-first"}, {"date_format": "%d.%m.%Y %H:%M"}, {"tz": "Europe/Berlin"}),
+    *({"label": "c"}, {"rate": "a"}, {"time": ("time", "host")}, {"columns": ("a", "b")}),
+    *({"rows": "2:9"}, {"from_": "2026-01-01T05:00"}, {"until": "2026-01-01T05:00"}),
+    *({"on_duplicate": "mean"}, {"on_duplicate": "error"}, {"reorder": 3}, {"resample": "1min"}),
+    *({"format": name} for name in ("csv", "jsonl", "prometheus", "influx", "excel", "parquet")),
+    {"longest_line": 50},
+]
+
+
+def _all_readers(path: Path, given: dict[str, Any]) -> None:
     """Read a file in every way there is; each may refuse it."""
-    options = SourceOptions(("a", "b", "c"))
+    options = SourceOptions(("a", "b", "c"), Reading.of(given))
     ways = (
-        lambda: read(path),
-        lambda: read(path, channels=("a", "b", "c"), drop="host"),
-        lambda: read_tables(path, by="host"),
-        lambda: read_tables(path, long=True),
-        lambda: newnormal.check(path),
-        lambda: _drained(FileSource(str(path), options)),
+        lambda: read(path, **given),
+        lambda: read(path, channels=("a", "b", "c"), **{"drop": "host", **given}),
+        lambda: read_tables(path, by="host", **given),
+        lambda: read_tables(path, long=True, **given),
+        lambda: newnormal.check(path, **given),
+        lambda: _drained(ArrivingSource(FileSource(str(path), options))),
         lambda: _drained(StreamInput(str(path), StreamOptions(("host",), None, options))),
         lambda: _drained(StreamInput(str(path), StreamOptions((), Long(), options))),
     )
@@ -63,7 +77,7 @@ def test_every_reader_takes_or_refuses_a_spoilt_file(part: int, tmp_path: Path) 
         path = tmp_path / f"case{index}{endings[index % len(endings)]}"
         path.write_bytes(spoilt_file(index))
         try:
-            _all_readers(path)
+            _all_readers(path, _GIVEN[index % len(_GIVEN)])
         except Exception as error:  # the case is what is needed to repeat it
             raise AssertionError(f"case {index}, {path.name}: {error!r}") from error
         path.unlink()
@@ -75,7 +89,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
         path.write_bytes(spoilt_file(index))
         tracemalloc.start()
         try:
-            _all_readers(path)
+            _all_readers(path, {})
             assert tracemalloc.get_traced_memory()[1] < _LARGEST
         finally:
             tracemalloc.stop()

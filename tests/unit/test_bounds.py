@@ -20,8 +20,8 @@ def test_a_time_without_a_zone_is_on_the_clock_of_the_samples(tmp_path: Path) ->
     path.write_text("\n".join(["time,a", *rows]) + "\n")
 
     def taken(**options: Any) -> list[float]:
-        values: list[float] = read(path, **options).values[:, 0].tolist()
-        return values
+        found: list[float] = read(path, **options).values[:, 0].tolist()
+        return found
 
     berlin = {"tz": "Europe/Berlin"}
     assert taken(**berlin, from_="2026-10-25 03:30") == [4, 5]

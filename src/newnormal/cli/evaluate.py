@@ -13,7 +13,7 @@ from newnormal.cli.console import announce_compiling, say
 from newnormal.cli.fleet_reading import exit_if_failed, fleet_tables, load_fleet, remembered
 from newnormal.cli.measuring import measure, print_groups, print_summary
 from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule
-from newnormal.cli.reading import load, read_table
+from newnormal.cli.reading import load, read_table, say_found
 from newnormal.cli.reading_options import Given, reads_input
 from newnormal.cli.streams import check_one_stream, check_streams, is_fleet
 from newnormal.errors import InputError, ParameterError
@@ -73,6 +73,7 @@ def evaluate(
     given = given.after(detector.reading_, label=True)
     given.check_label()
     table = read_table(input, given, detector.channels_)
+    say_found(table.found)
     if table.labels is None:
         raise InputError(f"{input}: expected labels, found none")
     say(f"judging {len(table.values):,} samples ...")

@@ -50,7 +50,7 @@ def fit_fleet(
     say(
         f"wrote {output}: {len(fleet):,} of {count:,} streams"
         f"{f'; {failed:,} could not be fitted' if failed else ''}\n"
-        f"next: newnormal watch {output} LIVE.csv --by COLUMN"
+        f"next: newnormal watch {output} LIVE.csv"
     )
     if failed:
         sys.exit(FAILED)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from newnormal.cli.console import FAILED, announce_compiling, say
 from newnormal.cli.options import Classes
-from newnormal.cli.reading import read_streams
+from newnormal.cli.reading import read_streams, say_found
 from newnormal.cli.reading_options import Given
 from newnormal.cli.streams import stream_text
 from newnormal.errors import InputError
@@ -68,6 +68,7 @@ def fleet_tables(
         raise InputError(f"no stream can be judged; {name}: {error.message}", hint=error.hint)
     for name, error in tables.errors.items():
         say(f"error: {stream_text(name)}: {error.message}; skipped")
+    say_found(tables.found)
     samples = sum(len(table.values) for table in tables.tables.values())
     say(f"judging {samples:,} samples of {len(tables.tables):,} streams ...")
     return tables

@@ -11,11 +11,11 @@ from newnormal.cli.reading_options import Given
 
 if TYPE_CHECKING:
     from newnormal.detector import BaseDetector
-    from newnormal.tabular import StreamTables, Table
+    from newnormal.tabular import Found, StreamTables, Table
     from newnormal.tabular.splitting import Channels
     from newnormal.types import Verdicts
 
-__all__ = ["counted", "judge", "load", "read_streams", "read_table", "summary"]
+__all__ = ["counted", "judge", "load", "read_streams", "read_table", "say_found", "summary"]
 
 
 def load(path: Path, classes: Classes) -> BaseDetector:
@@ -46,6 +46,23 @@ def read_streams(source: str, given: Given, channels: Channels | None = None) ->
     return read_tables(source, given.reading, by=by, long=given.streams.long, channels=channels)
 
 
+def say_found(found: Found | None) -> None:
+    """Report what was not as expected in a file: what was skipped, missing and moved."""
+    if found is None:
+        return
+    if found.bad_lines:
+        lines = counted(found.bad_lines, "bad line")
+        say(f"{lines} of {found.lines:,} skipped; the first: {found.first_bad}")
+    for column, bad in found.bad_cells.items():
+        cells = counted(bad.count, "cell")
+        say(
+            f"column {column!r}: {cells} that could not be read, such as {bad.example!r} in line "
+            f"{bad.line}: missing"
+        )
+    for note in found.notes:
+        say(note)
+
+
 def judge(
     path: Path, classes: Classes, source: str, given: Given, frozen: bool
 ) -> tuple[BaseDetector, Verdicts, Table]:
@@ -53,6 +70,7 @@ def judge(
     announce_compiling()
     detector = load(path, classes)
     table = read_table(source, given.after(detector.reading_), detector.channels_)
+    say_found(table.found)
     say(f"judging {len(table.values):,} samples ...")
     verdicts = detector.score(table) if frozen else detector.run(table)
     return detector, verdicts, table

@@ -133,7 +133,8 @@ def watch(
         found = given.after(detector.reading_)
         make = _source_of(source, input, found.streams)
         wrapped = make(input, options(found, detector.channels_))
-        return ArrivingSource(wrapped, keep=state is not None and not flush)
+        keep = state is not None and not flush
+        return ArrivingSource(wrapped, keep, detector.period_)
 
     if sink == "jsonl":
         check_output(output, [input, model, *([] if state is None else [state])])
@@ -146,8 +147,6 @@ def watch(
     ):
         resumed = resume(model, state, make_source, say, Classes.of(loading, rule))
         with closing(resumed.source):
-            if isinstance(resumed.source, ArrivingSource):
-                resumed.source.expect(resumed.detector.period_)
             if state is not None:
                 _check_savable(resumed.detector, state)
             watching = Watch(

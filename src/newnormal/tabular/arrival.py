@@ -135,9 +135,9 @@ class Arrival:
         self._plain = not (waits or changes)
         self._record = record
         self._held = Rows.of([], self._width)  # far ahead
-        self._limit = 0
+        step = None if period is None else int(period / np.timedelta64(1, "ns"))
+        self._limit = DAY if step is None else PERIODS * step
         self._count = 0  # of samples, for records without numbers
-        self.expect(period)
 
     @property
     def zone(self) -> str | None:
@@ -147,11 +147,6 @@ class Arrival:
     @zone.setter
     def zone(self, zone: str | None) -> None:
         self._late.zone = zone
-
-    def expect(self, period: np.timedelta64 | None) -> None:
-        """Set the time between samples, where it was not known before."""
-        floor = DAY if period is None else PERIODS * int(period / np.timedelta64(1, "ns"))
-        self._limit = max(self._limit, floor)
 
     @property
     def held(self) -> int:

@@ -37,12 +37,15 @@ class Remembered:
         Its columns that were dropped or held labels: live data may have them, or not.
     decimal, date_format
         How numbers and times were written: used where an input leaves it open.
+    time
+        The column or columns of times that were named: those of an input that has them.
     """
 
     header: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     decimal: str | None = None
     date_format: str | None = None
+    time: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -217,7 +220,11 @@ class Reading:
         }
         left_out = [*facts["drop"], *([] if facts["label"] is None else [facts["label"]])]
         remembered = Remembered(
-            tuple(facts["header"]), tuple(left_out), facts["decimal"], facts["date_format"]
+            tuple(facts["header"]),
+            tuple(left_out),
+            facts["decimal"],
+            facts["date_format"],
+            tuple(facts["time"]),
         )
         return replace(self, **changes, remembered=remembered)
 

@@ -203,6 +203,11 @@ class Settler:
         self, selection: Selection, names: Sequence[str], there: dict[str, list[Cell]]
     ) -> tuple[Selection, list[str]]:
         """Return the selection with date and time of day found, and the columns of times."""
+        known = self._reading.remembered.time
+        if selection.time is None and known and set(known) <= set(names):
+            selection = replace(
+                selection, date=known[0] if len(known) == 2 else None, time=known[-1]
+            )
         free = selection.maybe_times(names, self.channels or ())
         style = DateStyle.of(self._reading.date_format)
         if style.pattern is None and self._reading.remembered.date_format is not None:

@@ -32,16 +32,20 @@ class ArrivingSource(Source):
     keep
         At the end of the input, leave what is held back to the next start, by the snapshot.
         Without it what was put in order is given out, and what is far ahead is refused.
+    period
+        The time between samples: a jump is longer than a hundred of them; None: than a day.
     """
 
-    def __init__(self, wrapped: Source, keep: bool = False) -> None:
+    def __init__(
+        self, wrapped: Source, keep: bool = False, period: np.timedelta64 | None = None
+    ) -> None:
         super().__init__(wrapped.input, wrapped.options)
         self.wrapped = wrapped
         # Of this source alone: the class has no one answer.
         self.record = wrapped.record  # type: ignore[misc]
         self.repeats = wrapped.repeats  # type: ignore[misc]
         self._keep = keep
-        self._period: np.timedelta64 | None = None
+        self._period = period
         self._arrival = self._new()
         self._ready: list[Batch] = []  # one that was longer than the limit
         self._refused: Problem | None = None  # what ends the input, raised by the next call
@@ -62,11 +66,6 @@ class ArrivingSource(Source):
     def held(self) -> int:
         """How many samples are held back."""
         return self._arrival.held
-
-    def expect(self, period: np.timedelta64 | None) -> None:
-        """Set the time between samples: a jump is at least 100 times as long."""
-        self._period = period
-        self._arrival.expect(period)
 
     def next_batch(self, limit: int) -> Batch | None:
         """Return the next samples in order, at most `limit`."""
