@@ -386,3 +386,15 @@ def test_long_samples_do_not_depend_on_how_the_lines_are_cut(rows: Any, size: in
             found[name, time] = {tag: value for tag, value in pairs if not np.isnan(value)}
     assert found == samples
     assert sum(len(batch.problems) for batch in batches) == late
+
+
+def test_keys_without_end_are_bad_lines_and_no_columns_without_end() -> None:
+    lines = StreamLines("host")
+    text = [json.dumps({"host": "x", "a": 1, f"k{at}": at}) for at in range(5_000)]
+    found = lines.parse(text)
+    assert len(lines.channels) < 2_500  # those of the first lines, and a thousand
+    assert len(found.values) + len(found.problems) == 5_000
+    assert "expected at most 1,000 keys that the first lines do not have" in str(
+        found.problems[0].error
+    )
+    assert len(lines.parse(['{"host": "x", "a": 2}']).values) == 1

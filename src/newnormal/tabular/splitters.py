@@ -92,6 +92,7 @@ class JsonSplitter:
         self._open = open_
         self._unknown = unknown
         self._ignored: set[str] = set()
+        self._grown = 0  # keys that came later and are columns
         self.columns = Columns((*seen, *later), grows=open_, unseen=frozenset(later))
         self._known()
 
@@ -119,7 +120,11 @@ class JsonSplitter:
                 rows.append(self._pick(record))
             else:
                 if not record.keys() <= self._keys:
-                    self._new([name for name in record if name not in self._keys])
+                    new = [name for name in record if name not in self._keys]
+                    if self._open and self._grown + len(new) > _MOST:
+                        errors.append((place, _too_many(new[0])))
+                        continue
+                    self._new(new)
                 rows.append([record.get(name) for name in self.columns.names])
             at.append(place)
         width = len(self.columns.names)
@@ -129,6 +134,7 @@ class JsonSplitter:
 
     def _new(self, names: Sequence[str]) -> None:
         if self._open:
+            self._grown += len(names)
             columns = self.columns
             self.columns = Columns((*columns.names, *names), grows=True, unseen=columns.unseen)
             self._known()
@@ -139,7 +145,17 @@ class JsonSplitter:
             self._unknown(new)
 
 
-_MOST = 1_000  # keys of which it is known that they were reported
+# Keys that come later: as many are columns (each takes a cell of every line), or are known to
+# have been reported.
+_MOST = 1_000
+
+
+def _too_many(name: str) -> InputError:
+    return InputError(
+        f"expected at most {_MOST:,} keys that the first lines do not have, found {name!r} besides",
+        hint="a name that is data belongs in a value: write lines of a time, a tag and a value, "
+        "and read them with --long (long=True)",
+    )
 
 
 def _no_keys(line: str) -> InputError:
