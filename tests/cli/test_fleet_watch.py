@@ -287,7 +287,8 @@ WRONG = [
         ("--by", "host", "--long"),
         "error: {live}: expected a column of the tag, called tag or metric or name or channel or "
         "variable or sensor, found only 'time', 'host', 'cpu', 'mem'\n"
-        'hint: name it with --tag NAME (from Python long=Long(tag="..."))\n',
+        'hint: name it with --tag NAME (from Python long=Long(tag="...")); '
+        "or, where each channel has its own column, --no-long\n",
     ),
 ]
 

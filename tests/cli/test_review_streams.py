@@ -145,3 +145,16 @@ def test_watch_tells_the_first_bad_lines_of_many_and_counts_all(
     assert done.stdout == expected.stdout
     assert done.stderr.count("; skipped") == 10
     assert "500 bad lines skipped" in done.stderr
+
+
+def test_a_stream_of_a_fleet_does_not_tell_a_number_of_lines_that_it_has_not_counted(
+    tmp_path: Path, newnormal: Command
+) -> None:
+    path = tmp_path / "fleet.csv"
+    start = np.datetime64("2026-01-01T00:00:00")
+    lines = [f"{start + at},{host},{at % 7}" for at in range(100) for host in "ab"]
+    lines.insert(50, "2199-01-01T00:00:00,a,1")
+    path.write_text("time,host,load\n" + "\n".join(lines) + "\n")
+    done = newnormal("check", path, "--by", "host", "--json")
+    assert "1 line holds no sample; the first: line 52: expected a time near" in done.stdout
+    assert "of 0" not in done.stdout

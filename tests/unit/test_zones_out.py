@@ -333,12 +333,14 @@ def test_a_polars_frame_joins_by_its_column(fitted: M2N2, unit: Any, zone: str |
     frame = pl.DataFrame({"a": values()[:, 0], "b": values()[:, 1]}).with_columns(times)
     found = fitted.unfitted().fit(frame[HISTORY])
     live = frame[LIVE]
-    verdicts = found.run(live).to_frame()
+    judged = found.run(live)
+    verdicts = judged.to_frame()
     assert isinstance(verdicts, pl.DataFrame)
     assert verdicts.schema["when"] == frame.schema["when"]
     joined = live.join(verdicts, on="when", how="inner")
     assert joined.height == 60
     assert joined["when"].equals(live["when"])
+    assert judged.to_frame(like="polars").schema["time"] == frame.schema["when"]
 
 
 def test_arrays_become_a_frame_of_the_library_that_is_named(fitted: M2N2) -> None:

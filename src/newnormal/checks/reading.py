@@ -39,7 +39,8 @@ def _lines(found: Found) -> list[Finding]:
         return []
     some = "1 line holds" if found.bad_lines == 1 else f"{found.bad_lines:,} lines hold"
     first = "" if found.first_bad is None else f"; the first: {shown(found.first_bad)}"
-    sentence = f"{some} no sample, of {found.lines:,}{first}"
+    of = f", of {found.lines:,}" if found.lines else ""  # a stream's are not counted apart
+    sentence = f"{some} no sample{of}{first}"
     return [Finding("warning", "bad_lines", None, sentence)]
 
 

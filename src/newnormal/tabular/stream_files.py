@@ -91,7 +91,10 @@ def read_tables(
     if fspath(path) != "-" and Path(path).is_dir():
         return _folder_tables(Path(path), by, form, chosen, known, strict)
     if form is not None and (chosen.columns is not None or chosen.drop):
-        raise ParameterError("expected no columns and no drop with long data")
+        raise ParameterError(
+            "expected no columns and no drop with long data",
+            hint="only its columns of time, tag, value and names are read: leave the option out",
+        )
     if by is None and form is None:
         raise InputError(
             f"{fspath(path)}: expected the column that names the stream, found none given",

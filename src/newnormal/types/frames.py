@@ -90,7 +90,8 @@ def kind_of(like: Any, known: FrameKind | None = None) -> FrameKind:
     if isinstance(like, ModuleType):
         like = like.__name__
     if isinstance(like, str):
-        return FrameKind(like)
+        same = known is not None and known.library == like
+        return FrameKind(like, dtype=known.dtype if same and known is not None else None)
     frame: Any = nw.from_native(like, pass_through=True, allow_series=True)
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
