@@ -102,7 +102,7 @@ def _found(role: str, given: str | None, names: Sequence[str], free: Sequence[st
     raise InputError(
         f"expected a column of the {role}, called {' or '.join(_NAMES[role])}, "
         f"found only {listed(names)}",
-        hint=f"{choose}; or, where each channel has its own column, --no-long",
+        hint=f"{choose}; or leave --long (long=) out where each channel has its own column",
     )
 
 
