@@ -124,7 +124,7 @@ def run(order: dict[str, Any], folder: Path, name: str, point: str | None) -> No
         ):
             os.dup2(os.open(path, flags, 0o666), number)
         from newnormal.cli import main
-        from newnormal.tabular import raw_bytes
+        from newnormal.tabular.text import raw_bytes
 
         raw_bytes.READ_BYTES = 500
         state = folder / "plant.state"

@@ -201,7 +201,7 @@ def test_output_that_could_not_be_written_comes_at_the_next_start(
 ) -> None:
     twin = site.folder / "twin.fleet"
     shutil.copytree(site.fleet, twin)
-    monkeypatch.setattr("newnormal.tabular.raw_bytes.READ_BYTES", 5_000)
+    monkeypatch.setattr("newnormal.tabular.text.raw_bytes.READ_BYTES", 5_000)
     arguments = (site.live, "--by", "host", *flag)
     expected = newnormal("watch", twin, *arguments).stdout
     write_lines, calls = JsonLinesSink.write_lines, iter(range(1, 1_000))
@@ -288,7 +288,7 @@ WRONG = [
         "error: {live}: expected a column of the tag, called tag or metric or name or channel or "
         "variable or sensor, found only 'time', 'host', 'cpu', 'mem'\n"
         'hint: name it with --tag NAME (from Python long=Long(tag="...")); '
-        "or, where each channel has its own column, --no-long\n",
+        "or leave --long (long=) out where each channel has its own column\n",
     ),
 ]
 

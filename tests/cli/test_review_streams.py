@@ -10,11 +10,11 @@ import pytest
 
 from newnormal.runtime.bad_lines import BadLines
 from newnormal.tabular import Reading, read
-from newnormal.tabular.arrival import Arrival
-from newnormal.tabular.dialect import is_header_again
-from newnormal.tabular.lateness import HOUR_TWICE, late
-from newnormal.tabular.lines import LineParser
-from newnormal.tabular.stream_lines import StreamLines
+from newnormal.tabular.many.stream_lines import StreamLines
+from newnormal.tabular.ordering.arrival import Arrival
+from newnormal.tabular.ordering.lateness import HOUR_TWICE, late
+from newnormal.tabular.parsing.dialect import is_header_again
+from newnormal.tabular.parsing.lines import LineParser
 from tests.cli.conftest import Command, Plant
 
 MINUTE = np.timedelta64(60, "s")

@@ -56,7 +56,7 @@ def test_what_a_fleet_writes_again_has_the_same_zone(
     live = site.write(with_offset(site.lines, "+05:30"))
     twin = site.folder / "twin.fleet"
     shutil.copytree(site.fleet, twin)
-    monkeypatch.setattr("newnormal.tabular.raw_bytes.READ_BYTES", 5_000)
+    monkeypatch.setattr("newnormal.tabular.text.raw_bytes.READ_BYTES", 5_000)
     arguments = (live, "--by", "host", *flag)
     expected = newnormal("watch", twin, *arguments).stdout
     for line in expected.splitlines():

@@ -20,7 +20,8 @@ from newnormal.io.sources.file import FileSource
 from newnormal.io.sources.lines import LineSource
 from newnormal.io.sources.pipe import PipeSource
 from newnormal.io.sources.recent import Recent
-from newnormal.tabular import Reading, raw_bytes
+from newnormal.tabular import Reading
+from newnormal.tabular.text import raw_bytes
 from newnormal.testing import check_source
 
 NAMES = ("a °C", "b")
@@ -275,7 +276,7 @@ def test_a_compressed_file_that_is_cut_short_gives_its_lines_and_then_the_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(raw_bytes, "READ_BYTES", 100)
-    monkeypatch.setattr("newnormal.tabular.lookahead.HEAD", 1000)
+    monkeypatch.setattr("newnormal.tabular.text.lookahead.HEAD", 1000)
     path = file(tmp_path, FORMS["gzip"][:-20])
     source = FileSource(path, OPTIONS)
     found: list[int] = []

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from newnormal.errors import InputError
 from newnormal.tabular import LineParser, Table, parse_time, parse_times, read, to_table
-from newnormal.tabular.cells import number
-from newnormal.tabular.decimals import NumberReader, unit_of
+from newnormal.tabular.parsing.cells import number
+from newnormal.tabular.parsing.decimals import NumberReader, unit_of
 from newnormal.types import Floats, Times
 
 pd = pytest.importorskip("pandas")

@@ -11,7 +11,7 @@ import pytest
 
 from newnormal.errors import InputError
 from newnormal.tabular import Found, Reading, Table
-from newnormal.tabular.arranging import arranged, kept_rows
+from newnormal.tabular.ordering.arranging import arranged, kept_rows
 
 START = np.datetime64("2026-01-01", "ns")
 MINUTE = np.timedelta64(60, "s")

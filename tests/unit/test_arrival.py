@@ -11,8 +11,8 @@ import pytest
 
 from newnormal.errors import InputError, StateError
 from newnormal.tabular import Problem, Reading, Table
-from newnormal.tabular.arranging import arranged
-from newnormal.tabular.arrival import Arrival, Arrived
+from newnormal.tabular.ordering.arranging import arranged
+from newnormal.tabular.ordering.arrival import Arrival, Arrived
 from newnormal.types import Floats, Times
 from tests.naive_arrival import NaiveArrival
 

@@ -12,8 +12,8 @@ import pytest
 
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular import LineParser, Reading, StreamLines, Table, read
-from newnormal.tabular.dates import custom_form, date_order, form_of
-from newnormal.tabular.local_time import LocalClock
+from newnormal.tabular.parsing.dates import custom_form, date_order, form_of
+from newnormal.tabular.parsing.local_time import LocalClock
 from newnormal.tabular.reading import Remembered
 
 LAST = "2026-12-31T23:59:59"

@@ -10,8 +10,8 @@ import pytest
 
 from newnormal.errors import InputError
 from newnormal.tabular import LineParser, Reading, StreamLines, Table, read
-from newnormal.tabular.decimals import NumberReader, find_decimal
-from newnormal.tabular.dialect import find_head
+from newnormal.tabular.parsing.decimals import NumberReader, find_decimal
+from newnormal.tabular.parsing.dialect import find_head
 from newnormal.tabular.reading import Remembered
 
 NAN = float("nan")

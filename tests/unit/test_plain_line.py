@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from newnormal.tabular import Reading
-from newnormal.tabular.decimals import NumberReader
-from newnormal.tabular.lines import LineParser
+from newnormal.tabular.parsing.decimals import NumberReader
+from newnormal.tabular.parsing.lines import LineParser
 
 HEAD = ["time,load,heat", *(f"2026-01-01T00:00:{at:02}Z,{at}.5,2" for at in range(20))]
 LINES = [

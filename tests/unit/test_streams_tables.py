@@ -535,7 +535,7 @@ def test_a_file_needs_a_column_of_names(tmp_path: Path) -> None:
 def test_json_lines_of_streams_may_differ_in_their_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("newnormal.tabular.raw_bytes.READ_BYTES", 50)
+    monkeypatch.setattr("newnormal.tabular.text.raw_bytes.READ_BYTES", 50)
     path = tmp_path / "plant.jsonl"
     path.write_text(
         '{"host": "a", "load": 1}\n{"host": "a", "load": 2}\n{"host": "b", "heat": 3}\n'

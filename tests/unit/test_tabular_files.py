@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from newnormal.errors import InputError, MissingExtraError, ParameterError
-from newnormal.tabular import Table, raw_bytes, read
+from newnormal.tabular import Table, read
+from newnormal.tabular.text import raw_bytes
 
 NAN = float("nan")
 

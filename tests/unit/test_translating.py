@@ -19,7 +19,7 @@ import polars as pl
 import pytest
 
 from newnormal.errors import InputError, MissingExtraError, NewnormalError
-from newnormal.tabular.long import Long, find_long
+from newnormal.tabular.many.long import Long, find_long
 from newnormal.tabular.reading import Reading
 from newnormal.tabular.times import parse_times
 from newnormal.tabular.translating import recognised, translate

@@ -12,7 +12,7 @@ from newnormal.cli.reading_options import Given
 if TYPE_CHECKING:
     from newnormal.detector import BaseDetector
     from newnormal.tabular import Found, StreamTables, Table
-    from newnormal.tabular.splitting import Channels
+    from newnormal.tabular.many.splitting import Channels
     from newnormal.types import Verdicts
 
 __all__ = ["counted", "judge", "load", "read_streams", "read_table", "say_found", "summary"]

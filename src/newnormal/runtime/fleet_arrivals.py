@@ -10,8 +10,8 @@ import numpy as np
 from newnormal.errors import StateError
 from newnormal.io.sources.base import FRESH
 from newnormal.tabular import Reading
-from newnormal.tabular.arrival import Arrival, Arrived
-from newnormal.tabular.jumps import is_future, ordinary
+from newnormal.tabular.ordering.arrival import Arrival, Arrived
+from newnormal.tabular.ordering.jumps import is_future, ordinary
 from newnormal.types import Floats, Ints, Times
 
 __all__ = ["Arrivals"]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.errors import InputError
-from newnormal.tabular.lateness import late
+from newnormal.tabular.ordering.lateness import late
 from newnormal.types import Ints, Times
 
 __all__ = ["Kept", "Order"]

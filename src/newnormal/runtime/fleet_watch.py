@@ -27,7 +27,7 @@ from newnormal.runtime.interruption import Interruption
 from newnormal.runtime.silent_source import SilentSource
 from newnormal.runtime.watch import BadRecordError, NothingReadError
 from newnormal.tabular import Problem, StreamBatch, StreamTables, Table
-from newnormal.tabular.arrival import Arrived
+from newnormal.tabular.ordering.arrival import Arrived
 from newnormal.types import CHANGED, OPENED, Floats, IncidentEvent, Ints, Times
 
 __all__ = ["FleetWatch"]

@@ -36,7 +36,7 @@ from newnormal.runtime.interruption import Interruption
 from newnormal.runtime.lock import Lock
 from newnormal.runtime.silent_source import SilentSource
 from newnormal.tabular import Table
-from newnormal.tabular.lateness import late
+from newnormal.tabular.ordering.lateness import late
 from newnormal.types import CHANGED, OPENED, Ints, Times, Verdicts, time_text
 
 __all__ = ["BadRecordError", "NothingReadError", "Watch"]

@@ -1,23 +1,23 @@
-"""Frames, CSV, JSON lines and Parquet as channels, times and arrays.
+"""Frames, files and lines as channels, times and arrays.
 
-One rule for each thing, whatever the input: which column is the time, which are channels
-(`columns`), what a time is (`times`), what a cell holds (`lines`). Data of many streams is one
-table a stream (`streams`).
+One rule for each thing, whatever the input: how it is read (`reading`), which column is what
+(`columns`), what a time is (`times`). Bytes become lines in `text`, lines samples in `parsing`,
+samples are put in order in `ordering`; `many` is the same for many streams.
 """
 
 from newnormal.tabular.files import read
 from newnormal.tabular.frames import to_table
-from newnormal.tabular.lines import LineParser, Sample, Samples
-from newnormal.tabular.long import Long
-from newnormal.tabular.long_lines import LongLines
+from newnormal.tabular.many.long import Long
+from newnormal.tabular.many.long_lines import LongLines
+from newnormal.tabular.many.splitting import StreamTables
+from newnormal.tabular.many.stream_batch import StreamBatch, StreamRows
+from newnormal.tabular.many.stream_files import read_tables
+from newnormal.tabular.many.stream_lines import StreamLines
+from newnormal.tabular.many.streams import to_tables
+from newnormal.tabular.parsing.lines import LineParser, Sample, Samples
 from newnormal.tabular.problems import Problem
 from newnormal.tabular.reading import Found, Reading
 from newnormal.tabular.samples import to_sample
-from newnormal.tabular.splitting import StreamTables
-from newnormal.tabular.stream_batch import StreamBatch, StreamRows
-from newnormal.tabular.stream_files import read_tables
-from newnormal.tabular.stream_lines import StreamLines
-from newnormal.tabular.streams import to_tables
 from newnormal.tabular.table import Table, default_channels
 from newnormal.tabular.times import parse_time, parse_times
 

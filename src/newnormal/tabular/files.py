@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.errors import InputError, MissingExtraError, ParameterError
-from newnormal.tabular.arranging import arranged
 from newnormal.tabular.columns import Selection
 from newnormal.tabular.frames import frame_table
-from newnormal.tabular.lines import LineParser, Samples
-from newnormal.tabular.opening import text_lines
+from newnormal.tabular.ordering.arranging import arranged
+from newnormal.tabular.parsing.lines import LineParser, Samples
 from newnormal.tabular.reading import Found, Reading
 from newnormal.tabular.table import Table
+from newnormal.tabular.text.opening import text_lines
 from newnormal.types import Ints
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 
 from newnormal.config import duration
 from newnormal.errors import ParameterError
-from newnormal.tabular.bounds import Bound
+from newnormal.tabular.ordering.bounds import Bound
 
 __all__ = ["LONGEST_LINE", "BadCells", "Found", "OnDuplicate", "Reading", "Remembered"]
 

@@ -11,8 +11,8 @@ import numpy as np
 from newnormal.errors import InputError, ParameterError, StateError
 from newnormal.io.sources.base import FRESH, Batch, Problem, Source, check_batch
 from newnormal.io.sources.lines import LineSource
-from newnormal.tabular.arrival import Arrival, Arrived
-from newnormal.tabular.lateness import Rows
+from newnormal.tabular.ordering.arrival import Arrival, Arrived
+from newnormal.tabular.ordering.lateness import Rows
 from newnormal.types import Ints, Times
 
 __all__ = ["ArrivingSource"]
@@ -21,7 +21,7 @@ _KEY = "arrival"  # of a snapshot: what is held back
 
 
 class ArrivingSource(Source):
-    """Another source, with its samples in order: see `newnormal.tabular.arrival.Arrival`.
+    """Another source, with its samples in order: see `newnormal.tabular.ordering.arrival.Arrival`.
 
     Its snapshot is that of the other source, and the samples that are held back.
 

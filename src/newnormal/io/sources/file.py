@@ -14,8 +14,8 @@ from newnormal.errors import InputError, ParameterError, StateError
 from newnormal.io.sources.base import FRESH, SourceOptions
 from newnormal.io.sources.lines import LineSource, Reader
 from newnormal.io.sources.recent import Recent
-from newnormal.tabular.encodings import UTF8
-from newnormal.tabular.raw_bytes import POLL_S, RawFile
+from newnormal.tabular.text.encodings import UTF8
+from newnormal.tabular.text.raw_bytes import POLL_S, RawFile
 
 __all__ = ["FileSource"]
 

@@ -11,9 +11,9 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.io.layout import Layout, LayoutError
 from newnormal.io.sources.base import Batch, Problem, Source, SourceOptions
-from newnormal.tabular.encodings import UTF8
-from newnormal.tabular.line_cutting import LineCutter, Skipped, line_texts
-from newnormal.tabular.opening import Opened, open_input
+from newnormal.tabular.text.encodings import UTF8
+from newnormal.tabular.text.line_cutting import LineCutter, Skipped, line_texts
+from newnormal.tabular.text.opening import Opened, open_input
 
 __all__ = ["LineSource", "Reader"]
 

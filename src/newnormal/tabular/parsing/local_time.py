@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from newnormal.tabular.dates import NAT
+from newnormal.tabular.parsing.dates import NAT
 from newnormal.types import Ints
 
 __all__ = ["LocalClock"]

@@ -6,8 +6,8 @@ import codecs
 import re
 
 from newnormal.errors import InputError, ParameterError
-from newnormal.tabular.compression import Poll
-from newnormal.tabular.line_cutting import HEAD
+from newnormal.tabular.text.compression import Poll
+from newnormal.tabular.text.line_cutting import HEAD
 
 __all__ = ["LATIN", "UTF8", "Transcoding", "encoding_of", "is_binary"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from newnormal.errors import InputError
-from newnormal.tabular.cells import MISSING, WORDS, Cell, number
+from newnormal.tabular.parsing.cells import MISSING, WORDS, Cell, number
 from newnormal.types import Floats
 
 __all__ = ["NumberReader", "find_decimal", "looks_like_number"]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from newnormal.errors import InputError
-from newnormal.tabular.cells import Cell, shown
-from newnormal.tabular.decimals import NumberReader
+from newnormal.tabular.parsing.cells import Cell, shown
+from newnormal.tabular.parsing.decimals import NumberReader
+from newnormal.tabular.parsing.settling import Plan
 from newnormal.tabular.reading import BadCells
-from newnormal.tabular.settling import Plan
 from newnormal.types import Bools, Floats, Ints, Times
 
 __all__ = ["Block", "read_block"]

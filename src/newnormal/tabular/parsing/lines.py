@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from newnormal.errors import InputError
-from newnormal.tabular.blocks import Block, read_block
-from newnormal.tabular.cells import Cell
 from newnormal.tabular.columns import Selection
-from newnormal.tabular.line_columns import LineColumns, LineFormat, blank
-from newnormal.tabular.line_samples import Sample, Samples, joined
-from newnormal.tabular.plain_line import PlainLine
+from newnormal.tabular.parsing.blocks import Block, read_block
+from newnormal.tabular.parsing.cells import Cell
+from newnormal.tabular.parsing.line_columns import LineColumns, LineFormat, blank
+from newnormal.tabular.parsing.line_samples import Sample, Samples, joined
+from newnormal.tabular.parsing.plain_line import PlainLine
+from newnormal.tabular.parsing.settling import Plan, check_texts
 from newnormal.tabular.reading import BadCells, Found, Reading
-from newnormal.tabular.settling import Plan, check_texts
 
 __all__ = ["LineFormat", "LineParser", "Sample", "Samples"]
 

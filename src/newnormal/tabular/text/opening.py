@@ -13,20 +13,20 @@ from typing import IO, Any, BinaryIO, Literal, Self
 
 from newnormal.errors import InputError
 from newnormal.tabular import translating
-from newnormal.tabular.binary_kinds import binary_data, known_binary
-from newnormal.tabular.compression import Poll, compression_of, decompressed
-from newnormal.tabular.encodings import LATIN, UTF8, Transcoding, encoding_of, is_binary
-from newnormal.tabular.file_names import ENDINGS, format_of_name
-from newnormal.tabular.line_cutting import (
+from newnormal.tabular.reading import Found, Reading
+from newnormal.tabular.text.binary_kinds import binary_data, known_binary
+from newnormal.tabular.text.compression import Poll, compression_of, decompressed
+from newnormal.tabular.text.encodings import LATIN, UTF8, Transcoding, encoding_of, is_binary
+from newnormal.tabular.text.file_names import ENDINGS, format_of_name
+from newnormal.tabular.text.line_cutting import (
     HEAD,
     LineCutter,
     Refused,
     line_text,
     line_texts,
 )
-from newnormal.tabular.lookahead import Lookahead
-from newnormal.tabular.raw_bytes import RawBytes, RawFile, raw_bytes
-from newnormal.tabular.reading import Found, Reading
+from newnormal.tabular.text.lookahead import Lookahead
+from newnormal.tabular.text.raw_bytes import RawBytes, RawFile, raw_bytes
 from newnormal.tabular.translating import Translated
 
 __all__ = [

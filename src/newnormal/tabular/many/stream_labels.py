@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from newnormal.errors import InputError
-from newnormal.tabular.splitting import StreamTables
+from newnormal.tabular.many.splitting import StreamTables
 from newnormal.tabular.table import Table
 from newnormal.types import Ints
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from newnormal.errors import InputError
-from newnormal.tabular.grid import Grid, means
-from newnormal.tabular.jumps import stray
-from newnormal.tabular.lateness import HOUR_TWICE
-from newnormal.tabular.rates import Rates
+from newnormal.tabular.ordering.grid import Grid, means
+from newnormal.tabular.ordering.jumps import stray
+from newnormal.tabular.ordering.lateness import HOUR_TWICE
+from newnormal.tabular.ordering.rates import Rates
 from newnormal.tabular.reading import Found, Reading
 from newnormal.tabular.table import Table, default_channels
 from newnormal.types import Floats, Ints, Times, time_text

@@ -10,7 +10,7 @@ import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.tabular.columns import Selection
-from newnormal.tabular.lines import LineParser
+from newnormal.tabular.parsing.lines import LineParser
 from newnormal.tabular.reading import Reading
 from newnormal.tabular.times import parse_times
 from newnormal.types import Floats, Ints, Times

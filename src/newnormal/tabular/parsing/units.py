@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from newnormal.tabular.cells import Cell
-from newnormal.tabular.decimals import NumberReader, unit_of
+from newnormal.tabular.parsing.cells import Cell
+from newnormal.tabular.parsing.decimals import NumberReader, unit_of
 
 __all__ = ["column_unit", "is_rule", "is_units_row"]
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from newnormal.errors import InputError
-from newnormal.tabular.cells import BOM, MISSING, WORDS, split_line
 from newnormal.tabular.columns import check_unique
-from newnormal.tabular.dates import TIME_OF_DAY, form_of
-from newnormal.tabular.decimals import looks_like_number
+from newnormal.tabular.parsing.cells import BOM, MISSING, WORDS, split_line
+from newnormal.tabular.parsing.dates import TIME_OF_DAY, form_of
+from newnormal.tabular.parsing.decimals import looks_like_number
+from newnormal.tabular.parsing.units import is_rule, is_units_row
 from newnormal.tabular.reading import Reading
 from newnormal.tabular.table import default_channels
-from newnormal.tabular.units import is_rule, is_units_row
 
 __all__ = ["HEAD_LINES", "Head", "find_head", "is_header_again"]
 

@@ -6,9 +6,9 @@ from math import isfinite
 
 import numpy as np
 
-from newnormal.tabular.line_samples import Samples
-from newnormal.tabular.settling import Plan
-from newnormal.tabular.splitters import CsvSplitter, Splitter
+from newnormal.tabular.parsing.line_samples import Samples
+from newnormal.tabular.parsing.settling import Plan
+from newnormal.tabular.parsing.splitters import CsvSplitter, Splitter
 
 __all__ = ["PlainLine"]
 

@@ -12,12 +12,12 @@ import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.tabular.columns import Selection, listed
-from newnormal.tabular.long import Long, find_long
+from newnormal.tabular.many.long import Long, find_long
+from newnormal.tabular.many.stream_batch import StreamBatch
+from newnormal.tabular.many.stream_lines import LineReader
+from newnormal.tabular.many.stream_names import StreamNames
 from newnormal.tabular.problems import Problem
 from newnormal.tabular.reading import Reading
-from newnormal.tabular.stream_batch import StreamBatch
-from newnormal.tabular.stream_lines import LineReader
-from newnormal.tabular.stream_names import StreamNames
 from newnormal.types import Ints, time_text
 
 __all__ = ["LongLines"]

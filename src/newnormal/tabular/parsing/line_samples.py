@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.errors import InputError
-from newnormal.tabular.blocks import Block
-from newnormal.tabular.settling import Plan
+from newnormal.tabular.parsing.blocks import Block
+from newnormal.tabular.parsing.settling import Plan
 from newnormal.types import Floats, Ints, Times
 
 __all__ = ["Sample", "Samples", "joined"]

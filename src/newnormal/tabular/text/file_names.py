@@ -5,8 +5,8 @@ from __future__ import annotations
 from os import PathLike
 from pathlib import PurePath
 
-from newnormal.tabular.compression import COMPRESSED
 from newnormal.tabular.reading import Format
+from newnormal.tabular.text.compression import COMPRESSED
 
 __all__ = ["ENDINGS", "format_of_name", "stem_of"]
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.tabular.columns import listed, match_count, match_names
-from newnormal.tabular.grid import means
-from newnormal.tabular.keyed_lines import unique_times
+from newnormal.tabular.many.stream_names import MISSING, StreamNames
+from newnormal.tabular.ordering.grid import means
+from newnormal.tabular.parsing.keyed_lines import unique_times
 from newnormal.tabular.reading import Found, Reading
-from newnormal.tabular.stream_names import MISSING, StreamNames
 from newnormal.tabular.table import Table, check_finite, check_times, default_channels
 from newnormal.tabular.times import parse_times
 from newnormal.tabular.zones import zone_of

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from newnormal.errors import InputError, ParameterError
-from newnormal.tabular.cells import json_object
 from newnormal.tabular.columns import Selection, listed
-from newnormal.tabular.dialect import find_head
-from newnormal.tabular.keyed_lines import KeyedLines, KeyedSamples
-from newnormal.tabular.line_columns import HeadSearch, blank, no_header
+from newnormal.tabular.many.stream_batch import StreamBatch
+from newnormal.tabular.many.stream_names import StreamNames
+from newnormal.tabular.parsing.cells import json_object
+from newnormal.tabular.parsing.dialect import find_head
+from newnormal.tabular.parsing.keyed_lines import KeyedLines, KeyedSamples
+from newnormal.tabular.parsing.line_columns import HeadSearch, blank, no_header
+from newnormal.tabular.parsing.splitters import is_json
 from newnormal.tabular.problems import Problem
 from newnormal.tabular.reading import Found, Reading
-from newnormal.tabular.splitters import is_json
-from newnormal.tabular.stream_batch import StreamBatch
-from newnormal.tabular.stream_names import StreamNames
 
 __all__ = ["LineReader", "StreamLines"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from newnormal.tabular.compression import Poll
-from newnormal.tabular.line_cutting import HEAD
+from newnormal.tabular.text.compression import Poll
+from newnormal.tabular.text.line_cutting import HEAD
 
 __all__ = ["Lookahead"]
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from newnormal.errors import InputError, ParameterError
-from newnormal.tabular.cells import Cell, shown, split_line
 from newnormal.tabular.columns import Selection, check_unique
-from newnormal.tabular.dialect import HEAD_LINES, Head, find_head, is_header_again
+from newnormal.tabular.parsing.cells import Cell, shown, split_line
+from newnormal.tabular.parsing.dialect import HEAD_LINES, Head, find_head, is_header_again
+from newnormal.tabular.parsing.settling import Plan, Settler
+from newnormal.tabular.parsing.splitters import CsvSplitter, JsonSplitter, Splitter, is_json
 from newnormal.tabular.reading import Found, Reading
-from newnormal.tabular.settling import Plan, Settler
-from newnormal.tabular.splitters import CsvSplitter, JsonSplitter, Splitter, is_json
 
 __all__ = ["HeadSearch", "LineColumns", "LineFormat", "blank", "no_header"]
 

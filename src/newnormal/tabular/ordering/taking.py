@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from newnormal.tabular.lateness import Rows
+from newnormal.tabular.ordering.lateness import Rows
 from newnormal.tabular.reading import Reading
 
 __all__ = ["Taking"]

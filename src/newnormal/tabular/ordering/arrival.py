@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from newnormal.errors import InputError, StateError
-from newnormal.tabular.arranging import check_timeless
-from newnormal.tabular.grid import Grid, Steps
-from newnormal.tabular.jumps import (
+from newnormal.tabular.ordering.arranging import check_timeless
+from newnormal.tabular.ordering.grid import Grid, Steps
+from newnormal.tabular.ordering.jumps import (
     DAY,
     PERIODS,
     is_future,
@@ -20,11 +20,11 @@ from newnormal.tabular.jumps import (
     sift,
     span_text,
 )
-from newnormal.tabular.lateness import Lateness, Rows
+from newnormal.tabular.ordering.lateness import Lateness, Rows
+from newnormal.tabular.ordering.rates import Rates
+from newnormal.tabular.ordering.taking import Taking
 from newnormal.tabular.problems import Problem
-from newnormal.tabular.rates import Rates
 from newnormal.tabular.reading import Reading
-from newnormal.tabular.taking import Taking
 from newnormal.types import Floats, Ints, Times, time_text
 
 __all__ = ["Arrival", "Arrived"]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from newnormal.errors import InputError
-from newnormal.tabular.dates import (
+from newnormal.tabular.parsing.dates import (
     FORMS,
     NAT,
     TIME_OF_DAY,
@@ -22,7 +22,7 @@ from newnormal.tabular.dates import (
     date_order,
     form_of,
 )
-from newnormal.tabular.local_time import LocalClock
+from newnormal.tabular.parsing.local_time import LocalClock
 from newnormal.tabular.reading import Reading
 from newnormal.tabular.times import parse_time, plain_texts
 from newnormal.tabular.zones import zone_of

@@ -8,12 +8,11 @@ from itertools import zip_longest
 from typing import Any
 
 from newnormal.errors import InputError
-from newnormal.tabular.cells import Cell, shown
 from newnormal.tabular.columns import Roles, Selection, alike, listed, match_count
-from newnormal.tabular.decimals import NumberReader, find_decimal, looks_like_number
-from newnormal.tabular.local_time import LocalClock
-from newnormal.tabular.reading import Found, Reading
-from newnormal.tabular.time_columns import (
+from newnormal.tabular.parsing.cells import Cell, shown
+from newnormal.tabular.parsing.decimals import NumberReader, find_decimal, looks_like_number
+from newnormal.tabular.parsing.local_time import LocalClock
+from newnormal.tabular.parsing.time_columns import (
     TIME_NAMES,
     DateStyle,
     TimeReader,
@@ -23,7 +22,8 @@ from newnormal.tabular.time_columns import (
     find_style,
     unix_unit,
 )
-from newnormal.tabular.units import column_unit
+from newnormal.tabular.parsing.units import column_unit
+from newnormal.tabular.reading import Found, Reading
 
 __all__ = ["Columns", "Plan", "Settler", "check_texts"]
 

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 
 from newnormal.errors import InputError, ParameterError
-from newnormal.tabular.arranging import kept_rows
-from newnormal.tabular.file_names import ENDINGS, format_of_name, stem_of
 from newnormal.tabular.files import is_parquet, named, parquet_frame, read
-from newnormal.tabular.long import Long
-from newnormal.tabular.long_lines import LongLines
-from newnormal.tabular.opening import text_lines
+from newnormal.tabular.many.long import Long
+from newnormal.tabular.many.long_lines import LongLines
+from newnormal.tabular.many.splitting import Channels, StreamTables, TimeColumn, pivoted, split
+from newnormal.tabular.many.stream_frames import frame_tables
+from newnormal.tabular.many.stream_labels import label_beside, split_labels
+from newnormal.tabular.many.stream_lines import LineReader, StreamLines
+from newnormal.tabular.many.stream_names import SHARED, StreamNames
+from newnormal.tabular.ordering.arranging import kept_rows
 from newnormal.tabular.reading import Found, Reading
-from newnormal.tabular.splitting import Channels, StreamTables, TimeColumn, pivoted, split
-from newnormal.tabular.stream_frames import frame_tables
-from newnormal.tabular.stream_labels import label_beside, split_labels
-from newnormal.tabular.stream_lines import LineReader, StreamLines
-from newnormal.tabular.stream_names import SHARED, StreamNames
+from newnormal.tabular.text.file_names import ENDINGS, format_of_name, stem_of
+from newnormal.tabular.text.opening import text_lines
 from newnormal.types import Floats, Ints
 
 __all__ = ["read_tables"]

@@ -11,11 +11,11 @@ import numpy as np
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.columns import check_unique
 from newnormal.tabular.frames import as_array, to_table
-from newnormal.tabular.long import Long
-from newnormal.tabular.splitting import Channels, StreamTables, split
-from newnormal.tabular.stream_files import read_tables
-from newnormal.tabular.stream_frames import frame_tables, given_times, name_cells, name_codes
-from newnormal.tabular.stream_names import StreamNames
+from newnormal.tabular.many.long import Long
+from newnormal.tabular.many.splitting import Channels, StreamTables, split
+from newnormal.tabular.many.stream_files import read_tables
+from newnormal.tabular.many.stream_frames import frame_tables, given_times, name_cells, name_codes
+from newnormal.tabular.many.stream_names import StreamNames
 from newnormal.tabular.table import Table
 
 if TYPE_CHECKING:

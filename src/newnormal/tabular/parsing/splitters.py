@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from newnormal.errors import InputError
-from newnormal.tabular.cells import BOM, Cell, json_object, picker, split_line
-from newnormal.tabular.dialect import Head
-from newnormal.tabular.settling import Columns
+from newnormal.tabular.parsing.cells import BOM, Cell, json_object, picker, split_line
+from newnormal.tabular.parsing.dialect import Head
+from newnormal.tabular.parsing.settling import Columns
 
 __all__ = ["CsvSplitter", "JsonSplitter", "Splitter"]
 

@@ -1,0 +1,1 @@
+"""Data of many streams: by the column that names the stream, long, or a file each."""

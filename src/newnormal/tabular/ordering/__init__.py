@@ -1,0 +1,1 @@
+"""Samples in order: finished series, and live ones as they come."""
