@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from newnormal.errors import ParameterError
 from newnormal.tabular import Reading, read
 from newnormal.tabular.ordering.arrival import Arrival
 from newnormal.tabular.ordering.bounds import Bound
@@ -47,3 +49,8 @@ def test_a_clock_that_goes_forward() -> None:
     skipped = Bound.of("2026-03-29 02:30")  # no clock in Berlin shows it
     assert skipped.in_zone("Europe/Berlin") == np.datetime64("2026-03-29T01:30")
     assert Bound.of("1767225600").in_zone("Europe/Berlin") == np.datetime64("2026-01-01")
+
+
+def test_what_is_no_time_is_refused_with_its_option() -> None:
+    with pytest.raises(ParameterError, match=r"^from: expected a time, found '01\.02\.2026'"):
+        Reading.of(from_="01.02.2026")

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from newnormal.config import duration
-from newnormal.errors import ParameterError
+from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.ordering.bounds import Bound
 
 __all__ = ["LONGEST_LINE", "BadCells", "Found", "OnDuplicate", "Reading", "Remembered"]
@@ -352,8 +352,12 @@ def _rows(name: str, value: str | Sequence[int | None]) -> tuple[int | None, int
 
 
 def _time(name: str, value: Any) -> Bound:
-    del name
-    return value if isinstance(value, Bound) else Bound.of(value)
+    if isinstance(value, Bound):
+        return value
+    try:
+        return Bound.of(value)
+    except InputError as error:
+        raise ParameterError(f"{name.rstrip('_')}: {error.message}", hint=error.hint) from error
 
 
 def _duration(name: str, value: Any) -> np.timedelta64:
