@@ -11,8 +11,8 @@ import pytest
 
 from newnormal.errors import ParameterError
 from newnormal.tabular import Reading, read
+from newnormal.tabular.bounds import Bound
 from newnormal.tabular.ordering.arrival import Arrival
-from newnormal.tabular.ordering.bounds import Bound
 
 
 def test_a_time_without_a_zone_is_on_the_clock_of_the_samples(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from newnormal.config import duration
 from newnormal.errors import InputError, ParameterError
-from newnormal.tabular.ordering.bounds import Bound
+from newnormal.tabular.bounds import Bound
 
 __all__ = ["LONGEST_LINE", "BadCells", "Found", "OnDuplicate", "Reading", "Remembered"]
 
