@@ -14,14 +14,16 @@ __all__ = [
     "change_sentence",
     "duration_text",
     "number_text",
+    "number_texts",
     "seconds_between",
     "silence_sentence",
 ]
 
+_MOST_DIGITS = 7  # of a number beside another that it resembles
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
-def number_text(value: float) -> str:
+def number_text(value: float, significant: int = 3) -> str:
     """Return a number with three significant digits, and all digits before the point.
 
     Examples
@@ -32,10 +34,26 @@ def number_text(value: float) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     if not 1e-4 <= abs(value) < 1e9:
-        return f"{value:.3g}"
-    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+        return f"{value:.{significant}g}"
+    digits = max(0, significant - 1 - math.floor(math.log10(abs(value))))
     text = f"{value:.{digits}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def number_texts(*values: float) -> list[str]:
+    """Return numbers beside each other, with enough digits that different ones look different.
+
+    Examples
+    --------
+    >>> number_texts(26.04, 25.91, 25.97), number_texts(71.04, 20, 30)
+    (['26.04', '25.91', '25.97'], ['71', '20', '30'])
+    """
+    texts: list[str] = []
+    for significant in range(3, _MOST_DIGITS + 1):
+        texts = [number_text(value, significant) for value in values]
+        if len(set(texts)) == len(set(values)):
+            break
+    return texts
 
 
 def duration_text(samples: int, seconds: float | None) -> str:
@@ -62,7 +80,7 @@ def alarm_sentence(
     if not evidence:
         return f"unusual for {length}"
     first, *others = evidence
-    text = f"{first.channel} {_observed(first)}{_expected(first)}"
+    text = f"{first.channel} {_values(first)}"
     if at_this_hour and first.expected is not None:
         text += " at this hour"
     unusual = "unusual" if first.direction == "within" else first.direction
@@ -72,16 +90,18 @@ def alarm_sentence(
     return text
 
 
-def _observed(evidence: Evidence) -> str:
-    return "missing" if evidence.observed is None else number_text(evidence.observed)
-
-
-def _expected(evidence: Evidence) -> str:
+def _values(evidence: Evidence) -> str:
+    """Return what was observed, and what was expected."""
+    expected: tuple[float, ...] = ()
     if evidence.low is not None and evidence.high is not None:
-        return f", expected {number_text(evidence.low)} to {number_text(evidence.high)}"
-    if evidence.expected is not None:
-        return f", expected {number_text(evidence.expected)}"
-    return ""
+        expected = (evidence.low, evidence.high)
+    elif evidence.expected is not None:
+        expected = (evidence.expected,)
+    if evidence.observed is None:
+        observed, texts = "missing", number_texts(*expected)
+    else:
+        observed, *texts = number_texts(evidence.observed, *expected)
+    return f"{observed}, expected {' to '.join(texts)}" if texts else observed
 
 
 def silence_sentence(
@@ -102,7 +122,7 @@ def change_sentence(change: Change) -> str:
     if not change.channels:
         return f"the model's weights have moved far from the accepted ones since {since}"
     moves = [
-        f"{name} from {number_text(change.before[name])} to {number_text(change.after[name])}"
+        f"{name} from {' to '.join(number_texts(change.before[name], change.after[name]))}"
         for name in change.channels[:5]
     ]
     more = len(change.channels) - len(moves)

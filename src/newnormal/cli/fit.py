@@ -12,7 +12,7 @@ from newnormal.cli.bars import fit_progress
 from newnormal.cli.console import announce_compiling, say
 from newnormal.cli.fleet_fit import check_folder, fit_fleet
 from newnormal.cli.options import importable, samples_or_time
-from newnormal.cli.reading import read_streams, read_table
+from newnormal.cli.reading import counted, read_streams, read_table
 from newnormal.cli.reading_options import Given, reads_input
 from newnormal.errors import ParameterError
 
@@ -244,7 +244,8 @@ def fit(
     table = read_table(history, given)
     for line in check_table(table, name=history, detector=detector).lines():
         say(line)
-    say(f"fitting on {len(table.values):,} samples of {table.values.shape[1]} channels ...")
+    samples, channels = table.values.shape
+    say(f"fitting on {counted(samples, 'sample')} of {counted(channels, 'channel')} ...")
     with fit_progress() as callbacks:
         detector.fit(table, **callbacks)
     detector.save(output)

@@ -89,7 +89,7 @@ class Counts(Protocol):
 
 def summary(counts: Counts, alarms_only: bool, incidents: int = 0) -> str:
     """Return in a line what a watch has seen."""
-    text = f"judged {counts.judged:,} samples, {counts.anomalous:,} anomalous"
+    text = f"judged {counted(counts.judged, 'sample')}, {counts.anomalous:,} anomalous"
     if alarms_only or counts.alarms:
         text += f", {counted(counts.alarms, 'alarm')}"
     if counts.changes:

@@ -14,7 +14,7 @@ from newnormal.cli.fleet_reading import (
     remembered,
 )
 from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule
-from newnormal.cli.reading import judge
+from newnormal.cli.reading import counted, judge
 from newnormal.cli.reading_options import Given, reads_input
 from newnormal.cli.streams import check_one_stream, check_streams, is_fleet
 
@@ -56,4 +56,5 @@ def _write(verdicts: Scored) -> None:
         lines = verdicts.json_lines(start, min(start + _LINES, len(verdicts)))
         sys.stdout.writelines(line + "\n" for line in lines)
     sys.stdout.flush()
-    say(f"judged {len(verdicts):,} samples, {int(verdicts.anomalous.sum()):,} anomalous")
+    anomalous = int(verdicts.anomalous.sum())
+    say(f"judged {counted(len(verdicts), 'sample')}, {anomalous:,} anomalous")
