@@ -7,6 +7,7 @@ thresholds may differ by 1e-3 relative, and masks and events only at ties.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,13 +46,21 @@ def close(ref: Any, comp: Any) -> bool:
     return bool(np.allclose(ref, comp, rtol=1e-3, equal_nan=True))
 
 
+def golden(case: Case) -> Path:
+    """Return the state file of a case; the largest is not in a source distribution."""
+    path = FOLDER / f"{case.name}.nn"
+    if case.name == "wide" and not path.exists():
+        pytest.skip(f"needs {path.name}, which a source distribution does not have")
+    return path
+
+
 @pytest.mark.parametrize("pieces", PIECES)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_run_from_a_golden_state_gives_what_was_recorded(case: Case, pieces: str) -> None:
     ref = record(case)
     if case.is_old and case.name != "m2n2-plain" and "old_scores" not in ref:
         pytest.skip("recorded by version 4: the alarms of this version are to be recorded")
-    comp = run(newnormal.load(FOLDER / f"{case.name}.nn"), case, PIECES[pieces])
+    comp = run(newnormal.load(golden(case)), case, PIECES[pieces])
     for name in ("old_scores", "old_acted"):
         ref.pop(name, None)
     if json.loads(str(ref.pop("machine"))) == machine():
@@ -69,7 +78,7 @@ def test_a_run_from_a_golden_state_gives_what_was_recorded(case: Case, pieces: s
 @pytest.mark.parametrize("pieces", ["pieces", "steps"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_run_in_pieces_is_the_whole_run(case: Case, pieces: str) -> None:
-    path = FOLDER / f"{case.name}.nn"
+    path = golden(case)
     ref, comp = (run(newnormal.load(path), case, PIECES[each]) for each in ("whole", pieces))
     assert [found for name in ref if (found := difference(name, ref[name], comp[name]))] == []
 
