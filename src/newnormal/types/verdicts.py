@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -228,6 +228,16 @@ class Verdicts:
         last = self.first + len(self) - 1
         where = f"samples {self.first} to {last}" if len(self) else "no samples"
         return f"Verdicts({where}, {int(self.anomalous.sum())} anomalous)"
+
+    def item(self) -> NoReturn:
+        """Raise a TypeError: scikit-learn asks a score for its number so, and there is none.
+
+        Without labels `score` returns verdicts, which `cross_val_score` cannot average.
+        """
+        raise TypeError(
+            "expected labels to score against, found none: pass y=labels, 0 or 1 a sample, "
+            "as in cross_val_score(detector, X, labels), or a scoring= of your own"
+        )
 
     def __getitem__(self, row: int) -> Verdict:
         if not -len(self) <= row < len(self):
