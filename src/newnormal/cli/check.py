@@ -37,7 +37,7 @@ def check(
         str,
         typer.Argument(
             metavar="FILE",
-            help="CSV, JSON lines or Parquet; - is stdin. A folder has a file for each stream.",
+            help="CSV, JSON lines, Excel, ...; - is stdin. A folder has a file for each stream.",
         ),
     ],
     model: Annotated[

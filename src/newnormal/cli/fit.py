@@ -35,7 +35,7 @@ def fit(
         str,
         typer.Argument(
             metavar="HISTORY",
-            help="CSV, JSON lines or Parquet; - is stdin. A folder has a file for each stream.",
+            help="CSV, JSON lines, Excel, ...; - is stdin. A folder has a file for each stream.",
         ),
     ],
     output: Annotated[

@@ -23,7 +23,6 @@ __all__ = [
     "Format",
     "Frozen",
     "Input",
-    "Lines",
     "Loading",
     "Model",
     "OnDuplicate",
@@ -62,10 +61,10 @@ Model = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A detector, written by `newnormal fit`.")
 ]
 Input = Annotated[
-    str, typer.Argument(metavar="INPUT", help="CSV, JSON lines or Parquet; - is standard input.")
-]
-Lines = Annotated[
-    str, typer.Argument(metavar="INPUT", help="CSV or JSON lines; - is standard input.")
+    str,
+    typer.Argument(
+        metavar="INPUT", help="CSV, JSON lines, Excel, Parquet, ...; - is standard input."
+    ),
 ]
 Time = Annotated[
     Optional[str],  # noqa: UP045 - typer evaluates it

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from newnormal.cli.console import BAD_LINE, announce_compiling, fail, say
-from newnormal.cli.options import Classes, Lines, Loading, Model, Rule, importable
+from newnormal.cli.options import Classes, Input, Loading, Model, Rule, importable
 from newnormal.cli.reading import summary
 from newnormal.cli.reading_options import Given, reads_input
 from newnormal.cli.streams import Streams, check_one_stream, check_streams, is_fleet
@@ -29,7 +29,7 @@ __all__ = ["watch"]
 @reads_input
 def watch(
     model: Model,
-    input: Lines,  # noqa: A002
+    input: Input,  # noqa: A002
     state: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(

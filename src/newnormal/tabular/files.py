@@ -39,7 +39,7 @@ def read(
     strict: bool = False,
     **options: Any,
 ) -> Table:
-    r"""Return a file's series: CSV, JSON lines or Parquet.
+    r"""Return a file's series: CSV, JSON lines, Parquet, or a file of another program.
 
     Parameters
     ----------
