@@ -17,17 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Classes",
-    "Columns",
-    "Drop",
     "FileFormat",
-    "Format",
     "Frozen",
     "Input",
     "Loading",
     "Model",
     "OnDuplicate",
     "Rule",
-    "Time",
     "format_name",
     "from_state",
     "importable",
@@ -65,24 +61,6 @@ Input = Annotated[
     typer.Argument(
         metavar="INPUT", help="CSV, JSON lines, Excel, Parquet, ...; - is standard input."
     ),
-]
-Time = Annotated[
-    Optional[str],  # noqa: UP045 - typer evaluates it
-    typer.Option(
-        metavar="COLUMN", help="The column of times; found by itself if there is exactly one."
-    ),
-]
-Columns = Annotated[
-    Optional[list[str]],  # noqa: UP045
-    typer.Option(metavar="NAMES", help="Take only these channels (a,b,c; may be repeated)."),
-]
-Drop = Annotated[
-    Optional[list[str]],  # noqa: UP045
-    typer.Option(metavar="NAMES", help="Leave these columns out (a,b,c; may be repeated)."),
-]
-Format = Annotated[
-    Optional[FileFormat],  # noqa: UP045
-    typer.Option(help="The format of the input, if its name does not show it."),
 ]
 Frozen = Annotated[
     bool,
