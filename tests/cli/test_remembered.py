@@ -46,6 +46,16 @@ def test_time_counters_and_columns_left_out_are_remembered(
     ]
 
 
+def test_columns_that_were_not_chosen_are_not_reported(counters: Path, newnormal: Command) -> None:
+    model = counters.with_name("plant.nn")
+    options = ("--time", "when", "--columns", "load", "--rows", "0:600")
+    assert newnormal("fit", counters, *options, "-o", model).returncode == 0
+    done = newnormal("score", model, counters, "--rows", "600:")
+    assert done.returncode == 0
+    assert "no channel" not in done.stderr
+    assert json.loads(done.stdout.splitlines()[0])["time"] == "2026-01-01T10:00:00"
+
+
 def test_score_reports_what_differs(counters: Path, newnormal: Command) -> None:
     model = counters.with_name("plant.nn")
     options = ("--time", "when", "--drop", "note", "--rows", "0:600")

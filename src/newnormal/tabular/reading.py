@@ -141,7 +141,7 @@ class Reading:
         (('Bad', '-'), (0, 400), ';')
         """
         given = {**(options or {}), **more}
-        known = {each.name for each in fields(cls)} - {"local"}
+        known = {each.name for each in fields(cls)}
         for name in given:
             if name not in known:
                 raise ParameterError(
@@ -219,6 +219,8 @@ class Reading:
             if getattr(self, name) == getattr(plain, name)
         }
         left_out = [*facts["drop"], *([] if facts["label"] is None else [facts["label"]])]
+        if facts["columns"] is not None:
+            left_out += [name for name in facts["header"] if name not in facts["columns"]]
         remembered = Remembered(
             tuple(facts["header"]),
             tuple(left_out),
