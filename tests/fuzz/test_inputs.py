@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 import warnings
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -34,6 +34,11 @@ def _quiet() -> Iterator[None]:
 
 
 def _drained(source: Source | StreamInput) -> None:
+    with closing(source):
+        _read_all(source)
+
+
+def _read_all(source: Source | StreamInput) -> None:
     for _ in range(1_000):
         if source.next_batch(7) is None:
             return
