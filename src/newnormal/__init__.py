@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from newnormal import hooks
+
 if TYPE_CHECKING:
     from newnormal.checks import Check, check
     from newnormal.detector import M2N2, Detector, load
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from newnormal.types import Alarm, Change, Event, Evidence, Incident, Verdict, Verdicts
 
 __version__ = "0.1.0"
+
+hooks.show_with(plot="newnormal.plots:plot", html="newnormal.reports:html")
 
 __all__ = [
     "M2N2",

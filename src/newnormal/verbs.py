@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self, overload
 
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from newnormal.acceptance import TimedAcceptance
 from newnormal.acceptance.changes import NUMBER, open_slots
 from newnormal.alarms import AlarmLog
-from newnormal.alarms.log import forget
+from newnormal.alarms.log import forget, margins
 from newnormal.alarms.meant import meant
 from newnormal.alarms.silence import forget_time
 from newnormal.alarms.zoned import in_zone
@@ -25,7 +25,7 @@ from newnormal.core.times import NO_TIME
 from newnormal.errors import FeedbackError, NewnormalWarning
 from newnormal.kernels.step import HELD, PENDING, RESTORED, SEEN
 from newnormal.sklearn import figure_of_merit, labels_or_none
-from newnormal.tabular import parse_time, to_sample, to_table
+from newnormal.tabular import Table, parse_time, to_sample, to_table
 from newnormal.tabular.zones import zone_of
 from newnormal.types import (
     CLOSED,
@@ -35,6 +35,7 @@ from newnormal.types import (
     Event,
     Floats,
     Ints,
+    Observed,
     Times,
     Verdict,
     Verdicts,
@@ -78,7 +79,7 @@ class Verbs(Views):
                 self._zone = None if type(time) is np.datetime64 else zone_of(time)
             before = state.times.before(pending)
             state.times.add(when)
-            verdicts = self._advance(values, state.times.newest(pending + 1), False, before)
+            verdicts, _ = self._advance(values, state.times.newest(pending + 1), False, before)
             if state.model.step.counts[PENDING]:
                 return []
             return list(verdicts)
@@ -102,7 +103,7 @@ class Verbs(Views):
         state.times.add_all(table.times, len(table.values))
         if table.times is not None and len(table.times):
             self._zone = table.zone
-        verdicts = self._advance(table.values, all_times, flush, before)
+        verdicts, events = self._advance(table.values, all_times, flush, before)
         counts = state.model.step.counts
         if flush and counts[PENDING] and counts[HELD] < self._fitted.config.window:
             warnings.warn(
@@ -114,15 +115,26 @@ class Verbs(Views):
         if table.frame is not None:
             first = verdicts.first + pending
             verdicts = replace(verdicts, frame=replace(table.frame, first=first))
-        if pending == 0:
-            return verdicts
-        late = verdicts.rows(slice(None, pending))
-        judged = counts[PENDING] < pending + len(table.values)
-        return verdicts.rows(slice(pending, None), late if judged else None)
+        if pending:
+            late = verdicts.rows(slice(None, pending))
+            judged = counts[PENDING] < pending + len(table.values)
+            verdicts = verdicts.rows(slice(pending, None), late if judged else None)
+        return replace(verdicts, observed=self._observed(table, events))
+
+    def _observed(self, table: Table, events: Sequence[Event]) -> Observed:
+        """Return what pictures of a run need besides its verdicts."""
+        zone = self.zone_
+        return Observed(
+            table.values,
+            margins(self._fitted),
+            tuple(in_zone(event, zone) for event in events),
+            (*self.alarms_, *self.changes_),
+            None if table.labels is None else table.labels.astype(bool),
+        )
 
     def _advance(
         self, values: Floats, times: Times | None, flush: bool, before: np.datetime64 | None
-    ) -> Verdicts:
+    ) -> tuple[Verdicts, list[Event]]:
         state = self._state
         restored = state.model.step.counts[RESTORED]
         verdicts, events = loop.advance(self._fitted, state, values, times, flush, before)
@@ -142,7 +154,7 @@ class Verbs(Views):
                 again,
                 remedy,
             )
-        return verdicts
+        return verdicts, events
 
     def _keep(self, events: list[Event]) -> None:
         """Keep events until they are taken, and the newest alarms and changes as they stand."""

@@ -202,6 +202,11 @@ def track(
     return events
 
 
+def margins(fitted: Fitted) -> Floats | None:
+    """Return how far from what is expected nearly all values lie, a channel (C,); or None."""
+    return None if fitted.spread is None else _SPREADS * fitted.spread
+
+
 def log_scores(scores: Floats) -> Floats:
     """Return the logarithms by which a limit on alarms judges: distances mean the same anywhere."""
     logs: Floats = np.log(np.clip(scores, _LEAST, _LARGEST))

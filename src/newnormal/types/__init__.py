@@ -24,6 +24,8 @@ from newnormal.types.alarms import (
 )
 from newnormal.types.arrays import NO_TIME, Bools, Floats, Floats32, Ints, Times, time_at, time_text
 from newnormal.types.incidents import INCIDENT, INCIDENT_ENDED, Incident, IncidentEvent
+from newnormal.types.observed import Observed
+from newnormal.types.timeline import ChangeSpan, Timeline
 from newnormal.types.verdicts import Verdict, Verdicts
 
 __all__ = [
@@ -48,6 +50,7 @@ __all__ = [
     "Alarm",
     "Bools",
     "Change",
+    "ChangeSpan",
     "Event",
     "Evidence",
     "Floats",
@@ -55,7 +58,9 @@ __all__ = [
     "Incident",
     "IncidentEvent",
     "Ints",
+    "Observed",
     "Peak",
+    "Timeline",
     "Times",
     "Verdict",
     "Verdicts",

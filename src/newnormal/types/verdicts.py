@@ -11,8 +11,10 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from newnormal import hooks
 from newnormal.types.arrays import Bools, Floats, Floats32, Ints, Times, time_at, time_text
 from newnormal.types.frames import FrameKind, frame_of, kind_of
+from newnormal.types.observed import Observed
 from newnormal.types.verdict_lines import Head, VerdictColumns, verdict_lines
 
 __all__ = ["Verdict", "Verdicts"]
@@ -163,6 +165,9 @@ class Verdicts:
         `times` themselves are UTC.
     frame
         What the frame was like that was run on; None for other input.
+    observed
+        What was judged, and what happened to alarms and changes meanwhile, for pictures; `run`
+        keeps it. None where the verdicts come from elsewhere.
     """
 
     scores: Floats
@@ -181,6 +186,7 @@ class Verdicts:
     changes: Ints | None = None
     zone: str | None = None
     frame: FrameKind | None = None
+    observed: Observed | None = None
 
     def __init__(
         self,
@@ -200,6 +206,7 @@ class Verdicts:
         changes: Ints | None = None,
         zone: str | None = None,
         frame: FrameKind | None = None,
+        observed: Observed | None = None,
     ) -> None:
         # The one that dataclass writes takes 2 µs longer, a tenth of a small detector's step.
         self.__dict__.update(
@@ -219,6 +226,7 @@ class Verdicts:
             changes=changes,
             zone=zone,
             frame=frame,
+            observed=observed,
         )
 
     def __len__(self) -> int:
@@ -256,6 +264,8 @@ class Verdicts:
         for name in _COLUMNS:
             column = getattr(self, name)
             parts[name] = None if column is None else column[rows]
+        if self.observed is not None:
+            parts["observed"] = self.observed.rows(rows)
         return replace(self, **parts, first=self.first + (rows.start or 0), late=late)
 
     @classmethod
@@ -266,7 +276,8 @@ class Verdicts:
         for name in _COLUMNS:
             found = [getattr(part, name) for part in parts]
             columns[name] = None if found[0] is None else np.concatenate(found)
-        return replace(first, **columns, late=None)
+        observed = Observed.joined([part.observed for part in parts])
+        return replace(first, **columns, late=None, observed=observed)
 
     @property
     def samples(self) -> Ints:
@@ -327,6 +338,14 @@ class Verdicts:
         kind = self.frame if like is None else kind_of(like, self.frame)
         columns = {name: each for name, each in self.columns().items() if name != "time"}
         return frame_of(columns, self.times, self.zone, kind, self.first)
+
+    def plot(self, **options: Any) -> Any:
+        """Draw them: `newnormal.plot` with these verdicts; needs the extra ``plot``."""
+        return hooks.plot(self, **options)
+
+    def _repr_html_(self) -> str:
+        """Return them as a notebook shows them: a picture to zoom, and the alarms."""
+        return hooks.html(self)
 
 
 _COLUMNS = (

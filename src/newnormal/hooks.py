@@ -1,0 +1,41 @@
+"""What values of the lowest layer show of themselves by code of a higher one.
+
+Imports go one way: a `Verdicts` cannot import what draws it. The package's ``__init__`` names here
+where that is; it is imported when first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__all__ = ["html", "plot", "show_with"]
+
+_FUNCTIONS: dict[str, str] = {}
+
+
+def show_with(**functions: str) -> None:
+    """Name the functions that show values, as "package.module:function".
+
+    Parameters
+    ----------
+    functions
+        ``plot`` draws verdicts; ``html`` returns what a notebook shows of any of our values.
+    """
+    _FUNCTIONS.update(functions)
+
+
+def plot(found: Any, **options: Any) -> Any:
+    """Draw verdicts, as `newnormal.plot`."""
+    return _function("plot")(found, **options)
+
+
+def html(found: Any) -> str:
+    """Return a value as HTML for a notebook."""
+    text: str = _function("html")(found)
+    return text
+
+
+def _function(name: str) -> Any:
+    module, _, function = _FUNCTIONS[name].partition(":")
+    return getattr(import_module(module), function)

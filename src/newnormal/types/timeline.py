@@ -1,0 +1,204 @@
+"""A stretch of a stream as a picture shows it: samples, verdicts, alarms, changes, labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from newnormal.errors import InputError
+from newnormal.types.alarms import ACCEPTED, PENDING, Alarm, Change, Event
+from newnormal.types.arrays import Bools, Floats, Ints, Times
+from newnormal.types.observed import Observed
+
+if TYPE_CHECKING:
+    from newnormal.types.verdicts import Verdicts
+
+__all__ = ["ChangeSpan", "Timeline"]
+
+
+@dataclass(frozen=True)
+class ChangeSpan:
+    """A change, and what state it was in from which sample on.
+
+    Attributes
+    ----------
+    change
+        As it was last reported.
+    steps
+        (sample, state), in order: "pending" from its start on, then what it became.
+    end
+        The last sample at which it was open: pending or rejected.
+    """
+
+    change: Change
+    steps: tuple[tuple[int, str], ...]
+    end: int
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """Consecutive samples of one stream, what was expected of them, and what happened.
+
+    Attributes
+    ----------
+    name
+        Of the stream or of the file; for titles.
+    verdicts
+        One a sample. They have `observed`.
+    """
+
+    name: str
+    verdicts: Verdicts
+    observed: Observed
+
+    @classmethod
+    def of(cls, verdicts: Verdicts, name: str = "", labels: Any = None) -> Timeline:
+        """Return the timeline of a run.
+
+        Parameters
+        ----------
+        verdicts
+            From `run` or `score`.
+        name
+            For the title.
+        labels
+            1 for a sample that is labelled as a fault, 0 for another; None: as in the input.
+        """
+        observed = verdicts.observed
+        if observed is None:
+            raise InputError(
+                "expected verdicts that know the samples they are about, found none",
+                hint="take those that detector.run(series) or detector.score(series) returns",
+            )
+        if labels is not None:
+            truth = np.asarray(labels)
+            if truth.shape != (len(verdicts),):
+                raise InputError(
+                    f"labels: expected one for each of {len(verdicts)} samples, "
+                    f"found shape {truth.shape}",
+                    hint="pass 0 or 1 a sample, in the order of the series",
+                )
+            observed = Observed(
+                observed.values,
+                observed.margins,
+                observed.events,
+                observed.remaining,
+                truth.astype(bool),
+            )
+        return cls(name, verdicts, observed)
+
+    def __len__(self) -> int:
+        return len(self.verdicts)
+
+    @property
+    def values(self) -> Floats:
+        """The samples, shape (T, C)."""
+        return self.observed.values
+
+    @property
+    def labels(self) -> Bools | None:
+        """Which samples are labelled as a fault; None without labels."""
+        return self.observed.labels
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The channels' names."""
+        return self.verdicts.channels
+
+    @property
+    def times(self) -> Times | None:
+        """The samples' times; None where one is missing, since they cannot be an axis then."""
+        times = self.verdicts.times
+        return None if times is None or np.isnat(times).any() else times
+
+    @property
+    def first(self) -> int:
+        """The number of the first sample."""
+        return self.verdicts.first
+
+    @property
+    def last(self) -> int:
+        """The number of the last sample."""
+        return self.verdicts.first + len(self) - 1
+
+    @cached_property
+    def alarms(self) -> tuple[Alarm, ...]:
+        """The alarms that reach into it, as they were last reported, in order of their numbers."""
+        newest: dict[int, Alarm] = {}
+        for found in self._reported():
+            if isinstance(found, Alarm):
+                newest[found.number] = found
+        inside = (each for each in newest.values() if self._inside(each.start, each.end))
+        return tuple(sorted(inside, key=lambda alarm: alarm.number))
+
+    @cached_property
+    def changes(self) -> tuple[ChangeSpan, ...]:
+        """The changes that reach into it, in order of their numbers."""
+        newest: dict[int, Change] = {}
+        steps: dict[int, list[tuple[int, str]]] = {}
+        for event in self.observed.events:
+            if event.change is not None:
+                own = steps.setdefault(event.change.number, [(event.change.start, PENDING)])
+                if event.change.state != own[-1][1]:
+                    own.append((event.sample, event.change.state))
+        for found in self._reported():
+            if isinstance(found, Change):
+                newest[found.number] = found
+        spans = []
+        for number, change in sorted(newest.items()):
+            own = steps.get(number, [(change.start, change.state)])
+            end = self.last if change.open else own[-1][0]
+            spans.append(ChangeSpan(change, tuple(own), end))
+        return tuple(each for each in spans if self._inside(each.change.start, each.end))
+
+    @cached_property
+    def concern(self) -> Floats:
+        """How much each channel has to do with the alarms and changes, shape (C,); 0: nothing."""
+        found = np.zeros(len(self.channels))
+        place = {name: at for at, name in enumerate(self.channels)}
+        for alarm in self.alarms:
+            shares = alarm.channels or dict.fromkeys((e.channel for e in alarm.evidence), 1.0)
+            for name, share in shares.items():
+                found[place[name]] += share
+        for span in self.changes:
+            for name in span.change.channels:
+                found[place[name]] += 1 / len(span.change.channels)
+        return found
+
+    @cached_property
+    def order(self) -> Ints:
+        """The channels, those concerned first; the others as they are."""
+        return np.argsort(-self.concern, kind="stable")
+
+    @property
+    def status(self) -> str:
+        """How the stream is after the last sample, as `Detector.status_`."""
+        remaining = self.observed.remaining
+        if any(isinstance(each, Alarm) for each in remaining):
+            return "in alarm"
+        states = {each.state for each in remaining if isinstance(each, Change)}
+        if PENDING in states:
+            return "change pending"
+        return "change rejected" if states else "normal"
+
+    @property
+    def accepted(self) -> tuple[ChangeSpan, ...]:
+        """The changes that were accepted meanwhile."""
+        return tuple(each for each in self.changes if each.change.state == ACCEPTED)
+
+    def _reported(self) -> Iterable[Alarm | Change]:
+        """Give alarms and changes as they were reported, the newest report of each last."""
+        events: Sequence[Event] = self.observed.events
+        for event in events:
+            if event.change is not None:
+                yield event.change
+            elif event.alarm is not None:
+                yield event.alarm
+        yield from self.observed.remaining
+
+    def _inside(self, start: int, end: int) -> bool:
+        return start <= self.last and end >= self.first
