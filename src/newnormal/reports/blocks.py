@@ -128,27 +128,37 @@ def pack_blocks(axis: Axis, room: float) -> tuple[Packer, int]:
     room
         Bytes of the page.
     """
+    length = len(axis.timeline)
     channels = len(axis.timeline.channels)
-    while True:
-        packer = Packer(room)
+    if not length:
+        return Packer(room), channels
+    blocks = Blocks(axis, channels)
+    fewest = min(_FEWEST, length)
+    while channels and _most_points(blocks, room, fewest) < fewest:
+        channels -= max(channels // 8, 1)
         blocks = Blocks(axis, channels)
-        if not len(axis.timeline) or _add_levels(packer, blocks):
-            if packer.blocks and packer.blocks[-1]["per"] > 1:
-                _add_details(packer, blocks)
-            return packer, channels
-        if channels <= 1:
-            return packer, 0
-        channels //= 2
+    packer = Packer(room)
+    if channels and _add_levels(packer, blocks) and packer.blocks[-1]["per"] > 1:
+        _add_details(packer, blocks)
+    return packer, channels if packer.blocks else 0
+
+
+def _most_points(blocks: Blocks, room: float, fewest: int) -> int:
+    """Return how many points a level may have, if nothing became smaller by deflating."""
+    per = -(-len(blocks.timeline) // fewest)
+    described = 40 * (3 + 5 * len(blocks.order)) + 100
+    return int((room - described) * 3 / 4 / blocks.bytes_a_point(per))
 
 
 def _add_levels(packer: Packer, blocks: Blocks) -> bool:
     """Add levels that cover everything, coarse to fine; return whether the first one had room."""
     length = len(blocks.timeline)
-    points = min(COARSEST, length)
+    fewest = min(_FEWEST, length)
+    points = min(COARSEST, length, max(_most_points(blocks, packer.left, COARSEST), fewest))
     while not _level(packer, blocks, points):
-        if points <= min(_FEWEST, length):
+        if points <= fewest:
             return False
-        points = max(points * 2 // 3, min(_FEWEST, length))
+        points = max(points * 2 // 3, fewest)
     reserve = packer.left * _DETAILS
     while points < length:
         wanted = points * _FINER if points * _FINER < length else length

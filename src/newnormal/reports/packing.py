@@ -142,5 +142,7 @@ class Packer:
         return True
 
     def text(self) -> str:
-        """Return the bytes of all columns, deflated, as base64."""
+        """Return the bytes of all columns, deflated, as base64; nothing of no block."""
+        if not self.blocks:
+            return ""
         return base64.b64encode(b"".join(self._done) + self._deflate.copy().flush()).decode()
