@@ -21,6 +21,7 @@ SCRIPTS = (
             "format",
             "events",
             "panels",
+            "gestures",
             "picture",
             "lists",
             "overview",
