@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         StateError,
     )
     from newnormal.fleet import Fleet
+    from newnormal.reports import report
     from newnormal.thresholds import Fixed, MovingThreshold, Quantile, Threshold
     from newnormal.types import Alarm, Change, Event, Evidence, Incident, Verdict, Verdicts
 
@@ -61,6 +62,7 @@ __all__ = [
     "__version__",
     "check",
     "load",
+    "report",
 ]
 
 _MODULES = {
@@ -78,6 +80,7 @@ _MODULES = {
     "Incident": "newnormal.types",
     "MovingThreshold": "newnormal.thresholds",
     "Quantile": "newnormal.thresholds",
+    "report": "newnormal.reports",
     "Threshold": "newnormal.thresholds",
     "Verdict": "newnormal.types",
     "Verdicts": "newnormal.types",
