@@ -7,7 +7,7 @@ import numpy as np
 from newnormal.metrics.events import runs
 from newnormal.types import Bools, Floats, Ints
 
-__all__ = ["BINS", "bin_starts", "middle", "outline", "peaks", "stretches"]
+__all__ = ["BINS", "bin_starts", "broken", "middle", "outline", "peaks", "stretches"]
 
 BINS = 1_600  # a little more than the pixels across a panel
 
@@ -60,6 +60,23 @@ def middle(x: Floats, y: Floats, bins: int = BINS) -> tuple[Floats, Floats]:
     sums = np.add.reduceat(np.where(there, y, 0.0), starts)
     means = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
     return x[starts], means
+
+
+def broken(x: Floats, y: Floats, longest: float = 10.0) -> tuple[Floats, Floats]:
+    """Return a line with a break wherever nothing was seen for `longest` times the usual step.
+
+    Examples
+    --------
+    >>> x = np.array([0.0, 1.0, 2.0, 3.0, 50.0, 51.0])
+    >>> broken(x, np.ones(6))[1].tolist()
+    [1.0, 1.0, 1.0, 1.0, nan, 1.0, 1.0]
+    """
+    if len(x) < 3:
+        return x, y
+    steps = np.diff(x)
+    usual = np.median(steps[steps > 0]) if (steps > 0).any() else np.inf
+    wide = np.flatnonzero(steps > longest * usual) + 1
+    return np.insert(x, wide, x[wide - 1]), np.insert(y, wide, np.nan)
 
 
 def peaks(x: Floats, y: Floats, where: Bools, bins: int = BINS) -> tuple[Floats, Floats]:

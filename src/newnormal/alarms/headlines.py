@@ -1,0 +1,90 @@
+"""What happened over a stretch of a stream, in words: a headline, and the counts below it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from newnormal.types import ACCEPTED, PENDING, REJECTED, Alarm, Timeline, time_text
+
+__all__ = ["counts_text", "headline", "most_important", "moment_text", "range_text"]
+
+
+def headline(timeline: Timeline) -> str:
+    """Return in a sentence what happened, where and since when: what is open first."""
+    status = timeline.status
+    alarms = most_important(timeline)
+    if status == "in alarm" and alarms and alarms[0].open:
+        first = alarms[0]
+        return f"In alarm since {_since(first)}: {first.sentence}"
+    opened = [span.change for span in timeline.changes if span.change.open]
+    if opened and status in ("change pending", "change rejected"):
+        states = [each for each in opened if each.state == status.removeprefix("change ")]
+        return f"{status.capitalize()}: {(states or opened)[-1].sentence}"
+    if alarms:
+        first = alarms[0]
+        text = f"{_since(first)}: {first.sentence}"
+        if len(alarms) == 1:
+            return f"One alarm, over by now: {text}"
+        return f"{len(alarms)} alarms, all over by now; the highest: {text}"
+    if timeline.accepted:
+        return f"No alarms; a change was accepted: {timeline.accepted[-1].change.sentence}"
+    anomalous = int(timeline.verdicts.anomalous.sum())
+    if anomalous:
+        return f"{anomalous:,} of {_counted(len(timeline), 'sample')} anomalous"
+    return f"Nothing unusual in {_counted(len(timeline), 'sample')}"
+
+
+def most_important(timeline: Timeline) -> list[Alarm]:
+    """Return the alarms, the most important first: those that are open, then by their peak."""
+    return sorted(timeline.alarms, key=lambda each: (not each.open, -each.peak.ratio, each.number))
+
+
+def counts_text(timeline: Timeline) -> str:
+    """Return how many alarms and changes there were."""
+    parts = []
+    if timeline.verdicts.alarms is not None or timeline.alarms:
+        parts.append(_counted(len(timeline.alarms), "alarm") if timeline.alarms else "no alarms")
+    if timeline.changes:
+        states = [span.change.state for span in timeline.changes]
+        known = (PENDING, ACCEPTED, REJECTED, "reverted")
+        each = [f"{states.count(state)} {state}" for state in known if state in states]
+        parts.append(f"{_counted(len(states), 'change')} ({', '.join(each)})")
+    return ", ".join(parts)
+
+
+def range_text(timeline: Timeline) -> str:
+    """Return from when to when, how many samples and how many channels."""
+    size = f"{_counted(len(timeline), 'sample')} of {_counted(len(timeline.channels), 'channel')}"
+    times = timeline.times
+    if times is None or not len(times):
+        return size
+    zone = timeline.verdicts.zone
+    first, last = (moment_text(each, zone) for each in (times[0], times[-1]))
+    same = last.startswith(first[:10]) and " " in last
+    return f"{first} to {last[11:] if same else last}, {size}"
+
+
+def moment_text(time: np.datetime64, zone: str | None = None) -> str:
+    """Return a time as people write it, with seconds only where there are any.
+
+    Examples
+    --------
+    >>> moment_text(np.datetime64("2026-03-09T10:14"), "Europe/Berlin")
+    '2026-03-09 11:14'
+    >>> moment_text(np.datetime64("2026-03-09T10:14:30.25"))
+    '2026-03-09 10:14:30.25'
+    """
+    text = time_text(time, zone).replace("T", " ")
+    day, clock = text[:10], text[11:]
+    clock = clock.split("+")[0].split("-")[0].rstrip("Z")
+    return f"{day} {clock.removesuffix(':00') if len(clock) == 8 else clock}"
+
+
+def _since(alarm: Alarm) -> str:
+    if alarm.start_time is None:
+        return f"sample {alarm.start:,}"
+    return moment_text(alarm.start_time, alarm.zone)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
