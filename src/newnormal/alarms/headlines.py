@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from newnormal.types import ACCEPTED, PENDING, REJECTED, Alarm, Timeline, time_text
+from newnormal.types import ACCEPTED, PENDING, REJECTED, Alarm, Change, Timeline, time_text
 
 __all__ = ["counts_text", "headline", "most_important", "moment_text", "range_text"]
 
@@ -19,7 +19,7 @@ def headline(timeline: Timeline) -> str:
     opened = [span.change for span in timeline.changes if span.change.open]
     if opened and status in ("change pending", "change rejected"):
         states = [each for each in opened if each.state == status.removeprefix("change ")]
-        return f"{status.capitalize()}: {(states or opened)[-1].sentence}"
+        return _change(status.capitalize(), (states or opened)[-1])
     if alarms:
         first = alarms[0]
         text = f"{_since(first)}: {first.sentence}"
@@ -27,7 +27,7 @@ def headline(timeline: Timeline) -> str:
             return f"One alarm, over by now: {text}"
         return f"{len(alarms)} alarms, all over by now; the highest: {text}"
     if timeline.accepted:
-        return f"No alarms; a change was accepted: {timeline.accepted[-1].change.sentence}"
+        return _change("No alarms; a change was accepted", timeline.accepted[-1].change)
     anomalous = int(timeline.verdicts.anomalous.sum())
     if anomalous:
         return f"{anomalous:,} of {_counted(len(timeline), 'sample')} anomalous"
@@ -80,7 +80,13 @@ def moment_text(time: np.datetime64, zone: str | None = None) -> str:
     return f"{day} {clock.removesuffix(':00') if len(clock) == 8 else clock}"
 
 
-def _since(alarm: Alarm) -> str:
+def _change(what: str, change: Change) -> str:
+    """Return what happened to a change, and since when: a sentence has that at its end."""
+    moved, since, _ = change.sentence.rpartition(" since ")
+    return f"{what}, since {_since(change)}: {moved}" if since else f"{what}: {change.sentence}"
+
+
+def _since(alarm: Alarm | Change) -> str:
     if alarm.start_time is None:
         return f"sample {alarm.start:,}"
     return moment_text(alarm.start_time, alarm.zone)

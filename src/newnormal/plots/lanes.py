@@ -17,9 +17,10 @@ from newnormal.types import OPENED, PENDING, Alarm, ChangeSpan, Floats, Timeline
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Bar", "alarm_bars", "alarm_lane", "change_lane", "spans_of"]
+__all__ = ["Bar", "alarm_bars", "alarm_lane", "change_lane", "rows_of", "spans_of"]
 
 _LETTER = 0.008  # of a lane's width
+_ROWS = 3  # of changes that overlap
 _LEAST = 0.002  # of a lane's width: a bar of one sample among a million can be seen
 
 
@@ -69,18 +70,34 @@ def alarm_lane(axes: Axes, timeline: Timeline, x: Floats, style: Style) -> None:
     _number(axes, x, most_important(timeline), bars, style)
 
 
+def rows_of(changes: Sequence[ChangeSpan]) -> list[int]:
+    """Return a row for each change so that no two of a row overlap, as far as there are rows."""
+    ends: list[int] = []
+    rows = []
+    for span in changes:
+        free = [row for row, end in enumerate(ends) if end < span.change.start]
+        row = free[0] if free else min(len(ends), _ROWS - 1)
+        ends[row:] = [span.end, *ends[row + 1 :]]
+        rows.append(row)
+    return rows
+
+
 def change_lane(axes: Axes, timeline: Timeline, x: Floats, style: Style) -> None:
     """Draw changes as bands, in each state's colour, with number and state."""
     strip(axes, x, "changes", [], style)
-    taken: list[tuple[float, float]] = []
-    for span in reversed(timeline.changes):
-        _draw(axes, x, _states(span, timeline, x, style), (0.06, 0.42))
+    rows = rows_of(timeline.changes)
+    high = 1 / (max(rows) + 1)
+    taken: list[list[tuple[float, float]]] = [[] for _ in range(max(rows) + 1)]
+    for span, row in reversed([*zip(timeline.changes, rows, strict=True)]):
+        base = 1 - (row + 1) * high
+        _draw(axes, x, _states(span, timeline, x, style), (base + 0.06 * high, 0.4 * high))
         start, end = spans_of(timeline, x, span.change.start, span.end)
-        if span.change.state != PENDING and not span.change.open:
-            axes.plot([end], [0.27], "D", color=style.state(span.change.state), markersize=4)
+        if not span.change.open:
+            colour = style.state(span.change.state)
+            axes.plot([end], [base + 0.26 * high], "D", color=colour, markersize=4, clip_on=False)
         text = f"{span.change.number} {span.change.state}"
         at = _place(x, (start + end) / 2)
-        _write(axes, text, at, taken, style)
+        _write(axes, text, at, taken[row], style, base + 0.76 * high)
 
 
 def _states(span: ChangeSpan, timeline: Timeline, x: Floats, style: Style) -> list[Bar]:
@@ -113,7 +130,12 @@ def _number(
 
 
 def _write(
-    axes: Axes, text: str, at: float, taken: list[tuple[float, float]], style: Style
+    axes: Axes,
+    text: str,
+    at: float,
+    taken: list[tuple[float, float]],
+    style: Style,
+    height: float = 0.76,
 ) -> None:
     """Write a text above a bar, unless another one is there."""
     half = _LETTER * (len(text) + 1) / 2
@@ -123,7 +145,7 @@ def _write(
     taken.append((at - half, at + half))
     axes.text(
         at,
-        0.76,
+        height,
         text,
         transform=axes.transAxes,
         ha="center",

@@ -22,6 +22,7 @@ __all__ = [
     "alarm_strip",
     "key",
     "legend",
+    "range_panel",
     "score_panel",
     "score_range",
     "shade",
@@ -47,33 +48,46 @@ def tidy(axes: Axes, name: str, style: Style = LIGHT) -> None:
 
 
 def signal_panel(
+    axes: Axes, x: Floats, values: Floats, labels: Bools | None, over: Floats | None = None
+) -> None:
+    """Draw one channel, what lies `over` it (its trend, or what was expected), and the labels."""
+    shade(axes, x, labels, LIGHT.true)
+    axes.plot(*broken(*outline(x, values)), color=LIGHT.line, linewidth=0.7)
+    if over is not None:
+        axes.plot(*broken(*middle(x, over)), color=LIGHT.ink, linewidth=1.3)
+    _signal_scale(axes, [signal_limits(values)], LIGHT)
+
+
+def range_panel(
     axes: Axes,
     x: Floats,
     values: Floats,
     labels: Bools | None,
-    over: Floats | None = None,
-    margin: float | None = None,
-    style: Style = LIGHT,
+    expected: Floats | None,
+    margin: float | None,
+    style: Style,
 ) -> None:
-    """Draw one channel, what lies `over` it (its trend, or what was expected), and the labels.
+    """Draw one channel in front of what was expected: a line, and the range of nearly all values.
 
-    With a `margin`, also the range from so much below what was expected to so much above. The
-    scale leaves out what is very far from nearly all values: one spike would flatten the rest.
+    The range is from `margin` below what was expected to as much above.
     """
-    from matplotlib.ticker import MaxNLocator
-
     axes.set_facecolor(style.paper)
     shade(axes, x, labels, style.true)
     limits = [signal_limits(values)]
-    if over is not None:
-        places, centre = broken(*middle(x, over))
+    if expected is not None:
+        places, centre = broken(*middle(x, expected))
+        axes.plot(places, centre, color=style.expected, linewidth=1.1)
         if margin is not None:
             low, high = centre - margin, centre + margin
             axes.fill_between(places, low, high, color=style.band, alpha=0.45, linewidth=0)
             limits.append(signal_limits(np.concatenate([low, high]), 0.02))
-    axes.plot(*broken(*outline(x, values)), color=style.line, linewidth=0.8)
-    if over is not None:
-        axes.plot(places, centre, color=style.expected, linewidth=0.9 if margin else 1.3)
+    axes.plot(*broken(*outline(x, values)), color=style.value, linewidth=0.75)
+    _signal_scale(axes, limits, style)
+
+
+def _signal_scale(axes: Axes, limits: Sequence[tuple[float, float] | None], style: Style) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     known = [each for each in limits if each is not None]
     if known:
         low, high = _together(known)
@@ -131,7 +145,8 @@ def score_panel(
     axes.set_facecolor(style.paper)
     axes.set_yscale("log")
     axes.set_ylim(*limits)
-    axes.yaxis.set_major_locator(LogLocator(numticks=6))
+    narrow = limits[1] < 50 * limits[0]
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,), numticks=6))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     scores = np.clip(verdicts.scores, limits[0], None)  # 0 has no logarithm; NaN stays NaN
@@ -142,7 +157,7 @@ def score_panel(
         places, tops = peaks(x, scores, flags)
         axes.vlines(places, peaks(x, bars, flags)[1], tops, color=colour, linewidth=1.0)
     bars[bars != verdicts.thresholds] = np.nan  # an infinite one has no place
-    axes.plot(*outline(x, bars), color=style.ink, linewidth=1.0, linestyle=_DASHES)
+    axes.plot(*middle(x, bars), color=style.ink, linewidth=1.0, linestyle=_DASHES)
 
 
 def score_range(runs: Sequence[Verdicts]) -> tuple[float, float]:
@@ -227,12 +242,14 @@ def key(figure: Figure, over: str | None) -> None:
 
 
 def legend(figure: Figure, marks: Mapping[str, Artist], style: Style = LIGHT) -> None:
-    """Name the marks at the foot of a figure."""
+    """Name the marks at the foot of a figure; in two lines where one is too long."""
+    # About 0.075 inches a letter and 0.55 a mark.
+    fits = sum(0.075 * len(name) + 0.55 for name in marks) < figure.get_figwidth()
     figure.legend(
         list(marks.values()),
         list(marks),
         loc="lower center",
-        ncols=len(marks),
+        ncols=len(marks) if fits else -(-len(marks) // 2),
         frameon=False,
         fontsize=SMALL,
         labelcolor=style.ink,

@@ -20,4 +20,3 @@ class ShownFigure(Figure):
         self.savefig(file, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
         width, height = (round(inches * _ON_SCREEN) for inches in self.get_size_inches())
         return file.getvalue(), {"width": width, "height": height}
-

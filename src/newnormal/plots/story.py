@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,13 +18,13 @@ from newnormal.alarms.headlines import (
 from newnormal.errors import ParameterError
 from newnormal.metrics import Evaluation
 from newnormal.plots.canvas import NORMAL, SMALL, blank
-from newnormal.plots.lanes import alarm_bars, alarm_lane, change_lane, spans_of
+from newnormal.plots.lanes import alarm_bars, alarm_lane, change_lane, rows_of, spans_of
 from newnormal.plots.panels import (
     alarm_strip,
     legend,
+    range_panel,
     score_panel,
     score_range,
-    signal_panel,
     strip,
     tidy,
 )
@@ -43,16 +43,16 @@ CHANNELS = 4  # shown, unless said otherwise
 _SENTENCES = 5  # alarms in words below the picture
 _LINE = 0.19  # inches of a line of text
 _WIDE = 104  # letters across
-_LANE, _SIGNAL, _SCORE, _GAP = 0.3, 0.92, 0.92, 0.1
+_NAME = 60  # letters of a channel's name
+_LANE, _SIGNAL, _SCORE, _GAP = 0.3, 0.85, 0.85, 0.28
 
 
 class _Texts(NamedTuple):
     """All that is written above and below the panels."""
 
     head: list[str]
-    below: str
+    below: list[str]
     lines: list[str]
-    shown: str
 
 
 def story(
@@ -67,9 +67,10 @@ def story(
     shown = _chosen(timeline, channels)
     texts = _texts(timeline, shown, evaluation)
     lanes = _lanes(timeline)
-    top = 0.2 + 0.25 * len(texts.head) + _LINE + 0.12
-    foot = 0.75 + _LINE * len(texts.lines)
-    heights = [(top if not nth else 0.04, _LANE) for nth in range(len(lanes))]
+    top = 0.2 + 0.25 * len(texts.head) + _LINE * len(texts.below) + 0.06
+    foot = 1.0 + _LINE * len(texts.lines)
+    rows = {"changes": max(rows_of(timeline.changes), default=0) + 1}
+    heights = [(0.04 if nth else top, _LANE * rows.get(each, 1)) for nth, each in enumerate(lanes)]
     heights += [(_GAP, _SIGNAL)] * len(shown) + [(_GAP, _SCORE)]
     figure, axes = column(heights, foot, style)
     ruler = Ruler.of(timeline.verdicts)
@@ -148,7 +149,7 @@ def _signal(axes: Axes, timeline: Timeline, x: Floats, channel: int, style: Styl
     """Draw a channel, and shade it where it has a part in an alarm or in a change."""
     name = timeline.channels[channel]
     expected, margins = timeline.verdicts.expected, timeline.observed.margins
-    signal_panel(
+    range_panel(
         axes,
         x,
         timeline.values[:, channel],
@@ -159,7 +160,7 @@ def _signal(axes: Axes, timeline: Timeline, x: Floats, channel: int, style: Styl
     )
     bars = alarm_bars(timeline, x, style)
     for alarm in timeline.alarms:
-        if name in alarm.channels or name in {each.channel for each in alarm.evidence}:
+        if _concerns(alarm, name):
             start, end, colour = bars[alarm.number]
             axes.axvspan(start, end, color=colour, alpha=0.3, linewidth=1.2, zorder=0)
     for span in timeline.changes:
@@ -167,13 +168,45 @@ def _signal(axes: Axes, timeline: Timeline, x: Floats, channel: int, style: Styl
             start, end = spans_of(timeline, x, span.change.start, span.end)
             colour = style.state(span.change.state if span.change.open else PENDING)
             axes.axvspan(start, end, color=colour, alpha=0.13, linewidth=0, zorder=0)
-    tidy(axes, name, style)
+    tidy(axes, "", style)
+    _entitle(axes, name, _part(timeline, name), style)
+
+
+def _part(timeline: Timeline, name: str) -> str:
+    """Return in how many alarms and changes a channel has a part."""
+    alarms = [each for each in timeline.alarms if _concerns(each, name)]
+    changes = [span.change for span in timeline.changes if name in span.change.channels]
+    texts = [_numbers("alarm", [each.number for each in alarms])] if alarms else []
+    for state in dict.fromkeys(change.state for change in changes):
+        own = [change.number for change in changes if change.state == state]
+        texts.append(f"{_numbers('change', own)} {state}")
+    return " · ".join(texts)
+
+
+def _numbers(what: str, numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return f"{what} {numbers[0]}"
+    if len(numbers) > 4:
+        return f"{len(numbers)} {what}s"
+    return f"{what}s {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+
+
+def _concerns(alarm: Alarm, name: str) -> bool:
+    return name in alarm.channels or any(each.channel == name for each in alarm.evidence)
+
+
+def _entitle(axes: Axes, name: str, remark: str, style: Style) -> None:
+    look: dict[str, Any] = {"fontsize": SMALL, "pad": 3, "parse_math": False}
+    axes.set_title(_short(name), loc="left", color=style.ink, fontweight="bold", **look)
+    axes.set_title(remark, loc="right", color=style.quiet, **look)
 
 
 def _score(axes: Axes, timeline: Timeline, x: Floats, style: Style) -> None:
     verdicts = timeline.verdicts
     score_panel(axes, x, verdicts, timeline.labels, score_range([verdicts]), style)
-    tidy(axes, "score", style)
+    tidy(axes, "", style)
+    anomalous = int(verdicts.anomalous.sum())
+    _entitle(axes, "score", f"{anomalous:,} anomalous" if anomalous else "", style)
 
 
 # ---------------------------------------------------------------------- words
@@ -181,7 +214,7 @@ def _score(axes: Axes, timeline: Timeline, x: Floats, style: Style) -> None:
 
 def _texts(timeline: Timeline, shown: Ints, evaluation: Evaluation | None) -> _Texts:
     name = f"{timeline.name}: " if timeline.name else ""
-    head = textwrap.wrap(name + headline(timeline), 84, max_lines=3, placeholder=" …")
+    head = textwrap.wrap(name + headline(timeline), 84, max_lines=2, placeholder=" …")
     below = [range_text(timeline), counts_text(timeline)]
     if len(shown) < len(timeline.channels):
         what = "of most concern" if timeline.concern.any() else "of the largest shares"
@@ -194,7 +227,23 @@ def _texts(timeline: Timeline, shown: Ints, evaluation: Evaluation | None) -> _T
     left = len(important) - len(listed)
     if left > 0:
         lines.append(f"and {left:,} more of lower peaks" if left > 1 else "and one more")
-    return _Texts(head, " · ".join(each for each in below if each), lines, "")
+    return _Texts(head, _wrapped([each for each in below if each]), lines)
+
+
+def _wrapped(parts: Sequence[str]) -> list[str]:
+    """Return parts with dots between them, in as many lines as they need."""
+    lines: list[str] = []
+    for part in parts:
+        longer = f"{lines[-1]} · {part}" if lines else part
+        if lines and len(longer) <= _WIDE:
+            lines[-1] = longer
+        else:
+            lines.append(part)
+    return lines
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _NAME else f"{text[: _NAME // 2]}…{text[-_NAME // 2 :]}"
 
 
 def _figures(evaluation: Evaluation) -> list[str]:
@@ -218,8 +267,10 @@ def _write(figure: Figure, texts: _Texts, style: Style) -> None:
     for line in texts.head:
         _text(figure, left, y, line, style.ink, size=NORMAL + 1, weight="bold")
         y -= 0.25
-    _text(figure, left, y, texts.below, style.quiet)
-    y = 0.36 + _LINE * len(texts.lines)
+    for line in texts.below:
+        _text(figure, left, y, line, style.quiet)
+        y -= _LINE
+    y = 0.5 + _LINE * (len(texts.lines) - 1)
     for line in texts.lines:
         _text(figure, left, y, line, style.ink)
         y -= _LINE
@@ -252,11 +303,12 @@ def _marks(timeline: Timeline, style: Style) -> dict[str, Artist]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    marks: dict[str, Artist] = {"value, score": Line2D([], [], color=style.line, linewidth=1.5)}
+    marks: dict[str, Artist] = {"value": Line2D([], [], color=style.value, linewidth=1.5)}
     if timeline.verdicts.expected is not None:
         marks["expected"] = Line2D([], [], color=style.expected, linewidth=1.5)
         if timeline.observed.margins is not None:
             marks["range expected"] = Patch(facecolor=style.band, alpha=0.45)
+    marks["score"] = Line2D([], [], color=style.line, linewidth=1.5)
     marks["threshold"] = Line2D([], [], color=style.ink, linewidth=1.0, linestyle=(0, (4, 3)))
     alarms = bool(timeline.alarms) or bool(timeline.verdicts.anomalous.any())
     if timeline.labels is not None:

@@ -16,7 +16,8 @@ class Style(NamedTuple):
     paper: str
     ink: str  # text
     quiet: str  # text that matters less
-    line: str  # values and scores
+    line: str  # scores, and values below a trend
+    value: str  # values beside what was expected
     pale: str  # axes
     ground: str  # of lanes
     expected: str
@@ -38,9 +39,10 @@ LIGHT = Style(
     ink="#1f2933",
     quiet="#5b6875",
     line="#8a97a6",
+    value="#3e4c59",
     pale="#c9d1d9",
     ground="#f1f4f7",
-    expected="#1f2933",
+    expected="#2b8cc4",
     band="#9cc7e6",
     alarm="#D55E00",
     true="#0072B2",
@@ -53,9 +55,10 @@ DARK = Style(
     ink="#e6eaee",
     quiet="#a3b0bd",
     line="#93a1b0",
+    value="#d5dce3",
     pale="#46525e",
     ground="#1e252d",
-    expected="#e6eaee",
+    expected="#4aa3df",
     band="#2f6f9f",
     alarm="#ff7a1a",
     true="#56B4E9",
