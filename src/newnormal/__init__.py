@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from newnormal.fleet import Fleet
     from newnormal.plots import plot
+    from newnormal.reports import report
     from newnormal.thresholds import Fixed, MovingThreshold, Quantile, Threshold
     from newnormal.types import Alarm, Change, Event, Evidence, Incident, Verdict, Verdicts
 
@@ -63,6 +64,7 @@ __all__ = [
     "check",
     "load",
     "plot",
+    "report",
 ]
 
 _MODULES = {
@@ -81,6 +83,7 @@ _MODULES = {
     "Incident": "newnormal.types",
     "MovingThreshold": "newnormal.thresholds",
     "Quantile": "newnormal.thresholds",
+    "report": "newnormal.reports",
     "Threshold": "newnormal.thresholds",
     "Verdict": "newnormal.types",
     "Verdicts": "newnormal.types",

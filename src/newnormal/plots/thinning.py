@@ -7,7 +7,17 @@ import numpy as np
 from newnormal.metrics.events import runs
 from newnormal.types import Bools, Floats, Ints
 
-__all__ = ["BINS", "bin_starts", "broken", "middle", "outline", "peaks", "stretches"]
+__all__ = [
+    "BINS",
+    "bin_starts",
+    "broken",
+    "extremes",
+    "means",
+    "middle",
+    "outline",
+    "peaks",
+    "stretches",
+]
 
 BINS = 1_600  # a little more than the pixels across a panel
 
@@ -26,6 +36,43 @@ def bin_starts(length: int, bins: int = BINS) -> Ints:
     return np.arange(count, dtype=np.int64) * length // count
 
 
+def extremes(y: Floats, starts: Ints) -> tuple[Floats, Floats]:
+    """Return the least and the greatest value of each bin; NaN where all are NaN.
+
+    Parameters
+    ----------
+    y
+        Values, shape (T,).
+    starts
+        Where the bins start, in order, from 0 on; none is empty.
+
+    Examples
+    --------
+    >>> low, high = extremes(np.array([0.0, 9.0, np.nan, -5.0]), np.array([0, 2]))
+    >>> low.tolist(), high.tolist()
+    ([0.0, -5.0], [9.0, -5.0])
+    """
+    if not len(starts):
+        return np.empty(0), np.empty(0)
+    return np.fmin.reduceat(y, starts), np.fmax.reduceat(y, starts)
+
+
+def means(y: Floats, starts: Ints) -> Floats:
+    """Return the mean of each bin, of what is not NaN; NaN where all are.
+
+    Examples
+    --------
+    >>> means(np.array([1.0, np.nan, 2.0, 4.0]), np.array([0, 2])).tolist()
+    [1.0, 3.0]
+    """
+    if not len(starts):
+        return np.empty(0)
+    there = ~np.isnan(y)
+    counts = np.add.reduceat(there.astype(np.float64), starts)
+    sums = np.add.reduceat(np.where(there, y, 0.0), starts)
+    return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+
+
 def outline(x: Floats, y: Floats, bins: int = BINS) -> tuple[Floats, Floats]:
     """Return a line through the least and greatest value of each bin; NaN where all are NaN.
 
@@ -40,8 +87,7 @@ def outline(x: Floats, y: Floats, bins: int = BINS) -> tuple[Floats, Floats]:
     if len(y) <= 2 * bins:
         return x, y
     starts = bin_starts(len(y), bins)
-    extremes = np.stack([np.fmin.reduceat(y, starts), np.fmax.reduceat(y, starts)], axis=1)
-    return np.repeat(x[starts], 2), extremes.ravel()
+    return np.repeat(x[starts], 2), np.stack(extremes(y, starts), axis=1).ravel()
 
 
 def middle(x: Floats, y: Floats, bins: int = BINS) -> tuple[Floats, Floats]:
@@ -55,11 +101,7 @@ def middle(x: Floats, y: Floats, bins: int = BINS) -> tuple[Floats, Floats]:
     starts = bin_starts(len(y), bins)
     if len(starts) == len(y):
         return x, y
-    there = ~np.isnan(y)
-    counts = np.add.reduceat(there.astype(np.float64), starts)
-    sums = np.add.reduceat(np.where(there, y, 0.0), starts)
-    means = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
-    return x[starts], means
+    return x[starts], means(y, starts)
 
 
 def broken(x: Floats, y: Floats, longest: float = 10.0) -> tuple[Floats, Floats]:
