@@ -6,7 +6,7 @@ import numpy as np
 
 from newnormal.types import ACCEPTED, PENDING, REJECTED, Alarm, Change, Timeline, time_text
 
-__all__ = ["counts_text", "headline", "most_important", "moment_text", "range_text"]
+__all__ = ["counts_text", "headline", "moment_text", "most_important", "range_text"]
 
 
 def headline(timeline: Timeline) -> str:
@@ -21,17 +21,14 @@ def headline(timeline: Timeline) -> str:
         states = [each for each in opened if each.state == status.removeprefix("change ")]
         return _change(status.capitalize(), (states or opened)[-1])
     if alarms:
-        first = alarms[0]
-        text = f"{_since(first)}: {first.sentence}"
-        if len(alarms) == 1:
-            return f"One alarm, over by now: {text}"
-        return f"{len(alarms)} alarms, all over by now; the highest: {text}"
+        many = f"{len(alarms)} alarms, all over by now; the highest"
+        what = many if len(alarms) > 1 else "One alarm, over by now"
+        return f"{what}: {_since(alarms[0])}: {alarms[0].sentence}"
     if timeline.accepted:
         return _change("No alarms; a change was accepted", timeline.accepted[-1].change)
     anomalous = int(timeline.verdicts.anomalous.sum())
-    if anomalous:
-        return f"{anomalous:,} of {_counted(len(timeline), 'sample')} anomalous"
-    return f"Nothing unusual in {_counted(len(timeline), 'sample')}"
+    size = _counted(len(timeline), "sample")
+    return f"{anomalous:,} of {size} anomalous" if anomalous else f"Nothing unusual in {size}"
 
 
 def most_important(timeline: Timeline) -> list[Alarm]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from newnormal.metrics.alarms import find_events
 from newnormal.plots.canvas import SMALL
 from newnormal.plots.panels import strip
 from newnormal.plots.style import Style
-from newnormal.types import OPENED, PENDING, Alarm, ChangeSpan, Floats, Timeline
+from newnormal.types import OPENED, Alarm, ChangeSpan, Floats, Timeline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,7 +106,7 @@ def _states(span: ChangeSpan, timeline: Timeline, x: Floats, style: Style) -> li
     edges = [*span.steps, (span.end, "")]
     return [
         Bar(*spans_of(timeline, x, start, end), style.state(state))
-        for (start, state), (end, _) in zip(edges, edges[1:], strict=False)
+        for (start, state), (end, _) in pairwise(edges)
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +22,7 @@ __all__ = [
     "alarm_strip",
     "key",
     "legend",
+    "legend_rows",
     "range_panel",
     "score_panel",
     "score_range",
@@ -124,10 +125,9 @@ def _together(limits: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Return limits for values, the first, and for what was expected; values matter more."""
     (low, high), *others = limits
     room = 2 * (high - low)
+    floor, ceiling = (low - room, high + room) if room else (-np.inf, np.inf)
     for least, most in others:
-        if room:
-            least, most = max(least, low - room), min(most, high + room)
-        low, high = min(low, least), max(high, most)
+        low, high = min(low, max(least, floor)), max(high, min(most, ceiling))
     return low, high
 
 
@@ -243,19 +243,24 @@ def key(figure: Figure, over: str | None) -> None:
 
 def legend(figure: Figure, marks: Mapping[str, Artist], style: Style = LIGHT) -> None:
     """Name the marks at the foot of a figure; in two lines where one is too long."""
-    # About 0.075 inches a letter and 0.55 a mark.
-    fits = sum(0.075 * len(name) + 0.55 for name in marks) < figure.get_figwidth()
+    rows = legend_rows(marks, figure.get_figwidth())
     figure.legend(
         list(marks.values()),
         list(marks),
         loc="lower center",
-        ncols=len(marks) if fits else -(-len(marks) // 2),
+        ncols=-(-len(marks) // rows),
         frameon=False,
         fontsize=SMALL,
         labelcolor=style.ink,
         handlelength=1.5,
         columnspacing=1.5,
     )
+
+
+def legend_rows(marks: Iterable[str], width: float = 9.0) -> int:
+    """Return in how many lines these names fit into so many inches."""
+    # About 0.075 inches a letter and 0.55 a mark.
+    return 1 if sum(0.075 * len(name) + 0.55 for name in marks) < width else 2
 
 
 def _short(name: str) -> str:

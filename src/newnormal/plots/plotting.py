@@ -57,11 +57,11 @@ def plot(
     >>> rng = np.random.default_rng(0)
     >>> history = np.sin(np.arange(600) / 9)[:, None] + rng.normal(0, 0.1, (600, 2))
     >>> live = history[:230].copy()
-    >>> live[200:204] += 3
+    >>> live[200:] += 3
     >>> detector = Detector(alarms_per_day=1, epochs=1).fit(history)
     >>> figure = plot(detector.run(live), name="plant")
-    >>> figure.texts[0].get_text()[:38]
-    'plant: One alarm, over by now: sample 2'
+    >>> figure.texts[0].get_text()[:33]
+    'plant: In alarm since sample 200:'
     """
     style = DARK if dark else LIGHT
     if is_fleet(found):

@@ -11,8 +11,8 @@ import numpy as np
 from newnormal.alarms.headlines import (
     counts_text,
     headline,
-    most_important,
     moment_text,
+    most_important,
     range_text,
 )
 from newnormal.errors import ParameterError
@@ -22,6 +22,7 @@ from newnormal.plots.lanes import alarm_bars, alarm_lane, change_lane, rows_of, 
 from newnormal.plots.panels import (
     alarm_strip,
     legend,
+    legend_rows,
     range_panel,
     score_panel,
     score_range,
@@ -68,7 +69,8 @@ def story(
     texts = _texts(timeline, shown, evaluation)
     lanes = _lanes(timeline)
     top = 0.2 + 0.25 * len(texts.head) + _LINE * len(texts.below) + 0.06
-    foot = 1.0 + _LINE * len(texts.lines)
+    marks = _marks(timeline, style)
+    foot = 0.75 + _LINE * (len(texts.lines) + legend_rows(marks))
     rows = {"changes": max(rows_of(timeline.changes), default=0) + 1}
     heights = [(0.04 if nth else top, _LANE * rows.get(each, 1)) for nth, each in enumerate(lanes)]
     heights += [(_GAP, _SIGNAL)] * len(shown) + [(_GAP, _SCORE)]
@@ -86,8 +88,8 @@ def story(
         end = ruler.x[-1] if len(ruler.x) > 1 and ruler.x[-1] > ruler.x[0] else ruler.x[0] + 1
         panel.set_xlim(ruler.x[0], end)
     scale(axes[-1], ruler, style)
-    _write(figure, texts, style)
-    legend(figure, _marks(timeline, style), style)
+    _write(figure, texts, legend_rows(marks), style)
+    legend(figure, marks, style)
     return figure
 
 
@@ -108,8 +110,9 @@ def _chosen(timeline: Timeline, channels: int | Sequence[str] | None) -> Ints:
     count = CHANNELS if channels is None else channels
     if count < 1:
         raise ParameterError(f"channels: expected at least 1, found {count}")
-    weights = timeline.concern if timeline.concern.any() else _weights(timeline.verdicts)
-    return np.argsort(-weights, kind="stable")[:count]
+    if timeline.concern.any():
+        return timeline.order[:count]
+    return np.argsort(-_weights(timeline.verdicts), kind="stable")[:count]
 
 
 def _weights(verdicts: Verdicts) -> Floats:
@@ -214,7 +217,7 @@ def _score(axes: Axes, timeline: Timeline, x: Floats, style: Style) -> None:
 
 def _texts(timeline: Timeline, shown: Ints, evaluation: Evaluation | None) -> _Texts:
     name = f"{timeline.name}: " if timeline.name else ""
-    head = textwrap.wrap(name + headline(timeline), 84, max_lines=2, placeholder=" …")
+    head = textwrap.wrap(name + headline(timeline), 98, max_lines=2, placeholder=" …")
     below = [range_text(timeline), counts_text(timeline)]
     if len(shown) < len(timeline.channels):
         what = "of most concern" if timeline.concern.any() else "of the largest shares"
@@ -261,7 +264,7 @@ def _line(alarm: Alarm) -> str:
     return textwrap.shorten(text, _WIDE + 12, placeholder=" …") if len(text) > _WIDE + 12 else text
 
 
-def _write(figure: Figure, texts: _Texts, style: Style) -> None:
+def _write(figure: Figure, texts: _Texts, rows: int, style: Style) -> None:
     width, height = figure.get_size_inches()
     left, y = 0.14 / width, height - 0.2
     for line in texts.head:
@@ -270,7 +273,7 @@ def _write(figure: Figure, texts: _Texts, style: Style) -> None:
     for line in texts.below:
         _text(figure, left, y, line, style.quiet)
         y -= _LINE
-    y = 0.5 + _LINE * (len(texts.lines) - 1)
+    y = 0.08 + _LINE * (rows + len(texts.lines))
     for line in texts.lines:
         _text(figure, left, y, line, style.ink)
         y -= _LINE

@@ -11,6 +11,7 @@ __all__ = [
     "BINS",
     "bin_starts",
     "broken",
+    "excess",
     "extremes",
     "means",
     "middle",
@@ -151,3 +152,22 @@ def stretches(x: Floats, flags: Bools, bins: int = BINS) -> list[tuple[float, fl
     return [
         (float(edges[a]), float(edges[b] - edges[a])) for a, b in zip(first, after, strict=True)
     ]
+
+
+def excess(scores: Floats, thresholds: Floats) -> Floats:
+    """Return how bad each sample is: from 1 on it is anomalous, or from 0 on; -inf without a score.
+
+    The ratio of score and threshold. Where a threshold is not positive, as that of a foreign model
+    may be, ratios mean nothing: then it is their difference.
+
+    Examples
+    --------
+    >>> excess(np.array([1.0, 3.0, np.nan]), np.array([2.0, 2.0, 2.0])).tolist()
+    [0.5, 1.5, -inf]
+    >>> excess(np.array([-1.0, 3.0]), np.array([-2.0, 4.0])).tolist()
+    [1.0, -1.0]
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = scores - thresholds if (thresholds <= 0).any() else scores / thresholds
+    found[np.isnan(found)] = -np.inf
+    return found
