@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from newnormal import __version__
 from newnormal.errors import InputError
-from newnormal.fleet.results import FleetVerdicts
 from newnormal.plots.attention import attention
 from newnormal.reports.axis import Axis
 from newnormal.reports.overview import fleet_streams, incidents_data, one_stream
 from newnormal.reports.packing import text_of
 from newnormal.reports.pages import filled, shell_size
+from newnormal.reports.shown import Shown
 from newnormal.state.files import remove_stale, replace_file
 from newnormal.state.targets import check_file, resolved
-from newnormal.types import IncidentEvent, Timeline, Verdicts
 from newnormal.types.zones import common_zone
 
-__all__ = ["BUDGET", "page_of", "report"]
+__all__ = ["BUDGET", "check_target", "page_of", "report"]
 
 BUDGET = 9_500_000  # bytes of a report
 FORMAT = 1  # of the data inside a page
 _TITLE = "newnormal report"
 _SLACK = 1_000  # bytes: what is between the parts
+_ENDINGS = (".html", ".htm")
 
 
 def report(found: Any, path: str | os.PathLike[str], *, name: str = "", labels: Any = None) -> Path:
@@ -40,7 +40,7 @@ def report(found: Any, path: str | os.PathLike[str], *, name: str = "", labels: 
     found
         What `run` or `score` of a detector returns, or `run` of a fleet; or verdicts by stream.
     path
-        Of the file; one that is there is replaced.
+        Of the file, which ends in .html; one that is there is replaced.
     name
         Of the stream or of the file, for the title.
     labels
@@ -52,13 +52,13 @@ def report(found: Any, path: str | os.PathLike[str], *, name: str = "", labels: 
     >>> import numpy as np, tempfile
     >>> import newnormal
     >>> rng = np.random.default_rng(0)
-    >>> detector = newnormal.Detector(epochs=1).fit(rng.normal(size=(400, 2)))
-    >>> verdicts = detector.run(rng.normal(size=(100, 2)))
+    >>> load = np.sin(np.arange(900)[:, None] / [7, 11]) + rng.normal(0, 0.1, (900, 2))
+    >>> verdicts = newnormal.Detector(epochs=1).fit(load[:800]).run(load[800:])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     newnormal.report(verdicts, f"{folder}/report.html", name="plant").name
     'report.html'
     """
-    check_file(path, error=InputError)
+    check_target(path)
     text = page_of(found, name=name, labels=labels)
     target = resolved(path, InputError)
     remove_stale(target)
@@ -66,33 +66,43 @@ def report(found: Any, path: str | os.PathLike[str], *, name: str = "", labels: 
     return Path(path)
 
 
+def check_target(
+    path: str | os.PathLike[str], others: Iterable[str | os.PathLike[str]] = ()
+) -> None:
+    """Raise an InputError unless a report can be written here that is none of `others`."""
+    target = Path(path)
+    if target.suffix.lower() not in _ENDINGS:
+        raise InputError(
+            f"{target}: expected a page ending in .html, found {target.suffix or 'no ending'!r}",
+            hint=f"for example {target.with_suffix('.html').name}" if target.name else None,
+        )
+    check_file(target, others, error=InputError)
+
+
 def page_of(found: Any, *, name: str = "", labels: Any = None, budget: int = BUDGET) -> str:
-    """Return a report as the text of an HTML page of about `budget` bytes at most.
+    """Return a report as the text of an HTML page.
 
     Parameters
     ----------
     found, name, labels
         As for `report`.
     budget
-        How large it may be, in bytes. Fewer bytes mean fewer details; what happened is in it
-        anyway.
+        How large it may be, in bytes. Fewer bytes mean fewer details.
     """
+    shown = Shown.of(found, name, labels)
     room = budget - shell_size() - _SLACK
-    if isinstance(found, Verdicts | Timeline):
-        timeline = found
-        if isinstance(timeline, Verdicts):
-            timeline = Timeline.of(timeline, name, labels)
-        axis = Axis.of(timeline)
-        data, text = one_stream(axis, room)
-        facts = _facts(name or timeline.name, [axis], [data], None)
-        return filled(facts["title"], text_of(facts), [text])
-    timelines, incidents = _streams(found, labels)
-    timed = all(each.times is not None for each in timelines)
-    axes = [Axis(each, timed) for each in sorted(timelines, key=attention)]
-    reported = incidents_data(incidents)
-    streams, texts = fleet_streams(axes, room - len(text_of(reported).encode()))
-    fleet = {"streams": len(axes), "shown": len(streams), "incidents": reported}
-    facts = _facts(name, axes, streams, fleet)
+    fleet: dict[str, Any] | None = None
+    if shown.fleet:
+        timed = all(each.times is not None for each in shown.timelines)
+        axes = [Axis(each, timed) for each in sorted(shown.timelines, key=attention)]
+        incidents = incidents_data(shown.incidents)
+        streams, texts = fleet_streams(axes, room - len(text_of(incidents).encode()))
+        fleet = {"streams": len(axes), "shown": len(streams), "incidents": incidents}
+    else:
+        axes = [Axis.of(each) for each in shown.timelines]
+        found_streams = [one_stream(axis, room) for axis in axes]
+        streams, texts = [each for each, _ in found_streams], [text for _, text in found_streams]
+    facts = _facts(shown.name, axes, streams, fleet)
     return filled(facts["title"], text_of(facts), texts)
 
 
@@ -113,18 +123,3 @@ def _facts(
         "streams": streams,
         "fleet": fleet,
     }
-
-
-def _streams(found: Any, labels: Any) -> tuple[list[Timeline], Sequence[IncidentEvent]]:
-    """Return the streams of a fleet, and what happened to incidents."""
-    given: Mapping[str, Any] = {} if labels is None else labels
-    if isinstance(found, FleetVerdicts):
-        names, incidents = list(found), found.incidents
-    elif isinstance(found, Mapping):
-        names, incidents = list(found), ()
-    else:
-        raise InputError(
-            f"expected verdicts, found {type(found).__name__}",
-            hint="take those that detector.run(series) or fleet.run(series) returns",
-        )
-    return [Timeline.of(found[each], each, given.get(each)) for each in names], incidents
