@@ -183,7 +183,11 @@ def _marks(shown: Sequence[Timeline], style: Style) -> dict[str, Artist]:
         "score beside its threshold": Line2D([], [], color=style.value, linewidth=1.2),
         "threshold": Line2D([], [], color=style.pale, linewidth=1.2, linestyle="--"),
     }
-    if any(each.alarms for each in shown):
+    labelled = any(each.labels is not None for each in shown)
+    if labelled:
+        marks["true alarm"] = Patch(facecolor=style.true, alpha=0.6)
+        marks["false alarm"] = Patch(facecolor=style.alarm, alpha=0.6)
+    elif any(each.alarms for each in shown):
         marks["alarm"] = Patch(facecolor=style.alarm, alpha=0.6)
     if any(each.changes for each in shown):
         marks["change"] = Patch(facecolor=style.pending, alpha=0.6)
