@@ -35,8 +35,8 @@ def plot(
     Parameters
     ----------
     found
-        Verdicts from `run` or `score`; or those of a fleet, of which the streams that need
-        attention are drawn first.
+        Verdicts from `run` or `score`; or those of a fleet, or verdicts by stream, of which those
+        that need attention are drawn first.
     name
         Of the stream or of the file, for the headline.
     labels
