@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         StateError,
     )
     from newnormal.fleet import Fleet
+    from newnormal.plots import plot
+    from newnormal.reports import report
     from newnormal.thresholds import Fixed, MovingThreshold, Quantile, Threshold
     from newnormal.types import Alarm, Change, Event, Evidence, Incident, Verdict, Verdicts
 
@@ -61,6 +63,8 @@ __all__ = [
     "__version__",
     "check",
     "load",
+    "plot",
+    "report",
 ]
 
 _MODULES = {
@@ -73,11 +77,13 @@ _MODULES = {
     "Detector": "newnormal.detector",
     "M2N2": "newnormal.detector",
     "load": "newnormal.detector",
+    "plot": "newnormal.plots",
     "Fixed": "newnormal.thresholds",
     "Fleet": "newnormal.fleet",
     "Incident": "newnormal.types",
     "MovingThreshold": "newnormal.thresholds",
     "Quantile": "newnormal.thresholds",
+    "report": "newnormal.reports",
     "Threshold": "newnormal.thresholds",
     "Verdict": "newnormal.types",
     "Verdicts": "newnormal.types",

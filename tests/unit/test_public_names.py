@@ -40,6 +40,7 @@ PUBLIC = {
     "__version__",
     "check",
     "load",
+    "report",
 }
 OPTIONAL = ["sklearn", "scipy", "pandas", "polars", "torch", "matplotlib"]
 BY_NUMBA = {"scipy"}  # Numba itself looks whether it is there

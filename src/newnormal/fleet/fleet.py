@@ -21,6 +21,7 @@ from newnormal.fleet.folder.journal import Journal
 from newnormal.fleet.incidents import IncidentTracker, Opening
 from newnormal.fleet.results import FleetEvent, FleetVerdicts, Part
 from newnormal.fleet.saved import Saved
+from newnormal.fleet.seen import Seen
 from newnormal.fleet.streams import Streams
 from newnormal.fleet.views import StreamViews
 from newnormal.fleet.work import Gathered, gather_array, gather_samples, gather_tables, zone_of_step
@@ -277,6 +278,8 @@ class Fleet(StreamViews, Saved):
             self._see_zones(tables)
             verdicts = self._advance(gathered, flush)
             verdicts.frame = None if isinstance(X, Mapping) else kind_of_rows(X, times)
+            if flush:  # the series are over; `watch`, which goes on, has no use for pictures
+                verdicts.seen = Seen.of(gathered, tables, self.opened(tables.tables))
             return verdicts
 
     def _read_as(self, X: Any, by: Any, times: Any, long: Any = None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +22,16 @@ from newnormal.types import (
     Floats,
     IncidentEvent,
     Ints,
+    Observed,
     Times,
     Verdicts,
 )
 from newnormal.types.frames import FrameKind, frame_of, kind_of
 from newnormal.types.verdict_lines import Head, VerdictColumns, verdict_lines
 from newnormal.types.zones import common_zone
+
+if TYPE_CHECKING:
+    from newnormal.fleet.seen import Seen
 
 __all__ = ["FleetEvent", "FleetVerdicts", "Part", "StreamError"]
 
@@ -114,6 +118,24 @@ class Part:
         """The names of the group's streams, by position."""
         return np.array([stream.name for stream in self.streams], dtype=object)
 
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The position of each of the group's streams."""
+        return {stream.name: at for at, stream in enumerate(self.streams)}
+
+    @cached_property
+    def spans(self) -> dict[int, slice]:
+        """The rows of each stream that has any: they lie together."""
+        owners = self.judged.streams
+        starts = np.flatnonzero(np.diff(owners, prepend=-1))
+        stops = np.append(starts[1:], len(owners))
+        return {
+            at: slice(start, stop)
+            for at, start, stop in zip(
+                owners[starts].tolist(), starts.tolist(), stops.tolist(), strict=True
+            )
+        }
+
     def json_lines(self, rows: Ints) -> list[str]:
         """Return a line of JSON for each of some verdicts."""
         judged = self.judged
@@ -153,6 +175,9 @@ class FleetVerdicts:
     errors
         The samples that were not taken, by stream. Each is a row of the columns as well, without a
         score.
+    seen
+        What was judged, and what is open after it: ``verdicts["web-1"].observed`` has it by
+        stream. None but for series that are over, as `run` takes them unless ``flush=False``.
 
     Examples
     --------
@@ -175,8 +200,10 @@ class FleetVerdicts:
         events: tuple[FleetEvent, ...] = (),
         incidents: tuple[IncidentEvent, ...] = (),
         frame: FrameKind | None = None,
+        seen: Seen | None = None,
     ) -> None:
         self.frame = frame
+        self.seen = seen
         self._parts = parts
         self.errors = errors
         self.events = events
@@ -345,10 +372,10 @@ class FleetVerdicts:
 
     def __getitem__(self, stream: str) -> Verdicts:
         """Return the verdicts of one stream."""
-        for part in self._parts:
-            found = np.flatnonzero(part.names == stream)
-            if len(found):
-                return self._of(part, int(found[0]))
+        for nth, part in enumerate(self._parts):
+            at = part.places.get(stream)
+            if at is not None:
+                return self._of(nth, at)
         raise KeyError(stream)
 
     def __iter__(self) -> Iterator[str]:
@@ -357,9 +384,9 @@ class FleetVerdicts:
             for at in np.unique(part.judged.streams).tolist():
                 yield part.names[at]
 
-    def _of(self, part: Part, at: int) -> Verdicts:
-        rows = np.flatnonzero(part.judged.streams == at)
-        own: Any = slice(int(rows[0]), int(rows[-1]) + 1) if len(rows) else slice(0)
+    def _of(self, nth: int, at: int) -> Verdicts:
+        part = self._parts[nth]
+        own = part.spans.get(at, slice(0, 0))
         columns, times = part.judged.columns, part.judged.times[own]
         fitted = part.streams[at].fitted
         alarms, changes = (
@@ -375,11 +402,23 @@ class FleetVerdicts:
             columns.shares[own] if expects else None,
             None if (times == NO_TIME).all() else times.view("datetime64[ns]"),
             fitted.channels,
-            int(part.judged.numbers[rows[0]]) if len(rows) else 0,
+            int(part.judged.numbers[own.start]) if own.stop > own.start else 0,
             zone=part.streams[at].zone,
+            observed=self._observed(nth, part.streams[at], part.judged.rows[own]),
             **(alarms if fitted.alarms.active else {}),
             **(changes if fitted.drift is not None else {}),
         )
+
+    def _observed(self, nth: int, stream: Stream, rows: Ints) -> Observed | None:
+        events = self._events_of.get(stream.name, ())
+        return None if self.seen is None else self.seen.observed(nth, stream, rows, events)
+
+    @cached_property
+    def _events_of(self) -> dict[str, tuple[Event, ...]]:
+        found: dict[str, list[Event]] = {}
+        for each in self.events:
+            found.setdefault(each.stream, []).append(each.event)
+        return {name: tuple(events) for name, events in found.items()}
 
 
 def _line(found: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -119,6 +119,16 @@ class StreamViews:
     def changes_(self) -> dict[str, list[Change]]:
         """The open changes of each stream that has any."""
         return self._opened("changes_")
+
+    def opened(self, names: Iterable[str]) -> dict[str, tuple[Alarm | Change, ...]]:
+        """Return the open alarms and changes of each of some streams that has any."""
+        found: dict[str, tuple[Alarm | Change, ...]] = {}
+        for name in names:
+            # Without any event nothing was ever opened.
+            if name in self._streams and self._streams[name].past:
+                live = self._streams[name].live()
+                found[name] = (*live.alarms_, *live.changes_)
+        return {name: each for name, each in found.items() if each}
 
     def _opened(self, what: str) -> dict[str, list[Any]]:
         with self._lock:

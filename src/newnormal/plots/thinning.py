@@ -7,7 +7,18 @@ import numpy as np
 from newnormal.metrics.events import runs
 from newnormal.types import Bools, Floats, Ints
 
-__all__ = ["BINS", "bin_starts", "middle", "outline", "peaks", "stretches"]
+__all__ = [
+    "BINS",
+    "bin_starts",
+    "broken",
+    "excess",
+    "extremes",
+    "means",
+    "middle",
+    "outline",
+    "peaks",
+    "stretches",
+]
 
 BINS = 1_600  # a little more than the pixels across a panel
 
@@ -26,6 +37,43 @@ def bin_starts(length: int, bins: int = BINS) -> Ints:
     return np.arange(count, dtype=np.int64) * length // count
 
 
+def extremes(y: Floats, starts: Ints) -> tuple[Floats, Floats]:
+    """Return the least and the greatest value of each bin; NaN where all are NaN.
+
+    Parameters
+    ----------
+    y
+        Values, shape (T,).
+    starts
+        Where the bins start, in order, from 0 on; none is empty.
+
+    Examples
+    --------
+    >>> low, high = extremes(np.array([0.0, 9.0, np.nan, -5.0]), np.array([0, 2]))
+    >>> low.tolist(), high.tolist()
+    ([0.0, -5.0], [9.0, -5.0])
+    """
+    if not len(starts):
+        return np.empty(0), np.empty(0)
+    return np.fmin.reduceat(y, starts), np.fmax.reduceat(y, starts)
+
+
+def means(y: Floats, starts: Ints) -> Floats:
+    """Return the mean of each bin, of what is not NaN; NaN where all are.
+
+    Examples
+    --------
+    >>> means(np.array([1.0, np.nan, 2.0, 4.0]), np.array([0, 2])).tolist()
+    [1.0, 3.0]
+    """
+    if not len(starts):
+        return np.empty(0)
+    there = ~np.isnan(y)
+    counts = np.add.reduceat(there.astype(np.float64), starts)
+    sums = np.add.reduceat(np.where(there, y, 0.0), starts)
+    return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+
+
 def outline(x: Floats, y: Floats, bins: int = BINS) -> tuple[Floats, Floats]:
     """Return a line through the least and greatest value of each bin; NaN where all are NaN.
 
@@ -40,8 +88,7 @@ def outline(x: Floats, y: Floats, bins: int = BINS) -> tuple[Floats, Floats]:
     if len(y) <= 2 * bins:
         return x, y
     starts = bin_starts(len(y), bins)
-    extremes = np.stack([np.fmin.reduceat(y, starts), np.fmax.reduceat(y, starts)], axis=1)
-    return np.repeat(x[starts], 2), extremes.ravel()
+    return np.repeat(x[starts], 2), np.stack(extremes(y, starts), axis=1).ravel()
 
 
 def middle(x: Floats, y: Floats, bins: int = BINS) -> tuple[Floats, Floats]:
@@ -55,11 +102,24 @@ def middle(x: Floats, y: Floats, bins: int = BINS) -> tuple[Floats, Floats]:
     starts = bin_starts(len(y), bins)
     if len(starts) == len(y):
         return x, y
-    there = ~np.isnan(y)
-    counts = np.add.reduceat(there.astype(np.float64), starts)
-    sums = np.add.reduceat(np.where(there, y, 0.0), starts)
-    means = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
-    return x[starts], means
+    return x[starts], means(y, starts)
+
+
+def broken(x: Floats, y: Floats, longest: float = 10.0) -> tuple[Floats, Floats]:
+    """Return a line with a break wherever nothing was seen for `longest` times the usual step.
+
+    Examples
+    --------
+    >>> x = np.array([0.0, 1.0, 2.0, 3.0, 50.0, 51.0])
+    >>> broken(x, np.ones(6))[1].tolist()
+    [1.0, 1.0, 1.0, 1.0, nan, 1.0, 1.0]
+    """
+    if len(x) < 3:
+        return x, y
+    steps = np.diff(x)
+    usual = np.median(steps[steps > 0]) if (steps > 0).any() else np.inf
+    wide = np.flatnonzero(steps > longest * usual) + 1
+    return np.insert(x, wide, x[wide - 1]), np.insert(y, wide, np.nan)
 
 
 def peaks(x: Floats, y: Floats, where: Bools, bins: int = BINS) -> tuple[Floats, Floats]:
@@ -92,3 +152,22 @@ def stretches(x: Floats, flags: Bools, bins: int = BINS) -> list[tuple[float, fl
     return [
         (float(edges[a]), float(edges[b] - edges[a])) for a, b in zip(first, after, strict=True)
     ]
+
+
+def excess(scores: Floats, thresholds: Floats) -> Floats:
+    """Return how bad each sample is: from 1 on it is anomalous, or from 0 on; -inf without a score.
+
+    The ratio of score and threshold. Where a threshold is not positive, as that of a foreign model
+    may be, ratios mean nothing: then it is their difference.
+
+    Examples
+    --------
+    >>> excess(np.array([1.0, 3.0, np.nan]), np.array([2.0, 2.0, 2.0])).tolist()
+    [0.5, 1.5, -inf]
+    >>> excess(np.array([-1.0, 3.0]), np.array([-2.0, 4.0])).tolist()
+    [1.0, -1.0]
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = scores - thresholds if (thresholds <= 0).any() else scores / thresholds
+    found[np.isnan(found)] = -np.inf
+    return found

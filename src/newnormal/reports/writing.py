@@ -3,12 +3,123 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["report"]
+from newnormal import __version__
+from newnormal.errors import InputError
+from newnormal.plots.attention import attention
+from newnormal.reports.axis import Axis
+from newnormal.reports.overview import fleet_streams, incidents_data, one_stream
+from newnormal.reports.packing import text_of
+from newnormal.reports.pages import filled, shell_size
+from newnormal.reports.shown import Shown
+from newnormal.state.files import remove_stale, replace_file
+from newnormal.state.targets import check_file, resolved
+from newnormal.types.zones import common_zone
+
+__all__ = ["BUDGET", "check_target", "page_of", "report"]
+
+BUDGET = 9_500_000  # bytes of a report
+FORMAT = 1  # of the data inside a page
+_TITLE = "newnormal report"
+_SLACK = 1_000  # bytes: what is between the parts
+_ENDINGS = (".html", ".htm")
 
 
 def report(found: Any, path: str | os.PathLike[str], *, name: str = "", labels: Any = None) -> Path:
-    """Write what happened in a run as an HTML page, and return its path."""
-    raise NotImplementedError
+    """Write what happened in a run as an HTML page, and return its path.
+
+    The page needs no network and no other file. It has the channels with what was expected, the
+    score beside its threshold, alarms and changes with their evidence; of a fleet an overview
+    first. It stays below 10 MB: long series are thinned by their extremes, so no spike is lost.
+
+    Parameters
+    ----------
+    found
+        What `run` or `score` of a detector returns, or `run` of a fleet; or verdicts by stream.
+    path
+        Of the file, which ends in .html; one that is there is replaced.
+    name
+        Of the stream or of the file, for the title.
+    labels
+        1 for a sample that is labelled as a fault, 0 for another; of a fleet, by stream. None: as
+        in the input, and without any nothing is called a false alarm.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> import newnormal
+    >>> rng = np.random.default_rng(0)
+    >>> load = np.sin(np.arange(900)[:, None] / [7, 11]) + rng.normal(0, 0.1, (900, 2))
+    >>> verdicts = newnormal.Detector(epochs=1).fit(load[:800]).run(load[800:])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     newnormal.report(verdicts, f"{folder}/report.html", name="plant").name
+    'report.html'
+    """
+    check_target(path)
+    text = page_of(found, name=name, labels=labels)
+    target = resolved(path, InputError)
+    remove_stale(target)
+    replace_file(target, text.encode(), sync=False)
+    return Path(path)
+
+
+def check_target(
+    path: str | os.PathLike[str], others: Iterable[str | os.PathLike[str]] = ()
+) -> None:
+    """Raise an InputError unless a report can be written here that is none of `others`."""
+    target = Path(path)
+    if target.suffix.lower() not in _ENDINGS:
+        raise InputError(
+            f"{target}: expected a page ending in .html, found {target.suffix or 'no ending'!r}",
+            hint=f"for example {target.with_suffix('.html').name}" if target.name else None,
+        )
+    check_file(target, others, error=InputError)
+
+
+def page_of(found: Any, *, name: str = "", labels: Any = None, budget: int = BUDGET) -> str:
+    """Return a report as the text of an HTML page.
+
+    Parameters
+    ----------
+    found, name, labels
+        As for `report`.
+    budget
+        How large it may be, in bytes. Fewer bytes mean fewer details.
+    """
+    shown = Shown.of(found, name, labels)
+    room = budget - shell_size() - _SLACK
+    fleet: dict[str, Any] | None = None
+    if shown.fleet:
+        timed = all(each.times is not None for each in shown.timelines)
+        axes = [Axis(each, timed) for each in sorted(shown.timelines, key=attention)]
+        incidents = incidents_data(shown.incidents)
+        streams, texts = fleet_streams(axes, room - len(text_of(incidents).encode()))
+        fleet = {"streams": len(axes), "shown": len(streams), "incidents": incidents}
+    else:
+        axes = [Axis.of(each) for each in shown.timelines]
+        found_streams = [one_stream(axis, room) for axis in axes]
+        streams, texts = [each for each, _ in found_streams], [text for _, text in found_streams]
+    facts = _facts(shown.name, axes, streams, fleet)
+    return filled(facts["title"], text_of(facts), texts)
+
+
+def _facts(
+    name: str,
+    axes: Sequence[Axis],
+    streams: list[dict[str, Any]],
+    fleet: dict[str, Any] | None,
+) -> dict[str, Any]:
+    timed = bool(axes) and axes[0].timed
+    zone = common_zone({each.timeline.verdicts.zone for each in axes}) if timed else None
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "title": name or _TITLE,
+        "axis": {"kind": "time" if timed else "sample", "zone": zone},
+        "labelled": any(each.timeline.labels is not None for each in axes),
+        "streams": streams,
+        "fleet": fleet,
+    }

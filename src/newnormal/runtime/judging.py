@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from newnormal.detector import BaseDetector
 from newnormal.tabular import Table
-from newnormal.types import Event, Verdicts
+from newnormal.types import Event, Observed, Verdicts
 
 __all__ = ["Judgement", "judge_series"]
 
@@ -61,7 +62,17 @@ def judge_series(
         parts.append(verdicts.rows(slice(0, len(verdicts) - pending)))
         if on_samples is not None:
             on_samples(stop)
-    return Judgement(Verdicts.joined(parts), events)
+    # Parts have what is pending of them in the next one, so what was observed is given as a whole.
+    labels = None if series.labels is None else series.labels.astype(bool)
+    observed = replace(
+        _observed(verdicts), values=series.values, events=tuple(events), labels=labels
+    )
+    return Judgement(replace(Verdicts.joined(parts), observed=observed), events)
+
+
+def _observed(verdicts: Verdicts) -> Observed:
+    assert verdicts.observed is not None  # `run` keeps it
+    return verdicts.observed
 
 
 def _rows(series: Table, start: int, stop: int) -> Table:

@@ -1,0 +1,49 @@
+"""Which streams of a fleet a person looks at first."""
+
+from __future__ import annotations
+
+from newnormal.plots.thinning import excess
+from newnormal.types import PENDING, Alarm, Change, Timeline
+
+__all__ = ["attention", "needs_attention"]
+
+
+def attention(timeline: Timeline) -> tuple[float, ...]:
+    """Return what streams are sorted by: the one that needs attention most is the least.
+
+    1. An open alarm; the higher its peak's ratio, the earlier.
+    2. A pending change, which waits for a decision; the farther from normal, the earlier.
+    3. A rejected change, from which the stream is not back.
+    4. Alarms that are over; the newer the last one, the earlier.
+    5. Changes that are over; the newer, the earlier.
+    6. The others; the higher their worst ratio of score and threshold, the earlier.
+
+    Equal ones stay in the fleet's order.
+    """
+    remaining = timeline.observed.remaining
+    alarms = [each for each in remaining if isinstance(each, Alarm)]
+    changes = [each for each in remaining if isinstance(each, Change)]
+    pending = [each for each in changes if each.state == PENDING]
+    if alarms:
+        return 1, -max(each.peak.ratio for each in alarms)
+    if pending:
+        return 2, -max(each.distance for each in pending)
+    if changes:
+        return 3, -max(each.distance for each in changes)
+    if timeline.alarms:
+        return 4, min(timeline.last - each.end for each in timeline.alarms)
+    if timeline.changes:
+        return 5, min(timeline.last - each.end for each in timeline.changes)
+    return 6, -_highest(timeline)
+
+
+def needs_attention(timeline: Timeline) -> bool:
+    """Whether something is open: an alarm, or a change."""
+    return bool(timeline.observed.remaining)
+
+
+def _highest(timeline: Timeline) -> float:
+    verdicts = timeline.verdicts
+    if not len(verdicts):
+        return float("-inf")
+    return float(excess(verdicts.scores, verdicts.thresholds).max())

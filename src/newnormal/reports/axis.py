@@ -1,0 +1,83 @@
+"""Where samples lie along a page's axis: seconds since 1970, or the samples' numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from newnormal.types import Floats, Timeline, time_text
+
+__all__ = ["Axis", "seconds_of"]
+
+
+def seconds_of(time: np.datetime64) -> float:
+    """Return a time as seconds since 1970, UTC.
+
+    Examples
+    --------
+    >>> seconds_of(np.datetime64("1970-01-01T00:01:00.5"))
+    60.5
+    """
+    return float(time.astype("datetime64[ns]").astype(np.int64)) / 1e9
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """The axis of a stream.
+
+    Attributes
+    ----------
+    timed
+        Whether it is one of time; it must not be where the stream has none.
+    """
+
+    timeline: Timeline
+    timed: bool
+
+    @classmethod
+    def of(cls, timeline: Timeline) -> Axis:
+        """Return the axis that suits a stream: of time, where every sample has one."""
+        return cls(timeline, timeline.times is not None)
+
+    @cached_property
+    def x(self) -> Floats:
+        """Where each sample is, shape (T,)."""
+        times = self.timeline.times
+        if self.timed and times is not None:
+            return times.astype("datetime64[ns]").astype(np.int64) / 1e9
+        return self.timeline.verdicts.samples.astype(np.float64)
+
+    def at(self, sample: int, time: np.datetime64 | None = None) -> float | None:
+        """Return where a sample is, by its time if that is known; it may be before the first.
+
+        A sample of unknown time that is not in the timeline lies at the timeline's end nearest to
+        it; None in an empty one.
+        """
+        if not self.timed:
+            return _short(float(sample))
+        if time is not None:
+            return _short(seconds_of(time))
+        if not len(self.timeline):
+            return None
+        row = min(max(sample - self.timeline.first, 0), len(self.timeline) - 1)
+        return _short(float(self.x[row]))
+
+    def text(self, sample: int, time: np.datetime64 | None) -> str:
+        """Return when a sample was, in words: its time in the stream's zone, or its number."""
+        if not self.timed or time is None:
+            return f"sample {sample:,}"
+        return time_text(time, self.timeline.verdicts.zone).replace("T", " ")
+
+    @property
+    def ends(self) -> tuple[float | None, float | None]:
+        """Where the first and the last sample are; None without any."""
+        if not len(self.timeline):
+            return None, None
+        return _short(float(self.x[0])), _short(float(self.x[-1]))
+
+
+def _short(x: float) -> float:
+    """Return a place as JSON has it in the fewest digits: a whole number without a point."""
+    return int(x) if x.is_integer() else round(x, 6)

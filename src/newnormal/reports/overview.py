@@ -1,0 +1,133 @@
+"""The data of a fleet's page: every stream in brief, those that need attention in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from newnormal.metrics.events import runs
+from newnormal.plots.attention import needs_attention
+from newnormal.plots.thinning import excess
+from newnormal.reports.axis import Axis, seconds_of
+from newnormal.reports.blocks import pack_blocks
+from newnormal.reports.packing import text_of
+from newnormal.reports.stream import brief_data, channels_data, number, stream_data
+from newnormal.types import Incident, IncidentEvent, Timeline
+
+__all__ = ["fleet_streams", "incidents_data", "one_stream", "sparkline"]
+
+_POINTS = 120  # of a sparkline, and fewer where there are many streams
+_FEWEST_POINTS = 16
+_BYTES_A_POINT = 5
+_SPARKLINES = 0.3  # of the budget
+_LEAST_ROOM = 40_000  # bytes, below which a picture of a stream shows nothing of use
+_FACTS = 0.3  # of the room of a stream: alarms and changes
+_URGENT = 4  # how much more room a stream gets that needs attention
+_NAMED = 200  # streams of an incident that are named
+
+
+def one_stream(axis: Axis, room: float) -> tuple[dict[str, Any], str]:
+    """Return a stream with its alarms, and its numbers as text, in no more than `room` bytes."""
+    data = stream_data(axis, room * _FACTS)
+    packer, shown = pack_blocks(axis, room - len(text_of(data).encode()))
+    channels = len(axis.timeline.channels)
+    if shown < channels:
+        data["channels"] = channels_data(axis.timeline, shown)
+        data["more"]["channels"] = channels - shown
+    data["blocks"] = packer.blocks
+    return data, packer.text()
+
+
+def fleet_streams(axes: Sequence[Axis], room: float) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return as many streams as there is room for, and their numbers as text, "" where none.
+
+    Parameters
+    ----------
+    axes
+        Of the streams, those that need attention first: they get their pictures first.
+    room
+        Bytes of the page.
+    """
+    points = int(room * _SPARKLINES / (max(len(axes), 1) * _BYTES_A_POINT))
+    points = min(max(points, _FEWEST_POINTS), _POINTS)
+    streams: list[dict[str, Any]] = []
+    for axis in axes:
+        data = {**brief_data(axis), "sparkline": sparkline(axis.timeline, points)}
+        size = len(text_of(data).encode()) + 1
+        if size > room:
+            break
+        room -= size
+        streams.append(data)
+    texts = [""] * len(streams)
+    for at, axis in enumerate(axes[: len(streams)]):
+        left = len(streams) - at
+        share = room / left * (_URGENT if needs_attention(axis.timeline) else 1)
+        share = min(max(share, _LEAST_ROOM), room)
+        if share < _LEAST_ROOM:
+            break
+        brief = len(text_of(streams[at]).encode())
+        data, text = one_stream(axis, share)
+        if not data["blocks"]:
+            continue
+        data["sparkline"] = streams[at]["sparkline"]
+        room -= len(text_of(data).encode()) - brief + len(text) + 60
+        streams[at], texts[at] = data, text
+    return streams, texts
+
+
+def sparkline(timeline: Timeline, points: int) -> dict[str, Any]:
+    """Return how bad a stream was, in a few points: the worst ratio of each, and the alarms.
+
+    Where alarms are not tracked, the anomalous samples take their place.
+    """
+    verdicts = timeline.verdicts
+    length = len(timeline)
+    if not length:
+        return {"score": [], "alarms": []}
+    count = min(points, length)
+    starts = np.arange(count, dtype=np.int64) * length // count
+    ratios = verdicts.ratios
+    if ratios is None:
+        ratios = excess(verdicts.scores, verdicts.thresholds)
+    worst = np.fmax.reduceat(np.where(np.isneginf(ratios), np.nan, ratios), starts)
+    flags = verdicts.anomalous if verdicts.alarms is None else verdicts.alarms > 0
+    first, after = runs(np.logical_or.reduceat(flags, starts))
+    return {
+        "score": [_short(each) for each in np.clip(worst, -999, 999).tolist()],
+        "alarms": [[a, b - 1] for a, b in zip(first.tolist(), after.tolist(), strict=True)],
+    }
+
+
+def _short(value: float) -> float | None:
+    """Return a number of two significant digits, as JSON has it in the fewest characters."""
+    found = number(value)
+    if found is None:
+        return None
+    short = float(f"{found:.2g}")
+    return int(short) if short.is_integer() else short
+
+
+def incidents_data(events: Iterable[IncidentEvent]) -> list[dict[str, Any]]:
+    """Return incidents as they were last reported, open ones and then the newest first."""
+    newest: dict[int, Incident] = {event.incident.number: event.incident for event in events}
+    ordered = sorted(newest.values(), key=lambda each: (not each.open, -each.number))
+    return [_incident(each) for each in ordered]
+
+
+def _incident(incident: Incident) -> dict[str, Any]:
+    times = (incident.start_time, incident.end_time)
+    start, end = (
+        seconds_of(time) if time is not None else sample
+        for time, sample in zip(times, (incident.start, incident.end), strict=True)
+    )
+    return {
+        "number": incident.number,
+        "sentence": incident.sentence,
+        "open": incident.open,
+        "start": start,
+        "end": end,
+        "count": len(incident.streams),
+        "streams": dict(list(incident.streams.items())[:_NAMED]),
+    }

@@ -1,0 +1,81 @@
+"""The page that a report's data are put into: a template, styles and scripts, in one file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
+
+__all__ = ["filled", "shell_size"]
+
+# In the order in which they are joined, without a build step.
+STYLES = ("vendor/uplot/uPlot.min.css", "reports/page/report.css")
+SCRIPTS = (
+    "vendor/uplot/uPlot.iife.min.js",
+    *(
+        f"reports/page/{name}.js"
+        for name in (
+            "decode",
+            "format",
+            "events",
+            "panels",
+            "picture",
+            "lists",
+            "overview",
+            "main",
+        )
+    ),
+)
+_PLACE = re.compile(r"\{\{(\w+)\}\}")
+
+
+def filled(title: str, report: str, data: Sequence[str]) -> str:
+    """Return the page with its title and its data.
+
+    Parameters
+    ----------
+    title
+        Plain text.
+    report
+        The description of the data, as `text_of` writes JSON.
+    data
+        The numbers of each stream as base64, "" for one that has none.
+    """
+    elements = [
+        f'<script type="text/plain" id="data-{number}">{text}</script>'
+        for number, text in enumerate(data)
+        if text
+    ]
+    return _put(
+        {
+            "title": escape(title.encode("utf-8", "backslashreplace").decode()),
+            "style": _joined(STYLES),
+            "script": _joined(SCRIPTS),
+            "report": report,
+            "data": "\n".join(elements),
+        }
+    )
+
+
+@cache
+def shell_size() -> int:
+    """Return how many bytes the page has before any data."""
+    return len(filled("", "", []).encode())
+
+
+def _put(parts: Mapping[str, str]) -> str:
+    """Fill each place of the template once; what is put there is not looked at again."""
+    return _PLACE.sub(lambda found: parts[found[1]], _read("reports/page/template.html"))
+
+
+@cache
+def _joined(paths: tuple[str, ...]) -> str:
+    return "\n".join(_read(path) for path in paths)
+
+
+@cache
+def _read(path: str) -> str:
+    found = files("newnormal").joinpath(path)
+    return found.read_text(encoding="utf-8") if found.is_file() else ""

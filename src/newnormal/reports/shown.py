@@ -1,0 +1,77 @@
+"""What a report is about: one stream, or the streams of a fleet and its incidents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from newnormal.errors import InputError
+from newnormal.fleet.results import FleetVerdicts
+from newnormal.types import IncidentEvent, Timeline, Verdicts
+
+__all__ = ["Shown"]
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """The streams of a report.
+
+    Attributes
+    ----------
+    name
+        For the title.
+    timelines
+        One a stream.
+    incidents
+        What happened to incidents.
+    fleet
+        Whether there may be many streams.
+    """
+
+    name: str
+    timelines: tuple[Timeline, ...]
+    incidents: Sequence[IncidentEvent] = ()
+    fleet: bool = False
+
+    @classmethod
+    def of(cls, found: Any, name: str = "", labels: Any = None) -> Self:
+        """Return it for verdicts of a detector or of a fleet, for a timeline, or by stream."""
+        if isinstance(found, cls):
+            return found
+        if isinstance(found, Timeline):
+            return cls(name or found.name, (found,))
+        if isinstance(found, Verdicts):
+            return cls(name, (Timeline.of(found, name, labels),))
+        if not isinstance(found, FleetVerdicts | Mapping):
+            raise InputError(
+                f"expected verdicts, found {type(found).__name__}",
+                hint="take those that detector.run(series) or fleet.run(series) returns",
+            )
+        if isinstance(found, FleetVerdicts) and found.seen is None:
+            raise InputError(
+                "expected verdicts of series that are over, found none that know their samples",
+                hint="take those that fleet.run(series) returns, without flush=False",
+            )
+        given: Mapping[str, Any] = {} if labels is None else labels
+        timelines = tuple(Timeline.of(found[each], each, given.get(each)) for each in found)
+        incidents = found.incidents if isinstance(found, FleetVerdicts) else ()
+        return cls(name, timelines, incidents, fleet=True)
+
+    def summary(self) -> str:
+        """Return how many alarms, changes and incidents there are, in words."""
+        alarms = [alarm for each in self.timelines for alarm in each.alarms]
+        still = sum(alarm.open for alarm in alarms)
+        parts = [_counted(len(self.timelines), "stream")] if self.fleet else []
+        parts.append(_counted(len(alarms), "alarm") + (f" ({still:,} open)" if still else ""))
+        states = Counter(span.change.state for each in self.timelines for span in each.changes)
+        parts += [f"{_counted(count, 'change')} {state}" for state, count in states.items()]
+        incidents = {event.incident.number for event in self.incidents}
+        if incidents:
+            parts.append(_counted(len(incidents), "incident"))
+        return ", ".join(parts)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

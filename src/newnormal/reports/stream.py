@@ -1,0 +1,189 @@
+"""A stream as a page's data describe it: its channels, alarms, changes and labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from newnormal.alarms.sentences import duration_text, seconds_between
+from newnormal.core.history import median_period
+from newnormal.metrics.events import runs
+from newnormal.plots.thinning import stretches
+from newnormal.reports.axis import Axis
+from newnormal.reports.packing import text_of
+from newnormal.types import Alarm, Bools, ChangeSpan, Timeline
+
+__all__ = ["alarm_data", "brief_data", "change_data", "number", "stream_data"]
+
+_STRETCHES = 2_000  # of labels, before neighbours are joined
+
+
+def number(value: Any) -> Any:
+    """Return a number as JSON has it: None for what is not finite.
+
+    Examples
+    --------
+    >>> number(np.float64(0.5)), number(np.nan), number(None)
+    (0.5, None, None)
+    """
+    found = None if value is None else float(value)
+    return found if found is not None and math.isfinite(found) else None
+
+
+def stream_data(axis: Axis, room: float) -> dict[str, Any]:
+    """Return all there is of a stream, but its numbers: alarms and changes while room lasts.
+
+    The worst alarms, and those that are open, come first; `more` counts what is left out.
+    """
+    timeline = axis.timeline
+    alarms = sorted(timeline.alarms, key=lambda each: (not each.open, -each.peak.ratio))
+    changes = sorted(
+        timeline.changes, key=lambda each: (not each.change.open, -each.change.distance)
+    )
+    taken: tuple[list[Any], list[Any]] = ([], [])
+    for data, found in zip(
+        taken,
+        ([alarm_data(axis, each) for each in alarms], [change_data(axis, e) for e in changes]),
+        strict=True,
+    ):
+        for each in found:
+            room -= len(text_of(each).encode()) + 1
+            if room < 0:
+                break
+            data.append(each)
+        data.sort(key=lambda each: each["number"])
+    return {
+        **_facts(axis),
+        "channels": channels_data(timeline, len(timeline.channels)),
+        "alarms": taken[0],
+        "changes": taken[1],
+        "labels": None if timeline.labels is None else _labelled(axis, timeline.labels),
+        "more": {
+            "alarms": len(alarms) - len(taken[0]),
+            "changes": len(changes) - len(taken[1]),
+            "channels": 0,
+        },
+        "sparkline": None,
+        "blocks": None,
+    }
+
+
+def brief_data(axis: Axis) -> dict[str, Any]:
+    """Return what an overview shows of a stream: its newest alarm and change, without evidence."""
+    timeline = axis.timeline
+    alarms = [{**alarm_data(axis, each), "evidence": []} for each in timeline.alarms[-1:]]
+    changes = [change_data(axis, each) for each in timeline.changes[-1:]]
+    return {
+        **_facts(axis),
+        "channels": [],
+        "alarms": alarms,
+        "changes": changes,
+        "labels": None,
+        "more": {
+            "alarms": len(timeline.alarms) - len(alarms),
+            "changes": len(timeline.changes) - len(changes),
+            "channels": len(timeline.channels),
+        },
+        "sparkline": None,
+        "blocks": None,
+    }
+
+
+def channels_data(timeline: Timeline, shown: int) -> list[dict[str, Any]]:
+    """Return the channels that are shown, those concerned first."""
+    margins = timeline.observed.margins
+    return [
+        {
+            "name": timeline.channels[at],
+            "concern": round(float(timeline.concern[at]), 6),
+            "margin": None if margins is None else number(margins[at]),
+        }
+        for at in timeline.order[:shown].tolist()
+    ]
+
+
+def alarm_data(axis: Axis, alarm: Alarm) -> dict[str, Any]:
+    """Return an alarm as the page's data have it."""
+    samples = alarm.end - alarm.start + 1
+    return {
+        "number": alarm.number,
+        "cause": alarm.cause,
+        "open": alarm.open,
+        "reason": alarm.reason,
+        "sentence": alarm.sentence,
+        "start": axis.at(alarm.start, alarm.start_time),
+        "end": axis.at(alarm.end, alarm.end_time),
+        "peak": axis.at(alarm.peak.sample, alarm.peak.time),
+        "ratio": number(alarm.peak.ratio),
+        "samples": samples,
+        "since": axis.text(alarm.start, alarm.start_time),
+        "until": axis.text(alarm.end, alarm.end_time),
+        "lasted": duration_text(samples, seconds_between(alarm.start_time, alarm.end_time)),
+        "evidence": [_finite(each.as_dict()) for each in alarm.evidence],
+        "shares": _finite(alarm.channels),
+    }
+
+
+def change_data(axis: Axis, span: ChangeSpan) -> dict[str, Any]:
+    """Return a change as the page's data have it."""
+    change = span.change
+    return {
+        "number": change.number,
+        "state": change.state,
+        "sentence": change.sentence,
+        "channels": list(change.channels),
+        "before": _finite(change.before),
+        "after": _finite(change.after),
+        "since": axis.text(change.start, change.start_time),
+        "alarm": change.alarm,
+        "steps": [[axis.at(sample), state] for sample, state in _timed_steps(axis, span)],
+        "end": axis.at(span.end),
+    }
+
+
+def _timed_steps(axis: Axis, span: ChangeSpan) -> Sequence[tuple[int, str]]:
+    """Return the steps inside the timeline; one before it counts from its first sample."""
+    first = axis.timeline.first
+    return [(max(sample, first), state) for sample, state in span.steps]
+
+
+def _facts(axis: Axis) -> dict[str, Any]:
+    timeline = axis.timeline
+    start, end = axis.ends
+    period = median_period(timeline.times) if axis.timed and timeline.times is not None else None
+    return {
+        "name": timeline.name,
+        "status": timeline.status,
+        "samples": len(timeline),
+        "anomalous": int(timeline.verdicts.anomalous.sum()),
+        "missing": int(np.isnan(timeline.values).sum()),
+        "start": start,
+        "end": end,
+        "period": None if period is None else number(period / np.timedelta64(1, "s")),
+        "first": timeline.first,
+    }
+
+
+def _labelled(axis: Axis, labels: Bools) -> list[list[Any]]:
+    """Return the labelled stretches, from their first to their last sample."""
+    if not len(labels):
+        return []
+    first = axis.timeline.first
+    starts, after = runs(labels)
+    if len(starts) > _STRETCHES:
+        found = stretches(axis.x, labels, _STRETCHES)
+        return [[start, start + width] for start, width in found]
+    return [
+        [axis.at(first + begin), axis.at(first + stop - 1)]
+        for begin, stop in zip(starts.tolist(), after.tolist(), strict=True)
+    ]
+
+
+def _finite(found: Any) -> dict[str, Any]:
+    """Return a mapping whose numbers JSON can hold; other values stay."""
+    return {
+        name: number(value) if isinstance(value, float) else value for name, value in found.items()
+    }
