@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from newnormal.plots.thinning import extremes, means
+from newnormal.plots.thinning import excess, extremes, means
 from newnormal.reports.axis import Axis
 from newnormal.reports.packing import Packer, base_of, packed
-from newnormal.reports.thinning import bucket_starts, excess, worst
+from newnormal.reports.thinning import bucket_starts, worst
 from newnormal.types import Floats, Timeline
 
 __all__ = ["COARSEST", "Blocks", "pack_blocks"]

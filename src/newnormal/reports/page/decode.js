@@ -22,7 +22,7 @@ var NN = {};
   /** Unpack base64 text of deflated bytes; call `more` with the bytes and how many are there. */
   async function unpack(text, size, more) {
     const bytes = new Uint8Array(size);
-    const packed = text.trim();
+    const packed = (await text).trim();
     let read = 0;
     const source = new ReadableStream({
       async pull(controller) {
@@ -76,7 +76,8 @@ var NN = {};
    * range on so many pixels, or a promise of it: `x`, `columns` (by name, null where missing; all
    * channels have low and high) and `per`, the samples behind one point; `exact` is true where
    * some stretches show every sample although others do not. It has `onmore`, called when finer
-   * data have come, and `ready`, a promise of the first.
+   * data have come, and `ready`, a promise of the first. This one takes the text of the page, or
+   * a promise of it: the headline is there before nine megabytes have been parsed.
    */
   class Embedded {
     constructor(stream, text) {

@@ -60,8 +60,9 @@
       const place = (x) => (x - x0) * scale;
       const made = [];
       this.rows.forEach((spans, row) => {
+        const groups = [];
         let open = null;
-        const close = () => open && made.push(this.bar(open, row, marked, width, place));
+        const close = () => open && groups.push(open);
         for (const span of spans) {
           if (span.end < x0 || span.start > x1) continue;
           const middle = (place(span.start) + place(span.end)) / 2;
@@ -77,11 +78,15 @@
           }
         }
         close();
+        groups.forEach((group, k) => {
+          const next = k + 1 < groups.length ? groups[k + 1].left : width;
+          made.push(this.bar(group, row, marked, next - group.right, place));
+        });
       });
       this.bars.replaceChildren(...made);
     }
 
-    bar({ left, right, spans }, row, marked, width, place) {
+    bar({ left, right, spans }, row, marked, room, place) {
       const [first, last] = [spans[0], spans.at(-1)];
       const size = right - left;
       const is = (span) => marked && marked.kind === span.kind && marked.number === span.number;
@@ -94,14 +99,17 @@
         : `${noun} ${first.number}: ${first.of.sentence}`;
       const states = first.kind === "change" ? ` nn-${first.of.state}` : first.of.open ? " nn-open" : "";
       const text = several ? `${spans.length}×` : first.kind === "change" ? `${first.number} ${first.of.state}` : String(first.number);
-      const label = text.length * 7 + 4 <= size ? text : !several && String(first.number).length * 7 + 2 <= size ? String(first.number) : "";
+      const short = several ? text : String(first.number);
+      const fits = (words, space) => 7.5 * words.length + (first.kind === "change" ? 16 : 9) <= space;
+      const label = [text, short].find((words) => fits(words, size));
+      const beside = label ? undefined : [text, short].find((words) => fits(words, room));
       const made = h("button", {
         type: "button", class: `nn-event nn-${first.kind}${states}${several ? " nn-several" : ""}`, style,
         title: says, "aria-label": says, "aria-pressed": spans.some(is) ? "true" : "false",
         "data-number": first.number, "data-count": spans.length, onclick: () => this.onpick(spans),
       });
       if (first.kind === "change" && !several) made.append(...this.steps(first, left, right, place));
-      if (label) made.append(h("span", { class: "nn-event-text" }, label));
+      if (label || beside) made.append(h("span", { class: `nn-event-text${beside ? " nn-beside" : ""}` }, label || beside));
       return made;
     }
 

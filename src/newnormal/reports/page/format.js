@@ -2,7 +2,6 @@
 (function () {
   "use strict";
 
-  const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
   const two = (value) => String(value).padStart(2, "0");
 
   /** Make an element: attributes by name, `on…` for listeners, children as text or elements. */
@@ -13,7 +12,7 @@
       if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
       else made.setAttribute(name, value === true ? "" : value);
     }
-    made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+    made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
     return made;
   };
 
@@ -29,15 +28,12 @@
 
   const minus = (text) => text.replace(/^-/, "−");
 
-  /** How many times the threshold; "" where that is no number to show. */
-  NN.times = function (ratio) {
-    if (!(ratio > 0)) return "";
-    return ratio >= 1000 ? "over 1000×" : `${NN.number(ratio, 2)}×`;
-  };
-
   NN.count = (value) => value.toLocaleString("en-US");
 
   NN.plural = (count, one, many) => `${NN.count(count)} ${count === 1 ? one : many || `${one}s`}`;
+
+  /** How many alarms, changes or channels a stream has, those included that the file leaves out. */
+  NN.total = (stream, what) => stream[what].length + ((stream.more && stream.more[what]) || 0);
 
   /** Labels of a number axis: short, and as many digits as its steps need. */
   NN.ticks = function (splits) {
@@ -61,18 +57,18 @@
     }
     const wall = walls(axis.zone);
     const read = (x) => new Date(wall(x * 1000));
-    const day = (d) => `${d.getUTCDate()} ${MONTHS[d.getUTCMonth()]} ${d.getUTCFullYear()}`;
+    const day = (d) => d.toISOString().slice(0, 10);
     const hour = (d, fine) => {
       const minutes = `${two(d.getUTCHours())}:${two(d.getUTCMinutes())}`;
       if (!fine) return minutes;
       const milli = d.getUTCMilliseconds();
       return `${minutes}:${two(d.getUTCSeconds())}${milli ? `.${String(milli).padStart(3, "0")}` : ""}`;
     };
-    const text = (x) => `${day(read(x))}, ${hour(read(x), true)}`;
+    const text = (x) => `${day(read(x))} ${hour(read(x), true)}`;
     const span = (x0, x1) => {
       const [a, b] = [read(x0), read(x1)];
       const fine = x1 - x0 < 600;
-      return `${day(a)}, ${hour(a, fine)} to ${day(a) === day(b) ? "" : `${day(b)}, `}${hour(b, fine)}`;
+      return `${day(a)} ${hour(a, fine)} to ${day(a) === day(b) ? "" : `${day(b)} `}${hour(b, fine)}`;
     };
     return { time: true, zone: axis.zone || "", text, span, date: (x) => local(wall(x * 1000)) };
   };
@@ -112,15 +108,14 @@
   }
 
   /** Labels of a time axis: hours of 24, the day below where it changes. */
-  const below = "\n{D} {MMM} {YYYY}";
-  const days = "\n{D} {MMM}";
+  const below = "\n{YYYY}-{MM}-{DD}";
   NN.TIME_LABELS = [
     [31_536_000, "{YYYY}", null, null, null, null, null, null, 1],
-    [2_419_200, "{MMM}", "\n{YYYY}", null, null, null, null, null, 1],
-    [86_400, "{D} {MMM}", "\n{YYYY}", null, null, null, null, null, 1],
-    [60, "{HH}:{mm}", below, null, days, null, null, null, 1],
-    [1, "{HH}:{mm}:{ss}", below, null, days, null, null, null, 1],
-    [0.001, "{HH}:{mm}:{ss}.{fff}", below, null, days, null, null, null, 1],
+    [2_419_200, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
+    [86_400, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
+    [60, "{HH}:{mm}", below, null, below, null, null, null, 1],
+    [1, "{HH}:{mm}:{ss}", below, null, below, null, null, null, 1],
+    [0.001, "{HH}:{mm}:{ss}.{fff}", below, null, below, null, null, null, 1],
   ];
 
   /** The colours of the page's theme, for canvases. */

@@ -40,9 +40,9 @@
       status = NN.status("change rejected", `Rejected change persists since ${rejected.since}`);
       line("change", rejected);
     }
-    if (!lines.length && last) {
-      status = NN.status("normal", "Normal at the end");
-      line("alarm", last, "Last alarm: ");
+    if (!open && last) {
+      if (!lines.length) status = NN.status("normal", "Normal at the end");
+      line("alarm", last, `Last alarm, ${last.since}: `);
     } else if (!lines.length) {
       status = NN.status("normal", stream.changes.length ? "Normal, no alarms" : "Normal throughout: no alarms, no changes");
     }
@@ -53,10 +53,11 @@
     const parts = [];
     const { alarms, changes } = stream;
     const opened = alarms.filter((alarm) => alarm.open).length;
-    if (alarms.length) parts.push(NN.plural(alarms.length, "alarm") + (opened ? ` (${opened} open)` : " (none open)"));
+    if (alarms.length) parts.push(NN.plural(NN.total(stream, "alarms"), "alarm") + (opened ? ` (${opened} open)` : " (none open)"));
     if (changes.length) {
       const states = ["pending", "accepted", "rejected", "reverted"].map((state) => [changes.filter((c) => c.state === state).length, state]);
-      parts.push(`${NN.plural(changes.length, "change")} (${states.filter(([n]) => n).map(([n, state]) => `${n} ${state}`).join(", ")})`);
+      const there = states.filter(([n]) => n);
+      parts.push(`${NN.plural(NN.total(stream, "changes"), "change")} (${there.map(([n, state]) => (there.length > 1 ? `${n} ${state}` : state)).join(", ")})`);
     }
     if (stream.labels) {
       const met = alarms.filter((alarm) => NN.labelled(alarm, stream.labels)).length;
@@ -64,7 +65,7 @@
       parts.push(`${found} of ${NN.plural(stream.labels.length, "labelled fault")} met by an alarm`);
       if (alarms.length > met) parts.push(`${NN.plural(alarms.length - met, "alarm")} outside the labels`);
     }
-    parts.push(NN.plural(stream.channels.length, "channel"), NN.plural(stream.samples, "sample"));
+    parts.push(NN.plural(NN.total(stream, "channels"), "channel"), NN.plural(stream.samples, "sample"));
     if (stream.missing) parts.push(NN.plural(stream.missing, "missing value"));
     return parts.map((text, k) => [k ? h("span", { class: "nn-dot", "aria-hidden": "true" }, " · ") : null, h("span", {}, text)]);
   }
@@ -78,11 +79,11 @@
         newest: ["newest first", (a, b) => b.open - a.open || b.number - a.number],
         strongest: ["strongest first", (a, b) => b.ratio - a.ratio],
         longest: ["longest first", (a, b) => b.end - b.start - (a.end - a.start) || b.number - a.number],
-      }, "No alarms.");
+      }, "No alarms.", NN.total(stream, "alarms"));
       const order = { pending: 0, rejected: 1 };
       this.changes = new List("change", "Changes", stream.changes, (change) => this.change(change), {
         newest: ["newest first", (a, b) => (order[a.state] ?? 2) - (order[b.state] ?? 2) || b.number - a.number],
-      }, "No changes: the stream stayed near its accepted normal.");
+      }, "No changes: the stream stayed near its accepted normal.", NN.total(stream, "changes"));
       const waiting = stream.changes.some((change) => change.state === "pending") && !stream.alarms.some((alarm) => alarm.open);
       const both = waiting ? [this.changes, this.alarms] : [this.alarms, this.changes];
       this.element = h("div", { class: "nn-lists" }, both.map((list) => list.element));
@@ -101,7 +102,7 @@
         met === true && h("span", { class: "nn-chip nn-chip-label" }, "labelled"),
         met === false && h("span", { class: "nn-chip" }, "outside the labels"),
       ];
-      const facts = [alarm.since, alarm.lasted, alarm.cause === "score" && alarm.ratio ? `${NN.times(alarm.ratio)} threshold` : "", alarm.open ? "" : alarm.reason];
+      const facts = [alarm.since, alarm.lasted, alarm.cause === "score" && alarm.ratio ? `peak ratio ${NN.number(alarm.ratio, 3)}` : "", alarm.open ? "" : alarm.reason];
       return this.entry("alarm", alarm, chips, facts, alarm.evidence && alarm.evidence.length ? evidence(alarm) : null);
     }
 
@@ -121,15 +122,16 @@
   };
 
   class List {
-    constructor(kind, name, entries, make, orders, none) {
+    constructor(kind, name, entries, make, orders, none, total) {
       Object.assign(this, { kind, entries: [...entries], make, orders, marked: null, shown: PAGE });
       this.list = h("ol", { class: "nn-entries", "aria-label": name });
       this.more = h("button", { type: "button", class: "nn-more", onclick: () => this.draw((this.shown += 4 * PAGE)) });
       const choice = Object.entries(orders).map(([key, [text]]) => h("option", { value: key }, text));
       const select = entries.length > 2 && choice.length > 1 && h("select", { class: "nn-order", "aria-label": `Order of ${name.toLowerCase()}`, onchange: (event) => this.sort(event.target.value) }, choice);
       this.element = h("section", { class: "nn-list", "aria-label": name },
-        h("div", { class: "nn-list-head" }, h("h2", {}, name, " ", h("span", { class: "nn-quantity" }, NN.count(entries.length))), select),
-        entries.length ? [this.list, this.more] : h("p", { class: "nn-none" }, none));
+        h("div", { class: "nn-list-head" }, h("h2", {}, name, " ", h("span", { class: "nn-quantity" }, NN.count(total))), select),
+        entries.length ? [this.list, this.more] : h("p", { class: "nn-none" }, none),
+        total > entries.length && h("p", { class: "nn-none nn-left-out" }, `${NN.count(total - entries.length)} more are not in this file, which would be too large with them.`));
       this.sort(Object.keys(orders)[0]);
     }
 
@@ -170,6 +172,8 @@
         if (is) link.setAttribute("aria-current", "true");
         else link.removeAttribute("aria-current");
         entry.classList.toggle("nn-marked", is);
+        const more = entry.querySelector("details");
+        if (is && more) more.open = true;
       }
       return found;
     }

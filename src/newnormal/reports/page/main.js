@@ -7,6 +7,8 @@
   const clock = NN.clock(meta.axis);
   const state = { name: undefined, picture: null, lists: null };
   let timer = 0;
+  // The data come after this script, so that what happened is read before they are parsed.
+  const parsed = new Promise((done) => (document.readyState === "loading" ? document.addEventListener("DOMContentLoaded", done) : done()));
 
   /* ------------------------------------------------------------------ the address */
 
@@ -110,12 +112,11 @@
     const back = meta.fleet && h("p", { class: "nn-back" }, h("a", { href: "#" }, `‹ All ${NN.count(meta.fleet.streams)} streams`), h("strong", {}, stream.name), incidentsOf(stream));
     main.replaceChildren(back || "", NN.headline(stream, mine), h("div", { class: "nn-columns" }, box, h("aside", { class: "nn-aside", "aria-label": "What happened" }, state.lists.element)));
     document.title = meta.fleet ? `${stream.name} · ${meta.title}` : meta.title;
-    const data = document.getElementById(`data-${position}`);
-    if (!stream.blocks || !data) {
+    if (!stream.blocks) {
       box.append(h("p", { class: "nn-none" }, "The samples of this stream are not in this file, which would be too large with them. Here is its score beside its threshold:"), NN.sparkline(stream, 600, 60));
       return;
     }
-    const provider = new NN.Embedded(stream, data.textContent);
+    const provider = new NN.Embedded(stream, parsed.then(() => document.getElementById(`data-${position}`).textContent));
     state.picture = new NN.Picture(box, stream, provider, meta.axis, {
       onmark: (kind, number) => (location.hash = mine(kind, number).slice(1)), onview: remember,
     });

@@ -23,7 +23,7 @@
   const ORDERS = {
     attention: (a, b) => RANK[a.status] - RANK[b.status] || (b.alarms.length > 0) - (a.alarms.length > 0) || when(b) - when(a) || byName(a, b),
     name: byName,
-    alarms: (a, b) => b.alarms.length - a.alarms.length || byName(a, b),
+    alarms: (a, b) => NN.total(b, "alarms") - NN.total(a, "alarms") || byName(a, b),
     strongest: (a, b) => strongest(b) - strongest(a) || byName(a, b),
   };
   const strongest = (stream) => stream.alarms.reduce((most, alarm) => Math.max(most, alarm.ratio || 0), 0);
@@ -40,7 +40,7 @@
     const wide = line.score.length;
     const tall = (ratio) => height - 2 - Math.min(1, Math.log1p(4 * Math.max(0, ratio)) / Math.log1p(40)) * (height - 4);
     const root = svg("svg", { class: "nn-spark", viewBox: `0 0 ${wide} ${height}`, width, height, preserveAspectRatio: "none", role: "img" });
-    root.append(Object.assign(svg("title", {}), { textContent: `Score beside its threshold; ${NN.plural(stream.alarms.length, "alarm")}` }));
+    root.append(Object.assign(svg("title", {}), { textContent: `Score beside its threshold; ${NN.plural(NN.total(stream, "alarms"), "alarm")}` }));
     for (const [from, to] of line.alarms) {
       const size = Math.max(to - from + 1, wide / 60);
       root.append(svg("rect", { class: "nn-spark-alarm", x: Math.min(wide - size, Math.max(0, (from + to + 1 - size) / 2)), y: 0, width: size, height }));
@@ -66,7 +66,7 @@
     const verb = need === 1 ? "needs" : "need";
     const text = need ? `${NN.count(need)} of ${NN.plural(fleet.streams, "stream")} ${verb} attention` : `${NN.plural(fleet.streams, "stream")}, all normal`;
     const open = fleet.incidents.filter((incident) => incident.open).length;
-    const total = streams.reduce((sum, stream) => sum + stream.alarms.length, 0);
+    const total = streams.reduce((sum, stream) => sum + NN.total(stream, "alarms"), 0);
     const facts = [
       ...parts.map(([n, words]) => `${NN.count(n)} ${words}`), NN.plural(total, "alarm"),
       fleet.incidents.length ? NN.plural(fleet.incidents.length, "incident") + (open ? ` (${open} open)` : "") : "",
@@ -81,12 +81,13 @@
     const known = new Set(meta.streams.map((stream) => stream.name));
     const entry = (incident) => {
       const names = Object.entries(incident.streams);
+      const count = incident.count || names.length;
       const links = names.slice(0, 8).map(([name, alarm]) => (known.has(name) ? h("a", { href: link(name, "alarm", alarm) }, name) : h("span", {}, name)));
       return h("li", { class: "nn-incident" },
         h("span", { class: "nn-no nn-no-incident" }, String(incident.number)),
-        h("div", {}, h("span", { class: "nn-facts" }, clock.span(incident.start, incident.end), " ", incident.open && h("span", { class: "nn-chip nn-chip-alarm" }, "open")),
+        h("div", {}, h("span", { class: "nn-facts" }, incident.end > incident.start ? clock.span(incident.start, incident.end) : clock.text(incident.start), " ", incident.open && h("span", { class: "nn-chip nn-chip-alarm" }, "open")),
           h("p", { class: "nn-sentence" }, incident.sentence),
-          h("p", { class: "nn-streams" }, links, names.length > 8 && h("span", {}, `and ${NN.count(names.length - 8)} more`))));
+          h("p", { class: "nn-streams" }, links, count > links.length && h("span", {}, `and ${NN.count(count - links.length)} more`))));
     };
     const list = h("ol", { class: "nn-incidents" }, found.slice(0, 6).map(entry));
     const more = found.length > 6 && h("button", { type: "button", class: "nn-more", onclick: (event) => { list.append(...found.slice(6).map(entry)); event.target.remove(); } }, `Show ${NN.count(found.length - 6)} more`);
@@ -136,7 +137,7 @@
       };
       return h("tr", { onclick: open, "data-stream": stream.name },
         h("th", { scope: "row" }, h("a", { href }, stream.name)), h("td", { class: "nn-cell-status" }, NN.status(stream.status)),
-        h("td", { class: "nn-cell-spark" }, NN.sparkline(stream)), h("td", { class: "nn-cell-number" }, NN.count(stream.alarms.length)),
+        h("td", { class: "nn-cell-spark" }, NN.sparkline(stream)), h("td", { class: "nn-cell-number" }, NN.count(NN.total(stream, "alarms"))),
         h("td", { class: "nn-cell-newest" }, found ? [h("span", { class: "nn-facts" }, found.of.since), " ", h("span", { class: "nn-sentence" }, found.of.sentence)] : h("span", { class: "nn-none" }, "no alarms")));
     }
   };

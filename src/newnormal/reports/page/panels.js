@@ -46,7 +46,7 @@
         scales: { x: { time: picture.clock.time, auto: false, range: () => picture.view }, y: { auto: false, range: () => this.range, ...this.scale() } },
         axes: [
           { ...axis, size: 0, space: picture.space, values: (u, splits) => splits.map(() => "") },
-          { ...axis, size: picture.gutter, gap: 6, space: 26, values: (u, splits) => this.labels(splits) },
+          { ...axis, size: picture.gutter, gap: 6, space: 20, values: (u, splits) => this.labels(splits) },
         ],
         series: [{}, ...this.series(colours)], bands: this.bands(colours),
         hooks: { drawClear: [(u) => this.under(u)], draw: [(u) => this.over(u)], setSelect: [(u) => picture.selected(u)], setCursor: [(u) => this.hover(u)] },
@@ -110,12 +110,12 @@
         if (!this.concerned(span)) continue;
         span.of.steps.forEach(([x, state], k) => {
           const next = k + 1 < span.of.steps.length ? span.of.steps[k + 1][0] : span.end;
-          tint(x, next, colours[state] || colours.muted, this.picture.is(span) ? 0.22 : 0.1);
+          tint(x, next, colours[state] || colours.muted, this.picture.is(span) ? 0.18 : 0.1);
         });
       }
       for (const span of this.picture.events.alarms) {
         const mine = this.concerned(span);
-        tint(span.start, span.end, colours.alarm, this.picture.is(span) ? (mine ? 0.26 : 0.16) : mine ? 0.15 : 0.05);
+        tint(span.start, span.end, colours.alarm, this.picture.is(span) ? (mine ? 0.2 : 0.1) : mine ? 0.13 : 0.05);
       }
       const marked = this.picture.marked;
       if (marked) {
@@ -185,11 +185,17 @@
       return splits.map((v) => (v === null || Math.abs(Math.log10(v) % 1) > 1e-6 ? "" : NN.number(v, 2)));
     }
 
+    concerned(span) {
+      return span.kind === "alarm"; // a change is about channels
+    }
+
     /** Whether the score goes so high that only a logarithmic axis shows both it and the threshold. */
     decide(found) {
       const { score, threshold } = found.columns;
-      const most = Math.max(0, ...score.map((s, i) => (threshold[i] > 0 ? s / threshold[i] : 0)));
-      this.log = most > 8;
+      const known = threshold.filter((v) => v !== null).sort((a, b) => a - b);
+      const middle = known[known.length >> 1];
+      const top = [...score, ...threshold].reduce((most, v) => (v !== null && v > most ? v : most), 0);
+      this.log = middle > 0 && top > 8 * middle;
     }
 
     take(found) {
@@ -197,9 +203,10 @@
       this.raw = { score, threshold };
       const known = threshold.filter((v) => v > 0 && v < 1e30);
       const middle = known.length ? known[known.length >> 1] : 1;
-      const top = score.reduce((most, v) => (v !== null && v < 1e30 && v > most ? v : most), middle);
+      const highest = (values, from) => values.reduce((most, v) => (v !== null && v < 1e30 && v > most ? v : most), from);
+      const top = highest(threshold, highest(score, middle));
       if (!this.log) {
-        this.range = [0, 1.12 * top];
+        this.range = [score.reduce((low, v) => (v !== null && v < low ? v : low), 0), 1.12 * top];
         this.data = [found.x, threshold, score];
         return;
       }
@@ -252,10 +259,7 @@
       const [score, threshold] = [this.raw.score[at], this.raw.threshold[at]];
       if (score === null || score === undefined) return ["no score"];
       const above = score >= threshold;
-      return [
-        h("b", { class: above ? "nn-bad" : "" }, NN.number(score, 4)), ` · threshold ${NN.number(threshold, 4)}`,
-        threshold > 0 ? h("span", { class: above ? "nn-bad" : "" }, ` · ${NN.times(score / threshold)}`) : "",
-      ];
+      return [h("b", { class: above ? "nn-bad" : "" }, NN.number(score, 4)), ` · threshold ${NN.number(threshold, 4)}`];
     }
   };
 
@@ -283,7 +287,7 @@
     }
 
     bands(colours) {
-      return [{ series: [1, 2], fill: colours.range }, { series: [4, 5], fill: alpha(colours.line, 0.55) }];
+      return [{ series: [1, 2], fill: colours.range }, { series: [4, 5], fill: alpha(colours.line, 0.4) }];
     }
 
     take(found) {

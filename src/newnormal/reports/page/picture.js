@@ -76,10 +76,12 @@
       this.hint = h("div", { class: "nn-hint", hidden: true }, "Ctrl + wheel zooms, drag selects a range");
       this.head = h("div", { class: "nn-head" }, this.map.element, this.ruler, this.lanes.map((lane) => lane.element), this.time);
       this.list = h("div", { class: "nn-panels" });
+      const left = (stream) => (stream.more && stream.more.channels) || 0;
+      this.rest = h("p", { class: "nn-note", hidden: !left(this.stream) }, `${NN.plural(left(this.stream), "more channel")} not in this file, which would be too large with them.`);
       this.more = h("button", { type: "button", class: "nn-more", hidden: true, onclick: () => this.unfold() });
       this.spoken = h("p", { class: "nn-spoken", role: "status" });
       this.frame = h("div", { class: "nn-picture", role: "group", "aria-label": `Picture of ${this.stream.name || "the stream"}` },
-        h("div", { class: "nn-top" }, h("div", { class: "nn-range-line" }, this.where, this.note), buttons), legend, this.head, this.list, this.more, this.hint, this.spoken);
+        h("div", { class: "nn-top" }, h("div", { class: "nn-range-line" }, this.where, this.note), buttons), legend, this.head, this.list, this.more, this.rest, this.hint, this.spoken);
       this.root.replaceChildren(this.frame);
       NN.gestures(this);
     }
@@ -189,7 +191,7 @@
         if (panel.describe) panel.plot.setAttribute("aria-label", panel.describe(this.clock, this.view));
       }
       const per = found.per > 1 ? `1 point = ${NN.count(found.per)} samples, extremes kept${found.exact ? "; every sample around alarms" : ""}` : "every sample";
-      this.note.textContent = found.x.length ? per : "";
+      this.note.textContent = found.x.length ? per : "reading the samples …";
       this.frame.dataset.points = found.x.length;
       this.frame.dataset.per = found.per;
     }
@@ -209,7 +211,7 @@
       return {
         width: this.width, height: this.clock.time ? 38 : 24, padding: [0, this.right, 0, this.gutter], legend: none, cursor: none, tzDate: this.clock.date,
         scales: { x: { time: this.clock.time, auto: false, range: () => this.view }, y: { range: [0, 1] } },
-        axes: [{ side: 0, size: this.clock.time ? 36 : 22, gap: 2, space: this.space, stroke: this.colours.muted, font: this.font, grid: none, ticks: { size: 4, stroke: this.colours.grid }, values: labels }, none],
+        axes: [{ side: 2, size: this.clock.time ? 36 : 22, gap: 2, space: this.space, stroke: this.colours.muted, font: this.font, grid: none, ticks: { size: 4, stroke: this.colours.grid }, values: labels }, none],
         series: [{}, { show: false }],
       };
     }
