@@ -13,11 +13,12 @@ import pytest
 import newnormal
 from newnormal import InputError, ParameterError, plots
 from newnormal.plots.style import DARK, LIGHT
-from newnormal.types import Event, Timeline, Verdicts
+from newnormal.types import Event, Floats, Timeline, Verdicts
 from tests.plots.runs import alarm, change, over, run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import Collection
     from matplotlib.figure import Figure
 
 pytest.importorskip("matplotlib", reason="needs the extra plot")
@@ -48,10 +49,15 @@ def marks(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
+def corners(found: Collection) -> list[Floats]:
+    """Return the corners of each shape of a collection, (N, 2)."""
+    return [np.asarray(path.vertices) for path in found.get_paths()]
+
+
 def colours(axes: Axes) -> set[str]:
     from matplotlib.colors import to_hex
 
-    found = [each.get_facecolor() for each in axes.collections]
+    found: list[Any] = [each.get_facecolor() for each in axes.collections]
     return {to_hex(colour).lower() for part in found for colour in part}
 
 
@@ -172,7 +178,7 @@ def test_a_channel_has_its_value_what_was_expected_and_the_range() -> None:
     assert verdicts.observed is not None
     np.testing.assert_array_equal(values.get_ydata(), verdicts.observed.values[:, 0])
     np.testing.assert_array_equal(expected.get_ydata(), np.full(300, 25.0))
-    edges = panel.collections[0].get_paths()[0].vertices[:, 1]
+    edges = corners(panel.collections[0])[0][:, 1]
     assert (edges.min(), edges.max()) == (20.0, 30.0)
     assert {"value", "expected", "range expected"} <= set(marks(verdicts.plot()))
 
@@ -181,7 +187,7 @@ def test_alarms_have_their_numbers_and_stretches() -> None:
     axes = lane(newnormal.plot(run(events=over(alarm(7, 20, 30), alarm(8, 200, 220)))), "alarms")
     assert written(axes) == ["7", "8"]
     (bars,) = axes.collections
-    spans = [path.vertices[:, 0] for path in bars.get_paths()]
+    spans = [each[:, 0] for each in corners(bars)]
     minutes = [(each.max() - each.min()) * 1440 for each in spans]
     np.testing.assert_allclose(minutes, [10, 20], atol=1e-3)
 
@@ -206,8 +212,8 @@ def test_changes_are_bands_in_the_colour_of_their_state() -> None:
     axes = lane(figure, "changes")
     assert sorted(written(axes)) == ["1 accepted", "2 pending"]
     assert LIGHT.pending.lower() in colours(axes)
-    paths = [path for each in axes.collections for path in each.get_paths()]
-    heights = {round(float(path.vertices[:, 1].min()), 3) for path in paths}
+    shapes = [shape for each in axes.collections for shape in corners(each)]
+    heights = {round(float(shape[:, 1].min()), 3) for shape in shapes}
     assert len(heights) == 2  # they overlap: each has a row
     assert {"change pending", "accepted"} <= set(marks(figure))
 

@@ -12,7 +12,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from newnormal import hooks
 from newnormal.alarms.zoned import in_zone
 from newnormal.base import BaseDetector
 from newnormal.detector import Detector
@@ -108,14 +107,6 @@ class Fleet(StreamViews, Saved):
 
     def __len__(self) -> int:
         return len(self._streams)
-
-    def __repr__(self) -> str:
-        count = len(self)
-        return f"Fleet({count:,} stream{'' if count == 1 else 's'}, {self.detector!r})"
-
-    def _repr_html_(self) -> str:
-        """Return it as a notebook shows it."""
-        return hooks.html(self)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._streams.names)
