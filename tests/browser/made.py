@@ -27,7 +27,7 @@ from newnormal.types import (
 
 START = np.datetime64("2026-03-02T08:00:00", "ns")
 MINUTE = np.timedelta64(60, "s")
-HEIGHT = 9.0  # of what is planted, above what is expected
+HEIGHT = 14.0  # of what is planted, above what is expected
 
 
 def channel_names(count: int) -> tuple[str, ...]:
@@ -65,7 +65,9 @@ def run(
         values[begin:stop, channel] = expected[begin:stop, channel] + HEIGHT
         scores[begin:stop] += 3
         is_open = still and k + 1 == len(spans)
-        found.append(_alarm(k + 1, begin, stop, names, channel, values, expected, clock, is_open, zone))
+        found.append(
+            _alarm(k + 1, begin, stop, names, channel, values, expected, clock, is_open, zone)
+        )
     events = [Event(OPENED if each.open else CLOSED, each.end, None, each) for each in found]
     remaining: list[Alarm | Change] = [each for each in found if each.open]
     if pending or accepted:
@@ -129,7 +131,7 @@ def _alarm(
         peak=Peak(begin, time(begin), 3.4, 3.4, 1e-6, {names[channel]: 0.8, other: 0.2}),
         reason=None if is_open else BACK_TO_NORMAL,
         evidence=(Evidence(names[channel], seen, usual, usual - 1.2, usual + 1.2),),
-        sentence=f"{names[channel]} {seen:.1f}, expected {usual - 1.2:.1f} to {usual + 1.2:.1f}; high",
+        sentence=f"{names[channel]} {seen:.1f}, expected about {usual:.1f}; high",
         zone=zone,
     )
 
@@ -160,7 +162,7 @@ def spread(count: int, length: int, long: int = 5) -> list[tuple[int, int]]:
     return [(step * (k + 1), step * (k + 1) + long) for k in range(count)]
 
 
-ODD = 'press/2 <b>"ö" & 100%</b></script>#=+ 'r"\n"
+ODD = 'press/2 <b>"ö" & 100%</b></script>#=+ ' r"\n"
 
 
 def fleet(count: int = 50) -> Shown:
@@ -174,6 +176,17 @@ def fleet(count: int = 50) -> Shown:
         )
     time = START + 480 * MINUTE
     together = Incident(
-        1, 0, time, 0, time, {ODD: 1, "machine-12": 1, "machine-31": 1}, sentence="3 streams since 16:00"
+        1,
+        0,
+        time,
+        0,
+        time,
+        {ODD: 1, "machine-12": 1, "machine-31": 1},
+        sentence="3 streams since 16:00",
     )
-    return Shown("metrics.csv judged by plant.fleet", tuple(streams), (IncidentEvent("incident", together),), True)
+    return Shown(
+        "metrics.csv judged by plant.fleet",
+        tuple(streams),
+        (IncidentEvent("incident", together),),
+        True,
+    )
