@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 export NEWNORMAL_DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak check lint format types imports bench bench-fleet bench-reading docs constraints clean
+.PHONY: help demo test soak check lint format types imports bench bench-fleet bench-reading docs pictures site constraints clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -55,6 +55,15 @@ bench-reading: .venv/dev ## Time reading alone beside an older commit, and write
 docs: .venv/dev ## Write the reference in docs/reference from the code.
 	@$(BIN)/python docs/generate.py
 
+pictures: .venv/dev ## Draw the pictures of docs/method.md anew.
+	@$(BIN)/python docs/pictures.py
+
+site: .venv/site ## Build the site from the pages, in site/: open site/index.html.
+	@echo "==> building the site"
+	@$(BIN)/python -m docs.site.stage build/site
+	@$(BIN)/zensical build --clean --strict
+	@echo "==> done; next: open site/index.html"
+
 constraints: .venv/dev ## Write constraints.txt from what is installed.
 	@(echo "# Exact versions for development, the demo and CI; made with \`make constraints\`."; \
 	  $(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu//'; echo "hatchling==1.33.0") \
@@ -81,5 +90,10 @@ constraints: .venv/dev ## Write constraints.txt from what is installed.
 	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[dev,deep]'
 	@touch $@
 
+.venv/site: .venv/bin/python pyproject.toml constraints.txt
+	@echo "==> installing what builds the site"
+	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[site]'
+	@touch $@
+
 clean: ## Remove .venv and everything built.
-	rm -rf .venv .numba_cache dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .numba_cache dist build site .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         StateError,
     )
     from newnormal.fleet import Fleet
+    from newnormal.plots import plot
     from newnormal.reports import report
     from newnormal.thresholds import Fixed, MovingThreshold, Quantile, Threshold
     from newnormal.types import Alarm, Change, Event, Evidence, Incident, Verdict, Verdicts
@@ -62,6 +63,7 @@ __all__ = [
     "__version__",
     "check",
     "load",
+    "plot",
     "report",
 ]
 
@@ -75,6 +77,7 @@ _MODULES = {
     "Detector": "newnormal.detector",
     "M2N2": "newnormal.detector",
     "load": "newnormal.detector",
+    "plot": "newnormal.plots",
     "Fixed": "newnormal.thresholds",
     "Fleet": "newnormal.fleet",
     "Incident": "newnormal.types",

@@ -18,6 +18,7 @@ from newnormal.cli.feedback import feedback
 from newnormal.cli.fit import fit
 from newnormal.cli.fleet import fleet_app
 from newnormal.cli.inspect import inspect
+from newnormal.cli.plot import plot
 from newnormal.cli.report import report
 from newnormal.cli.reproduce import reproduce_app
 from newnormal.cli.score import score
@@ -51,7 +52,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (check, fit, watch, feedback, score, evaluate, report, inspect, demo):
+for command in (check, fit, watch, feedback, score, evaluate, plot, report, inspect, demo):
     app.command()(command)
 app.add_typer(fleet_app, name="fleet")
 app.add_typer(data_app, name="data")

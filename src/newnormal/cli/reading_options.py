@@ -151,6 +151,8 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         Annotated[
             Optional[FileFormat],  # noqa: UP045
             _option(
+                "--input-format",
+                "--format",
                 metavar="FORMAT",
                 panel=_WRITTEN,
                 text="If name and content do not show it: " + ", ".join(FileFormat) + ".",
@@ -264,6 +266,16 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         None,
     ),
 }
+_INPUT_FORMAT = Annotated[
+    Optional[FileFormat],  # noqa: UP045
+    _option(
+        "--input-format",
+        metavar="FORMAT",
+        panel=_WRITTEN,
+        text="If name and content do not show it: " + ", ".join(FileFormat) + ".",
+        show_choices=False,
+    ),
+]
 _STREAMS: dict[str, tuple[Any, Any]] = {
     "by": (By, None),
     "long": (LongLines, False),
@@ -278,6 +290,8 @@ def reads_input(command: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(command, include_extras=True)
     own = inspect.signature(command).parameters
     options = {**_STREAMS, **_OPTIONS}
+    if "form" in own:  # what the output is written as: --format is that of the output
+        options["format"] = (_INPUT_FORMAT, None)
     parameters = [
         each.replace(annotation=hints[name]) for name, each in own.items() if name != "given"
     ]

@@ -2,6 +2,7 @@
 
 from newnormal.plots.canvas import check_target, save
 from newnormal.plots.pictures import demo_figure, evaluation_figure
+from newnormal.plots.plotting import plot
 from newnormal.plots.stack import Judged
 
-__all__ = ["Judged", "check_target", "demo_figure", "evaluation_figure", "save"]
+__all__ = ["Judged", "check_target", "demo_figure", "evaluation_figure", "plot", "save"]

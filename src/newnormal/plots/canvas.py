@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from newnormal.errors import InputError, MissingExtraError
+from newnormal.plots.style import LIGHT, Style
 from newnormal.state.targets import check_file
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FALSE",
-    "GROUND",
     "INK",
     "LINE",
     "NORMAL",
@@ -30,23 +30,20 @@ __all__ = [
     "save",
 ]
 
-# Okabe and Ito's blue and vermillion differ for every kind of colour vision; the rest is grey.
-TRUE = "#0072B2"  # what is labelled, and alarms that meet it
-FALSE = "#D55E00"  # alarms for nothing
-INK = "#1f2933"
-LINE = "#8a97a6"
-PALE = "#c9d1d9"
-GROUND = "#f1f4f7"
+TRUE = LIGHT.true  # what is labelled, and alarms that meet it
+FALSE = LIGHT.alarm  # alarms for nothing
+INK = LIGHT.ink
+LINE = LIGHT.line
+PALE = LIGHT.pale
 
 SMALL, NORMAL = 8.5, 10.5  # points
 
 _FORMATS = {".png", ".svg", ".pdf"}
-_DOTS_PER_INCH = 160
 
 
-def blank(width: float, height: float) -> Figure:
+def blank(width: float, height: float, style: Style = LIGHT) -> Figure:
     """Return an empty figure of this many inches, or raise `MissingExtraError`."""
-    return _figure_class()(figsize=(width, height), facecolor="white")
+    return _figure_class()(figsize=(width, height), facecolor=style.paper)
 
 
 def check_target(
@@ -84,13 +81,17 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     target = check_target(path)
     # No date inside: the same picture is the same file.
     undated = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-    figure.savefig(target, dpi=_DOTS_PER_INCH, metadata=undated[target.suffix.lower()])
+    from newnormal.plots.shown import DOTS_PER_INCH
+
+    figure.savefig(target, dpi=DOTS_PER_INCH, metadata=undated[target.suffix.lower()])
     return target
 
 
 def _figure_class() -> type[Figure]:
     try:
-        from matplotlib.figure import Figure
+        import matplotlib.figure  # noqa: F401
     except ImportError:
         raise MissingExtraError.of("plot", "matplotlib") from None
-    return Figure
+    from newnormal.plots.shown import ShownFigure
+
+    return ShownFigure

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from newnormal.plots.canvas import FALSE, INK, LINE, NORMAL, PALE, SMALL, TRUE, blank
+from newnormal.plots.panels import legend
 from newnormal.plots.thinning import stretches
 from newnormal.types import Bools, Floats
 
@@ -110,7 +111,7 @@ def bars(rows: Sequence[Bar], *, axis: str, ours: str, beside: str) -> Figure:
     axes.grid(axis="x", color=PALE, linewidth=0.5, alpha=0.6)
     axes.set_axisbelow(True)
     axes.set_xlabel(axis, fontsize=SMALL, color=INK)
-    _legend(
+    legend(
         figure,
         {
             ours: Patch(facecolor=TRUE, alpha=0.85),
@@ -150,7 +151,7 @@ def clouds(panels: Sequence[Cloud], *, columns: int = 4) -> Figure:
         place.spines[["left", "bottom"]].set_visible(True)
         _entitle(place, panel.title)
     names = list(dict.fromkeys(name for panel in panels for name in panel.groups))
-    _legend(
+    legend(
         figure,
         {
             name: Line2D([], [], color=colour, marker=marker, markersize=6, linewidth=0)
@@ -193,7 +194,7 @@ def curves(panels: Sequence[Panel], colours: Mapping[str, str], *, columns: int 
         place.set_ylabel(panel.y, fontsize=SMALL, color=INK)
         _entitle(place, panel.title)
     strong = {curve.name: curve.strong for panel in panels for curve in panel.curves}
-    _legend(
+    legend(
         figure,
         {
             name: Line2D([], [], color=colours[name], linewidth=2.2 if heavy else 1.4)
@@ -258,7 +259,7 @@ def bands(
             axes.set_xlabel(axis, fontsize=SMALL, color=INK)
     if any(labels.any() for *_, labels in panels):
         marks["labelled anomaly"] = Patch(facecolor=TRUE, alpha=0.25)
-    _legend(figure, marks)
+    legend(figure, marks)
     return figure
 
 
@@ -312,19 +313,3 @@ def _calm(axes: Axes) -> None:
 
 def _entitle(axes: Axes, title: str) -> None:
     axes.set_title(title, loc="left", fontsize=NORMAL - 0.5, fontweight="bold", color=INK, pad=5)
-
-
-def _legend(figure: Figure, marks: Mapping[str, Artist]) -> None:
-    # About 0.075 inches a letter and 0.55 a mark; two lines where one is too long.
-    fits = sum(0.075 * len(name) + 0.55 for name in marks) < figure.get_figwidth()
-    figure.legend(
-        list(marks.values()),
-        list(marks),
-        loc="lower center",
-        ncols=len(marks) if fits else -(-len(marks) // 2),
-        frameon=False,
-        fontsize=SMALL,
-        labelcolor=INK,
-        handlelength=1.5,
-        columnspacing=1.5,
-    )

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from newnormal.metrics.alarms import Span, find_events
-from newnormal.plots.canvas import FALSE, GROUND, INK, LINE, PALE, SMALL, TRUE
-from newnormal.plots.thinning import middle, outline, peaks, stretches
+from newnormal.plots.canvas import SMALL
+from newnormal.plots.style import LIGHT, Style
+from newnormal.plots.thinning import broken, middle, outline, peaks, stretches
 from newnormal.types import Bools, Floats, Verdicts
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = [
     "alarm_strip",
     "key",
+    "legend",
+    "legend_rows",
+    "range_panel",
     "score_panel",
     "score_range",
+    "shade",
+    "signal_limits",
     "signal_panel",
     "span_strip",
+    "strip",
     "tidy",
 ]
 
@@ -30,59 +38,126 @@ _DASHES = (0, (4, 3))
 _LONGEST = 13  # characters of a name beside a panel
 
 
-def tidy(axes: Axes, name: str) -> None:
+def tidy(axes: Axes, name: str, style: Style = LIGHT) -> None:
     """Remove what is not data, and write the name at the left."""
     axes.spines[["top", "right", "bottom"]].set_visible(False)
-    axes.spines["left"].set_color(PALE)
-    axes.tick_params(labelsize=SMALL, labelcolor=INK, color=PALE, length=3)
+    axes.spines["left"].set_color(style.pale)
+    axes.tick_params(labelsize=SMALL, labelcolor=style.ink, color=style.pale, length=3)
     axes.tick_params(axis="x", length=0, labelbottom=False)
-    axes.set_ylabel(_short(name), fontsize=SMALL, color=INK, parse_math=False)
+    axes.set_ylabel(_short(name), fontsize=SMALL, color=style.ink, parse_math=False)
     axes.yaxis.set_label_coords(-0.058, 0.5)
 
 
 def signal_panel(
-    axes: Axes, x: Floats, values: Floats, labels: Bools, over: Floats | None = None
+    axes: Axes, x: Floats, values: Floats, labels: Bools | None, over: Floats | None = None
 ) -> None:
-    """Draw one channel, what lies `over` it (its trend, or what was expected), and the labels.
+    """Draw one channel, what lies `over` it (its trend, or what was expected), and the labels."""
+    shade(axes, x, labels, LIGHT.true)
+    axes.plot(*broken(*outline(x, values)), color=LIGHT.line, linewidth=0.7)
+    if over is not None:
+        axes.plot(*broken(*middle(x, over)), color=LIGHT.ink, linewidth=1.3)
+    _signal_scale(axes, [signal_limits(values)], LIGHT)
 
-    The scale leaves out the farthest thousandth on either side: one spike would flatten the rest.
+
+def range_panel(
+    axes: Axes,
+    x: Floats,
+    values: Floats,
+    labels: Bools | None,
+    expected: Floats | None,
+    margin: float | None,
+    style: Style,
+) -> None:
+    """Draw one channel in front of what was expected: a line, and the range of nearly all values.
+
+    The range is from `margin` below what was expected to as much above.
     """
+    axes.set_facecolor(style.paper)
+    shade(axes, x, labels, style.true)
+    limits = [signal_limits(values)]
+    if expected is not None:
+        places, centre = broken(*middle(x, expected))
+        axes.plot(places, centre, color=style.expected, linewidth=1.1)
+        if margin is not None:
+            low, high = centre - margin, centre + margin
+            axes.fill_between(places, low, high, color=style.band, alpha=0.45, linewidth=0)
+            limits.append(signal_limits(np.concatenate([low, high]), 0.02))
+    axes.plot(*broken(*outline(x, values)), color=style.value, linewidth=0.75)
+    _signal_scale(axes, limits, style)
+
+
+def _signal_scale(axes: Axes, limits: Sequence[tuple[float, float] | None], style: Style) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    _shade(axes, x, labels)
-    axes.plot(*outline(x, values), color=LINE, linewidth=0.7)
-    if over is not None:
-        axes.plot(*middle(x, over), color=INK, linewidth=1.3)
-    seen = values[np.isfinite(values)]
-    if len(seen):
-        low, high = np.quantile(seen, [0.001, 0.999])
-        room = 0.15 * (high - low) or max(abs(high), 1.0) / 10
+    known = [each for each in limits if each is not None]
+    if known:
+        low, high = _together(known)
+        room = 0.12 * (high - low) or max(abs(high), 1.0) / 10
         axes.set_ylim(low - room, high + room)
     axes.yaxis.set_major_locator(MaxNLocator(4))
     axes.yaxis.set_offset_position("right")  # the common part of large numbers; left is a title
-    axes.yaxis.get_offset_text().set(fontsize=SMALL, color=INK)
+    axes.yaxis.get_offset_text().set(fontsize=SMALL, color=style.ink)
+
+
+def signal_limits(values: Floats, left_out: float = 0.001) -> tuple[float, float] | None:
+    """Return the limits of a scale: of all values, unless some are very far from nearly all.
+
+    Those are left out that are farther from nearly all of them than twice their width. None
+    where no value is known.
+
+    Examples
+    --------
+    >>> values = np.append(np.linspace(0, 1, 10_000), [2.5, 90.0])
+    >>> [round(limit, 1) for limit in signal_limits(values)]
+    [0.0, 3.0]
+    """
+    seen = values[np.isfinite(values)]
+    if not len(seen):
+        return None
+    low, high = np.quantile(seen, [left_out, 1 - left_out])
+    least, most, room = seen.min(), seen.max(), 2 * (high - low)
+    if room == 0:
+        return float(least), float(most)
+    return float(max(least, low - room)), float(min(most, high + room))
+
+
+def _together(limits: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return limits for values, the first, and for what was expected; values matter more."""
+    (low, high), *others = limits
+    room = 2 * (high - low)
+    floor, ceiling = (low - room, high + room) if room else (-np.inf, np.inf)
+    for least, most in others:
+        low, high = min(low, max(least, floor)), max(high, min(most, ceiling))
+    return low, high
 
 
 def score_panel(
-    axes: Axes, x: Floats, verdicts: Verdicts, labels: Bools, limits: tuple[float, float]
+    axes: Axes,
+    x: Floats,
+    verdicts: Verdicts,
+    labels: Bools | None,
+    limits: tuple[float, float],
+    style: Style = LIGHT,
 ) -> None:
     """Draw the score on a log scale, its threshold, and in colour what reaches above it."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+    axes.set_facecolor(style.paper)
     axes.set_yscale("log")
     axes.set_ylim(*limits)
-    axes.yaxis.set_major_locator(LogLocator(numticks=6))
+    narrow = limits[1] < 50 * limits[0]
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,), numticks=6))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     scores = np.clip(verdicts.scores, limits[0], None)  # 0 has no logarithm; NaN stays NaN
     bars = np.clip(verdicts.thresholds, *limits)
-    _shade(axes, x, labels)
-    axes.plot(*outline(x, scores), color=LINE, linewidth=0.6)
-    for flags, colour in _alarms(verdicts, labels):
+    shade(axes, x, labels, style.true)
+    axes.plot(*broken(*outline(x, scores)), color=style.line, linewidth=0.6)
+    for flags, colour in _alarms(verdicts, labels, style):
         places, tops = peaks(x, scores, flags)
         axes.vlines(places, peaks(x, bars, flags)[1], tops, color=colour, linewidth=1.0)
     bars[bars != verdicts.thresholds] = np.nan  # an infinite one has no place
-    axes.plot(*outline(x, bars), color=INK, linewidth=1.0, linestyle=_DASHES)
+    axes.plot(*middle(x, bars), color=style.ink, linewidth=1.0, linestyle=_DASHES)
 
 
 def score_range(runs: Sequence[Verdicts]) -> tuple[float, float]:
@@ -97,9 +172,16 @@ def score_range(runs: Sequence[Verdicts]) -> tuple[float, float]:
     return float(np.quantile(shown, 0.01)) / 1.5, float(shown.max()) * 1.5
 
 
-def alarm_strip(axes: Axes, x: Floats, verdicts: Verdicts, labels: Bools) -> None:
+def alarm_strip(
+    axes: Axes,
+    x: Floats,
+    verdicts: Verdicts,
+    labels: Bools | None,
+    name: str = "alarms",
+    style: Style = LIGHT,
+) -> None:
     """Draw the anomalous samples as a bar code."""
-    _strip(axes, x, "alarms", _alarms(verdicts, labels))
+    strip(axes, x, name, _alarms(verdicts, labels, style), style)
 
 
 def span_strip(axes: Axes, x: Floats, name: str, spans: Sequence[Span], labels: Bools) -> None:
@@ -108,17 +190,25 @@ def span_strip(axes: Axes, x: Floats, name: str, spans: Sequence[Span], labels: 
     In grey is what began with an alarm, or before the first sample.
     """
     found = find_events(labels, [span.start for span in spans])
-    flags = {colour: np.zeros(len(x), dtype=bool) for colour in (PALE, FALSE, TRUE)}
+    colours = (LIGHT.pale, LIGHT.alarm, LIGHT.true)
+    flags = {colour: np.zeros(len(x), dtype=bool) for colour in colours}
     for span, true in zip(spans, found, strict=True):
-        colour = (TRUE if true else FALSE) if span.opening else PALE
+        colour = (LIGHT.true if true else LIGHT.alarm) if span.opening else LIGHT.pale
         flags[colour][span.start : span.stop] = True
-    _strip(axes, x, name, [(flag, colour) for colour, flag in flags.items()])
+    strip(axes, x, name, [(flag, colour) for colour, flag in flags.items()])
 
 
-def _strip(axes: Axes, x: Floats, name: str, parts: Sequence[tuple[Bools, str]]) -> None:
+def strip(
+    axes: Axes,
+    x: Floats,
+    name: str,
+    parts: Sequence[tuple[Bools, str]],
+    style: Style = LIGHT,
+) -> None:
+    """Draw flags as bars, each kind in its colour, and the name at the left."""
     axes.set_ylim(0, 1)
     axes.set_yticks([])
-    axes.set_facecolor(GROUND)
+    axes.set_facecolor(style.ground)
     axes.text(
         -0.008,
         0.5,
@@ -127,7 +217,7 @@ def _strip(axes: Axes, x: Floats, name: str, parts: Sequence[tuple[Bools, str]])
         ha="right",
         va="center",
         fontsize=SMALL,
-        color=INK,
+        color=style.ink,
     )
     for flags, colour in parts:
         axes.broken_barh(
@@ -140,26 +230,37 @@ def key(figure: Figure, over: str | None) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    marks = {
-        "signal, score": Line2D([], [], color=LINE, linewidth=1.5),
-        over: Line2D([], [], color=INK, linewidth=1.5),
-        "threshold": Line2D([], [], color=INK, linewidth=1.0, linestyle=_DASHES),
-        "labelled event": Patch(facecolor=TRUE, alpha=0.25),
-        "true alarm": Patch(facecolor=TRUE),
-        "false alarm": Patch(facecolor=FALSE),
+    marks: dict[str | None, Artist] = {
+        "signal, score": Line2D([], [], color=LIGHT.line, linewidth=1.5),
+        over: Line2D([], [], color=LIGHT.ink, linewidth=1.5),
+        "threshold": Line2D([], [], color=LIGHT.ink, linewidth=1.0, linestyle=_DASHES),
+        "labelled event": Patch(facecolor=LIGHT.true, alpha=0.25),
+        "true alarm": Patch(facecolor=LIGHT.true),
+        "false alarm": Patch(facecolor=LIGHT.alarm),
     }
-    shown = {name: mark for name, mark in marks.items() if name is not None}
+    legend(figure, {name: mark for name, mark in marks.items() if name is not None})
+
+
+def legend(figure: Figure, marks: Mapping[str, Artist], style: Style = LIGHT) -> None:
+    """Name the marks at the foot of a figure; in two lines where one is too long."""
+    rows = legend_rows(marks, figure.get_figwidth())
     figure.legend(
-        list(shown.values()),
-        list(shown),
+        list(marks.values()),
+        list(marks),
         loc="lower center",
-        ncols=len(shown),
+        ncols=-(-len(marks) // rows),
         frameon=False,
         fontsize=SMALL,
-        labelcolor=INK,
+        labelcolor=style.ink,
         handlelength=1.5,
         columnspacing=1.5,
     )
+
+
+def legend_rows(marks: Iterable[str], width: float = 9.0) -> int:
+    """Return in how many lines these names fit into so many inches."""
+    # About 0.075 inches a letter and 0.55 a mark.
+    return 1 if sum(0.075 * len(name) + 0.55 for name in marks) < width else 2
 
 
 def _short(name: str) -> str:
@@ -167,17 +268,25 @@ def _short(name: str) -> str:
     return name if len(name) <= _LONGEST else f"{name[:6]}…{name[-6:]}"
 
 
-def _alarms(verdicts: Verdicts, labels: Bools) -> tuple[tuple[Bools, str], ...]:
-    return (verdicts.anomalous & ~labels, FALSE), (verdicts.anomalous & labels, TRUE)
+def _alarms(
+    verdicts: Verdicts, labels: Bools | None, style: Style
+) -> tuple[tuple[Bools, str], ...]:
+    """Return the anomalous samples; with labels, those for nothing and those that meet one."""
+    if labels is None:
+        return ((verdicts.anomalous, style.alarm),)
+    return (verdicts.anomalous & ~labels, style.alarm), (verdicts.anomalous & labels, style.true)
 
 
-def _shade(axes: Axes, x: Floats, labels: Bools) -> None:
+def shade(axes: Axes, x: Floats, flags: Bools | None, colour: str) -> None:
+    """Shade the samples with a flag over the whole height."""
+    if flags is None:
+        return
     axes.broken_barh(
-        stretches(x, labels),
+        stretches(x, flags),
         (0, 1),
         transform=axes.get_xaxis_transform(),
-        facecolor=TRUE,
-        edgecolor=TRUE,
+        facecolor=colour,
+        edgecolor=colour,
         linewidth=0.6,
         alpha=0.2,
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, timedelta, timezone, tzinfo
 from typing import TYPE_CHECKING, NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -18,13 +20,14 @@ from newnormal.plots.panels import (
     span_strip,
     tidy,
 )
+from newnormal.plots.style import LIGHT, Style
 from newnormal.types import Bools, Floats, Verdicts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Change", "Judged", "Ruler", "Signal", "stack"]
+__all__ = ["Change", "Judged", "Ruler", "Signal", "column", "scale", "stack"]
 
 # Inches. Below the gaps in which there is text, panels of one group are close together.
 _WIDTH, _LEFT, _RIGHT = 9.0, 0.68, 0.14
@@ -38,6 +41,7 @@ class Ruler(NamedTuple):
     x: Floats
     name: str
     dates: bool = False
+    zone: str | None = None
 
     @classmethod
     def of(cls, verdicts: Verdicts) -> Ruler:
@@ -46,7 +50,8 @@ class Ruler(NamedTuple):
         if times is None or np.isnat(times).any():
             return cls(verdicts.samples.astype(np.float64), "sample")
         # Matplotlib counts days since 1970.
-        return cls(times.astype("datetime64[ns]").astype(np.float64) / 86_400e9, "", dates=True)
+        days = times.astype("datetime64[ns]").astype(np.float64) / 86_400e9
+        return cls(days, verdicts.zone or "", dates=True, zone=verdicts.zone)
 
 
 class Signal(NamedTuple):
@@ -97,7 +102,7 @@ def stack(
     `heading` names the signals, `over` what is drawn over them. Scores that are `comparable`
     have one scale.
     """
-    figure, axes = _column(
+    figure, axes = column(
         [(_CLOSE if nth else _TITLED, _SIGNAL) for nth in range(len(signals))]
         + [
             height
@@ -126,7 +131,7 @@ def stack(
             panel.axvline(ruler.x[change.sample], color=INK, linewidth=0.9)
     for change in changes:
         _announce(axes[0], ruler.x[change.sample], change.text)
-    _scale(axes[-1], ruler)
+    scale(axes[-1], ruler)
     key(figure, over)
     return figure
 
@@ -142,10 +147,12 @@ def _strips(run: Judged, ruler: Ruler, labels: Bools, panels: Sequence[Axes]) ->
         tidy(panel, "")
 
 
-def _column(heights: Sequence[tuple[float, float]]) -> tuple[Figure, list[Axes]]:
+def column(
+    heights: Sequence[tuple[float, float]], foot: float = _FOOT, style: Style = LIGHT
+) -> tuple[Figure, list[Axes]]:
     """Return a figure of panels one below the other, given the gap above and height of each."""
-    total = sum(gap + height for gap, height in heights) + _FOOT
-    figure = blank(_WIDTH, total)
+    total = sum(gap + height for gap, height in heights) + foot
+    figure = blank(_WIDTH, total, style)
     left, width = _LEFT / _WIDTH, 1 - (_LEFT + _RIGHT) / _WIDTH
     axes, bottom = [], total
     for gap, height in heights:
@@ -171,16 +178,31 @@ def _announce(axes: Axes, x: float, text: str) -> None:
     )
 
 
-def _scale(axes: Axes, ruler: Ruler) -> None:
+def scale(axes: Axes, ruler: Ruler, style: Style = LIGHT) -> None:
     """Write dates, or numbers with thousands set apart, along the axis of time."""
     from matplotlib import dates, ticker
 
     axes.tick_params(axis="x", length=3, labelbottom=True)
-    axes.set_xlabel(ruler.name, fontsize=SMALL, color=INK)
+    axes.set_xlabel(ruler.name, fontsize=SMALL, color=style.ink)
     if ruler.dates:
-        locator = dates.AutoDateLocator()  # type: ignore[no-untyped-call]
+        zone = _tzinfo(ruler.zone)
+        locator = dates.AutoDateLocator(tz=zone)  # type: ignore[no-untyped-call]
         axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
-        axes.xaxis.get_offset_text().set_fontsize(SMALL)
+        axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, tz=zone))  # type: ignore[no-untyped-call]
+        axes.xaxis.get_offset_text().set(fontsize=SMALL, color=style.ink)
     else:
         axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
+def _tzinfo(zone: str | None) -> tzinfo:
+    """Return a zone for dates: an IANA name or an offset; UTC where it is not known here."""
+    if zone is None or zone == "UTC":
+        return UTC
+    if zone[0] in "+-":
+        hours, minutes = (int(part) for part in zone[1:].split(":"))
+        length = timedelta(hours=hours, minutes=minutes)
+        return timezone(-length if zone[0] == "-" else length)
+    try:
+        return ZoneInfo(zone)
+    except (KeyError, ValueError, OSError):  # ZoneInfoNotFoundError is a KeyError
+        return UTC

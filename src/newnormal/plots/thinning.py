@@ -7,7 +7,18 @@ import numpy as np
 from newnormal.metrics.events import runs
 from newnormal.types import Bools, Floats, Ints
 
-__all__ = ["BINS", "bin_starts", "extremes", "means", "middle", "outline", "peaks", "stretches"]
+__all__ = [
+    "BINS",
+    "bin_starts",
+    "broken",
+    "excess",
+    "extremes",
+    "means",
+    "middle",
+    "outline",
+    "peaks",
+    "stretches",
+]
 
 BINS = 1_600  # a little more than the pixels across a panel
 
@@ -94,6 +105,23 @@ def middle(x: Floats, y: Floats, bins: int = BINS) -> tuple[Floats, Floats]:
     return x[starts], means(y, starts)
 
 
+def broken(x: Floats, y: Floats, longest: float = 10.0) -> tuple[Floats, Floats]:
+    """Return a line with a break wherever nothing was seen for `longest` times the usual step.
+
+    Examples
+    --------
+    >>> x = np.array([0.0, 1.0, 2.0, 3.0, 50.0, 51.0])
+    >>> broken(x, np.ones(6))[1].tolist()
+    [1.0, 1.0, 1.0, 1.0, nan, 1.0, 1.0]
+    """
+    if len(x) < 3:
+        return x, y
+    steps = np.diff(x)
+    usual = np.median(steps[steps > 0]) if (steps > 0).any() else np.inf
+    wide = np.flatnonzero(steps > longest * usual) + 1
+    return np.insert(x, wide, x[wide - 1]), np.insert(y, wide, np.nan)
+
+
 def peaks(x: Floats, y: Floats, where: Bools, bins: int = BINS) -> tuple[Floats, Floats]:
     """Return, for each bin with a set flag, its place and the greatest flagged value.
 
@@ -124,3 +152,22 @@ def stretches(x: Floats, flags: Bools, bins: int = BINS) -> list[tuple[float, fl
     return [
         (float(edges[a]), float(edges[b] - edges[a])) for a, b in zip(first, after, strict=True)
     ]
+
+
+def excess(scores: Floats, thresholds: Floats) -> Floats:
+    """Return how bad each sample is: from 1 on it is anomalous, or from 0 on; -inf without a score.
+
+    The ratio of score and threshold. Where a threshold is not positive, as that of a foreign model
+    may be, ratios mean nothing: then it is their difference.
+
+    Examples
+    --------
+    >>> excess(np.array([1.0, 3.0, np.nan]), np.array([2.0, 2.0, 2.0])).tolist()
+    [0.5, 1.5, -inf]
+    >>> excess(np.array([-1.0, 3.0]), np.array([-2.0, 4.0])).tolist()
+    [1.0, -1.0]
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = scores - thresholds if (thresholds <= 0).any() else scores / thresholds
+    found[np.isnan(found)] = -np.inf
+    return found

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from newnormal.metrics.events import runs
-from newnormal.reports.attention import needs_attention
+from newnormal.plots.attention import needs_attention
+from newnormal.plots.thinning import excess
 from newnormal.reports.axis import Axis, seconds_of
 from newnormal.reports.blocks import pack_blocks
 from newnormal.reports.packing import text_of
 from newnormal.reports.stream import brief_data, channels_data, number, stream_data
-from newnormal.reports.thinning import excess
 from newnormal.types import Incident, IncidentEvent, Timeline
 
 __all__ = ["fleet_streams", "incidents_data", "one_stream", "sparkline"]

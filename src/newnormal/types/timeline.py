@@ -171,8 +171,23 @@ class Timeline:
 
     @cached_property
     def order(self) -> Ints:
-        """The channels, those concerned first; the others as they are."""
-        return np.argsort(-self.concern, kind="stable")
+        """The channels: those of what is open first, then those concerned, then the others."""
+        return np.lexsort((-self.concern, -self._urgency))
+
+    @property
+    def _urgency(self) -> Floats:
+        """How much each channel has to do with what is open; alarms before changes."""
+        found = np.zeros(len(self.channels))
+        place = {name: at for at, name in enumerate(self.channels)}
+        for each in self.observed.remaining:
+            if isinstance(each, Alarm):
+                shares = each.channels or dict.fromkeys((e.channel for e in each.evidence), 1.0)
+                for name, share in shares.items():
+                    found[place[name]] += 1 + share
+            else:  # of a change the channels that moved most come first
+                for rank, name in enumerate(each.channels):
+                    found[place[name]] += 1 / (1 + rank)
+        return found
 
     @property
     def status(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from newnormal.reports.thinning import excess
+from newnormal.plots.thinning import excess
 from newnormal.types import PENDING, Alarm, Change, Timeline
 
 __all__ = ["attention", "needs_attention"]

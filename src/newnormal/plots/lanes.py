@@ -1,0 +1,169 @@
+"""Lanes: where alarms, changes and labels are, as bars with numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from newnormal.alarms.headlines import most_important
+from newnormal.metrics.alarms import find_events
+from newnormal.plots.canvas import SMALL
+from newnormal.plots.panels import strip
+from newnormal.plots.style import Style
+from newnormal.types import OPENED, Alarm, ChangeSpan, Floats, Timeline
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Bar", "alarm_bars", "alarm_lane", "change_lane", "draw_bars", "rows_of", "spans_of"]
+
+_LETTER = 0.008  # of a lane's width
+_ROWS = 3  # of changes that overlap
+_LEAST = 0.002  # of a lane's width: a bar of one sample among a million can be seen
+
+
+class Bar(NamedTuple):
+    """From where to where, in the units of the axis, in which colour."""
+
+    start: float
+    end: float
+    colour: str
+
+
+def spans_of(timeline: Timeline, x: Floats, start: int, end: int) -> tuple[float, float]:
+    """Return where samples `start` to `end` are along the axis, as far as they are in it."""
+    first, last = (min(max(each - timeline.first, 0), len(x) - 1) for each in (start, end))
+    return float(x[first]), float(x[last])
+
+
+def alarm_bars(timeline: Timeline, x: Floats, style: Style) -> dict[int, Bar]:
+    """Return the bar of each alarm, by its number.
+
+    With labels those that find no labelled event are in the colour of false ones, and one that
+    was open before the first sample has neither colour.
+    """
+    labels = timeline.labels
+    opened = {
+        event.alarm.number: event.sample
+        for event in timeline.observed.events
+        if event.kind == OPENED and event.alarm is not None
+    }
+    bars: dict[int, Bar] = {}
+    for alarm in timeline.alarms:
+        colour = style.alarm
+        if labels is not None:
+            at = opened.get(alarm.number, timeline.first - 1) - timeline.first
+            colour = style.line
+            if 0 <= at < len(labels):
+                colour = style.true if find_events(labels, [at])[0] else style.alarm
+        bars[alarm.number] = Bar(*spans_of(timeline, x, alarm.start, alarm.end), colour)
+    return bars
+
+
+def alarm_lane(axes: Axes, timeline: Timeline, x: Floats, style: Style) -> None:
+    """Draw alarms as bars with their numbers: as many numbers as there is room for."""
+    bars = alarm_bars(timeline, x, style)
+    strip(axes, x, "alarms", [], style)
+    draw_bars(axes, float(x[-1] - x[0]), bars.values(), (0.06, 0.42))
+    _number(axes, x, most_important(timeline), bars, style)
+
+
+def rows_of(changes: Sequence[ChangeSpan]) -> list[int]:
+    """Return a row for each change so that no two of a row overlap, as far as there are rows."""
+    ends: list[int] = []
+    rows = []
+    for span in changes:
+        free = [row for row, end in enumerate(ends) if end < span.change.start]
+        row = free[0] if free else min(len(ends), _ROWS - 1)
+        ends[row:] = [span.end, *ends[row + 1 :]]
+        rows.append(row)
+    return rows
+
+
+def change_lane(axes: Axes, timeline: Timeline, x: Floats, style: Style) -> None:
+    """Draw changes as bands, in each state's colour, with number and state."""
+    strip(axes, x, "changes", [], style)
+    rows = rows_of(timeline.changes)
+    high = 1 / (max(rows) + 1)
+    taken: list[list[tuple[float, float]]] = [[] for _ in range(max(rows) + 1)]
+    for span, row in reversed([*zip(timeline.changes, rows, strict=True)]):
+        base = 1 - (row + 1) * high
+        own = _states(span, timeline, x, style)
+        draw_bars(axes, float(x[-1] - x[0]), own, (base + 0.06 * high, 0.4 * high))
+        start, end = spans_of(timeline, x, span.change.start, span.end)
+        if not span.change.open:
+            colour = style.state(span.change.state)
+            axes.plot([end], [base + 0.26 * high], "D", color=colour, markersize=4, clip_on=False)
+        text = f"{span.change.number} {span.change.state}"
+        at = _place(x, (start + end) / 2)
+        _write(axes, text, at, taken[row], style, base + 0.76 * high)
+
+
+def _states(span: ChangeSpan, timeline: Timeline, x: Floats, style: Style) -> list[Bar]:
+    """Return a bar for each state that a change was in."""
+    edges = [*span.steps, (span.end, "")]
+    return [
+        Bar(*spans_of(timeline, x, start, end), style.state(state))
+        for (start, state), (end, _) in pairwise(edges)
+    ]
+
+
+def draw_bars(
+    axes: Axes,
+    length: float,
+    bars: Iterable[Bar],
+    height: tuple[float, float],
+    alpha: float = 1.0,
+) -> None:
+    """Draw bars on an axis of this length; those of one colour are one artist, however many."""
+    least = _LEAST * length
+    by_colour: dict[str, list[tuple[float, float]]] = {}
+    for bar in bars:
+        width = max(bar.end - bar.start, least)
+        by_colour.setdefault(bar.colour, []).append((bar.start, width))
+    for colour, parts in by_colour.items():
+        axes.broken_barh(parts, height, facecolor=colour, edgecolor="none", alpha=alpha)
+
+
+def _number(
+    axes: Axes, x: Floats, alarms: Sequence[Alarm], bars: dict[int, Bar], style: Style
+) -> None:
+    taken: list[tuple[float, float]] = []
+    for alarm in alarms:
+        bar = bars[alarm.number]
+        _write(axes, str(alarm.number), _place(x, (bar.start + bar.end) / 2), taken, style)
+
+
+def _write(
+    axes: Axes,
+    text: str,
+    at: float,
+    taken: list[tuple[float, float]],
+    style: Style,
+    height: float = 0.76,
+) -> None:
+    """Write a text above a bar, unless another one is there."""
+    half = _LETTER * (len(text) + 1) / 2
+    at = float(np.clip(at, half, 1 - half))
+    if any(at - half < end and at + half > start for start, end in taken):
+        return
+    taken.append((at - half, at + half))
+    axes.text(
+        at,
+        height,
+        text,
+        transform=axes.transAxes,
+        ha="center",
+        va="center",
+        fontsize=SMALL - 0.5,
+        color=style.ink,
+    )
+
+
+def _place(x: Floats, at: float) -> float:
+    """Return a place along the axis as a share of its length."""
+    length = float(x[-1] - x[0])
+    return (at - float(x[0])) / length if length else 0.5

@@ -1,0 +1,190 @@
+"""The site: built strictly, complete, and whole without a network, search included."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from docs.site.stage import PAGES, rewrite, stage
+
+ROOT = Path(__file__).parents[2]
+
+needs_zensical = pytest.mark.skipif(find_spec("zensical") is None, reason="needs the extra `site`")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as `make site` does, in a folder of its own."""
+    folder = tmp_path_factory.mktemp("project")
+    shutil.copy(ROOT / "mkdocs.yml", folder)
+    stage(folder / "build" / "site")
+    done = subprocess.run(
+        [sys.executable, "-m", "zensical", "build", "--clean", "--strict"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "site"
+
+
+class Read(HTMLParser):
+    """What a page has and what it asks for."""
+
+    # Attributes by which a browser loads something by itself.
+    LOADING = ("script:src", "img:src", "iframe:src", "source:src", "link:href", "use:href")
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id":
+                self.ids.add(value or "")
+            elif f"{tag}:{name}" in self.LOADING:
+                self.loaded.append(value or "")
+            elif (tag, name) == ("a", "href"):
+                self.links.append(value or "")
+
+
+def pages(site: Path) -> dict[Path, Read]:
+    # The page of an address that is not there is for a server, with addresses of the root.
+    return {path: Read(path) for path in site.rglob("*.html") if path.name != "404.html"}
+
+
+# ---------------------------------------------------------------------- the pages
+
+
+@pytest.mark.external
+@needs_zensical
+def test_every_page_of_the_repository_is_on_the_site(site: Path) -> None:
+    sources = {path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")}
+    places = {path.as_posix() for path in sources if path.as_posix() != "README.md"}
+    for place in places | set(PAGES.values()):
+        assert (site / place).with_suffix(".html").is_file(), place
+
+
+@pytest.mark.external
+@needs_zensical
+def test_every_page_can_be_reached_from_the_front_page_by_its_navigation(site: Path) -> None:
+    front = Read(site / "index.html")
+    reached = {(site / link.partition("#")[0]).resolve() for link in front.links}
+    assert set(pages(site)) - reached <= {site / "index.html"}
+
+
+@pytest.mark.external
+@needs_zensical
+def test_every_link_leads_to_a_page_and_a_place_in_it(site: Path) -> None:
+    read = pages(site)
+    assert len(read) > 40
+    for path, page in read.items():
+        for link in page.links:
+            if re.match(r"https?:|mailto:", link):
+                continue
+            name, _, anchor = unquote(link).partition("#")
+            target = (path.parent / name).resolve() if name else path
+            assert target.is_file(), f"{path.relative_to(site)} links to {link}"
+            if anchor and target in read:
+                assert anchor in read[target].ids, f"{path.relative_to(site)} links to {link}"
+
+
+@pytest.mark.external
+@needs_zensical
+def test_no_page_and_no_stylesheet_loads_anything_from_elsewhere(site: Path) -> None:
+    for path, page in pages(site).items():
+        for target in page.loaded:
+            assert not re.match(r"(https?:)?//", target), f"{path.relative_to(site)}: {target}"
+            file = path.parent / unquote(target.partition("#")[0].partition("?")[0])
+            assert file.is_file(), f"{path.relative_to(site)}: {target}"
+    for path in site.rglob("*.css"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.findall(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//[^)]*", text), path.name
+
+
+# ---------------------------------------------------------------------- in a browser
+
+
+@pytest.fixture
+def page() -> Iterator[Any]:
+    """A page of Chromium without a network; every address that it asks for is in `page.asked`."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("needs chromium")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        context = browser.new_context(offline=True, viewport={"width": 1280, "height": 800})
+        page = context.new_page()
+        page.asked = []
+        page.on("request", lambda request: page.asked.append(request.url))
+        yield page
+        browser.close()
+
+
+@pytest.mark.external
+@needs_zensical
+def test_search_finds_a_page_from_a_folder_without_a_network(site: Path, page: Any) -> None:
+    page.goto((site / "index.html").as_uri())
+    page.get_by_role("button", name="Search").first.click()
+    page.keyboard.type("rollback")
+    found = page.locator("a[href*='guides/alarms.html?h=']").first
+    found.wait_for(timeout=20_000)
+    found.click()
+    page.wait_for_url("**/guides/alarms.html*")
+    assert [url for url in page.asked if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+@pytest.mark.external
+@needs_zensical
+@pytest.mark.parametrize("name", ["index", "method", "results/drift", "reference/cli"])
+def test_no_page_is_wider_than_a_phone(site: Path, page: Any, name: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto((site / f"{name}.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.external
+@needs_zensical
+def test_the_dark_site_is_dark_and_pictures_keep_their_white_ground(site: Path, page: Any) -> None:
+    page.emulate_media(color_scheme="dark")
+    page.goto((site / "method.html").as_uri())
+    colour = "getComputedStyle(document.querySelector('{}')).backgroundColor"
+    assert max(map(int, re.findall(r"\d+", page.evaluate(colour.format("body")))[:3])) < 80
+    assert page.evaluate(colour.format("article img")) == "rgb(255, 255, 255)"
+
+
+# ---------------------------------------------------------------------- as they are written
+
+
+def test_links_of_the_repository_become_links_of_the_site() -> None:
+    text = "See [data](../README.md#files), [a](alarms.md), [`x`](../../src/x.py), `[b](c.md)`.\n"
+    assert rewrite("docs/guides/data.md", text) == (
+        "See [data](../contents.md#files), [a](alarms.md), `x`, `[b](c.md)`.\n"
+    )
+
+
+def test_headings_have_the_anchors_of_github_and_code_stays() -> None:
+    text = "# A `b.c`\n\n```sh\n# a [comment](x.md)\n```\n\n## A b.c\n"
+    assert rewrite("docs/a.md", text) == (
+        "# A `b.c` { #a-bc }\n\n```sh\n# a [comment](x.md)\n```\n\n## A b.c { #a-bc-1 }\n"
+    )
+
+
+def test_lists_below_lists_are_indented_for_python_markdown() -> None:
+    assert rewrite("docs/a.md", "- a\n  - b\n    - c\n") == "- a\n    - b\n        - c\n"
