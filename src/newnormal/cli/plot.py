@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -53,20 +54,22 @@ def plot(
     classes = Classes.of(loading, rule)
     plots.check_target(output, [model, input])
     judged = judge_file(model, classes, input, given, frozen)
-    figure = plots.plot(judged.found, name=judged.name, channels=_chosen(channels), dark=dark)
+    known = getattr(judged.found, "channels", ())
+    chosen = _chosen(channels, known)
+    figure = plots.plot(judged.found, name=judged.name, channels=chosen, dark=dark)
     plots.save(figure, output)
     say(f"wrote {output}: {judged.shown(model).summary()}")
     if judged.tables is not None:
         exit_if_failed(judged.tables)
 
 
-def _chosen(channels: list[str] | None) -> int | list[str] | None:
-    """Return how many, or the names.
+def _chosen(channels: list[str] | None, known: Sequence[str]) -> int | list[str] | None:
+    """Return how many, or the names; a number may be a name, too.
 
-    >>> _chosen(["6"]), _chosen(["flow,level", "power"])
-    (6, ['flow', 'level', 'power'])
+    >>> _chosen(["6"], ()), _chosen(["6"], ("5", "6")), _chosen(["flow,level", "power"], ())
+    (6, ['6'], ['flow', 'level', 'power'])
     """
     chosen = names(channels)
-    if chosen is not None and len(chosen) == 1 and chosen[0].isdigit():
-        return int(chosen[0])
-    return chosen
+    if chosen is None or len(chosen) > 1 or not chosen[0].isdigit() or chosen[0] in known:
+        return chosen
+    return int(chosen[0])

@@ -75,9 +75,7 @@ def _generate(name: bytes, args: tuple[Any, ...]) -> Callable[..., Any]:
             look_up = cgutils.get_or_insert_function(
                 module, ir.FunctionType(_WORD, (_BYTES, _BYTES)), _SYMBOL
             )
-            texts = [
-                context.insert_const_string(module, text.decode()) for text in (name, wanted)
-            ]
+            texts = [context.insert_const_string(module, text.decode()) for text in (name, wanted)]
             found = builder.call(look_up, texts)
             with cgutils.if_unlikely(builder, cgutils.is_null(builder, found)):
                 context.call_conv.return_user_exc(builder, RuntimeError, (_FAILED,))

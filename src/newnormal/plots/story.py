@@ -253,7 +253,8 @@ def _short(text: str) -> str:
 def _figures(evaluation: Evaluation) -> list[str]:
     alarms = evaluation.alarms
     found = [f"{alarms.found} of {alarms.events} events found"] if alarms.events else []
-    return [*found, f"{alarms.false_per_day:.2g} false alarms a day"]
+    false = f"{alarms.false_per_day:.2g} false alarms a day"
+    return [*found, false, f"F1 {evaluation.report.f1:.2f}"]
 
 
 def _line(alarm: Alarm) -> str:
