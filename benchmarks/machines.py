@@ -2,10 +2,10 @@
 
     python -m benchmarks.machines FOLDER --machines 50
 
-`history.csv` and `live.csv` have a row a minute and machine: `time,machine,load,latency,temperature`.
-On the live day a switch fails for 25 minutes (several machines at once: an incident), three machines
-have a fault that passes, one runs hot until the end, one has a new level since noon, and one goes
-silent.
+`history.csv` and `live.csv` have a row a minute and machine: its time, the machine's name, load,
+latency and temperature. On the live day a switch fails for 25 minutes (several machines at once: an
+incident), three machines have a fault that passes, one runs hot until the end, one has a new level
+since noon, and one goes silent.
 """
 
 from __future__ import annotations
