@@ -53,6 +53,7 @@ __all__ = [
     "length_text",
     "moment_text",
     "move_lines",
+    "moved_text",
     "streams_text",
     "unusual_text",
 ]
@@ -141,7 +142,10 @@ class Deciding(NamedTuple):
         """Return the commands that decide about an alarm, open or over."""
         if self.state is None or alarm.cause == SILENCE:
             return ()
-        return (("if normal", self.command("accept", "alarm", alarm.number)),)
+        accept = ("if normal", self.command("accept", "alarm", alarm.number))
+        if not alarm.open:
+            return (accept,)
+        return accept, ("if a fault", self.command("reject", "alarm", alarm.number))
 
     def sentence(self) -> str:
         """Return what becomes of a pending change that nobody decides about."""
@@ -291,7 +295,7 @@ def _closed(event: Event, when: str, deciding: Deciding) -> Note:
 
 def _changed(event: Event, when: str, deciding: Deciding) -> Note:
     change = _change(event)
-    text = f"{_moved(change)} since {clock_text(_start(change), when)}"
+    text = f"{moved_text(change)} since {clock_text(_start(change), when)}"
     if change.alarm is not None:
         text += f", with alarm {change.alarm}"
     lines = (*move_lines(change), ("", deciding.sentence()))
@@ -316,7 +320,7 @@ def _rejected(event: Event, when: str, deciding: Deciding) -> Note:
 def _reverted(event: Event, when: str, deciding: Deciding) -> Note:
     del deciding
     change = _change(event)
-    return Note(when, f"change {change.number} over", GOOD, f"{_moved(change)} back to normal")
+    return Note(when, f"change {change.number} over", GOOD, f"{moved_text(change)} back to normal")
 
 
 def _rolled_back(event: Event, when: str, deciding: Deciding) -> Note:
@@ -377,7 +381,8 @@ def _change(event: Event) -> Change:
     return event.change
 
 
-def _moved(change: Change) -> str:
+def moved_text(change: Change) -> str:
+    """Return what a change is about: its channels."""
     return channels_text(change.channels) if change.channels else WEIGHTS
 
 

@@ -14,6 +14,7 @@ import typer
 
 from newnormal.cli.console import BAD_LINE, announce_compiling, fail, say
 from newnormal.cli.options import (
+    OWN_CLASSES,
     Classes,
     FileFormat,
     Input,
@@ -51,12 +52,6 @@ def watch(
             help="Save what was learned here, and resume from it; may be MODEL itself.",
         ),
     ] = None,
-    every: Annotated[
-        int,
-        typer.Option(
-            min=1, metavar="N", help="Write the state every N samples; of each stream, in a fleet."
-        ),
-    ] = 1000,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep reading a growing file.")] = (
         False
     ),
@@ -73,6 +68,16 @@ def watch(
         bool,
         typer.Option("--alarms-only", help="JSON lines of alarms and changes instead of verdicts."),
     ] = False,
+    output: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="TARGET",
+            help="A file to append to.",
+            show_default="standard output",
+        ),
+    ] = None,
     flush: Annotated[
         bool,
         typer.Option(
@@ -81,10 +86,17 @@ def watch(
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at a bad line.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only problems.")] = False,
+    every: Annotated[
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Write the state every N samples; of each stream, in a fleet."
+        ),
+    ] = 1000,
     source: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
             metavar="CLASS",
+            rich_help_panel=OWN_CLASSES,
             help="What reads INPUT: file, pipe, or package.module:Class.",
             show_default="file; pipe for -",
         ),
@@ -93,18 +105,9 @@ def watch(
         Optional[str],  # noqa: UP045
         typer.Option(
             metavar="CLASS",
+            rich_help_panel=OWN_CLASSES,
             help="What writes the output: jsonl, or package.module:Class.",
             show_default="jsonl",
-        ),
-    ] = None,
-    output: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="TARGET",
-            help="A file to append to; - is standard output.",
-            show_default="-",
         ),
     ] = None,
     loading: Loading = None,

@@ -25,13 +25,12 @@ __all__ = ["StreamViews"]
 class StreamViews:
     """The part of a `Fleet` that shows its streams, and what is open in them."""
 
+    detector: BaseDetector
     _streams: Streams
     _tracker: IncidentTracker
     _lock: threading.RLock
     _reading: dict[str, Any]
     _live_zone: str | None = None  # that all streams were given at last; "": each its own
-
-    detector: BaseDetector
 
     def __repr__(self) -> str:
         count = len(self._streams)

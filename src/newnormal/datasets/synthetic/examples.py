@@ -14,7 +14,7 @@ from newnormal.types import Floats, Ints, Times
 
 __all__ = ["HOSTS", "ExampleTable", "machines_example", "plant_example"]
 
-_START = np.datetime64("2026-03-02T00:00:00", "s")  # a Monday
+_START = np.datetime64("2026-03-02T00:00:00", "ns")  # a Monday
 _HOUR = 60  # minutes
 _HISTORY, _LIVE, _LABELLED = 7 * DAY, 2 * DAY, 4 * DAY
 _SHIFT = 3.0  # standard deviations of history, times that of the channel
@@ -33,8 +33,8 @@ _MACHINE = (
     Channel("latency", 42.0, 6.0, 1.5, 0.8, 1.6),
 )
 _EVERY = 5  # minutes between two samples of a machine
-_STORAGE = (14 * _HOUR, 40, ("web-1", "web-2", "web-3", "web-4", "db-1"))  # slow for these
-_LEAK = (DAY + 5 * _HOUR, 90, "queue-1")  # its memory alone
+_STORAGE = (10 * _HOUR, 15, ("web-1", "web-2", "web-3", "web-4", "db-1"))  # slow for these
+_LEAK = (20 * _HOUR, 4 * _HOUR, "queue-1")  # its memory alone
 
 
 class ExampleTable(NamedTuple):
@@ -102,29 +102,29 @@ def plant_example(seed: int = 0) -> dict[str, ExampleTable]:
 def machines_example(seed: int = 0) -> dict[str, ExampleTable]:
     """Return history and live samples of eight machines, one every 5 minutes each.
 
-    History is a week in which nothing happens. Live are the two days after it: on the first their
-    storage is slow at 14:00 for 40 minutes, which five machines show; on the second the memory of
-    queue-1 alone fills up from 05:00 on, for an hour and a half.
+    History is a week in which nothing happens. Live is the day after it: their storage is slow at
+    10:00 for 15 minutes, which five machines show; the memory of queue-1 alone fills up from 20:00
+    on.
 
     Examples
     --------
     >>> tables = machines_example()
     >>> [(name, len(table.values)) for name, table in tables.items()]
-    [('history', 16128), ('live', 4608)]
+    [('history', 16128), ('live', 2304)]
     >>> tables["live"].hosts[:3], tables["live"].channels
     (('web-1', 'web-2', 'web-3'), ('cpu', 'memory', 'requests', 'latency'))
     """
     rng = np.random.default_rng([seed, 1])
     hosts = []
     for host in HOSTS:
-        values = operation(_HISTORY + _LIVE, rng, _MACHINE)
+        values = operation(_HISTORY + DAY, rng, _MACHINE)
         values *= rng.uniform(0.8, 1.2, len(_MACHINE))
         spread = values[:_HISTORY].std(axis=0)
         live = values[_HISTORY:]
         begin, length, slow = _STORAGE
         if host in slow:
-            live[begin : begin + length, 0] += 4 * spread[0]
-            live[begin : begin + length, 3] *= 4
+            live[begin : begin + length, 0] += 2 * spread[0]
+            live[begin : begin + length, 3] *= 3
         begin, length, leaking = _LEAK
         if host == leaking:
             live[begin : begin + length, 1] += np.linspace(1, 9, length) * spread[1]
