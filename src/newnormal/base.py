@@ -10,8 +10,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from newnormal import hooks, thresholds
 from newnormal import state as state_file
-from newnormal import thresholds
 from newnormal.alarms.meant import PAST
 from newnormal.config import Config, duration, option_as_json
 from newnormal.core.history import check_history, median_period
@@ -68,6 +68,10 @@ class BaseDetector(Parameters, Verbs):
     def explain(self) -> str:
         """Return what was chosen from history, and why."""
         raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        """Return it as a notebook shows it."""
+        return hooks.html(self)
 
     def settings(self) -> tuple[Config, Goal]:
         """Return the options as `fit` uses them, and the goal of the threshold."""

@@ -6,6 +6,7 @@ where that is; it is imported when first used.
 
 from __future__ import annotations
 
+from html import escape
 from importlib import import_module
 from typing import Any
 
@@ -31,8 +32,11 @@ def plot(found: Any, **options: Any) -> Any:
 
 
 def html(found: Any) -> str:
-    """Return a value as HTML for a notebook."""
-    text: str = _function("html")(found)
+    """Return a value as HTML for a notebook; whatever goes wrong, at least its repr."""
+    try:
+        text: str = _function("html")(found)
+    except Exception:  # noqa: BLE001 - a cell that has done its work must not end in an error
+        text = f"<pre>{escape(repr(found))}</pre>"
     return text
 
 

@@ -304,5 +304,5 @@ def test_a_wrong_usage_is_exit_code_2(newnormal: Command) -> None:
 
 def test_help_is_a_quickstart(newnormal: Command) -> None:
     shown = newnormal("--help").stdout
-    for command in ("newnormal demo", "newnormal fit history.csv -o plant.nn", "Exit codes"):
+    for command in ("newnormal example", "newnormal fit history.csv -o plant.nn", "Exit codes"):
         assert command in shown

@@ -13,6 +13,7 @@ from newnormal import load, metrics, plots
 from newnormal.cli import measuring
 from newnormal.runtime.judging import judge_series
 from newnormal.tabular import Table, read
+from newnormal.types import Timeline
 from tests.cli.conftest import CHANGE, Command, Plant, cut
 from tests.cli.fleets import FAULT, HISTORY, HOSTS, WIDE, Site
 
@@ -93,15 +94,17 @@ def test_the_picture_shows_the_alarms_of_the_table(moved: Plant) -> None:
     table = read(labelled(cut(moved, 2 * CHANGE), range(CHANGE, CHANGE + 20)), label="truth")
     assert table.labels is not None
     found, verdicts = measuring.measure(load(moved.model), table, table.labels)
-    figure = plots.evaluation_figure(table, verdicts, table.labels, evaluation=found)
-    remarks = [axes.get_title(loc="right") for axes in figure.axes]
+    figure = plots.plot(verdicts, labels=table.labels, evaluation=found)
     counts = found.alarms
-    (remark,) = [each for each in remarks if each]
-    assert remark.startswith(f"{counts.found} of {counts.events} events found · ")
+    remark = " · ".join(text.get_text() for text in figure.texts)
+    assert f"{counts.found} of {counts.events} events found · " in remark
     assert f"{counts.false_per_day:.2g} false alarms a day" in remark
     assert f"F1 {found.report.f1:.2f}" in remark
-    strips = [text.get_text() for axes in figure.axes for text in axes.texts]
-    assert strips == ["alarms", "changes"]
+    written = {text.get_text() for axes in figure.axes for text in axes.texts}
+    numbers = {str(alarm.number) for alarm in Timeline.of(verdicts).alarms}
+    assert {"alarms", "changes", "labels"} <= written
+    assert len(numbers) == len(found.trace.alarms)
+    assert numbers & written
     opened = [span for span in (*found.trace.alarms, *found.trace.changes) if span.opening]
     assert len(opened) == counts.openings
 

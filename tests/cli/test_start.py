@@ -7,6 +7,7 @@ import pytest
 
 
 @pytest.mark.external
-def test_the_command_line_starts_without_numba() -> None:
-    code = "import newnormal.cli.app, sys; sys.exit('numba' in sys.modules)"
+@pytest.mark.parametrize("heavy", ["numba", "numpy"])
+def test_the_command_line_starts_without_what_commands_need(heavy: str) -> None:
+    code = f"import newnormal.cli.app, sys; sys.exit({heavy!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -40,6 +40,7 @@ PUBLIC = {
     "__version__",
     "check",
     "load",
+    "plot",
     "report",
 }
 OPTIONAL = ["sklearn", "scipy", "pandas", "polars", "torch", "matplotlib"]

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from newnormal import __version__
 from newnormal.cli import standard
+from newnormal.cli.alarms import alarms
 from newnormal.cli.check import check
 from newnormal.cli.console import FAILED, INTERRUPTED, fail, listen, say
 from newnormal.cli.data import data_app
 from newnormal.cli.demo import demo
 from newnormal.cli.evaluate import evaluate
+from newnormal.cli.example import example
 from newnormal.cli.feedback import feedback
 from newnormal.cli.fit import fit
 from newnormal.cli.fleet import fleet_app
+from newnormal.cli.help import Command, Group
 from newnormal.cli.inspect import inspect
+from newnormal.cli.plot import plot
 from newnormal.cli.report import report
 from newnormal.cli.reproduce import reproduce_app
 from newnormal.cli.score import score
@@ -27,15 +32,11 @@ from newnormal.errors import NewnormalError
 
 __all__ = ["app", "run"]
 
-_EPILOG = """Start here:
-
-newnormal demo
-
-newnormal check history.csv
+_EPILOG = """newnormal example
 
 newnormal fit history.csv -o plant.nn
 
-tail -f live.csv | newnormal watch plant.nn - --alarms-only
+newnormal watch plant.nn live.csv --state plant.state
 
 Many streams: newnormal fit metrics.csv --by host -o plant.fleet
 
@@ -45,17 +46,34 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a bad line with --strict,
 
 app = typer.Typer(
     name="newnormal",
+    cls=Group,
     help="Detect anomalies in live metrics, and keep learning what normal is.",
     epilog=_EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (check, fit, watch, feedback, score, evaluate, report, inspect, demo):
-    app.command()(command)
-app.add_typer(fleet_app, name="fleet")
-app.add_typer(data_app, name="data")
-app.add_typer(reproduce_app, name="reproduce")
+# The groups of the help, in its order; a command's place in its group is that in this list.
+_START, _LOOK, _DECIDE, _MEASURE, _MORE = "Start here", "Look", "Decide", "Measure", "More"
+_COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
+    (_START, example),
+    (_START, check),
+    (_START, fit),
+    (_START, watch),
+    (_LOOK, alarms),
+    (_LOOK, report),
+    (_LOOK, plot),
+    (_LOOK, inspect),
+    (_DECIDE, feedback),
+    (_MEASURE, score),
+    (_MEASURE, evaluate),
+    (_MORE, demo),
+)
+for group, command in _COMMANDS:
+    app.command(cls=Command, rich_help_panel=group)(command)
+app.add_typer(fleet_app, name="fleet", cls=Group, rich_help_panel=_MORE)
+app.add_typer(data_app, name="data", cls=Group, rich_help_panel=_MORE)
+app.add_typer(reproduce_app, name="reproduce", cls=Group, rich_help_panel=_MORE)
 
 
 def run() -> None:

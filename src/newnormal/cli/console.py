@@ -6,7 +6,6 @@ Names of channels, streams and files are the user's: `shown` is what a terminal 
 from __future__ import annotations
 
 import logging
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from newnormal.errors import NewnormalError
+from newnormal.shown import shown
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,6 +26,7 @@ __all__ = [
     "FAILED",
     "INTERRUPTED",
     "announce_compiling",
+    "before_messages",
     "fail",
     "listen",
     "print_facts",
@@ -43,41 +44,28 @@ BAD_LINE = 3
 INTERRUPTED = 130
 
 
-# Controls, marks of direction, separators of lines, joiners that nobody sees, lone surrogates.
-_UNSEEN = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
-    "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
-)
+_before: list[Callable[[], None]] = []  # what makes room for a message
 
 
-def shown(text: object, *, lines: bool = False) -> str:
-    r"""Return a text as a terminal may be given it: what would steer the terminal is escaped.
-
-    Parameters
-    ----------
-    text
-        A name, or a message with names in it.
-    lines
-        Whether it has lines of its own, so that newlines stay.
-
-    Examples
-    --------
-    >>> print(shown("vfs.fs.size[/var,free]"), shown("\x1b[31mred\n"), shown("a\u202eb"))
-    vfs.fs.size[/var,free] \x1b[31mred\n a\u202eb
-    """
-
-    def escaped(found: re.Match[str]) -> str:
-        if lines and found[0] == "\n":
-            return "\n"
-        return found[0].encode("unicode_escape").decode()
-
-    return _UNSEEN.sub(escaped, str(text))
+@contextmanager
+def before_messages(action: Callable[[], None] | None) -> Iterator[None]:
+    """Do something before each message inside this context, such as erase a line."""
+    if action is None:
+        yield
+        return
+    _before.append(action)
+    try:
+        yield
+    finally:
+        _before.remove(action)
 
 
 def say(text: str) -> None:
     """Write a line to standard error; where that cannot be written, the line is lost."""
     if sys.stderr is not None:  # print would take standard output instead
         with suppress(OSError, ValueError):
+            for action in _before:
+                action()
             print(shown(text, lines=True), file=sys.stderr, flush=True)  # noqa: T201
 
 

@@ -85,5 +85,7 @@ def evaluate(
         print_summary(f"{input} judged by {model}", found.summary())
         print_groups(found)
     if plot is not None:
-        plots.save(plots.evaluation_figure(table, verdicts, table.labels, evaluation=found), plot)
+        name = "standard input" if input == "-" else Path(input).name
+        figure = plots.plot(verdicts, name=name, labels=table.labels, evaluation=found)
+        plots.save(figure, plot)
         say(f"wrote {plot}")

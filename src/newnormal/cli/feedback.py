@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
@@ -11,7 +11,9 @@ from newnormal.cli.console import say
 from newnormal.cli.options import Classes, Loading, Rule, from_state
 from newnormal.cli.streams import is_fleet
 from newnormal.errors import ParameterError
-from newnormal.runtime.feedback import Act
+
+if TYPE_CHECKING:
+    from newnormal.runtime.feedback import Act
 
 __all__ = ["feedback"]
 
@@ -53,6 +55,8 @@ def feedback(
     Without a number it is about the newest pending change, or else the newest open alarm. A running
     `watch` of this state applies it before its next samples.
     """
+    from newnormal.runtime.feedback import Act
+
     act, stream = _parsed(state, words)
     named = {"--alarm": alarm, "--change": change}
     given = [f"{option} {number}" for option, number in named.items() if number is not None]
@@ -79,6 +83,8 @@ def feedback(
 
 def _parsed(state: Path, words: list[str]) -> tuple[Act, str | None]:
     """Return the act, and the stream of a fleet."""
+    from newnormal.runtime.feedback import Act
+
     *streams, word = words
     if word not in list(Act):
         raise typer.BadParameter(f"{word!r} is not one of {', '.join(Act)}", param_hint="ACT")

@@ -26,6 +26,7 @@ class FleetOutput(NamedTuple):
 
     target: str
     sink: SinkOptions
+    in_words: bool
     every: int
     flush: bool
     strict: bool
@@ -49,16 +50,19 @@ def watch_fleet(
     folder: Path, path: str, options: StreamOptions, output: FleetOutput, classes: Classes
 ) -> None:
     """Watch an input of many streams."""
-    from newnormal.io.sinks.jsonl import JsonLinesSink, check_output
+    from newnormal.io.sinks.jsonl import check_output
     from newnormal.runtime.fleet_feedback import FleetQueue
+    from newnormal.runtime.fleet_output import FleetJsonSink, FleetTextSink
     from newnormal.runtime.fleet_watch import FleetWatch
     from newnormal.runtime.watch import BadRecordError
 
+    make_sink = FleetTextSink if output.in_words else FleetJsonSink
     check_output(output.target, [path])
     try:
         with (
-            closing(JsonLinesSink(output.target, output.sink)) as sink,
+            closing(make_sink(output.target, output.sink)) as sink,
             _opened(folder, path, options, output.every, classes) as found,
+            _shown(sink, found, folder),
         ):
             watching = FleetWatch(
                 found.fleet,
@@ -83,7 +87,7 @@ def watch_fleet(
     except BadRecordError as error:
         fail(error, BAD_LINE)
     if not output.quiet:
-        say(_summary(watching, output.sink.alarms_only, waiting))
+        say(_summary(watching, output.sink.alarms_only or output.in_words, waiting))
 
 
 @contextmanager
@@ -107,6 +111,28 @@ def _opened(
             found.fleet.close(save=False)
             raise
         found.fleet.close()
+
+
+@contextmanager
+def _shown(sink: object, found: ResumedFleet, folder: Path) -> Iterator[None]:
+    """Give a sink for people what it needs, and the line that says how far it is."""
+    from newnormal.alarms.texts import Deciding
+    from newnormal.cli.screen import status_line
+    from newnormal.cli.words import accept_after_text
+    from newnormal.runtime.fleet_output import FleetTextSink
+
+    if not isinstance(sink, FleetTextSink):
+        yield
+        return
+    fleet = found.fleet
+    sink.deciding = Deciding(
+        str(folder), accept_after=accept_after_text(fleet.detector, fleet.period_)
+    )
+    sink.align(fleet.streams_)
+    everything = (fleet.alarms_, fleet.changes_)
+    opened = [(name, each) for some in everything for name, own in some.items() for each in own]
+    with status_line(sink, opened):
+        yield
 
 
 def _summary(watching: FleetWatch, alarms_only: bool, waiting: int) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from newnormal.state import State
 
 __all__ = [
+    "OWN_CLASSES",
     "Classes",
     "FileFormat",
     "Frozen",
@@ -53,6 +54,8 @@ class OnDuplicate(StrEnum):
     error = "error"
 
 
+OWN_CLASSES = "Classes of your own"  # a panel of the help
+
 Model = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A detector, written by `newnormal fit`.")
 ]
@@ -72,6 +75,7 @@ Loading = Annotated[
         "--model",
         metavar="CLASS",
         help="The model of MODEL, where it is not built in: package.module:Class.",
+        rich_help_panel=OWN_CLASSES,
     ),
 ]
 Rule = Annotated[
@@ -80,6 +84,7 @@ Rule = Annotated[
         "--threshold",
         metavar="CLASS",
         help="The threshold's rule of MODEL, where it is not built in: package.module:Class.",
+        rich_help_panel=OWN_CLASSES,
     ),
 ]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional, get_type
 
 import typer
 
-from newnormal.cli.options import FileFormat, OnDuplicate, format_name, names
+from newnormal.cli.options import OWN_CLASSES, FileFormat, OnDuplicate, format_name, names
 from newnormal.cli.streams import By, LongLines, Streams, Tag, Value
 from newnormal.errors import ParameterError
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Given", "reads_input"]
 
-_TAKEN = "What is taken from the input"
-_WRITTEN = "How the input is written (found by itself where it can be)"
-_ORDER = "Order and time of the samples"
+_TAKEN = "How the input is read: what is taken"
+_WRITTEN = "How the input is read: how it is written (found by itself where it can be)"
+_ORDER = "How the input is read: order and time"
 
 
 class Given(NamedTuple):
@@ -151,6 +151,8 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         Annotated[
             Optional[FileFormat],  # noqa: UP045
             _option(
+                "--input-format",
+                "--format",
                 metavar="FORMAT",
                 panel=_WRITTEN,
                 text="If name and content do not show it: " + ", ".join(FileFormat) + ".",
@@ -264,6 +266,16 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         None,
     ),
 }
+_INPUT_FORMAT = Annotated[
+    Optional[FileFormat],  # noqa: UP045
+    _option(
+        "--input-format",
+        metavar="FORMAT",
+        panel=_WRITTEN,
+        text="If name and content do not show it: " + ", ".join(FileFormat) + ".",
+        show_choices=False,
+    ),
+]
 _STREAMS: dict[str, tuple[Any, Any]] = {
     "by": (By, None),
     "long": (LongLines, False),
@@ -278,12 +290,15 @@ def reads_input(command: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(command, include_extras=True)
     own = inspect.signature(command).parameters
     options = {**_STREAMS, **_OPTIONS}
+    if "form" in own:  # what the output is written as: --format is that of the output
+        options["format"] = (_INPUT_FORMAT, None)
     parameters = [
         each.replace(annotation=hints[name]) for name, each in own.items() if name != "given"
     ]
     for name, (annotation, default) in options.items():
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         parameters.append(inspect.Parameter(name, kind, default=default, annotation=annotation))
+    parameters.sort(key=_is_own_class)  # the order of the help; what is rare comes last
 
     @wraps(command)
     def run(**arguments: Any) -> None:
@@ -294,6 +309,11 @@ def reads_input(command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run
+
+
+def _is_own_class(parameter: inspect.Parameter) -> bool:
+    info = parameter.annotation.__metadata__[0]
+    return getattr(info, "rich_help_panel", None) == OWN_CLASSES
 
 
 def _given(chosen: dict[str, Any]) -> Given:

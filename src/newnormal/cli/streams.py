@@ -26,7 +26,7 @@ __all__ = [
     "stream_text",
 ]
 
-_PANEL = "Many streams"
+_PANEL = "How the input is read: many streams"
 
 By = Annotated[
     Optional[list[str]],  # noqa: UP045 - typer evaluates it

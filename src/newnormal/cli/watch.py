@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -11,7 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from newnormal.cli.console import BAD_LINE, announce_compiling, fail, say
-from newnormal.cli.options import Classes, Input, Loading, Model, Rule, importable
+from newnormal.cli.options import (
+    OWN_CLASSES,
+    Classes,
+    FileFormat,
+    Input,
+    Loading,
+    Model,
+    Rule,
+    format_name,
+    importable,
+)
 from newnormal.cli.reading import summary
 from newnormal.cli.reading_options import Given, reads_input
 from newnormal.cli.streams import Streams, check_one_stream, check_streams, is_fleet
@@ -19,11 +31,14 @@ from newnormal.errors import NewnormalError, ParameterError, StateError
 
 if TYPE_CHECKING:
     from newnormal.detector import BaseDetector
-    from newnormal.io import Source, SourceOptions
+    from newnormal.io import Sink, Source, SourceOptions
     from newnormal.runtime.lock import Lock
     from newnormal.runtime.watch import Watch
+    from newnormal.types import Alarm, Change
 
 __all__ = ["watch"]
+
+_FORMS = ("text", "json")
 
 
 @reads_input
@@ -37,19 +52,32 @@ def watch(
             help="Save what was learned here, and resume from it; may be MODEL itself.",
         ),
     ] = None,
-    every: Annotated[
-        int,
-        typer.Option(
-            min=1, metavar="N", help="Write the state every N samples; of each stream, in a fleet."
-        ),
-    ] = 1000,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep reading a growing file.")] = (
         False
     ),
+    form: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--format",
+            metavar="text|json",
+            help="text: alarms and changes in words; json: a line for each verdict.",
+            show_default="text on a terminal, else json",
+        ),
+    ] = None,
     alarms_only: Annotated[
         bool,
-        typer.Option("--alarms-only", help="Print what happens to alarms and changes instead."),
+        typer.Option("--alarms-only", help="JSON lines of alarms and changes instead of verdicts."),
     ] = False,
+    output: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="TARGET",
+            help="A file to append to.",
+            show_default="standard output",
+        ),
+    ] = None,
     flush: Annotated[
         bool,
         typer.Option(
@@ -58,46 +86,56 @@ def watch(
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at a bad line.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only problems.")] = False,
+    every: Annotated[
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Write the state every N samples; of each stream, in a fleet."
+        ),
+    ] = 1000,
     source: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
             metavar="CLASS",
+            rich_help_panel=OWN_CLASSES,
             help="What reads INPUT: file, pipe, or package.module:Class.",
             show_default="file; pipe for -",
         ),
     ] = None,
     sink: Annotated[
-        str,
+        Optional[str],  # noqa: UP045
         typer.Option(
-            metavar="CLASS", help="What writes the output: jsonl, or package.module:Class."
+            metavar="CLASS",
+            rich_help_panel=OWN_CLASSES,
+            help="What writes the output: jsonl, or package.module:Class.",
+            show_default="jsonl",
         ),
-    ] = "jsonl",
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", metavar="TARGET", help="A file to append to; - is standard output."
-        ),
-    ] = "-",
+    ] = None,
     loading: Loading = None,
     rule: Rule = None,
     *,
     given: Given,
 ) -> None:
-    """Judge an input line by line as it comes: JSON lines out, one per verdict.
+    """Judge an input line by line as it comes: alarms and changes in words, or JSON lines.
 
-    tail -f live.csv | newnormal watch plant.nn - --state plant.state --alarms-only
+    newnormal watch plant.nn live.csv --state plant.state
 
-    tail -f metrics.csv | newnormal watch plant.fleet - --by host --alarms-only
+    tail -f live.csv | newnormal watch plant.nn - --alarms-only > alarms.jsonl
 
-    A fleet keeps its state in its own folder.
+    tail -f metrics.csv | newnormal watch plant.fleet - --by host
+
+    On a terminal it prints what happens to alarms and changes, and what can be done about it;
+    elsewhere a JSON line for each verdict. A fleet keeps its state in its own folder.
     """
     from newnormal import state as state_file
     from newnormal.io import SinkOptions, SourceOptions, find_sink
     from newnormal.io.sinks.jsonl import check_output
+    from newnormal.io.sinks.text import TextSink
     from newnormal.io.sources.arriving import ArrivingSource
     from newnormal.runtime.checkpoint import resume
     from newnormal.runtime.watch import BadRecordError, Watch
 
+    given, in_words = _forms(form, given, sink, output)
+    sink, output = sink or "jsonl", output or "-"
     announce_compiling()
     many = is_fleet(model)
 
@@ -123,7 +161,7 @@ def watch(
             model,
             input,
             StreamOptions(found.streams.by, found.streams.long, options(found)),
-            FleetOutput(output, SinkOptions(alarms_only), every, flush, strict, quiet),
+            FleetOutput(output, SinkOptions(alarms_only), in_words, every, flush, strict, quiet),
             Classes.of(loading, rule),
         )
         return
@@ -136,6 +174,7 @@ def watch(
         keep = state is not None and not flush
         return ArrivingSource(wrapped, keep, detector.period_)
 
+    make_sink = TextSink if in_words else find_sink(importable(sink))
     if sink == "jsonl":
         check_output(output, [input, model, *([] if state is None else [state])])
     if state is not None:
@@ -143,23 +182,23 @@ def watch(
         state_file.remove_stale(state)
     with (
         _held(state) as lock,
-        closing(find_sink(importable(sink))(output, SinkOptions(alarms_only))) as out,
+        closing(make_sink(output, SinkOptions(alarms_only))) as out,
     ):
         resumed = resume(model, state, make_source, say, Classes.of(loading, rule))
-        with closing(resumed.source):
+        detector = resumed.detector
+        with closing(resumed.source), _shown(out, detector, state):
             if state is not None:
-                _check_savable(resumed.detector, state)
+                _check_savable(detector, state)
             watching = Watch(
                 resumed,
                 out,
                 state=None if state is None or lock is None else (state, lock),
                 every=every,
-                track_alarms=alarms_only,
+                track_alarms=alarms_only or in_words,
                 flush=flush,
                 strict=strict,
                 report=say,
             )
-            detector = watching.detector
             if not quiet:
                 say(
                     f"watching {resumed.source.name}: {len(detector.channels_)} channels, "
@@ -170,7 +209,49 @@ def watch(
             except BadRecordError as error:
                 fail(error, BAD_LINE)
     if not quiet:
-        say(_summary(watching, alarms_only))
+        say(_summary(watching, alarms_only or in_words))
+
+
+def _forms(
+    form: str | None, given: Given, sink: str | None, output: str | None
+) -> tuple[Given, bool]:
+    """Return how the input is read, and whether the output is in words.
+
+    `--format` may name the format of the input, which has other names: it was that alone once.
+    """
+    if form in list(FileFormat):
+        found = given.reading.format or format_name(FileFormat(form))
+        given, form = given._replace(reading=replace(given.reading, format=found)), None
+    if form is None:
+        return given, sink is None and output is None and sys.stdout.isatty()
+    if form not in _FORMS:
+        raise typer.BadParameter(
+            f"{form!r} is not one of {', '.join(_FORMS)}", param_hint="--format"
+        )
+    if form == "text" and sink is not None:
+        raise ParameterError(
+            f"--format text: expected no --sink, found {sink}", hint="leave one of them out"
+        )
+    return given, form == "text"
+
+
+@contextmanager
+def _shown(sink: Sink, detector: BaseDetector, state: Path | None) -> Iterator[None]:
+    """Give a sink for people what it needs, and the line that says how far it is."""
+    from newnormal.alarms.texts import Deciding
+    from newnormal.cli.screen import status_line
+    from newnormal.cli.words import accept_after_text
+    from newnormal.io.sinks.text import TextSink
+
+    if not isinstance(sink, TextSink):
+        yield
+        return
+    path = None if state is None else str(state)
+    sink.deciding = Deciding(path, accept_after=accept_after_text(detector, detector.period_))
+    found: list[Alarm | Change] = [*detector.alarms_, *detector.changes_]
+    opened = [("", each) for each in found]
+    with status_line(sink, opened):
+        yield
 
 
 def _source_of(

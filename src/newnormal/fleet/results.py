@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from newnormal import hooks
 from newnormal.alarms.zoned import in_zone
 from newnormal.errors import NewnormalError
 from newnormal.fleet.group import Judged
@@ -341,6 +342,14 @@ class FleetVerdicts:
             kind = replace(kind, counts=None)  # some are late: of rows that came before
         columns = {name: each for name, each in self.columns().items() if name != "time"}
         return frame_of(columns, self.times, self.zone, kind)
+
+    def plot(self, **options: Any) -> Any:
+        """Draw them: `newnormal.plot` with these verdicts; needs the extra ``plot``."""
+        return hooks.plot(self, **options)
+
+    def _repr_html_(self) -> str:
+        """Return them as a notebook shows them: what needs attention, and a page to look at."""
+        return hooks.html(self)
 
     def _texts(self) -> NDArray[np.object_]:
         judged = sum(len(part.rows) for part in self._parts)

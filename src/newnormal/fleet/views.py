@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from newnormal import hooks
+from newnormal.base import BaseDetector
 from newnormal.fleet.incidents import IncidentTracker
 from newnormal.fleet.results import FleetVerdicts
 from newnormal.fleet.stream import Stream
@@ -23,11 +25,20 @@ __all__ = ["StreamViews"]
 class StreamViews:
     """The part of a `Fleet` that shows its streams, and what is open in them."""
 
+    detector: BaseDetector
     _streams: Streams
     _tracker: IncidentTracker
     _lock: threading.RLock
     _reading: dict[str, Any]
     _live_zone: str | None = None  # that all streams were given at last; "": each its own
+
+    def __repr__(self) -> str:
+        count = len(self._streams)
+        return f"Fleet({count:,} stream{'' if count == 1 else 's'}, {self.detector!r})"
+
+    def _repr_html_(self) -> str:
+        """Return it as a notebook shows it."""
+        return hooks.html(self)
 
     @property
     def streams_(self) -> tuple[str, ...]:

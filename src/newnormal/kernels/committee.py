@@ -18,9 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.kernels.accepted import NEXT_PATTERN, AcceptedState, is_accepted, move_back
+from newnormal.kernels.accepted import NEXT_PATTERN, AcceptedState, is_accepted
+from newnormal.kernels.accepted import move_back as _move_back
 from newnormal.kernels.compiled import compiled, inlined, uncounted
 from newnormal.kernels.decision import decide
+from newnormal.kernels.linking import linked
 from newnormal.kernels.members import (
     BLOCKS,
     LEAST,
@@ -29,8 +31,8 @@ from newnormal.kernels.members import (
     MembersWork,
     emphasis,
     usual,
-    vote_members,
 )
+from newnormal.kernels.members import vote_members as _vote_members
 from newnormal.kernels.mlp import NOTHING_AHEAD
 from newnormal.kernels.step import (
     LARGEST,
@@ -44,7 +46,7 @@ from newnormal.kernels.step import (
     StepWork,
     copy,
 )
-from newnormal.kernels.step import advance_in as advance_expert
+from newnormal.kernels.step import advance_in as _advance_step
 from newnormal.kernels.step import blank_work as blank_step_work
 from newnormal.types import Floats, Floats32, Ints
 
@@ -62,6 +64,10 @@ __all__ = [
 
 # In history's standard deviations: one absurd value must not drag a trend along for days.
 FARTHEST = 1e3
+
+advance_expert = linked(_advance_step)
+vote_members = linked(_vote_members)
+move_back = linked(_move_back)
 
 
 class CommitteeState(NamedTuple):
@@ -188,34 +194,6 @@ def subspace_residual(sample: Floats, basis: Floats, squares: Floats, scratch: F
             squares[c] -= length * basis[k, c]
     for c in range(C):
         squares[c] = 0.0 if np.isnan(sample[c]) else squares[c] * squares[c]
-
-
-@compiled
-def advance(
-    samples: Floats,
-    phases: Floats,
-    flush: bool,
-    widths: Ints,
-    step: StepState,
-    state: CommitteeState,
-    step_params: StepParams,
-    params: CommitteeParams,
-    out: StepOut,
-    squares: Floats,
-    each: Floats32,
-) -> None:
-    """Consume samples (T, C) at `phases` (T,) and write the verdicts that became final.
-
-    `step_params.decay` of 1 holds the trends, `step_params.lr` of 0 the weights. A phase is NaN
-    where it is unknown. `each` (R, V) gets every vote after what is usual at this phase was
-    subtracted; NaN where there is none. `squares` (V, R, C) get each vote's squared residuals, NaN
-    where a member has no vote yet; they may be empty: see `advance_in`.
-    """
-    J, L, C = state.residuals.shape
-    work = blank_work(len(out.scores), J, L, C, widths, NOTHING_AHEAD)
-    advance_in(
-        work, samples, phases, flush, widths, step, state, step_params, params, out, squares, each
-    )
 
 
 @uncounted
@@ -392,6 +370,37 @@ def advance_in(
         counts[LEARNED] = max(counts[LEARNED], state.counts[j, LEARNED])
         counts[RESTORED] += state.counts[j, RESTORED]
     _append(samples, recent)
+
+
+_advance_in = linked(advance_in)
+
+
+@compiled
+def advance(
+    samples: Floats,
+    phases: Floats,
+    flush: bool,
+    widths: Ints,
+    step: StepState,
+    state: CommitteeState,
+    step_params: StepParams,
+    params: CommitteeParams,
+    out: StepOut,
+    squares: Floats,
+    each: Floats32,
+) -> None:
+    """Consume samples (T, C) at `phases` (T,) and write the verdicts that became final.
+
+    `step_params.decay` of 1 holds the trends, `step_params.lr` of 0 the weights. A phase is NaN
+    where it is unknown. `each` (R, V) gets every vote after what is usual at this phase was
+    subtracted; NaN where there is none. `squares` (V, R, C) get each vote's squared residuals, NaN
+    where a member has no vote yet; they may be empty: see `advance_in`.
+    """
+    J, L, C = state.residuals.shape
+    work = blank_work(len(out.scores), J, L, C, widths, NOTHING_AHEAD)
+    _advance_in(
+        work, samples, phases, flush, widths, step, state, step_params, params, out, squares, each
+    )
 
 
 @inlined

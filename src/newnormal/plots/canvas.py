@@ -26,6 +26,7 @@ __all__ = [
     "SMALL",
     "TRUE",
     "blank",
+    "check_extra",
     "check_target",
     "save",
 ]
@@ -43,7 +44,10 @@ _FORMATS = {".png", ".svg", ".pdf"}
 
 def blank(width: float, height: float, style: Style = LIGHT) -> Figure:
     """Return an empty figure of this many inches, or raise `MissingExtraError`."""
-    return _figure_class()(figsize=(width, height), facecolor=style.paper)
+    check_extra()
+    from newnormal.plots.shown import ShownFigure
+
+    return ShownFigure(figsize=(width, height), facecolor=style.paper)
 
 
 def check_target(
@@ -59,7 +63,7 @@ def check_target(
     >>> check_target("verdicts.svg").name
     'verdicts.svg'
     """
-    _figure_class()
+    check_extra()
     target = Path(path)
     if target.suffix.lower() not in _FORMATS:
         raise InputError(
@@ -87,11 +91,9 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def _figure_class() -> type[Figure]:
+def check_extra() -> None:
+    """Raise `MissingExtraError` where Matplotlib is missing."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
         raise MissingExtraError.of("plot", "matplotlib") from None
-    from newnormal.plots.shown import ShownFigure
-
-    return ShownFigure

@@ -18,7 +18,7 @@ from newnormal.types import OPENED, Alarm, ChangeSpan, Floats, Timeline
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Bar", "alarm_bars", "alarm_lane", "change_lane", "rows_of", "spans_of"]
+__all__ = ["Bar", "alarm_bars", "alarm_lane", "change_lane", "draw_bars", "rows_of", "spans_of"]
 
 _LETTER = 0.008  # of a lane's width
 _ROWS = 3  # of changes that overlap
@@ -67,7 +67,7 @@ def alarm_lane(axes: Axes, timeline: Timeline, x: Floats, style: Style) -> None:
     """Draw alarms as bars with their numbers: as many numbers as there is room for."""
     bars = alarm_bars(timeline, x, style)
     strip(axes, x, "alarms", [], style)
-    _draw(axes, x, bars.values(), (0.06, 0.42))
+    draw_bars(axes, float(x[-1] - x[0]), bars.values(), (0.06, 0.42))
     _number(axes, x, most_important(timeline), bars, style)
 
 
@@ -91,7 +91,8 @@ def change_lane(axes: Axes, timeline: Timeline, x: Floats, style: Style) -> None
     taken: list[list[tuple[float, float]]] = [[] for _ in range(max(rows) + 1)]
     for span, row in reversed([*zip(timeline.changes, rows, strict=True)]):
         base = 1 - (row + 1) * high
-        _draw(axes, x, _states(span, timeline, x, style), (base + 0.06 * high, 0.4 * high))
+        own = _states(span, timeline, x, style)
+        draw_bars(axes, float(x[-1] - x[0]), own, (base + 0.06 * high, 0.4 * high))
         start, end = spans_of(timeline, x, span.change.start, span.end)
         if not span.change.open:
             colour = style.state(span.change.state)
@@ -110,15 +111,21 @@ def _states(span: ChangeSpan, timeline: Timeline, x: Floats, style: Style) -> li
     ]
 
 
-def _draw(axes: Axes, x: Floats, bars: Iterable[Bar], height: tuple[float, float]) -> None:
-    """Draw bars; those of one colour are one artist, however many."""
-    least = _LEAST * float(x[-1] - x[0])
+def draw_bars(
+    axes: Axes,
+    length: float,
+    bars: Iterable[Bar],
+    height: tuple[float, float],
+    alpha: float = 1.0,
+) -> None:
+    """Draw bars on an axis of this length; those of one colour are one artist, however many."""
+    least = _LEAST * length
     by_colour: dict[str, list[tuple[float, float]]] = {}
     for bar in bars:
         width = max(bar.end - bar.start, least)
         by_colour.setdefault(bar.colour, []).append((bar.start, width))
     for colour, parts in by_colour.items():
-        axes.broken_barh(parts, height, facecolor=colour, edgecolor="none")
+        axes.broken_barh(parts, height, facecolor=colour, edgecolor="none", alpha=alpha)
 
 
 def _number(

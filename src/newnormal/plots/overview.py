@@ -2,31 +2,193 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
+import numpy as np
+
+from newnormal.alarms.headlines import headline
+from newnormal.errors import ParameterError
+from newnormal.plots.attention import attention
+from newnormal.plots.canvas import NORMAL, SMALL, blank
+from newnormal.plots.lanes import Bar, alarm_bars, draw_bars, spans_of
+from newnormal.plots.panels import legend, tidy
+from newnormal.plots.stack import Ruler, scale
 from newnormal.plots.style import Style
-from newnormal.types import Verdicts
+from newnormal.plots.thinning import bin_starts, excess
+from newnormal.plots.words import write
+from newnormal.types import Floats, Incident, Timeline, Verdicts
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["is_fleet", "overview"]
+__all__ = ["STREAMS", "is_fleet", "overview"]
+
+STREAMS = 30  # drawn, unless said otherwise
+# Inches. A row is a stream; in it are the name, its course, and two lines of text.
+_WIDTH, _ROW, _NAME, _COURSE, _LEFT, _GAP = 9.0, 0.4, 1.35, 3.5, 0.14, 0.15
+_LETTERS, _NAME_LETTERS, _LINES = 70, 19, 2
+_HIGHEST = 2.0  # ratio of score and threshold at the upper edge of a row
+_POINTS = 400
+_STATES = ("in alarm", "change pending", "change rejected", "normal")
 
 
 class FleetVerdicts(Protocol):
     """The verdicts of several streams, by their names."""
 
     def __iter__(self) -> Iterator[str]: ...
-    def __getitem__(self, stream: str) -> Verdicts: ...
+    def __getitem__(self, stream: str, /) -> Verdicts: ...
 
 
 def is_fleet(found: Any) -> TypeGuard[FleetVerdicts]:
-    """Whether these are the verdicts of a fleet, which a layer above knows."""
-    return hasattr(found, "incidents") and hasattr(found, "streams")
+    """Whether these are verdicts of several streams: a mapping, or a fleet's from a layer above."""
+    return isinstance(found, Mapping) or hasattr(found, "incidents")
 
 
 def overview(
     found: FleetVerdicts, style: Style, name: str, streams: int | Sequence[str] | None
 ) -> Figure:
-    raise NotImplementedError
+    """Draw how far each stream's score was from its threshold, its alarms, and what happened."""
+    timelines = [Timeline.of(found[each], each) for each in found]
+    shown = _chosen(timelines, streams)
+    head = _head(timelines, name)
+    incident = _incident(found)
+    below = textwrap.wrap(incident, 104, max_lines=2, placeholder=" …") if incident else []
+    top = 0.2 + 0.25 * len(head) + 0.19 * len(below) + 0.1
+    total = top + _ROW * max(len(shown), 1) + 0.85
+    figure = blank(_WIDTH, total, style)
+    y = write(figure, head, total - 0.2, style.ink, size=NORMAL + 1, weight="bold")
+    write(figure, below, y, style.quiet)
+    if len(shown) < len(timelines):
+        left = f"and {len(timelines) - len(shown):,} more streams, of less concern"
+        write(figure, [left], 0.36, style.quiet)
+    if not any(len(each) for each in shown):
+        return figure
+    height = _ROW * len(shown)
+    axes = figure.add_axes(
+        ((_LEFT + _NAME) / _WIDTH, 0.85 / total, _COURSE / _WIDTH, height / total)
+    )
+    _rows(axes, shown, style)
+    for nth, timeline in enumerate(shown):
+        _describe(figure, timeline, total - top - _ROW * (nth + 0.5), style)
+    legend(figure, _marks(shown, style), style)
+    return figure
+
+
+def _chosen(timelines: list[Timeline], streams: int | Sequence[str] | None) -> list[Timeline]:
+    if streams is not None and not isinstance(streams, int):
+        names = [streams] if isinstance(streams, str) else list(streams)
+        known = {each.name: each for each in timelines}
+        for name in names:
+            if name not in known:
+                raise ParameterError(
+                    f"channels: expected names of streams, found {name!r}",
+                    hint=f"the streams are {', '.join(list(known)[:20])}",
+                )
+        return [known[name] for name in names]
+    count = STREAMS if streams is None else streams
+    if count < 1:
+        raise ParameterError(f"channels: expected at least 1, found {count}")
+    return sorted(timelines, key=attention)[:count]
+
+
+def _head(timelines: Sequence[Timeline], name: str) -> list[str]:
+    counts = Counter(each.status for each in timelines)
+    states = ", ".join(f"{counts[state]:,} {state}" for state in _STATES if counts[state])
+    text = f"{len(timelines):,} stream{'' if len(timelines) == 1 else 's'}: {states}"
+    if not timelines:
+        text = "no streams"
+    return textwrap.wrap(f"{name}: {text}" if name else text, 90, max_lines=2, placeholder=" …")
+
+
+def _incident(found: Any) -> str:
+    """Return the newest incident, an open one first, in a sentence; empty without any."""
+    newest: dict[int, Incident] = {}
+    for event in getattr(found, "incidents", ()):
+        newest[event.incident.number] = event.incident
+    if not newest:
+        return ""
+    last = max(newest.values(), key=lambda each: (each.open, each.number))
+    many = f"{len(newest)} incidents, the newest" if len(newest) > 1 else "One incident"
+    return f"{many}: {last.sentence}"
+
+
+def _rows(axes: Axes, shown: Sequence[Timeline], style: Style) -> None:
+    """Draw the course of each stream in a row of one pair of axes."""
+    rulers = [Ruler.of(each.verdicts) for each in shown]
+    dates = all(ruler.dates for ruler in rulers if len(ruler.x))
+    if not dates:
+        rulers = [Ruler(each.verdicts.samples.astype(np.float64), "sample") for each in shown]
+    axes.set_facecolor(style.paper)
+    axes.set_ylim(-len(shown), 0)
+    known = [ruler.x for ruler in rulers if len(ruler.x)]
+    first, last = min(float(x[0]) for x in known), max(float(x[-1]) for x in known)
+    bars: list[tuple[int, Bar]] = []
+    for nth, (timeline, ruler) in enumerate(zip(shown, rulers, strict=True)):
+        base = -nth - 0.92
+        axes.axhspan(base, base + 0.84, color=style.ground, linewidth=0, zorder=0)
+        if not len(timeline):
+            continue
+        for span in timeline.changes:
+            own = spans_of(timeline, ruler.x, span.change.start, span.end)
+            bars.append((nth, Bar(*own, style.pending)))
+        bars += [(nth, bar) for bar in alarm_bars(timeline, ruler.x, style).values()]
+        places, worst = _course(timeline, ruler.x)
+        axes.plot(places, base + 0.84 * worst / _HIGHEST, color=style.value, linewidth=0.7)
+        axes.hlines(base + 0.42, first, last, color=style.pale, linewidth=0.6, linestyle="--")
+    for nth in sorted({nth for nth, _ in bars}):
+        own_bars = [bar for row, bar in bars if row == nth]
+        draw_bars(axes, last - first, own_bars, (-nth - 0.92, 0.84), alpha=0.45)
+    axes.set_xlim(first, last if last > first else first + 1)
+    tidy(axes, "", style)
+    axes.spines["left"].set_visible(False)
+    axes.set_yticks([])
+    zones = {ruler.zone for ruler in rulers}
+    scale(axes, rulers[0]._replace(zone=zones.pop() if len(zones) == 1 else "UTC"), style)
+
+
+def _course(timeline: Timeline, x: Floats) -> tuple[Floats, Floats]:
+    """Return the worst ratio of score and threshold in each of some stretches."""
+    verdicts = timeline.verdicts
+    ratios = verdicts.ratios
+    if ratios is None:
+        ratios = excess(verdicts.scores, verdicts.thresholds)
+    starts = bin_starts(len(x), _POINTS)
+    seen = np.where(np.isneginf(ratios), np.nan, ratios)
+    return x[starts], np.clip(np.fmax.reduceat(seen, starts), 0, _HIGHEST)
+
+
+def _describe(figure: Figure, timeline: Timeline, y: float, style: Style) -> None:
+    """Write a stream's name at the left, and what happened at the right."""
+    name = timeline.name
+    if len(name) > _NAME_LETTERS:
+        name = f"{name[: _NAME_LETTERS // 2]}…{name[-_NAME_LETTERS // 2 :]}"
+    calm = timeline.status == "normal"
+    colour = style.ink if not calm else style.quiet
+    write(figure, [name], y, colour, weight="normal" if calm else "bold")
+    lines = textwrap.wrap(headline(timeline), _LETTERS, max_lines=_LINES, placeholder=" …")
+    left = _LEFT + _NAME + _COURSE + _GAP
+    write(figure, lines, y + 0.075 * (len(lines) - 1), colour, left=left, line=0.15, size=SMALL - 1)
+
+
+def _marks(shown: Sequence[Timeline], style: Style) -> dict[str, Artist]:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    marks: dict[str, Artist] = {
+        "score beside its threshold": Line2D([], [], color=style.value, linewidth=1.2),
+        "threshold": Line2D([], [], color=style.pale, linewidth=1.2, linestyle="--"),
+    }
+    labelled = any(each.labels is not None for each in shown)
+    if labelled:
+        marks["true alarm"] = Patch(facecolor=style.true, alpha=0.6)
+        marks["false alarm"] = Patch(facecolor=style.alarm, alpha=0.6)
+    elif any(each.alarms for each in shown):
+        marks["alarm"] = Patch(facecolor=style.alarm, alpha=0.6)
+    if any(each.changes for each in shown):
+        marks["change"] = Patch(facecolor=style.pending, alpha=0.6)
+    return marks

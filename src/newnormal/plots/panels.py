@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newnormal.metrics.alarms import Span, find_events
 from newnormal.plots.canvas import SMALL
 from newnormal.plots.style import LIGHT, Style
 from newnormal.plots.thinning import broken, middle, outline, peaks, stretches
@@ -29,7 +28,6 @@ __all__ = [
     "shade",
     "signal_limits",
     "signal_panel",
-    "span_strip",
     "strip",
     "tidy",
 ]
@@ -182,20 +180,6 @@ def alarm_strip(
 ) -> None:
     """Draw the anomalous samples as a bar code."""
     strip(axes, x, name, _alarms(verdicts, labels, style), style)
-
-
-def span_strip(axes: Axes, x: Floats, name: str, spans: Sequence[Span], labels: Bools) -> None:
-    """Draw alarms or changes while they are open; in colour those that opened, true or false.
-
-    In grey is what began with an alarm, or before the first sample.
-    """
-    found = find_events(labels, [span.start for span in spans])
-    colours = (LIGHT.pale, LIGHT.alarm, LIGHT.true)
-    flags = {colour: np.zeros(len(x), dtype=bool) for colour in colours}
-    for span, true in zip(spans, found, strict=True):
-        colour = (LIGHT.true if true else LIGHT.alarm) if span.opening else LIGHT.pale
-        flags[colour][span.start : span.stop] = True
-    strip(axes, x, name, [(flag, colour) for colour, flag in flags.items()])
 
 
 def strip(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from newnormal.errors import InputError
 from newnormal.metrics import Evaluation
+from newnormal.plots.canvas import check_extra
 from newnormal.plots.overview import is_fleet, overview
 from newnormal.plots.story import story
 from newnormal.plots.style import DARK, LIGHT
@@ -35,8 +36,8 @@ def plot(
     Parameters
     ----------
     found
-        Verdicts from `run` or `score`; or those of a fleet, of which the streams that need
-        attention are drawn first.
+        Verdicts from `run` or `score`; or those of a fleet, or verdicts by stream, of which those
+        that need attention are drawn first.
     name
         Of the stream or of the file, for the headline.
     labels
@@ -63,6 +64,7 @@ def plot(
     >>> figure.texts[0].get_text()[:33]
     'plant: In alarm since sample 200:'
     """
+    check_extra()
     style = DARK if dark else LIGHT
     if is_fleet(found):
         if labels is not None or evaluation is not None:

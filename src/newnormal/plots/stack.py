@@ -9,7 +9,6 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from newnormal.metrics.alarms import AlarmTrace
 from newnormal.plots.canvas import INK, NORMAL, SMALL, blank
 from newnormal.plots.panels import (
     alarm_strip,
@@ -17,7 +16,6 @@ from newnormal.plots.panels import (
     score_panel,
     score_range,
     signal_panel,
-    span_strip,
     tidy,
 )
 from newnormal.plots.style import LIGHT, Style
@@ -63,20 +61,11 @@ class Signal(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """One detector's verdicts: its name, a remark on them, the verdicts, and its alarms if known.
-
-    Without `trace` the strip below the score shows the anomalous samples.
-    """
+    """One detector's verdicts: its name, a remark on them, and the verdicts."""
 
     name: str
     remark: str
     verdicts: Verdicts
-    trace: AlarmTrace | None = None
-
-    @property
-    def strips(self) -> int:
-        """How many strips are below its score."""
-        return 2 if self.trace is not None and self.trace.changes else 1
 
 
 class Change(NamedTuple):
@@ -104,11 +93,7 @@ def stack(
     """
     figure, axes = column(
         [(_CLOSE if nth else _TITLED, _SIGNAL) for nth in range(len(signals))]
-        + [
-            height
-            for run in runs
-            for height in [(_TITLED, _SCORE)] + [(_CLOSE, _STRIP)] * run.strips
-        ]
+        + [height for _ in runs for height in [(_TITLED, _SCORE), (_CLOSE, _STRIP)]]
     )
     panels = iter(axes)
     for signal in signals:
@@ -122,7 +107,9 @@ def stack(
         score_panel(panel, ruler.x, run.verdicts, labels, limits)
         tidy(panel, "score")
         _entitle(panel, run.name, run.remark)
-        _strips(run, ruler, labels, [next(panels) for _ in range(run.strips)])
+        panel = next(panels)
+        alarm_strip(panel, ruler.x, run.verdicts, labels)
+        tidy(panel, "")
 
     _entitle(axes[0], heading)
     for panel in axes:
@@ -134,17 +121,6 @@ def stack(
     scale(axes[-1], ruler)
     key(figure, over)
     return figure
-
-
-def _strips(run: Judged, ruler: Ruler, labels: Bools, panels: Sequence[Axes]) -> None:
-    if run.trace is None:
-        alarm_strip(panels[0], ruler.x, run.verdicts, labels)
-    else:
-        shown = {"alarms": run.trace.alarms, "changes": run.trace.changes}
-        for panel, (name, spans) in zip(panels, shown.items(), strict=False):
-            span_strip(panel, ruler.x, name, spans, labels)
-    for panel in panels:
-        tidy(panel, "")
 
 
 def column(

@@ -31,6 +31,7 @@ from newnormal.plots.panels import (
 )
 from newnormal.plots.stack import Ruler, column, scale
 from newnormal.plots.style import Style
+from newnormal.plots.words import write
 from newnormal.types import PENDING, Alarm, Floats, Ints, Timeline, Verdicts
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ def _score(axes: Axes, timeline: Timeline, x: Floats, style: Style) -> None:
 
 def _texts(timeline: Timeline, shown: Ints, evaluation: Evaluation | None) -> _Texts:
     name = f"{timeline.name}: " if timeline.name else ""
-    head = textwrap.wrap(name + headline(timeline), 98, max_lines=2, placeholder=" …")
+    head = textwrap.wrap(name + headline(timeline), 90, max_lines=2, placeholder=" …")
     below = [range_text(timeline), counts_text(timeline)]
     if len(shown) < len(timeline.channels):
         what = "of most concern" if timeline.concern.any() else "of the largest shares"
@@ -252,7 +253,8 @@ def _short(text: str) -> str:
 def _figures(evaluation: Evaluation) -> list[str]:
     alarms = evaluation.alarms
     found = [f"{alarms.found} of {alarms.events} events found"] if alarms.events else []
-    return [*found, f"{alarms.false_per_day:.2g} false alarms a day"]
+    false = f"{alarms.false_per_day:.2g} false alarms a day"
+    return [*found, false, f"F1 {evaluation.report.f1:.2f}"]
 
 
 def _line(alarm: Alarm) -> str:
@@ -265,40 +267,10 @@ def _line(alarm: Alarm) -> str:
 
 
 def _write(figure: Figure, texts: _Texts, rows: int, style: Style) -> None:
-    width, height = figure.get_size_inches()
-    left, y = 0.14 / width, height - 0.2
-    for line in texts.head:
-        _text(figure, left, y, line, style.ink, size=NORMAL + 1, weight="bold")
-        y -= 0.25
-    for line in texts.below:
-        _text(figure, left, y, line, style.quiet)
-        y -= _LINE
-    y = 0.08 + _LINE * (rows + len(texts.lines))
-    for line in texts.lines:
-        _text(figure, left, y, line, style.ink)
-        y -= _LINE
-
-
-def _text(
-    figure: Figure,
-    left: float,
-    y: float,
-    text: str,
-    colour: str,
-    size: float = SMALL,
-    weight: str = "normal",
-) -> None:
-    height = figure.get_figheight()
-    figure.text(
-        left,
-        y / height,
-        text,
-        fontsize=size,
-        fontweight=weight,
-        color=colour,
-        va="center",
-        parse_math=False,
-    )
+    y = figure.get_figheight() - 0.2
+    y = write(figure, texts.head, y, style.ink, size=NORMAL + 1, weight="bold")
+    write(figure, texts.below, y, style.quiet)
+    write(figure, texts.lines, 0.08 + _LINE * (rows + len(texts.lines)), style.ink)
 
 
 def _marks(timeline: Timeline, style: Style) -> dict[str, Artist]:
@@ -334,5 +306,5 @@ def _empty(timeline: Timeline, style: Style) -> Figure:
     """Return a figure that says that there is nothing."""
     figure = blank(9.0, 1.0, style)
     name = f"{timeline.name}: " if timeline.name else ""
-    _text(figure, 0.14 / 9, 0.6, f"{name}no samples", style.ink, size=NORMAL + 1, weight="bold")
+    write(figure, [f"{name}no samples"], 0.6, style.ink, size=NORMAL + 1, weight="bold")
     return figure

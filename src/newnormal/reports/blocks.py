@@ -1,9 +1,10 @@
 """The numbers of a stream at several levels of detail, as many as there is room for.
 
-The first levels cover everything, from coarse to fine; blocks of every sample around alarms and
-changes follow, where the finest level is not that already. A point of a level stands for a bucket
-of consecutive samples and lies at the first of them. It has the extremes of each channel, and score
-and threshold of the sample that is worst, so that neither a spike nor a crossing is lost.
+The first blocks are levels that cover everything, from coarse to fine; blocks of every sample
+around alarms and changes follow, where the finest level is not that already. A point of a level
+stands for a bucket of consecutive samples and lies at the first of them. It has the extremes of
+each channel, and score and threshold of the sample that is worst, so that neither a spike nor a
+crossing is lost.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ __all__ = ["COARSEST", "Blocks", "pack_blocks"]
 COARSEST = 2_000  # points of the first level: what fills a screen
 _FEWEST = 200  # points, below which channels are left out instead
 _FINER = 8  # how much finer the next level is
-_DETAILS = 0.35  # of the room that levels leave for blocks of every sample
+_NEAR = 4  # samples a point, below which a level is not worth its bytes beside every sample
+_DETAILS = 0.4  # of the room that coarse levels leave: for blocks of every sample, at most
+_WORTH = 1.5  # how much finer the last level is at least
 _AROUND = 150  # samples on both sides of an alarm
 _LONGEST = 2_000  # samples of an alarm of which every one is kept
 
@@ -128,78 +131,113 @@ def pack_blocks(axis: Axis, room: float) -> tuple[Packer, int]:
     room
         Bytes of the page.
     """
+    length = len(axis.timeline)
     channels = len(axis.timeline.channels)
-    while True:
-        packer = Packer(room)
+    if not length:
+        return Packer(room), channels
+    blocks = Blocks(axis, channels)
+    fewest = min(_FEWEST, length)
+    while channels and _most_points(blocks, room, fewest) < fewest:
+        channels -= max(channels // 8, 1)
         blocks = Blocks(axis, channels)
-        if not len(axis.timeline) or _add_levels(packer, blocks):
-            if packer.blocks and packer.blocks[-1]["per"] > 1:
-                _add_details(packer, blocks)
-            return packer, channels
-        if channels <= 1:
-            return packer, 0
-        channels //= 2
+    packer = Packer(room)
+    if channels and _add_coarsest(packer, blocks) and not _add_levels(packer, blocks):
+        places = _add_details(packer, blocks, _places(axis.timeline), packer.left * (1 - _DETAILS))
+        _add_last(packer, blocks)
+        _add_details(packer, blocks, places, 0.0)
+    packer.blocks.sort(key=lambda block: block["detail"])
+    return packer, channels if packer.blocks else 0
 
 
-def _add_levels(packer: Packer, blocks: Blocks) -> bool:
-    """Add levels that cover everything, coarse to fine; return whether the first one had room."""
+def _most_points(blocks: Blocks, room: float, fewest: int) -> int:
+    """Return how many points a level may have, if nothing became smaller by deflating."""
+    per = -(-len(blocks.timeline) // fewest)
+    described = 40 * (3 + 5 * len(blocks.order)) + 100
+    return int((room - described) * 3 / 4 / blocks.bytes_a_point(per))
+
+
+def _add_coarsest(packer: Packer, blocks: Blocks) -> bool:
+    """Add the coarsest level, with fewer points where room is short; return whether it had room."""
     length = len(blocks.timeline)
-    points = min(COARSEST, length)
+    fewest = min(_FEWEST, length)
+    points = min(COARSEST, length, max(_most_points(blocks, packer.left, COARSEST), fewest))
     while not _level(packer, blocks, points):
-        if points <= min(_FEWEST, length):
+        if points <= fewest:
             return False
-        points = max(points * 2 // 3, min(_FEWEST, length))
-    reserve = packer.left * _DETAILS
-    while points < length:
-        wanted = points * _FINER if points * _FINER < length else length
-        most = packer.left / (packer.ratio * 4 / 3 * blocks.bytes_a_point(wanted // length))
-        if wanted == length and most > 0.7 * length and _level(packer, blocks, length):
-            return True  # every sample: there are no details then
-        spared = int((packer.left - reserve) / packer.left * most * 0.9) if packer.left > 0 else 0
-        finer = min(wanted, spared)
-        if finer < 2 * points or not _level(packer, blocks, finer):
-            return True
-        points = finer
-        if finer < wanted:
-            return True
+        points = max(points * 2 // 3, fewest)
     return True
 
 
-def _level(packer: Packer, blocks: Blocks, points: int) -> bool:
+def _add_levels(packer: Packer, blocks: Blocks) -> bool:
+    """Add finer levels, each by the same factor; return whether one of every sample had room."""
+    while (per := packer.blocks[-1]["per"]) > 1:
+        finer = _next(packer, blocks, per)
+        points = -(-len(blocks.timeline) // finer)
+        # A finer level deflates as the one before it, or better.
+        spared = 0.0 if finer == 1 else packer.left * _DETAILS
+        if 0.8 * points > _room_for(packer, blocks, finer, spared):
+            return False
+        if not _level(packer, blocks, points, spared):
+            return False
+    return True
+
+
+def _next(packer: Packer, blocks: Blocks, per: int) -> int:
+    """Return the samples a point of the next level: each by itself, if that is not far and fits."""
+    if per <= _FINER * _NEAR and len(blocks.timeline) < _room_for(packer, blocks, 1, 0.0):
+        return 1
+    return max(per // _FINER, 1)
+
+
+def _add_last(packer: Packer, blocks: Blocks) -> None:
+    """Add one more level, as fine as there is room for, if that is worth it."""
+    length = len(blocks.timeline)
+    coarse = min(block["per"] for block in packer.blocks if not block["detail"])
+    points = int(0.95 * _room_for(packer, blocks, coarse, 0.0))
+    if points >= _WORTH * -(-length // coarse):
+        _level(packer, blocks, min(points, length))
+
+
+def _room_for(packer: Packer, blocks: Blocks, per: int, spared: float) -> float:
+    """Return how many points there is room for, if they deflate as the newest block did."""
+    size = packer.ratio * 4 / 3 * blocks.bytes_a_point(per)
+    return (packer.left - spared) / size
+
+
+def _level(packer: Packer, blocks: Blocks, points: int, spare: float = 0.0) -> bool:
     length = len(blocks.timeline)
     per = -(-length // points)
-    return packer.add(*blocks.cut(slice(0, length), per, detail=False))
+    return packer.add(*blocks.cut(slice(0, length), per, detail=False), spare)
 
 
-def _add_details(packer: Packer, blocks: Blocks) -> None:
-    """Add every sample around alarms and changes, in the order of `_places`, while room lasts."""
-    first, length = blocks.timeline.first, len(blocks.timeline)
-    done: list[slice] = []
-    for start, stop in _places(blocks.timeline):
-        rows = slice(max(start - first - _AROUND, 0), min(stop - first + _AROUND, length))
-        if rows.start >= rows.stop:
-            continue
-        if any(each.start <= rows.start and rows.stop <= each.stop for each in done):
-            continue
-        if not packer.add(*blocks.cut(rows, 1, detail=True)):
-            return
-        done.append(rows)
+def _add_details(packer: Packer, blocks: Blocks, places: list[slice], spare: float) -> list[slice]:
+    """Add every sample of some places while room lasts; return the places that are left."""
+    for at, rows in enumerate(places):
+        if not packer.add(*blocks.cut(rows, 1, detail=True), spare):
+            return places[at:]
+    return []
 
 
-def _places(timeline: Timeline) -> list[tuple[int, int]]:
-    """Return where every sample matters: open alarms first, then the largest; also changes.
+def _places(timeline: Timeline) -> list[slice]:
+    """Return where every sample matters: around open alarms first, then the largest; also changes.
 
-    Of a long alarm, its start and its peak.
+    Of a long alarm, around its start and its peak.
     """
-    found: list[tuple[bool, float, int, tuple[int, int]]] = []
+    found: list[tuple[bool, float, int, int, int]] = []
     for alarm in timeline.alarms:
-        rank = (not alarm.open, -alarm.peak.ratio)
+        rank = (not alarm.open, -alarm.peak.ratio, -alarm.number)
         stop = min(alarm.end + 1, alarm.start + _LONGEST)
-        found.append((*rank, -alarm.number, (alarm.start, stop)))
+        found.append((*rank, alarm.start, stop))
         if alarm.peak.sample >= stop:
-            found.append((*rank, -alarm.number, (alarm.peak.sample, alarm.peak.sample + 1)))
+            found.append((*rank, alarm.peak.sample, alarm.peak.sample + 1))
     for span in timeline.changes:
-        rank = (not span.change.open, -span.change.distance)
-        for sample, _ in span.steps:
-            found.append((*rank, -span.change.number, (sample, sample + 1)))
-    return [each[-1] for each in sorted(found)]
+        rank = (not span.change.open, -span.change.distance, -span.change.number)
+        found += [(*rank, sample, sample + 1) for sample, _ in span.steps]
+    places: list[slice] = []
+    for *_, start, stop in sorted(found):
+        first = max(start - timeline.first - _AROUND, 0)
+        last = min(stop - timeline.first + _AROUND, len(timeline))
+        inside = any(each.start <= first and last <= each.stop for each in places)
+        if first < last and not inside:
+            places.append(slice(first, last))
+    return places

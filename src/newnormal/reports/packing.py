@@ -110,7 +110,10 @@ class Packer:
         return self._room - self._used
 
     def add(
-        self, block: Mapping[str, Any], columns: Mapping[str, tuple[NDArray[Any], float]]
+        self,
+        block: Mapping[str, Any],
+        columns: Mapping[str, tuple[NDArray[Any], float]],
+        spare: float = 0.0,
     ) -> bool:
         """Add a block, if there is room for it; return whether there was.
 
@@ -120,6 +123,8 @@ class Packer:
             Its description, without its columns.
         columns
             Numbers as they are kept, and their base, by the column's name.
+        spare
+            Bytes that must be left after it.
         """
         places: dict[str, dict[str, float]] = {}
         at = self._at
@@ -132,7 +137,7 @@ class Packer:
         parts.append(deflate.flush(zlib.Z_SYNC_FLUSH))
         deflated = sum(map(len, parts))
         size = deflated * 4 / 3 + len(text_of(found)) + 1
-        if size > self.left:
+        if size > self.left - spare:
             return False
         self.ratio = deflated / max(at - self._at, 1)
         self._used += size
@@ -142,5 +147,7 @@ class Packer:
         return True
 
     def text(self) -> str:
-        """Return the bytes of all columns, deflated, as base64."""
+        """Return the bytes of all columns, deflated, as base64; nothing of no block."""
+        if not self.blocks:
+            return ""
         return base64.b64encode(b"".join(self._done) + self._deflate.copy().flush()).decode()

@@ -21,6 +21,8 @@ SCRIPTS = (
             "format",
             "events",
             "panels",
+            "gestures",
+            "gestures",
             "picture",
             "lists",
             "overview",
@@ -77,5 +79,4 @@ def _joined(paths: tuple[str, ...]) -> str:
 
 @cache
 def _read(path: str) -> str:
-    found = files("newnormal").joinpath(path)
-    return found.read_text(encoding="utf-8") if found.is_file() else ""
+    return files("newnormal").joinpath(path).read_text(encoding="utf-8")

@@ -17,11 +17,11 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.fleet import Fleet, FleetEvent, FleetVerdicts
 from newnormal.io.layout import LayoutError
-from newnormal.io.sinks.jsonl import JsonLinesSink
 from newnormal.io.sources.streams import StreamInput, UnknownColumns
 from newnormal.runtime.bad_lines import BadLines
 from newnormal.runtime.fleet_arrivals import Arrivals
 from newnormal.runtime.fleet_order import Order
+from newnormal.runtime.fleet_output import FleetSink
 from newnormal.runtime.fleet_place import Place
 from newnormal.runtime.interruption import Interruption
 from newnormal.runtime.silent_source import SilentSource
@@ -76,7 +76,7 @@ class FleetWatch:
         self,
         fleet: Fleet,
         source: StreamInput,
-        sink: JsonLinesSink,
+        sink: FleetSink,
         place: Place,
         *,
         continues: bool = False,
@@ -131,8 +131,7 @@ class FleetWatch:
         """Write verdicts and events, and flush them out."""
         self.judged += len(verdicts)
         self.anomalous += int(verdicts.anomalous.sum())
-        if not self._sink.options.alarms_only:
-            self._sink.write_lines(verdicts.json_lines())
+        self._sink.write_fleet_verdicts(verdicts)
         self.emit_events(verdicts.events, verdicts.incidents)
 
     def emit_events(
@@ -143,9 +142,7 @@ class FleetWatch:
         self.alarms += sum(each.event.kind == OPENED for each in found)
         self.changes += sum(each.event.kind == CHANGED for each in found)
         self.incidents += sum(each.incident.open for each in begun)
-        if self._sink.options.alarms_only:
-            self._sink.write_lines([each.to_json() for each in found])
-            self._sink.write_lines(['{"stream": null, ' + each.to_json()[1:] for each in begun])
+        self._sink.write_fleet_events(found, begun)
         self._sink.flush()
 
     def note(self, **changes: Any) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from newnormal.types.arrays import text_of_time, time_of_text, zone_of_text
+from newnormal import hooks
+from newnormal.types.arrays import text_of_time, time_of_text, time_text, zone_of_text
 
 __all__ = [
     "ACCEPTED",
@@ -89,6 +90,15 @@ class Evidence:
         if self.low is not None and self.observed < self.low:
             return "low"
         return "within"
+
+    def __repr__(self) -> str:
+        observed = "missing" if self.observed is None else f"{self.observed:.6g}"
+        text = f"{self.channel}: {observed}"
+        if self.low is not None and self.high is not None:
+            text += f", expected {self.low:.6g} to {self.high:.6g}"
+        elif self.expected is not None:
+            text += f", expected {self.expected:.6g}"
+        return f"Evidence({text}; {self.direction})"
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain Python values."""
@@ -172,6 +182,15 @@ class Alarm:
     def channels(self) -> Mapping[str, float]:
         """The channels with the largest shares at the peak, largest first."""
         return self.peak.channels
+
+    def __repr__(self) -> str:
+        state = "open" if self.open else "closed"
+        since = _moment(self.start, self.start_time, self.zone)
+        return f"Alarm({self.number}, {state}, since {since}: {self.sentence})"
+
+    def _repr_html_(self) -> str:
+        """Return it as a notebook shows it."""
+        return hooks.html(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the documented JSON form as plain Python values.
@@ -261,6 +280,13 @@ class Change:
         """Whether the stream still stands away: pending, or rejected."""
         return self.state in (PENDING, REJECTED)
 
+    def __repr__(self) -> str:
+        return f"Change({self.number}, {self.state}: {self.sentence})"
+
+    def _repr_html_(self) -> str:
+        """Return it as a notebook shows it."""
+        return hooks.html(self)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the documented JSON form as plain Python values: the attributes by name."""
         return {
@@ -311,6 +337,15 @@ class Event:
     change: Change | None = None
     zone: str | None = field(default=None, repr=False, compare=False)
 
+    def __repr__(self) -> str:
+        found = self.change or self.alarm
+        about = "" if found is None else f": {found!r}"
+        return f"Event({self.kind} at {_moment(self.sample, self.time, self.zone)}{about})"
+
+    def _repr_html_(self) -> str:
+        """Return it as a notebook shows it."""
+        return hooks.html(self)
+
     def as_dict(self) -> dict[str, Any]:
         """Return `event`, `sample`, `time`, `alarm` and `change` as plain Python values."""
         return {
@@ -337,3 +372,7 @@ class Event:
     def to_json(self) -> str:
         """Return the event as one line of JSON."""
         return json.dumps(self.as_dict(), ensure_ascii=False, allow_nan=False)
+
+
+def _moment(sample: int, time: np.datetime64 | None, zone: str | None) -> str:
+    return f"sample {sample}" if time is None else time_text(time, zone)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from newnormal import hooks
 from newnormal.types.arrays import text_of_time, time_of_text, zone_of_text
 
 __all__ = ["INCIDENT", "INCIDENT_ENDED", "Incident", "IncidentEvent"]
@@ -50,6 +51,14 @@ class Incident:
     open: bool = True
     sentence: str = ""
     zone: str | None = field(default=None, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        state = "open" if self.open else "ended"
+        return f"Incident({self.number}, {state}: {self.sentence})"
+
+    def _repr_html_(self) -> str:
+        """Return it as a notebook shows it."""
+        return hooks.html(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the documented JSON form as plain Python values: the attributes by name."""

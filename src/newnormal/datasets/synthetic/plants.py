@@ -1,25 +1,25 @@
-"""A synthetic plant that is retuned twice: the demo's data."""
+"""A synthetic plant that is retuned twice: the demo's data; and what others are made of."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from newnormal.datasets.base import Dataset
 from newnormal.errors import ParameterError
-from newnormal.types import Floats
+from newnormal.types import Floats, Ints
 
-__all__ = ["plant"]
+__all__ = ["CHANNELS", "DAY", "Channel", "operation", "place_faults", "plant"]
 
 _MINUTE = np.timedelta64(1, "m")
-_DAY = 1440  # samples
+DAY = 1440  # samples
 _CYCLE = 60  # samples: the machine's cycle before it is sped up
 _ROOM = 64  # samples an anomaly needs, so that none touches another
 
 
-class _Channel(NamedTuple):
+class Channel(NamedTuple):
     """base + load_gain · load + cycle_gain · sin(phase - lag) + noise · ε, and what changes."""
 
     name: str
@@ -28,25 +28,25 @@ class _Channel(NamedTuple):
     cycle_gain: float
     lag: float
     noise: float
-    level: float  # of the level shift, in `level_shift` standard deviations
-    regain: float  # factor on `cycle_gain` after the change of dynamics
+    level: float = 0.0  # of the level shift, in `level_shift` standard deviations
+    regain: float = 1.0  # factor on `cycle_gain` after the change of dynamics
 
 
-_CHANNELS = (
-    _Channel("temperature", 65.0, 4.0, 1.6, 1.2, 0.50, 1.0, 0.5),
-    _Channel("pressure", 6.0, 0.5, 0.25, 0.6, 0.06, -0.8, 1.0),
-    _Channel("flow", 120.0, 14.0, 5.0, 0.0, 1.8, 0.0, 1.6),
-    _Channel("power", 80.0, 10.0, 5.0, 0.3, 1.5, 1.0, 1.0),
-    _Channel("vibration", 2.0, 0.3, 0.25, 2.0, 0.06, 0.6, 1.6),
-    _Channel("level", 50.0, -4.0, 4.0, 2.5, 0.80, -0.5, 1.0),
+CHANNELS = (
+    Channel("temperature", 65.0, 4.0, 1.6, 1.2, 0.50, 1.0, 0.5),
+    Channel("pressure", 6.0, 0.5, 0.25, 0.6, 0.06, -0.8, 1.0),
+    Channel("flow", 120.0, 14.0, 5.0, 0.0, 1.8, 0.0, 1.6),
+    Channel("power", 80.0, 10.0, 5.0, 0.3, 1.5, 1.0, 1.0),
+    Channel("vibration", 2.0, 0.3, 0.25, 2.0, 0.06, 0.6, 1.6),
+    Channel("level", 50.0, -4.0, 4.0, 2.5, 0.80, -0.5, 1.0),
 )
 
 
 def plant(
     seed: int = 0,
     *,
-    history: int = 7 * _DAY,
-    live: int = 14 * _DAY,
+    history: int = 7 * DAY,
+    live: int = 14 * DAY,
     anomalies: int = 48,
     level_shift: float = 3.0,
     speed_up: float = 1.5,
@@ -100,26 +100,21 @@ def plant(
         )
     rng = np.random.default_rng(seed)
     shifts = (live // 5, live * 55 // 100)
-    clean, centre = _operation(history, live, shifts, speed_up, rng)
+    clean = operation(history + live, rng, sped_up=(history + shifts[1], speed_up))
+    centre = np.tile([channel.base for channel in CHANNELS], (history + live, 1))
     spread = clean[:history].std(axis=0)
-    moved = level_shift * spread * np.array([channel.level for channel in _CHANNELS])
+    moved = level_shift * spread * np.array([channel.level for channel in CHANNELS])
     clean[history + shifts[0] :] += moved
     centre[history + shifts[0] :] += moved
-    test, labels = clean[history:], np.zeros(live, dtype=np.int64)
-    for start, kind in _schedule(live, anomalies, rng):
-        rows = slice(start, start + int(rng.integers(kind.shortest, kind.longest + 1)))
-        labels[rows] = 1
-        for channel in rng.permutation(len(_CHANNELS))[: kind.channels]:
-            test[rows, channel] = kind.replace(
-                rng, test[rows, channel], centre[history:][rows, channel], spread[channel]
-            )
+    test = clean[history:]
+    labels = place_faults(test, centre[history:], spread, anomalies, rng)
     times = np.datetime64("2024-01-01T00:00", "m") + np.arange(history + live) * _MINUTE
     return Dataset(
         name="plant",
         train=clean[:history],
         test=test,
         labels=labels,
-        channels=tuple(channel.name for channel in _CHANNELS),
+        channels=tuple(channel.name for channel in CHANNELS),
         period=_MINUTE,
         train_times=times[:history],
         test_times=times[history:],
@@ -127,31 +122,49 @@ def plant(
     )
 
 
-def _operation(
-    history: int,
-    live: int,
-    shifts: tuple[int, int],
-    speed_up: float,
+def operation(
+    count: int,
     rng: np.random.Generator,
-) -> tuple[Floats, Floats]:
-    """Return the plant without level shift or anomalies, and its levels at rest, both (T, C)."""
-    minute = np.arange(history + live)
-    changed = minute >= history + shifts[1]
-    day = 2 * np.pi * minute / _DAY
-    load = np.sin(day - 2.0) + 0.3 * np.sin(2 * day) + 0.25 * _wander(len(minute), rng)
+    channels: Sequence[Channel] = CHANNELS,
+    sped_up: tuple[int, float] | None = None,
+) -> Floats:
+    """Return `count` minutes without level shift or anomalies, (T, C).
+
+    `sped_up` is the minute from which on the cycle is faster and couples differently, and by what
+    factor.
+    """
+    minute = np.arange(count)
+    since, speed_up = (count, 1.0) if sped_up is None else sped_up
+    changed = minute >= since
+    day = 2 * np.pi * minute / DAY
+    load = np.sin(day - 2.0) + 0.3 * np.sin(2 * day) + 0.25 * _wander(count, rng)
     speed = np.where(changed, speed_up, 1.0)
     phase = rng.uniform(0, 2 * np.pi) + np.cumsum(2 * np.pi / _CYCLE * speed)
-    operation = np.empty((len(minute), len(_CHANNELS)))
-    for column, channel in zip(operation.T, _CHANNELS, strict=True):
+    found = np.empty((count, len(channels)))
+    for column, channel in zip(found.T, channels, strict=True):
         gain = channel.cycle_gain * np.where(changed, channel.regain, 1.0)
         column[:] = (
             channel.base
             + channel.load_gain * load
             + gain * np.sin(phase - channel.lag)
-            + channel.noise * rng.standard_normal(len(minute))
+            + channel.noise * rng.standard_normal(count)
         )
-    rest = np.tile([channel.base for channel in _CHANNELS], (len(minute), 1))
-    return operation, rest
+    return found
+
+
+def place_faults(
+    values: Floats, centre: Floats, spread: Floats, count: int, rng: np.random.Generator
+) -> Ints:
+    """Put anomalies of every kind into samples, spread evenly; return their labels."""
+    labels = np.zeros(len(values), dtype=np.int64)
+    for start, kind in _schedule(len(values), count, rng):
+        rows = slice(start, start + int(rng.integers(kind.shortest, kind.longest + 1)))
+        labels[rows] = 1
+        for channel in rng.permutation(values.shape[1])[: kind.channels]:
+            values[rows, channel] = kind.replace(
+                rng, values[rows, channel], centre[rows, channel], spread[channel]
+            )
+    return labels
 
 
 def _wander(count: int, rng: np.random.Generator) -> Floats:

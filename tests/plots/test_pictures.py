@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -17,7 +19,10 @@ from newnormal.datasets import Dataset
 from newnormal.errors import InputError, MissingExtraError
 from newnormal.plots.stack import Ruler
 from newnormal.plots.thinning import bin_starts, middle, outline, peaks, stretches
-from newnormal.types import Floats, Ints, Times, Verdicts
+from newnormal.types import Floats, Ints, Observed, Times, Verdicts
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SIGNATURES = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
@@ -56,14 +61,20 @@ def minutes(count: int) -> Times:
     return np.datetime64("2026-01-01", "ns") + np.arange(count) * np.timedelta64(1, "m")
 
 
-def names(figure) -> list[str]:  # type: ignore[no-untyped-def]
-    return [axes.get_ylabel() for axes in figure.axes]
+def names(figure: Figure) -> list[str]:
+    return [name for axes in figure.axes if (name := axes.get_title(loc="left"))]
+
+
+def drawn(values: Floats, verdicts: Verdicts, labels: Any = None, **options: Any) -> Figure:
+    known = replace(verdicts, observed=Observed(values, np.full(values.shape[1], 2.0)))
+    figure: Figure = plots.plot(known, labels=labels, **options)
+    return figure
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".PNG"])
 def test_the_suffix_decides_the_format(tmp_path: Path, suffix: str) -> None:
     values, verdicts, labels = judged()
-    path = plots.save(plots.evaluation_figure(values, verdicts, labels), tmp_path / f"x{suffix}")
+    path = plots.save(drawn(values, verdicts, labels), tmp_path / f"x{suffix}")
     assert path == tmp_path / f"x{suffix}"
     assert path.read_bytes().startswith(SIGNATURES[suffix.lower()])
 
@@ -71,7 +82,7 @@ def test_the_suffix_decides_the_format(tmp_path: Path, suffix: str) -> None:
 def test_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
     values, verdicts, labels = judged()
     once, again = (
-        plots.save(plots.evaluation_figure(values, verdicts, labels), tmp_path / name)
+        plots.save(drawn(values, verdicts, labels), tmp_path / name)
         for name in ("once.png", "again.png")
     )
     assert once.read_bytes() == again.read_bytes()
@@ -82,8 +93,8 @@ def test_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("timed", [False, True])
 def test_any_size_can_be_drawn(tmp_path: Path, samples: int, channels: int, timed: bool) -> None:
     values, verdicts, labels = judged(samples, channels, times=minutes(samples) if timed else None)
-    figure = plots.evaluation_figure(values, verdicts, labels)
-    assert len([name for name in names(figure) if name.startswith("c")]) == min(channels, 3)
+    figure = drawn(values, verdicts, labels)
+    assert len([name for name in names(figure) if name.startswith("c")]) == min(channels, 4)
     assert plots.save(figure, tmp_path / "x.png").stat().st_size > 5_000
 
 
@@ -91,13 +102,13 @@ def test_any_size_can_be_drawn(tmp_path: Path, samples: int, channels: int, time
 def test_times_of_any_period_can_be_drawn(tmp_path: Path, seconds: float) -> None:
     period = np.timedelta64(round(seconds * 1e9), "ns")
     values, verdicts, labels = judged(times=np.datetime64("2026-01-01") + np.arange(300) * period)
-    plots.save(plots.evaluation_figure(values, verdicts, labels), tmp_path / "x.png")
+    plots.save(drawn(values, verdicts, labels), tmp_path / "x.png")
 
 
 @pytest.mark.parametrize("threshold", [np.inf, -np.inf, 0.0, 1e-30, 1e30])
 def test_any_threshold_can_be_drawn(tmp_path: Path, threshold: float) -> None:
     values, verdicts, labels = judged(threshold=threshold)
-    plots.save(plots.evaluation_figure(values, verdicts, labels), tmp_path / "x.png")
+    plots.save(drawn(values, verdicts, labels), tmp_path / "x.png")
 
 
 @pytest.mark.parametrize("scores", [np.nan, 0.0, 1.0])
@@ -109,7 +120,7 @@ def test_scores_that_are_missing_zero_or_constant_can_be_drawn(
     verdicts.anomalous[:] = False
     assert verdicts.shares is not None
     verdicts.shares[:] = np.nan
-    plots.save(plots.evaluation_figure(values, verdicts, labels), tmp_path / "x.png")
+    plots.save(drawn(values, verdicts, labels), tmp_path / "x.png")
 
 
 def test_missing_and_constant_values_can_be_drawn(tmp_path: Path) -> None:
@@ -117,21 +128,14 @@ def test_missing_and_constant_values_can_be_drawn(tmp_path: Path) -> None:
     values[:, 0] = np.nan
     values[:, 1] = 5.0
     values[:100, 2] = np.nan
-    plots.save(plots.evaluation_figure(values, verdicts, labels), tmp_path / "x.png")
+    plots.save(drawn(values, verdicts, labels), tmp_path / "x.png")
 
 
 def test_a_model_that_explains_nothing_can_be_drawn(tmp_path: Path) -> None:
     values, verdicts, labels = judged(explained=False)
-    figure = plots.evaluation_figure(values, verdicts, labels)
+    figure = drawn(values, verdicts, labels)
     plots.save(figure, tmp_path / "x.png")
     assert "expected" not in [text.get_text() for text in figure.legends[0].get_texts()]
-
-
-def test_without_labels_there_is_no_precision_to_tell() -> None:
-    values, verdicts, _ = judged()
-    figure = plots.evaluation_figure(values, verdicts, np.zeros(300))
-    remarks = [axes.get_title(loc="right") for axes in figure.axes]
-    assert f"0 samples labelled, {verdicts.anomalous.sum()} flagged" in remarks
 
 
 def test_the_channels_shown_are_those_behind_the_alarms() -> None:
@@ -141,29 +145,21 @@ def test_the_channels_shown_are_those_behind_the_alarms() -> None:
     verdicts.shares[:, 9] = 1  # most of what is no alarm
     verdicts.shares[verdicts.anomalous] = np.eye(10)[4]
     assert verdicts.anomalous.sum() < 150
-    figure = plots.evaluation_figure(values, verdicts, labels, channels=1)
-    assert names(figure)[0] == "c4"
+    figure = drawn(values, verdicts, labels, channels=1)
+    assert names(figure) == ["c4", "score"]
     verdicts.anomalous[:] = False
-    figure = plots.evaluation_figure(values, verdicts, labels, channels=1)
-    assert names(figure)[0] == "c9"
-
-
-def test_a_frames_columns_are_matched_by_name() -> None:
-    pandas = pytest.importorskip("pandas")
-    values, verdicts, labels = judged()
-    frame = pandas.DataFrame({"c1": values[:, 1], "c0": values[:, 0]})
-    figure = plots.evaluation_figure(frame, verdicts, labels)
-    for axes in figure.axes[:2]:
-        column = int(axes.get_ylabel()[1:])
-        np.testing.assert_array_equal(axes.lines[0].get_ydata(), values[:, column])
+    figure = drawn(values, verdicts, labels, channels=1)
+    assert names(figure) == ["c9", "score"]
 
 
 def test_a_long_name_is_cut_and_dollars_are_not_mathematics(tmp_path: Path) -> None:
     values, verdicts, labels = judged()
-    renamed = Verdicts(**{**vars(verdicts), "channels": ("plant.boiler.temperature", "$\\bad{$")})
-    figure = plots.evaluation_figure(values, renamed, labels)
+    long = "plant." + "boiler." * 9 + "temperature"
+    renamed = replace(verdicts, channels=(long, "$\\bad{$"))
+    figure = drawn(values, renamed, labels)
     plots.save(figure, tmp_path / "x.png")
-    assert set(names(figure)[:2]) == {"plant.…rature", "$\\bad{$"}
+    cut = "plant.boiler.boiler.boiler.boi…iler.boiler.boiler.temperature"
+    assert set(names(figure)[:2]) == {cut, "$\\bad{$"}
 
 
 def test_times_are_used_unless_one_is_missing() -> None:
@@ -210,14 +206,6 @@ def test_a_target_that_cannot_work_is_refused_before_any_work(
     assert message in str(caught.value)
 
 
-def test_a_series_that_was_not_the_one_judged_is_refused() -> None:
-    values, verdicts, labels = judged()
-    with pytest.raises(InputError, match="expected the 300 samples that were judged, found 299"):
-        plots.evaluation_figure(values[1:], verdicts, labels)
-    with pytest.raises(InputError, match="labels and predictions must cover the same samples"):
-        plots.evaluation_figure(values, verdicts, labels[1:])
-
-
 def test_without_matplotlib_the_error_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -227,7 +215,7 @@ def test_without_matplotlib_the_error_says_what_to_install(
     values, verdicts, labels = judged()
     for call in (
         lambda: plots.check_target(tmp_path / "x.png"),
-        lambda: plots.evaluation_figure(values, verdicts, labels),
+        lambda: drawn(values, verdicts, labels),
     ):
         with pytest.raises(MissingExtraError) as caught:
             call()
@@ -243,11 +231,12 @@ def test_pyplot_is_never_loaded_and_matplotlib_only_when_drawing(tmp_path: Path)
 import sys
 import numpy as np
 from newnormal import plots
-from newnormal.types import Verdicts
+from newnormal.types import Observed, Verdicts
 assert "matplotlib" not in sys.modules
 ones = np.ones(50)
-verdicts = Verdicts(ones, 2 * ones, ones > 2, None, None, None, ("a",))
-figure = plots.evaluation_figure(ones[:, None], verdicts, ones)
+seen = Observed(ones[:, None])
+verdicts = Verdicts(ones, 2 * ones, ones > 2, None, None, None, ("a",), observed=seen)
+figure = plots.plot(verdicts, labels=ones)
 for suffix in (".png", ".svg", ".pdf"):
     plots.save(figure, {str(tmp_path / "x")!r} + suffix)
 assert "matplotlib" in sys.modules
@@ -260,7 +249,7 @@ def test_figures_can_be_drawn_in_threads(tmp_path: Path) -> None:
     values, verdicts, labels = judged()
 
     def draw(number: int) -> bytes:
-        figure = plots.evaluation_figure(values, verdicts, labels)
+        figure = drawn(values, verdicts, labels)
         return plots.save(figure, tmp_path / f"{number}.png").read_bytes()
 
     with ThreadPoolExecutor(4) as pool:
@@ -312,7 +301,8 @@ def test_one_spike_in_a_million_samples_stays_in_the_picture() -> None:
     samples = 1_000_000
     values, verdicts, labels = judged(samples, 1, explained=False)
     values[123_456] = 1_000.0
-    figure = plots.evaluation_figure(values, verdicts, labels)
-    line = np.asarray(figure.axes[0].lines[0].get_ydata())
+    figure = drawn(values, verdicts, labels)
+    (panel,) = [axes for axes in figure.axes if axes.get_title(loc="left") == "c0"]
+    line = np.asarray(panel.lines[-1].get_ydata())
     assert len(line) < 5_000
     assert np.max(line) == 1_000.0

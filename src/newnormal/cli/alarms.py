@@ -1,0 +1,274 @@
+"""`newnormal alarms`: what is open and what was, with the evidence to decide by."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional
+
+import typer
+
+from newnormal.cli.options import Classes, Loading, Rule, from_state
+from newnormal.cli.reading import counted
+from newnormal.cli.streams import is_fleet
+from newnormal.cli.words import accept_after_text, print_notes, print_text
+from newnormal.cli.written import Written, check_written
+from newnormal.errors import InputError, ParameterError
+
+if TYPE_CHECKING:
+    from newnormal.alarms.texts import Deciding, Note
+    from newnormal.detector import BaseDetector
+    from newnormal.types import Alarm, Change
+
+__all__ = ["alarms"]
+
+_LAST = 10  # past ones that are listed
+_ROWS = 20  # streams and incidents of a fleet that are listed
+
+
+def alarms(
+    state: Annotated[
+        Path,
+        typer.Argument(
+            metavar="STATE",
+            help="What `watch --state` writes, a detector's file, or the folder of a fleet.",
+        ),
+    ],
+    words: Annotated[
+        Optional[list[str]],  # noqa: UP045 - typer evaluates it
+        typer.Argument(
+            metavar="[STREAM] [NUMBER]",
+            help="Of a fleet, one stream; one number, in full.",
+            show_default=False,
+        ),
+    ] = None,
+    only_open: Annotated[bool, typer.Option("--open", help="Leave out what is over.")] = False,
+    last: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            "--last",
+            "-n",
+            metavar="N",
+            min=0,
+            help="List so many past ones; of a fleet, so many streams.",
+            show_default=f"{_LAST}; of a fleet, {_ROWS}",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    loading: Loading = None,
+    rule: Rule = None,
+) -> None:
+    """List open and past alarms and changes, with their evidence and what can be done.
+
+    newnormal alarms plant.state
+
+    newnormal alarms plant.state 3
+
+    newnormal alarms plant.fleet web-1 --open
+
+    Beside a running `watch` it shows the last checkpoint, and how old that is: there is one at
+    every alarm and change. --json has alarms, changes and incidents in the form in which `watch`
+    prints them.
+    """
+    classes = Classes.of(loading, rule)
+    stream, number = _parsed(state, words or [])
+    if is_fleet(state):
+        from newnormal.cli.fleet_alarms import list_fleet
+        from newnormal.cli.fleet_inspect import written_of
+        from newnormal.cli.fleet_reading import load_fleet
+
+        if stream is None:
+            list_fleet(state, classes, _ROWS if last is None else last, as_json)
+            return
+        detector, written = load_fleet(state, classes)[stream], written_of(state)
+    else:
+        from newnormal import state as state_file
+        from newnormal.runtime.checkpoint import place_of
+
+        check_written(state)
+        read = state_file.read(state)
+        detector = from_state(read, str(state), classes)
+        watched = place_of(read, state) is not None
+        written = Written.of_file(state, detector.counters["seen"], watched)
+    found = Listed.of(detector, state, stream, written)
+    if number is not None:
+        _show_one(found, number, as_json)
+    elif as_json:
+        typer.echo(json.dumps(_data(found, only_open, last), indent=2, ensure_ascii=False))
+    else:
+        _list(found, only_open, _LAST if last is None else last)
+
+
+def _parsed(state: Path, words: list[str]) -> tuple[str | None, int | None]:
+    """Return the stream of a fleet, and the number, where they are given."""
+    many = is_fleet(state)
+    names, numbers = (words[:1], words[1:]) if many else ([], words)
+    if len(numbers) > 1 or any(not each.isdecimal() for each in numbers):
+        wanted = "[STREAM] [NUMBER]" if many else "one NUMBER of an alarm or a change"
+        raise ParameterError(
+            f"{state}: expected {wanted} after it, found {' '.join(words)}",
+            hint=f"newnormal alarms {state}",
+        )
+    return (names[0] if names else None), (int(numbers[0]) if numbers else None)
+
+
+class Listed(NamedTuple):
+    """What is listed of one stream."""
+
+    title: str
+    command: str  # that lists it
+    detector: BaseDetector
+    written: Written
+    deciding: Deciding
+    open: list[Alarm | Change]
+    past: list[Alarm | Change]  # the newest first
+
+    @classmethod
+    def of(
+        cls, detector: BaseDetector, state: Path, stream: str | None, written: Written
+    ) -> Listed:
+        """Return what there is of a detector."""
+        from newnormal.alarms.texts import Deciding
+
+        after = accept_after_text(detector, detector.period_)
+        accepts = not math.isnan(detector.distance_)
+        return cls(
+            str(state) if stream is None else f"{state}: {stream}",
+            f"newnormal alarms {state}{'' if stream is None else f' {stream}'}",
+            detector,
+            written,
+            Deciding(str(state) if accepts else None, stream, after),
+            [*detector.alarms_, *detector.changes_],
+            [each for each in reversed(detector.past_) if not each.open],
+        )
+
+    def note(self, found: Alarm | Change) -> Note:
+        """Return an alarm or a change in words."""
+        from newnormal.alarms.standing import alarm_note, change_note
+        from newnormal.types import Alarm
+
+        if isinstance(found, Alarm):
+            return alarm_note(found, self.deciding, self.detector.changes_)
+        return change_note(found, self.deciding, self.detector.last_judged_time_)
+
+
+def _list(found: Listed, only_open: bool, last: int) -> None:
+    from newnormal.alarms.standing import acceptable
+    from newnormal.types import time_text
+
+    detector, past = found.detector, found.past
+    print_text(found.title, bold=True)
+    print_text(f"written {found.written}")
+    newest = detector.last_time_
+    at = "" if newest is None else f", last {time_text(newest, detector.zone_).replace('T', ' ')}"
+    print_text(f"{counted(detector.counters['seen'], 'sample')}{at}: {detector.status_}")
+    print_text(f"\n{_counts(found.open) or 'nothing is'} open", bold=True)
+    print_notes(found.note(each) for each in found.open)
+    if only_open:
+        return
+    print_text(f"\n{_counts(past) or 'nothing is'} past", bold=True)
+    print_notes(found.note(each) for each in past[:last])
+    if len(past) > last:
+        print_text(f"{len(past) - last:,} more: --last {len(past)}")
+    shown = {each.number for each in past[:last] if _is_alarm(each)}
+    numbers = [number for number in acceptable(past, detector.changes_) if number in shown]
+    if numbers and found.deciding.state is not None:
+        print_text(f"\nAn alarm that is over can be accepted as normal, too ({_numbers(numbers)}):")
+        print_text(f"    {found.deciding.command('accept', 'alarm', numbers[0])}", bold=True)
+
+
+def _numbers(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _counts(found: list[Alarm | Change]) -> str:
+    """Return how many alarms and changes there are; empty where none is."""
+    many = sum(map(_is_alarm, found))
+    parts = [(many, "alarm"), (len(found) - many, "change")]
+    return ", ".join(counted(count, what) for count, what in parts if count)
+
+
+def _is_alarm(found: Alarm | Change) -> bool:
+    from newnormal.types import Alarm
+
+    return isinstance(found, Alarm)
+
+
+def _show_one(found: Listed, number: int, as_json: bool) -> None:
+    """Show the alarm and the change of a number, in full."""
+    from newnormal.alarms.standing import acceptable, full_lines
+    from newnormal.types import Alarm
+
+    chosen = [each for each in (*found.open, *found.past) if each.number == number]
+    if not chosen:
+        known = sorted({each.number for each in (*found.open, *found.past)})
+        raise InputError(
+            f"{found.title}: expected an alarm or a change of the last 100, "
+            f"{f'{known[0]} to {known[-1]}' if known else 'of which there is none'}, "
+            f"found {number}",
+            hint=found.command,
+        )
+    if as_json:
+        typer.echo(json.dumps([_dict(each, found) for each in chosen], indent=2))
+        return
+    can = acceptable(found.past, found.detector.changes_)
+    for each in chosen:
+        note = found.note(each)
+        if isinstance(each, Alarm):
+            more = full_lines(each, _members(found.detector))
+            commands = note.commands
+            if each.number in can:
+                commands = found.deciding.about_alarm(each)
+            note = note._replace(lines=(*note.lines, *more), commands=commands)
+        print_notes([note])
+
+
+def _members(detector: BaseDetector) -> list[str]:
+    """Return the names of the votes of a committee; none for another model."""
+    from newnormal.detector import Detector
+
+    if not isinstance(detector, Detector):
+        return []
+    return [
+        f"{member.kind}, {member.memory:g} samples"
+        if member.kind in ("autoencoder", "linear subspace") and math.isfinite(member.memory)
+        else member.kind
+        for member in detector.members_
+    ]
+
+
+def _dict(each: Alarm | Change, found: Listed) -> dict[str, Any]:
+    """Return an alarm with its votes, or a change, for programs."""
+    from newnormal.types import Alarm
+
+    if not isinstance(each, Alarm):
+        return {"change": each.as_dict()}
+    members = _members(found.detector)
+    votes = dict(zip(members, each.votes, strict=False)) if len(members) == len(each.votes) else {}
+    known = {name: vote if math.isfinite(vote) else None for name, vote in votes.items()}
+    return {"alarm": {**each.as_dict(), "votes": known}}
+
+
+def _data(found: Listed, only_open: bool, last: int | None) -> dict[str, Any]:
+    """Return the listing for programs: the keys stay; past ones are the newest first."""
+    from newnormal.types.arrays import text_of_time
+
+    past = [] if only_open else found.past[:last]
+    split = [
+        {
+            "alarms": [each.as_dict() for each in some if _is_alarm(each)],
+            "changes": [each.as_dict() for each in some if not _is_alarm(each)],
+        }
+        for some in (found.open, past)
+    ]
+    return {
+        **found.written.as_dict(),
+        "status": found.detector.status_,
+        "samples_seen": found.detector.counters["seen"],
+        "last_time": text_of_time(found.detector.last_time_, found.detector.zone_),
+        "open_alarms": split[0]["alarms"],
+        "open_changes": split[0]["changes"],
+        "past_alarms": split[1]["alarms"],
+        "past_changes": split[1]["changes"],
+    }

@@ -1,0 +1,51 @@
+"""Help that reads well at 80 columns: paragraphs are broken by the terminal, flags have no type."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+__all__ = ["Command", "Group", "paragraphs"]
+
+
+def paragraphs(text: str | None) -> str | None:
+    r"""Return a docstring with each paragraph in one line.
+
+    >>> paragraphs("One.\n\nTwo is long,\nand goes on.")
+    'One.\n\nTwo is long, and goes on.'
+    """
+    return None if text is None else re.sub(r"(?<!\n)\n[ \t]*(?!\n)", " ", text.strip())
+
+
+def _without_types(params: list[Any]) -> list[Any]:
+    """Return parameters, of which flags are shown without a type: it says nothing."""
+    for each in params:
+        if getattr(each, "is_flag", False) and each.metavar is None:
+            each.metavar = ""
+    return params
+
+
+class Command(TyperCommand):
+    """A command of the command line."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.help = paragraphs(self.help)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, --help among them."""
+        return _without_types(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """A command that has commands."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.help = paragraphs(self.help)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, --help among them."""
+        return _without_types(super().get_params(ctx))

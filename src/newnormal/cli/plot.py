@@ -1,0 +1,75 @@
+"""`newnormal plot`: judge a finished file, and draw what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from newnormal.cli.console import say
+from newnormal.cli.fleet_reading import exit_if_failed
+from newnormal.cli.judged_file import judge_file
+from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule, names
+from newnormal.cli.reading_options import Given, reads_input
+
+__all__ = ["plot"]
+
+
+@reads_input
+def plot(
+    model: Model,
+    input: Input,  # noqa: A002
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="The picture: .png, .svg or .pdf."),
+    ] = Path("plot.png"),
+    frozen: Frozen = False,
+    channels: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            metavar="NAMES",
+            help="Draw these channels (a,b,c; repeatable), or so many. Of a fleet: these streams.",
+            show_default="4 channels, or 30 streams; those concerned first",
+        ),
+    ] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="On dark paper.")] = False,
+    loading: Loading = None,
+    rule: Rule = None,
+    *,
+    given: Given,
+) -> None:
+    """Judge a finished file, and draw it: channels, what was expected, alarms and changes.
+
+    newnormal plot plant.nn live.csv -o live.png
+
+    newnormal plot plant.fleet metrics.csv --by host -o fleet.svg
+
+    Labels are drawn where the file has them: --label COLUMN, or the column that `fit` was given.
+    Needs the extra plot. Nothing is written to MODEL.
+    """
+    from newnormal import plots
+
+    classes = Classes.of(loading, rule)
+    plots.check_target(output, [model, input])
+    judged = judge_file(model, classes, input, given, frozen)
+    known = getattr(judged.found, "channels", ())
+    chosen = _chosen(channels, known)
+    figure = plots.plot(judged.found, name=judged.name, channels=chosen, dark=dark)
+    plots.save(figure, output)
+    say(f"wrote {output}: {judged.shown(model).summary()}")
+    if judged.tables is not None:
+        exit_if_failed(judged.tables)
+
+
+def _chosen(channels: list[str] | None, known: Sequence[str]) -> int | list[str] | None:
+    """Return how many, or the names; a number may be a name, too.
+
+    >>> _chosen(["6"], ()), _chosen(["6"], ("5", "6")), _chosen(["flow,level", "power"], ())
+    (6, ['6'], ['flow', 'level', 'power'])
+    """
+    chosen = names(channels)
+    if chosen is None or len(chosen) > 1 or not chosen[0].isdigit() or chosen[0] in known:
+        return chosen
+    return int(chosen[0])

@@ -1,0 +1,148 @@
+"""A line at the foot of the terminal that says how far a watch is, while nothing happens."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newnormal.cli import console
+from newnormal.errors import NewnormalError
+from newnormal.types import (
+    ACCEPTED,
+    CHANGED,
+    CLOSED,
+    OPENED,
+    REVERTED,
+    Alarm,
+    Change,
+    Event,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from newnormal.io.sinks.text import TextSink
+
+__all__ = ["StatusLine", "status_line"]
+
+_APART_S = 0.05  # between two drawings
+_ERASE = "\r\x1b[K"  # back to the first column, and erase from there
+
+
+class StatusLine:
+    """One line, drawn over itself; it is erased before anything else is written.
+
+    Parameters
+    ----------
+    terminal
+        What it is drawn on.
+    opened
+        The alarms and changes that are open, each with its stream.
+    now
+        A clock in seconds.
+    """
+
+    def __init__(
+        self,
+        terminal: Console,
+        opened: Sequence[tuple[str, Alarm | Change]] = (),
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._terminal, self._now = terminal, now
+        self._alarms = {(name, each.number) for name, each in opened if isinstance(each, Alarm)}
+        self._changes = {(name, each.number) for name, each in opened if isinstance(each, Change)}
+        self._samples = 0
+        self._when = ""
+        self._newest: np.datetime64 | None = None
+        self._drawn = False
+        self._last = -_APART_S
+
+    def count(self, samples: int, newest: np.datetime64 | None, zone: str | None) -> None:
+        """Take note of so many more samples that were judged, and of the newest time."""
+        from newnormal.alarms.texts import moment_text
+
+        self._samples += samples
+        if newest is not None and (self._newest is None or newest >= self._newest):
+            self._newest, self._when = newest, moment_text(newest, 0, zone)
+
+    def note(self, stream: str, event: Event) -> None:
+        """Take note of what is open now."""
+        if event.alarm is not None and event.kind in (OPENED, CLOSED):
+            _mark(self._alarms, (stream, event.alarm.number), event.kind == OPENED)
+        if event.change is not None and event.kind in (CHANGED, ACCEPTED, REVERTED):
+            _mark(self._changes, (stream, event.change.number), event.kind == CHANGED)
+
+    def clear(self) -> None:
+        """Erase it: something else is about to be written."""
+        if self._drawn:
+            self._drawn = False
+            self._write(_ERASE)
+
+    def text(self) -> str:
+        """Return what it says."""
+        parts = [f"watching: {self._samples:,} samples judged"]
+        if self._when:
+            parts.append(f"last {self._when}")
+        parts.append(_counted(len(self._alarms), "alarm") if self._alarms else "no alarm open")
+        if self._changes:
+            parts.append(_counted(len(self._changes), "change"))
+        return ", ".join(parts)
+
+    def draw(self) -> None:
+        """Draw it, unless it was drawn a moment ago."""
+        from rich.text import Text
+
+        now = self._now()
+        if self._drawn and now - self._last < _APART_S:
+            return
+        self._last = now
+        line = Text(console.shown(self.text()), style="dim", end="")
+        line.truncate(max(self._terminal.width - 1, 1), overflow="ellipsis")
+        with self._terminal.capture() as captured:
+            self._terminal.print(line, soft_wrap=True, end="")
+        self._drawn = True
+        self._write(_ERASE + captured.get())
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+@contextmanager
+def status_line(sink: TextSink, opened: Iterable[tuple[str, Alarm | Change]]) -> Iterator[None]:
+    """Show how far a watch is while it runs, where standard output is a terminal."""
+    if sink.target != "-" or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+        yield
+        return
+    from newnormal.io.sinks.text import text_console
+
+    line = StatusLine(text_console(terminal=True), list(opened))
+    sink.screen = line
+
+    def clear() -> None:
+        with suppress(NewnormalError, OSError, ValueError):  # a terminal that is gone
+            line.clear()
+
+    # Messages are on the same terminal unless they were sent elsewhere.
+    with console.before_messages(clear if sys.stderr.isatty() else None):
+        try:
+            yield
+        finally:
+            clear()
+
+
+def _mark(found: set[tuple[str, int]], key: tuple[str, int], is_open: bool) -> None:
+    if is_open:
+        found.add(key)
+    else:
+        found.discard(key)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'} open"

@@ -1,0 +1,127 @@
+/* Numbers, times and elements. */
+(function () {
+  "use strict";
+
+  const two = (value) => String(value).padStart(2, "0");
+
+  /** Make an element: attributes by name, `on…` for listeners, children as text or elements. */
+  NN.h = function (tag, attributes, ...children) {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {})) {
+      if (value === null || value === undefined || value === false) continue;
+      if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+      else made.setAttribute(name, value === true ? "" : value);
+    }
+    made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+    return made;
+  };
+
+  /** A number with so many significant digits, all digits before the point, and no idle zeros. */
+  NN.number = function (value, significant = 5) {
+    if (value === null || value === undefined || Number.isNaN(value)) return "–";
+    if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
+    const size = Math.abs(value);
+    if (size > 0 && (size < 1e-4 || size >= 1e9)) return minus(value.toExponential(significant - 2).replace(/\.?0+e/, "e"));
+    const digits = size ? Math.max(0, significant - 1 - Math.floor(Math.log10(size))) : 0;
+    return minus(value.toFixed(Math.min(12, digits)).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, ""));
+  };
+
+  const minus = (text) => text.replace(/^-/, "−");
+
+  NN.count = (value) => value.toLocaleString("en-US");
+
+  NN.plural = (count, one, many) => `${NN.count(count)} ${count === 1 ? one : many || `${one}s`}`;
+
+  /** How many alarms, changes or channels a stream has, those included that the file leaves out. */
+  NN.total = (stream, what) => stream[what].length + ((stream.more && stream.more[what]) || 0);
+
+  /** Labels of a number axis: short, and as many digits as its steps need. */
+  NN.ticks = function (splits) {
+    const step = splits.length > 1 ? Math.abs(splits[1] - splits[0]) : 1;
+    const size = Math.max(...splits.map(Math.abs));
+    if (size > 0 && (size >= 1e5 || size < 1e-3)) {
+      const power = Math.floor(Math.log10(size) / 3) * 3;
+      const unit = { 3: "k", 6: "M", 9: "G", 12: "T" }[power] || `e${power}`;
+      const digits = Math.max(0, Math.min(3, -Math.floor(Math.log10(step / 10 ** power) + 1e-9)));
+      return splits.map((v) => (v === 0 ? "0" : minus((v / 10 ** power).toFixed(digits)) + unit));
+    }
+    const digits = Math.max(0, Math.min(6, -Math.floor(Math.log10(step) + 1e-9)));
+    return splits.map((v) => minus(v.toFixed(digits)));
+  };
+
+  /** What an axis shows: places as text, and dates for uPlot in the zone of the stream. */
+  NN.clock = function (axis) {
+    if (axis.kind !== "time") {
+      const text = (x) => `sample ${NN.count(Math.round(x))}`;
+      return { time: false, zone: "", text, span: (x0, x1) => `samples ${NN.count(Math.round(x0))} to ${NN.count(Math.round(x1))}` };
+    }
+    const wall = walls(axis.zone);
+    const read = (x) => new Date(wall(x * 1000));
+    const day = (d) => d.toISOString().slice(0, 10);
+    const hour = (d, fine) => {
+      const minutes = `${two(d.getUTCHours())}:${two(d.getUTCMinutes())}`;
+      if (!fine) return minutes;
+      const milli = d.getUTCMilliseconds();
+      return `${minutes}:${two(d.getUTCSeconds())}${milli ? `.${String(milli).padStart(3, "0")}` : ""}`;
+    };
+    const text = (x) => `${day(read(x))} ${hour(read(x), true)}`;
+    const span = (x0, x1) => {
+      const [a, b] = [read(x0), read(x1)];
+      const fine = x1 - x0 < 600;
+      return `${day(a)} ${hour(a, fine)} to ${day(a) === day(b) ? "" : `${day(b)} `}${hour(b, fine)}`;
+    };
+    return { time: true, zone: axis.zone || "", text, span, date: (x) => local(wall(x * 1000)) };
+  };
+
+  /** A function from milliseconds to those of a UTC clock that shows what the zone's clock does. */
+  function walls(zone) {
+    const offset = /^([+-])(\d\d):?(\d\d)$/.exec(zone || "");
+    if (offset) {
+      const shift = (offset[1] === "-" ? -60_000 : 60_000) * (60 * offset[2] + +offset[3]);
+      return (ms) => Math.round(ms) + shift;
+    }
+    if (!zone || zone === "UTC") return (ms) => Math.round(ms);
+    let format;
+    try {
+      const part = "2-digit";
+      format = new Intl.DateTimeFormat("en-US", {
+        timeZone: zone, hourCycle: "h23", year: "numeric", month: part, day: part, hour: part, minute: part, second: part,
+      });
+    } catch {
+      return walls("UTC"); // a zone that this browser does not know
+    }
+    return (ms) => {
+      const part = {};
+      for (const { type, value } of format.formatToParts(ms)) part[type] = +value;
+      const milli = ((Math.round(ms) % 1000) + 1000) % 1000;
+      return Date.UTC(part.year, part.month - 1, part.day, part.hour, part.minute, part.second, milli);
+    };
+  }
+
+  /** A Date whose local fields are the UTC fields of these milliseconds: uPlot reads local ones. */
+  function local(ms) {
+    const d = new Date(ms);
+    return new Date(
+      d.getUTCFullYear(), d.getUTCMonth(), d.getUTCDate(),
+      d.getUTCHours(), d.getUTCMinutes(), d.getUTCSeconds(), d.getUTCMilliseconds(),
+    );
+  }
+
+  /** Labels of a time axis: hours of 24, the day below where it changes. */
+  const below = "\n{YYYY}-{MM}-{DD}";
+  NN.TIME_LABELS = [
+    [31_536_000, "{YYYY}", null, null, null, null, null, null, 1],
+    [2_419_200, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
+    [86_400, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
+    [60, "{HH}:{mm}", below, null, below, null, null, null, 1],
+    [1, "{HH}:{mm}:{ss}", below, null, below, null, null, null, 1],
+    [0.001, "{HH}:{mm}:{ss}.{fff}", below, null, below, null, null, null, 1],
+  ];
+
+  /** The colours of the page's theme, for canvases. */
+  NN.colours = function (element) {
+    const style = getComputedStyle(element);
+    const names = ["ink", "muted", "grid", "line", "expected", "range", "alarm", "alarm-tint", "label", "pending", "accepted", "rejected", "ground"];
+    return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+  };
+})();

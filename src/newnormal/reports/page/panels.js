@@ -1,0 +1,374 @@
+/* One panel of a picture: the score beside its threshold, or a channel with what was expected. */
+(function () {
+  "use strict";
+  const h = NN.h;
+
+  /** A colour (#rrggbb) that lets what is behind it through. */
+  const alpha = (colour, part) => colour + Math.round(255 * part).toString(16).padStart(2, "0");
+
+  class Panel {
+    constructor(picture, title, attributes) {
+      this.picture = picture;
+      this.readout = h("span", { class: "nn-readout" });
+      this.badges = h("span", { class: "nn-badges" });
+      this.plot = h("div", { class: "nn-plot", role: "img", "aria-label": title });
+      this.element = h("section", { class: "nn-panel", "aria-label": title, ...attributes },
+        h("header", { class: "nn-panel-head" }, h("h3", { class: "nn-name", title }, title), this.badges, this.readout), this.plot);
+      this.u = null;
+      this.data = null;
+      this.range = [0, 1];
+      this.element.panel = this; // for the observer that draws panels when they are near
+    }
+
+    get height() {
+      return this.picture.narrow ? 88 : 104;
+    }
+
+    /** Make the canvas; called when the panel comes near the part of the page that is seen. */
+    open() {
+      if (this.u) return;
+      this.u = new uPlot(this.options(), this.empty(), this.plot);
+    }
+
+    close() {
+      if (!this.u) return;
+      this.u.destroy();
+      this.u = null;
+    }
+
+    options() {
+      const { picture } = this;
+      const colours = picture.colours;
+      const axis = { stroke: colours.muted, font: picture.font, grid: { stroke: colours.grid, width: 1 }, ticks: { show: false } };
+      return {
+        width: picture.width, height: this.height, padding: [6, picture.right, 6, 0], legend: { show: false }, tzDate: picture.clock.date,
+        cursor: picture.cursor(this),
+        scales: { x: { time: picture.clock.time, auto: false, range: () => picture.view }, y: { auto: false, range: () => this.range, ...this.scale() } },
+        axes: [
+          { ...axis, size: 0, space: picture.space, values: (u, splits) => splits.map(() => "") },
+          { ...axis, size: picture.gutter, gap: 6, space: 20, values: (u, splits) => this.labels(splits) },
+        ],
+        series: [{}, ...this.series(colours)], bands: this.bands(colours),
+        hooks: { drawClear: [(u) => this.under(u)], draw: [(u) => this.over(u)], setSelect: [(u) => picture.selected(u)], setCursor: [(u) => this.hover(u)] },
+      };
+    }
+
+    scale() {
+      return {};
+    }
+
+    labels(splits) {
+      return NN.ticks(splits);
+    }
+
+    empty() {
+      return [[], ...this.series(this.picture.colours).map(() => [])];
+    }
+
+    show(found) {
+      if (!this.u) return;
+      this.take(found);
+      this.u.batch(() => {
+        this.u.setData(this.data, false);
+        this.u.setScale("x", { min: this.picture.view[0], max: this.picture.view[1] });
+        this.u.setScale("y", { min: this.range[0], max: this.range[1] });
+      });
+      this.hover(this.u);
+    }
+
+    resize() {
+      if (!this.u) return;
+      this.close(); // sizes of axes and text change with the width
+      this.open();
+    }
+
+    /** Tint the time of alarms and changes behind the lines. */
+    under(u) {
+      const { ctx } = u;
+      const { left, top, width, height } = u.bbox;
+      const { view, colours } = this.picture;
+      const tint = (start, end, colour, part, least = 2 * devicePixelRatio) => {
+        if (end < view[0] || start > view[1]) return;
+        const from = u.valToPos(Math.max(start, view[0]), "x", true);
+        const to = u.valToPos(Math.min(end, view[1]), "x", true);
+        const size = Math.max(to - from, least);
+        ctx.fillStyle = alpha(colour, part);
+        ctx.fillRect(Math.max(left, (from + to - size) / 2), top, size, height);
+      };
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(left, top, width, height);
+      ctx.clip();
+      for (const span of this.picture.events.labels) {
+        if (span.end < view[0] || span.start > view[1]) continue;
+        const from = u.valToPos(span.start, "x", true);
+        const to = Math.max(u.valToPos(span.end, "x", true), from + 2 * devicePixelRatio);
+        ctx.fillStyle = colours.label;
+        ctx.fillRect(from, top + height - 3 * devicePixelRatio, to - from, 3 * devicePixelRatio);
+      }
+      for (const span of this.picture.events.changes) {
+        if (!this.concerned(span)) continue;
+        span.of.steps.forEach(([x, state], k) => {
+          const next = k + 1 < span.of.steps.length ? span.of.steps[k + 1][0] : span.end;
+          tint(x, next, colours[state] || colours.muted, this.picture.is(span) ? 0.18 : 0.1);
+        });
+      }
+      for (const span of this.picture.events.alarms) {
+        const mine = this.concerned(span);
+        tint(span.start, span.end, colours.alarm, this.picture.is(span) ? (mine ? 0.2 : 0.1) : mine ? 0.13 : 0.05);
+      }
+      const marked = this.picture.marked;
+      if (marked) {
+        ctx.fillStyle = marked.kind === "alarm" ? colours.alarm : colours.pending;
+        for (const x of [marked.start, marked.end]) {
+          if (x < view[0] || x > view[1]) continue;
+          ctx.fillRect(Math.round(u.valToPos(x, "x", true)), top, devicePixelRatio, height);
+        }
+      }
+      ctx.restore();
+    }
+
+    /** Whether an alarm or change is about this panel. */
+    concerned() {
+      return true;
+    }
+
+    over() {}
+
+    /** Draw with the clip of the plot's area. */
+    inside(u, draw) {
+      const { ctx } = u;
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
+      ctx.clip();
+      draw(ctx);
+      ctx.restore();
+    }
+
+    hover(u) {
+      const at = u.cursor.idx;
+      const there = at !== null && at !== undefined && u.cursor.left >= 0 && this.data && this.data[0].length > at;
+      this.readout.replaceChildren(...(there ? this.read(at) : []));
+      if (there || this.picture.flagged === this) this.picture.flag(u, there ? this.data[0][at] : null, this);
+    }
+  }
+
+  /** The score beside its threshold. */
+  NN.ScorePanel = class extends Panel {
+    constructor(picture) {
+      super(picture, "Score and threshold", { class: "nn-panel nn-score" });
+      this.log = null;
+    }
+
+    get height() {
+      return this.picture.narrow ? 80 : 92;
+    }
+
+    scale() {
+      return this.log ? { distr: 3, log: 10 } : {};
+    }
+
+    series(colours) {
+      return [
+        { stroke: colours.ink, width: 1, dash: [5, 4], points: { show: false }, spanGaps: false },
+        { stroke: colours.line, width: 1.25, points: { show: false }, spanGaps: false },
+      ];
+    }
+
+    bands() {
+      return [];
+    }
+
+    labels(splits) {
+      if (!this.log) return NN.ticks(splits);
+      return splits.map((v) => (v === null || Math.abs(Math.log10(v) % 1) > 1e-6 ? "" : NN.number(v, 2)));
+    }
+
+    concerned(span) {
+      return span.kind === "alarm"; // a change is about channels
+    }
+
+    /** Whether the score goes so high that only a logarithmic axis shows both it and the threshold. */
+    decide(found) {
+      const { score, threshold } = found.columns;
+      const known = threshold.filter((v) => v !== null).sort((a, b) => a - b);
+      const middle = known[known.length >> 1];
+      const top = [...score, ...threshold].reduce((most, v) => (v !== null && v > most ? v : most), 0);
+      this.log = middle > 0 && top > 8 * middle;
+    }
+
+    take(found) {
+      const { score, threshold } = found.columns;
+      this.raw = { score, threshold };
+      const known = threshold.filter((v) => v > 0 && v < 1e30);
+      const middle = known.length ? known[known.length >> 1] : 1;
+      const highest = (values, from) => values.reduce((most, v) => (v !== null && v < 1e30 && v > most ? v : most), from);
+      const top = highest(threshold, highest(score, middle));
+      if (!this.log) {
+        this.range = [score.reduce((low, v) => (v !== null && v < low ? v : low), 0), 1.12 * top];
+        this.data = [found.x, threshold, score];
+        return;
+      }
+      const floor = middle / 100;
+      const least = score.reduce((low, v) => (v !== null && v < low ? v : low), middle / 2);
+      this.range = [Math.max(floor, least / 1.3), Math.max(top, middle) * 1.6];
+      const keep = (v) => (v === null ? null : Math.min(Math.max(v, this.range[0]), 1e37));
+      this.data = [found.x, threshold.map(keep), score.map(keep)];
+    }
+
+    /** Colour what is above the threshold. */
+    over(u) {
+      const [x, threshold, score] = u.data;
+      const { alarm } = this.picture.colours;
+      const place = (i, v) => [u.valToPos(x[i], "x", true), u.valToPos(v, "y", true)];
+      this.inside(u, (ctx) => {
+        ctx.fillStyle = alpha(alarm, 0.35);
+        ctx.strokeStyle = alarm;
+        ctx.lineWidth = 1.75 * devicePixelRatio;
+        for (let i = 0; i < x.length; i++) {
+          if (score[i] === null || !(score[i] >= threshold[i])) continue;
+          let j = i;
+          while (j + 1 < x.length && score[j + 1] !== null && score[j + 1] >= threshold[j + 1]) j++;
+          const points = [];
+          const meet = (a, b) => {
+            // where the line between two points crosses the threshold
+            if (a < 0 || b >= x.length || score[a] === null || score[b] === null) return;
+            const [ax, ay] = place(a, score[a]);
+            const [bx, by] = place(b, score[b]);
+            const [, at] = place(a, threshold[a]);
+            const [, bt] = place(b, threshold[b]);
+            const part = (at - ay) / (at - ay - (bt - by)) || 0;
+            points.push([ax + part * (bx - ax), ay + part * (by - ay)]);
+          };
+          meet(i - 1, i);
+          for (let k = i; k <= j; k++) points.push(place(k, score[k]));
+          meet(j, j + 1);
+          ctx.beginPath();
+          points.forEach(([px, py]) => ctx.lineTo(px, py));
+          ctx.stroke();
+          for (let k = j; k >= i; k--) ctx.lineTo(...place(k, threshold[k]));
+          ctx.fill();
+          if (points.length === 1) ctx.fillRect(points[0][0] - devicePixelRatio, points[0][1], 2 * devicePixelRatio, u.bbox.height);
+          i = j;
+        }
+      });
+    }
+
+    read(at) {
+      const [score, threshold] = [this.raw.score[at], this.raw.threshold[at]];
+      if (score === null || score === undefined) return ["no score"];
+      const above = score >= threshold;
+      return [h("b", { class: above ? "nn-bad" : "" }, NN.number(score, 4)), ` · threshold ${NN.number(threshold, 4)}`];
+    }
+  };
+
+  /** A channel with what was expected of it. */
+  NN.ChannelPanel = class extends Panel {
+    constructor(picture, position) {
+      const channel = picture.stream.channels[position];
+      super(picture, channel.name, { "data-channel": position });
+      this.position = position;
+      this.name = channel.name;
+    }
+
+    concerned(span) {
+      return this.name in NN.channelsOf(span);
+    }
+
+    series(colours) {
+      const none = { stroke: "transparent", width: 0, points: { show: false }, spanGaps: false };
+      return [
+        none, none,
+        { stroke: colours.expected, width: 1, dash: [4, 3], points: { show: false }, spanGaps: false },
+        { stroke: colours.line, width: 1.25, points: { show: false }, spanGaps: false },
+        { stroke: colours.line, width: 1.25, points: { show: false }, spanGaps: false },
+      ];
+    }
+
+    bands(colours) {
+      return [{ series: [1, 2], fill: colours.range }, { series: [4, 5], fill: alpha(colours.line, 0.4) }];
+    }
+
+    take(found) {
+      const column = (kind) => found.columns[`${kind}:${this.position}`] || found.x.map(() => null);
+      const [most, least, expected, high, low] = ["most", "least", "expected", "high", "low"].map(column);
+      this.data = [found.x, most, least, expected, high, low];
+      this.range = range(low, high, least, most, found.x, this.picture.view);
+    }
+
+    badge(text) {
+      this.badges.replaceChildren(...(text ? [h("span", { class: "nn-badge" }, text)] : []));
+    }
+
+    /** Colour the line while an alarm about this channel was open; a dot for a single sample. */
+    over(u) {
+      const [x, , , , high, low] = u.data;
+      if (!x.length) return;
+      const { view, colours } = this.picture;
+      const spans = this.picture.events.alarms.filter((s) => s.end >= view[0] && s.start <= view[1] && this.concerned(s));
+      const dot = 3.2 * devicePixelRatio;
+      this.inside(u, (ctx) => {
+        ctx.strokeStyle = ctx.fillStyle = colours.alarm;
+        ctx.lineWidth = 1.75 * devicePixelRatio;
+        ctx.lineJoin = "round";
+        for (const span of spans) {
+          const begin = Math.max(0, NN.position(x, span.start, true) - 1);
+          const stop = Math.max(begin + 1, NN.position(x, span.end, true));
+          ctx.beginPath();
+          let drawn = 0;
+          for (let i = begin; i < stop; i++) {
+            if (low[i] === null) continue;
+            const px = u.valToPos(x[i], "x", true);
+            const [a, b] = [u.valToPos(high[i], "y", true), u.valToPos(low[i], "y", true)];
+            ctx.lineTo(px, a);
+            if (b !== a) ctx.lineTo(px, b);
+            if (drawn++ === 0 && stop - begin === 1) ctx.fillRect(px - dot / 2, a - dot / 2, dot, b - a + dot);
+          }
+          ctx.stroke();
+        }
+      });
+    }
+
+    read(at) {
+      const [, most, least, expected, high, low] = this.data.map((column) => column[at]);
+      if (low === null || low === undefined) return ["no value"];
+      const outside = (most !== null && high > most) || (least !== null && low < least);
+      const value = high === low ? NN.number(low, 6) : `${NN.number(low, 6)} to ${NN.number(high, 6)}`;
+      const found = [h("b", { class: outside ? "nn-bad" : "" }, value)];
+      if (expected !== null && expected !== undefined) {
+        const range = least === null ? "" : ` (${NN.number(least)} to ${NN.number(most)})`;
+        found.push(h("span", { class: "nn-expected" }, ` · expected ${NN.number(expected)}`, h("span", { class: "nn-range" }, range)));
+      }
+      return found;
+    }
+
+    describe(clock, view) {
+      const [, , , , high, low] = this.data;
+      const known = low.filter((v) => v !== null);
+      const span = clock.span(...view);
+      if (!known.length) return `${this.name}: no values, ${span}`;
+      const top = high.reduce((m, v) => (v !== null && v > m ? v : m), -Infinity);
+      const bottom = known.reduce((m, v) => (v < m ? v : m), Infinity);
+      return `${this.name}: between ${NN.number(bottom)} and ${NN.number(top)}, ${span}`;
+    }
+  };
+
+  /** The range of an axis: all values in view; the expected range too, unless it dwarfs them. */
+  function range(low, high, least, most, x, view) {
+    let [bottom, top, from, to] = [Infinity, -Infinity, Infinity, -Infinity];
+    for (let i = 0; i < x.length; i++) {
+      if (x[i] < view[0] && x[i + 1] < view[0]) continue;
+      if (x[i] > view[1] && x[i - 1] > view[1]) continue;
+      if (low[i] !== null && low[i] < bottom) bottom = low[i];
+      if (high[i] !== null && high[i] > top) top = high[i];
+      if (least[i] !== null && least[i] < from) from = least[i];
+      if (most[i] !== null && most[i] > to) to = most[i];
+    }
+    if (top < bottom) [bottom, top] = from <= to ? [from, to] : [0, 1];
+    const span = top - bottom || Math.abs(top) * 0.02 || 1;
+    if (from <= to) [bottom, top] = [Math.min(bottom, Math.max(from, bottom - span)), Math.max(top, Math.min(to, top + span))];
+    const room = 0.08 * (top - bottom || span);
+    return [bottom - room, top + room];
+  }
+})();

@@ -1,0 +1,90 @@
+"""Where the verdicts and events of a fleet go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from newnormal.alarms.texts import Note, event_note, incident_note
+from newnormal.fleet import FleetEvent, FleetVerdicts
+from newnormal.io.sinks.base import SinkOptions
+from newnormal.io.sinks.jsonl import JsonLinesSink
+from newnormal.io.sinks.text import TextSink
+from newnormal.types import IncidentEvent
+
+__all__ = ["FleetJsonSink", "FleetSink", "FleetTextSink"]
+
+_MOST_NAME = 24  # characters: a longer name of a stream is not what others are aligned to
+
+
+class FleetSink(Protocol):
+    """What a watch of a fleet writes to."""
+
+    def write_fleet_verdicts(self, verdicts: FleetVerdicts) -> None:
+        """Write verdicts."""
+
+    def write_fleet_events(
+        self, events: Sequence[FleetEvent], incidents: Sequence[IncidentEvent]
+    ) -> None:
+        """Write events of streams, and then those of the fleet."""
+
+    def flush(self) -> None:
+        """Return once everything written so far would survive the end of this process."""
+
+
+class FleetJsonSink(JsonLinesSink):
+    """One JSON line a verdict, or one an event where only events are wanted."""
+
+    def write_fleet_verdicts(self, verdicts: FleetVerdicts) -> None:
+        """Write a line a verdict, unless only events are wanted."""
+        if not self.options.alarms_only:
+            self.write_lines(verdicts.json_lines())
+
+    def write_fleet_events(
+        self, events: Sequence[FleetEvent], incidents: Sequence[IncidentEvent]
+    ) -> None:
+        """Write a line an event, if only events are wanted."""
+        if self.options.alarms_only:
+            self.write_lines([each.to_json() for each in events])
+            self.write_lines(['{"stream": null, ' + each.to_json()[1:] for each in incidents])
+
+
+class FleetTextSink(TextSink):
+    """A block of text an event, with the name of its stream first.
+
+    Attributes
+    ----------
+    name_width
+        The width that the names of streams are given.
+    """
+
+    def __init__(self, target: str, options: SinkOptions) -> None:
+        super().__init__(target, options)
+        self.name_width = 0
+
+    def align(self, names: Sequence[str]) -> None:
+        """Give names the width of the longest."""
+        self.name_width = min(max(map(len, names), default=0), _MOST_NAME)
+
+    def write_fleet_verdicts(self, verdicts: FleetVerdicts) -> None:
+        """Show on the screen, if there is one, how far it is."""
+        if self.screen is not None and len(verdicts):
+            times = verdicts.times
+            known = None if times is None else times[~np.isnat(times)]
+            newest = None if known is None or not len(known) else known.max()
+            self.screen.count(len(verdicts), newest, verdicts.zone)
+
+    def write_fleet_events(
+        self, events: Sequence[FleetEvent], incidents: Sequence[IncidentEvent]
+    ) -> None:
+        """Write what happened in streams, and then to the fleet."""
+        notes: list[tuple[Note, str | None]] = []
+        for each in events:
+            if self.screen is not None:
+                self.screen.note(each.stream, each.event)
+            deciding = self.deciding._replace(stream=each.stream)
+            notes.append((event_note(each.event, deciding), each.stream))
+        notes += [(incident_note(each), "") for each in incidents]
+        self.write_notes(notes, self.name_width)

@@ -1,0 +1,37 @@
+"""Names as a terminal may be given them."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["shown"]
+
+# Controls, marks of direction, separators of lines, joiners that nobody sees, lone surrogates.
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def shown(text: object, *, lines: bool = False) -> str:
+    r"""Return a text as a terminal may be given it: what would steer the terminal is escaped.
+
+    Parameters
+    ----------
+    text
+        A name, or a message with names in it.
+    lines
+        Whether it has lines of its own, so that newlines stay.
+
+    Examples
+    --------
+    >>> print(shown("vfs.fs.size[/var,free]"), shown("\x1b[31mred\n"), shown("a\u202eb"))
+    vfs.fs.size[/var,free] \x1b[31mred\n a\u202eb
+    """
+
+    def escaped(found: re.Match[str]) -> str:
+        if lines and found[0] == "\n":
+            return "\n"
+        return found[0].encode("unicode_escape").decode()
+
+    return _UNSEEN.sub(escaped, str(text))

@@ -1,0 +1,212 @@
+"""`newnormal alarms`: what is open and what was, in words and for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from newnormal.runtime.lock import Lock, Progress
+from tests.cli.conftest import CHANGE, Command, Plant, cut
+from tests.cli.fleets import Site
+
+PENDING = CHANGE + 130  # samples after which the alarm is over and the change waits
+
+
+def watched(plant: Plant, newnormal: Command) -> Path:
+    state = plant.folder / "plant.state"
+    assert newnormal("watch", plant.model, plant.live, "--state", state).returncode == 0
+    return state
+
+
+@pytest.fixture
+def pending(moved: Plant, newnormal: Command) -> Path:
+    """A state in which a change is pending, and an alarm is over."""
+    return watched(cut(moved, PENDING), newnormal)
+
+
+def test_open_ones_come_first_with_the_commands_that_decide(
+    pending: Path, newnormal: Command
+) -> None:
+    done = newnormal("alarms", pending)
+    assert done.returncode == 0
+    text = done.stdout
+    assert text.startswith(f"{pending}\nwritten ")
+    assert ": change pending\n\n1 change open\n2026-01-02 06:00:00  CHANGE 1 pending: " in text
+    assert "CHANGE 1 pending: b and a moved 2.1 h ago, with alarm 1\n" in text
+    assert re.search(r"\n    a +from -?0\.\d+ to [45]\.\d+\n", text)
+    assert f"    if normal   newnormal feedback {pending} accept --change 1\n" in text
+    assert f"    if a fault  newnormal feedback {pending} reject --change 1\n" in text
+    opened, past = text.split(" past\n")
+    assert opened.endswith("\n\n1 alarm")
+    assert past.startswith("2026-01-02 06:00:00  alarm 1: b unusual for ")
+    assert "; score back to normal\n    b  5.92, expected " in past
+    assert "An alarm that is over" not in past  # it is decided about with its change
+
+
+def test_every_command_that_is_shown_works(pending: Path, newnormal: Command) -> None:
+    text = newnormal("alarms", pending).stdout
+    before = pending.read_bytes()
+    commands = re.findall(r"newnormal (feedback .*)", text)
+    assert len(commands) == 2
+    for command in commands:
+        pending.write_bytes(before)
+        done = newnormal(*shlex.split(command))
+        assert done.returncode == 0, done.stderr
+    rejected = newnormal("alarms", pending).stdout
+    assert "CHANGE 1 rejected: " in rejected
+    assert "    It is a fault until the stream is back; nothing is learned meanwhile.\n" in rejected
+    assert len(re.findall("newnormal feedback", rejected)) == 1
+
+
+def test_where_nothing_can_be_accepted_no_command_is_shown(
+    plant: Plant, newnormal: Command
+) -> None:
+    state = plant.folder / "plant.state"
+    newnormal("watch", plant.model, plant.live, "--state", state, "--alarms-only")
+    for more in ((), (1,)):
+        text = newnormal("alarms", state, *more).stdout
+        assert "alarm 1: " in newnormal("alarms", state, "-n", 100).stdout
+        assert "feedback" not in text
+
+
+def test_an_alarm_that_is_over_can_be_accepted(moved: Plant, newnormal: Command) -> None:
+    state = watched(moved, newnormal)
+    text = newnormal("alarms", state).stdout
+    *_, line, command = text.splitlines()
+    assert line == "An alarm that is over can be accepted as normal, too (3, 2):"
+    assert command == f"    newnormal feedback {state} accept --alarm 3"
+    assert command.strip() in newnormal("alarms", state, 3).stdout
+    assert newnormal(*shlex.split(command)[1:]).returncode == 0
+    assert "feedback" not in newnormal("alarms", state, 1).stdout  # its change was accepted
+
+
+def test_what_became_of_a_change_is_shown(moved: Plant, newnormal: Command) -> None:
+    text = newnormal("alarms", watched(moved, newnormal)).stdout
+    assert "nothing is open" in text
+    assert "change 1: b and a moved, with alarm 1; it became normal\n" in text
+
+
+def test_how_many_are_listed(plant: Plant, newnormal: Command) -> None:
+    state = plant.folder / "plant.state"
+    newnormal("watch", plant.model, plant.live, "--state", state, "--alarms-only")
+    found = json.loads(newnormal("alarms", state, "--json").stdout)
+    count = len(found["past_alarms"])
+    assert count > 2
+    text = newnormal("alarms", state, "-n", 2).stdout
+    assert len(re.findall(r"  alarm \d+: ", text)) == 2
+    assert f"\n{count - 2} more: --last {count}\n" in text
+    numbers = [each["number"] for each in found["past_alarms"]]
+    assert numbers == sorted(numbers, reverse=True)
+    few = json.loads(newnormal("alarms", state, "--json", "--last", 1).stdout)
+    assert [each["number"] for each in few["past_alarms"]] == numbers[:1]
+    assert "past" not in newnormal("alarms", state, "--open").stdout
+
+
+def test_one_number_in_full(pending: Path, newnormal: Command) -> None:
+    text = newnormal("alarms", pending, 1).stdout
+    assert "CHANGE 1 pending" in text
+    assert "\n    first sample        2026-01-02 06:00:00, sample 300\n" in text
+    assert re.search(r"\n    score +\S+, \S+ times the threshold", text)
+    assert "member" not in text  # it is no committee
+    change, alarm = json.loads(newnormal("alarms", pending, 1, "--json").stdout)
+    assert change["change"]["state"] == "pending"
+    assert (alarm["alarm"]["number"], alarm["alarm"]["votes"]) == (1, {})
+    wrong = newnormal("alarms", pending, 7)
+    assert wrong.returncode == 1
+    assert wrong.stderr == (
+        f"error: {pending}: expected an alarm or a change of the last 100, 1 to 1, found 7\n"
+        f"hint: newnormal alarms {pending}\n"
+    )
+
+
+def test_json_has_the_form_in_which_watch_prints_them(moved: Plant, newnormal: Command) -> None:
+    cut(moved, PENDING)
+    done = newnormal("watch", moved.model, moved.live, "--alarms-only")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    found = json.loads(newnormal("alarms", watched(moved, newnormal), "--json").stdout)
+    assert set(found) == {
+        *("written", "age_seconds", "watch", "samples_since", "status", "samples_seen"),
+        *("last_time", "open_alarms", "open_changes", "past_alarms", "past_changes"),
+    }
+    assert found["status"] == "change pending"
+    assert found["past_alarms"] == [e["alarm"] for e in events if e["event"] == "closed"]
+    (change,) = found["open_changes"]
+    assert set(change) == set(next(e["change"] for e in events if e["event"] == "changed"))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such locks")
+def test_beside_a_running_watch_it_says_how_old_it_is(pending: Path, newnormal: Command) -> None:
+    with Lock(pending) as lock:
+        lock.write(Progress(seen=PENDING + 30, alarm=None, stream="x"))
+        text = newnormal("alarms", pending).stdout
+        lock.keep = True
+    assert "s ago by a `newnormal watch` that is running; 30 samples since\n" in text
+
+
+@pytest.mark.parametrize("name", ["live.csv", "none.state"])
+def test_other_files_are_refused_as_by_inspect(name: str, moved: Plant, newnormal: Command) -> None:
+    listed, inspected = (newnormal(verb, moved.folder / name) for verb in ("alarms", "inspect"))
+    assert listed.returncode == inspected.returncode == 1
+    assert listed.stderr == inspected.stderr
+
+
+def test_wrong_words_are_refused(pending: Path, newnormal: Command) -> None:
+    for words in (("web-1",), ("1", "2")):
+        done = newnormal("alarms", pending, *words)
+        assert done.returncode == 1
+        assert done.stderr == (
+            f"error: {pending}: expected one NUMBER of an alarm or a change after it, "
+            f"found {' '.join(words)}\nhint: newnormal alarms {pending}\n"
+        )
+
+
+def test_a_detector_that_has_seen_nothing(moved: Plant, newnormal: Command) -> None:
+    text = newnormal("alarms", moved.model).stdout
+    assert "\n0 samples: normal\n\nnothing is open\n\nnothing is past\n" in text
+
+
+def test_a_fleet_lists_incidents_and_then_streams(site: Site, newnormal: Command) -> None:
+    lines = [line for line in site.lines if line < "2026-01-01T09:25"]
+    newnormal("watch", site.fleet, site.write(lines), "--by", "host")
+    text = newnormal("alarms", site.fleet).stdout
+    assert text.startswith(f"{site.fleet}\nwritten ")
+    incidents, streams = text.split("\n4 of 4 streams with something open\n")
+    assert (
+        "\n1 incident open, 0 incidents past\n2026-01-01 09:20:00  INCIDENT 1 open: " in incidents
+    )
+    assert "web-1 alarm 1, web-2 alarm 1" in incidents
+    headings = re.findall(r"^(\S+) +2026-01-01 09:20:00  ALARM 1 open: cpu high", streams, re.M)
+    assert sorted(headings) == ["db", "web-1", "web-2", "web-3"]
+    found = json.loads(newnormal("alarms", site.fleet, "--json").stdout)
+    assert list(found["open_alarms"]) == headings
+    ratios = [found["open_alarms"][name][0]["peak"]["ratio"] for name in headings]
+    assert ratios == sorted(ratios, reverse=True)
+    assert found["incidents"][0]["open"] is True
+    few = newnormal("alarms", site.fleet, "-n", 1).stdout
+    assert "\n3 more streams: --last 4\n" in few
+    assert few.count("ALARM 1 open") == 1
+
+
+def test_one_stream_of_a_fleet(site: Site, newnormal: Command) -> None:
+    newnormal("watch", site.fleet, site.live, "--by", "host")
+    text = newnormal("alarms", site.fleet, "db").stdout
+    assert text.startswith(f"{site.fleet}: db\nwritten ")
+    assert "\n1 alarm past\n2026-01-01 09:20:00  alarm 1: cpu high for " in text
+    command = text.splitlines()[-1].strip()
+    assert command == f"newnormal feedback {site.fleet} db accept --alarm 1"
+    full = newnormal("alarms", site.fleet, "db", 1).stdout
+    assert "\n    Highest vote of each member; 0 is usual in history:\n" in full
+    assert re.search(r"\n    forecast +\d", full)
+    (alarm,) = json.loads(newnormal("alarms", site.fleet, "db", 1, "--json").stdout)
+    assert alarm["alarm"]["votes"]["forecast"] > 0
+    assert newnormal(*shlex.split(command)[1:]).returncode == 0
+    wrong = newnormal("alarms", site.fleet, "dc")
+    assert wrong.returncode == 1
+    assert "dc" in wrong.stderr
+    wrong = newnormal("alarms", site.fleet, "db", "x")
+    assert "expected [STREAM] [NUMBER] after it, found db x\n" in wrong.stderr

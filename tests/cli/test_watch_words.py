@@ -1,0 +1,211 @@
+"""`newnormal watch --format text`: alarms in words, on a terminal, in a pipe and in a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import CHANGE, Command, Plant, cut
+from tests.cli.fleets import HOSTS, Site
+
+if os.name == "nt":
+    pytest.skip("there are no such terminals", allow_module_level=True)
+
+from tests.cli.terminals import on_terminal, on_terminal_that_closes, plain
+
+CHANGED = CHANGE + 60  # samples until which the change is known
+
+
+def copied(site: Site) -> Path:
+    """Return a copy of the fleet: a watch changes its folder."""
+    target: Path = site.folder / "copy"
+    shutil.copytree(site.fleet, target)
+    return target
+
+
+def events_of(newnormal: Command, *arguments: object) -> list[dict[str, object]]:
+    done = newnormal("watch", *arguments, "--alarms-only", "--format", "json")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_text_is_what_happened_to_alarms_and_changes(newnormal: Command, moved: Plant) -> None:
+    events = events_of(newnormal, moved.model, moved.live)
+    done = newnormal("watch", moved.model, moved.live, "--format", "text")
+    assert done.returncode == 0
+    headings = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
+    assert len(headings) == len(events)
+    assert [line[:19].replace(" ", "T") for line in headings] == [e["time"] for e in events]
+    assert "ALARM 1 opened: " in headings[0]
+    assert (
+        "It becomes normal by itself once it has been stable for 3.3 h. To decide, start watch "
+        "with --state." in " ".join(done.stdout.split())
+    )
+    assert "newnormal feedback" not in done.stdout
+    assert "\x1b" not in done.stdout
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    assert "alarm" in done.stderr.splitlines()[-1]
+
+
+def test_alarms_only_changes_nothing_in_text(newnormal: Command, moved: Plant) -> None:
+    arguments = ("watch", moved.model, moved.live, "--format", "text")
+    assert newnormal(*arguments, "--alarms-only").stdout == newnormal(*arguments).stdout
+
+
+def test_a_change_names_the_commands_that_decide_and_they_work(
+    newnormal: Command, moved: Plant
+) -> None:
+    cut(moved, CHANGED)
+    state = moved.folder / "my plant.state"
+    done = newnormal("watch", moved.model, moved.live, "--state", state, "--format", "text")
+    accept, reject = re.findall(r"newnormal feedback '(.*)' (\w+) --change (\d+)", done.stdout)
+    assert (accept, reject) == ((str(state), "accept", "1"), (str(state), "reject", "1"))
+    assert newnormal("feedback", state, "accept", "--change", 1).returncode == 0
+    assert newnormal("feedback", state, "rollback").returncode == 0
+    assert newnormal("feedback", state, "accept", "--change", 1).returncode == 1
+
+
+def test_text_goes_to_a_file(newnormal: Command, moved: Plant) -> None:
+    expected = newnormal("watch", moved.model, moved.live, "--format", "text").stdout
+    target = moved.folder / "alarms.txt"
+    done = newnormal("watch", moved.model, moved.live, "--format", "text", "-o", target)
+    assert (done.stdout, target.read_text()) == ("", expected)
+
+
+def test_what_format_may_be(newnormal: Command, plant: Plant) -> None:
+    cut(plant, 40)
+    expected = newnormal("watch", plant.model, plant.live).stdout
+    assert json.loads(expected.splitlines()[0])["sample"] == 0
+    for more in (
+        ("--format", "json"),
+        ("--format", "csv"),  # of the input, as it was once
+        ("--input-format", "csv", "--format", "json"),
+    ):
+        assert newnormal("watch", plant.model, plant.live, *more).stdout == expected, more
+    wrong = newnormal("watch", plant.model, plant.live, "--format", "xml")
+    assert wrong.returncode == 2
+    assert "'xml' is not one of text, json" in wrong.stderr
+    wrong = newnormal("watch", plant.model, plant.live, "--format", "text", "--sink", "jsonl")
+    assert wrong.returncode == 1
+    assert wrong.stderr.startswith("error: --format text: expected no --sink, found jsonl\nhint: ")
+    wrong = newnormal("watch", plant.model, plant.live, "--format", "jsonl")
+    assert "error" in wrong.stderr  # CSV read as JSON lines
+
+
+def test_a_fleet_names_its_streams_first(newnormal: Command, site: Site) -> None:
+    events = events_of(newnormal, copied(site), site.live, "--by", "host")
+    done = newnormal("watch", site.fleet, site.live, "--by", "host", "--format", "text")
+    assert done.returncode == 0
+    headings = re.findall(r"^.{5}  2026-.*", done.stdout, re.MULTILINE)
+    assert len(headings) == len(events)
+    assert [line[28:38] for line in headings if line.startswith(" ")] == [
+        "INCIDENT 1",
+        "incident 1",
+    ]
+    width = max(map(len, HOSTS))
+    for line, event in zip(headings, events, strict=True):
+        if event["stream"] is not None:
+            assert line.startswith(f"{event['stream']:{width}}  {str(event['time'])[:10]} ")
+
+
+@pytest.mark.external
+def test_a_terminal_gets_text_in_colour_and_a_pipe_json(newnormal: Command, moved: Plant) -> None:
+    expected = newnormal("watch", moved.model, moved.live, "--format", "text").stdout
+    done = on_terminal("watch", moved.model, moved.live)
+    assert done.returncode == 0
+    assert "\x1b[1;31mALARM 1 opened\x1b[0m" in done.stdout
+    lines = plain(done.stdout).splitlines()
+    assert lines[0].startswith("watching ")
+    assert lines[-1].startswith("judged 1,800 samples")
+    assert "\n".join(lines[1:-1]) + "\n" == expected
+    for more in (("--format", "json"), ("--sink", "jsonl"), ("--output", "-")):
+        done = on_terminal("watch", moved.model, moved.live, *more)
+        assert json.loads(done.stdout.splitlines()[1])["sample"] == 0, more
+
+
+@pytest.mark.external
+def test_on_a_terminal_nothing_is_left_of_the_line_that_says_how_far_it_is(moved: Plant) -> None:
+    done = on_terminal("watch", moved.model, moved.live, "-q")
+    assert "1,800 samples judged, last " in done.stdout
+    assert "judged, last" not in plain(done.stdout)
+    assert done.stdout.endswith("\r\x1b[K")
+    dumb = on_terminal("watch", moved.model, moved.live, "-q", environment={"TERM": "dumb"})
+    assert "\x1b" not in dumb.stdout
+    assert dumb.stdout == plain(done.stdout)
+
+
+@pytest.mark.external
+def test_messages_make_room_for_themselves(moved: Plant) -> None:
+    text = moved.live.read_text().splitlines()
+    moved.live.write_text("\n".join([*text[:1200], "nonsense", *text[1200:]]) + "\n")
+    state = moved.folder / "plant.state"
+    arguments = ("watch", moved.model, moved.live, "--state", state, "--every", 100)
+    done = on_terminal(*arguments)
+    assert "\nline 1201: expected 3 cells, found 1; skipped\n" in plain(done.stdout)
+    state.unlink()
+    apart = on_terminal(*arguments, stderr=subprocess.PIPE)
+    assert "line 1201: expected 3 cells" in apart.stderr
+    assert "\x1b" not in apart.stderr
+
+
+@pytest.mark.external
+def test_no_color_and_the_width_of_the_terminal_are_respected(moved: Plant) -> None:
+    done = on_terminal("watch", moved.model, moved.live, width=60, environment={"NO_COLOR": "1"})
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", done.stdout)
+    lines = plain(done.stdout).splitlines()
+    assert all(len(line) <= 60 for line in lines[1:-1] if "newnormal feedback" not in line)
+    wide = plain(on_terminal("watch", moved.model, moved.live, width=200).stdout).splitlines()
+    assert len(wide) < len(lines)
+
+
+@pytest.mark.external
+def test_a_fleet_on_a_terminal(site: Site, newnormal: Command) -> None:
+    expected = newnormal(
+        "watch", copied(site), site.live, "--by", "host", "--format", "text"
+    ).stdout.replace(str(site.folder / "copy"), str(site.fleet))
+    done = on_terminal("watch", site.fleet, site.live, "--by", "host", "-q")
+    assert done.returncode == 0
+    assert plain(done.stdout) == expected
+
+
+@pytest.mark.external
+def test_a_terminal_that_is_gone_is_an_error_and_nothing_is_lost(
+    moved: Plant, newnormal: Command
+) -> None:
+    expected = newnormal("watch", moved.model, moved.live, "--format", "text").stdout
+    state = moved.folder / "plant.state"
+    arguments = ("watch", moved.model, moved.live, "--state", state, "--format", "text")
+    done = on_terminal_that_closes(*arguments, ignore_hangup=True)
+    assert done.returncode == 1
+    assert "error: cannot write to standard output: " in done.stderr
+    assert "Traceback" not in done.stderr
+    again = newnormal(*arguments).stdout
+    assert len(again.splitlines()) >= len(expected.splitlines())
+
+
+@pytest.mark.external
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_pipe_without_a_reader_is_a_failure_without_a_word(form: str, moved: Plant) -> None:
+    from tests.cli.test_closed_streams import without_reader
+
+    done = without_reader("watch", moved.model, moved.live, "--format", form)
+    assert done.returncode == 1
+    assert "error" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_text_of_a_watch_that_resumes_goes_on(newnormal: Command, moved: Plant) -> None:
+    state = moved.folder / "plant.state"
+    arguments = ("watch", moved.model, moved.live, "--state", state, "--format", "text")
+    whole = newnormal(*arguments).stdout
+    state.unlink()
+    text = Path(moved.live).read_text()
+    cut(moved, CHANGED)
+    first = newnormal(*arguments).stdout
+    moved.live.write_text(text)
+    assert first + newnormal(*arguments).stdout == whole
