@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from newnormal import M2N2, Detector, Event, Verdicts
-from newnormal.plots.canvas import FALSE, GROUND, INK, LINE, NORMAL, PALE, SMALL, TRUE, blank, save
+from newnormal.plots.canvas import FALSE, INK, LINE, NORMAL, PALE, SMALL, TRUE, blank, save
 from newnormal.types import Floats
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _FOLDER = Path(__file__).parent / "img"
 _WIDTH = 9.0  # inches
 _RIGHT, _TOP, _FOOT, _GAP = 0.15, 0.42, 0.5, 0.5
 Place = Literal["upper left", "upper right", "lower right"]
+GROUND = "#f1f4f7"  # of a stretch of samples
 NAMES = ("temperature", "pressure", "flow")
 
 
@@ -65,14 +66,16 @@ def pump(samples: int, seed: int) -> Floats:
     t = np.arange(samples) + 1000 * seed
     load = np.sin(2 * np.pi * t / 97) + 0.4 * np.sin(2 * np.pi * t / 31)
     noise = rng.normal(size=(samples, 3)) * (0.5, 0.08, 0.4)
-    return np.c_[60 + 4 * load, 8 + 0.9 * np.roll(load, 3), 30 - 3 * load] + noise
+    clean: Floats = np.c_[60 + 4 * load, 8 + 0.9 * np.roll(load, 3), 30 - 3 * load]
+    return clean + noise
 
 
 def tank(samples: int, seed: int) -> Floats:
     """Return a stream of one channel with much noise."""
     rng = np.random.default_rng(seed)
     wave = np.sin(2 * np.pi * (np.arange(samples) + 1000 * seed) / 97)
-    return np.c_[60 + 2 * wave + 1.5 * rng.normal(size=samples)]
+    found: Floats = np.c_[60 + 2 * wave + 1.5 * rng.normal(size=samples)]
+    return found
 
 
 HISTORY = pump(4000, seed=1)
