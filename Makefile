@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 export NEWNORMAL_DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak check lint format types imports bench bench-fleet bench-reading docs pictures site constraints clean
+.PHONY: help demo test soak check lint format types imports bench bench-fleet bench-reading bench-report docs pictures site constraints clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -48,6 +48,9 @@ bench: .venv/bench ## Install PyTorch too, time newnormal beside it, and write d
 
 bench-fleet: .venv/dev ## Time a fleet of thousands of streams, and write docs/benchmarks-fleet.md.
 	@$(BIN)/python -m benchmarks.fleet
+
+bench-report: .venv/dev ## Time making and opening reports, and write docs/benchmarks-report.md.
+	@$(BIN)/python -m benchmarks.reporting
 
 bench-reading: .venv/dev ## Time reading alone beside an older commit, and write docs/benchmarks-reading.md.
 	@$(BIN)/python -m benchmarks.reading

@@ -254,7 +254,7 @@ def test_a_fleet_refuses_an_input_of_nothing_but_bad_lines(site: Site, newnormal
 
 def run_fleet(site: Site, capsys: pytest.CaptureFixture[str], **options: Any) -> list[str]:
     lines = SourceOptions((), Reading.of(options), unfinished=True)
-    output = FleetOutput("-", SinkOptions(), 1000, False, False, True)
+    output = FleetOutput("-", SinkOptions(), False, 1000, False, False, True)
     watch_fleet(
         site.fleet,
         str(site.live),

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from newnormal import Detector
-from newnormal.tabular import read
+from newnormal import Detector, Fleet
+from newnormal.tabular import read, read_tables
 from tests.cli.conftest import CHANGE, Command, Plant, cut
 from tests.cli.fleets import FAULT, HISTORY, HOSTS, WIDE, Site
 from tests.reports.made import Page, read_page
@@ -177,6 +177,26 @@ def test_a_stream_that_is_not_in_the_fleet_is_named(site: Site, newnormal: Comma
     assert done.returncode == 1
     assert "stream 'other'" in done.stderr
     assert len(page(output).meta["streams"]) == 4
+
+
+def test_samples_that_are_not_taken_are_named(site: Site, newnormal: Command) -> None:
+    """A fleet that has seen these times takes no earlier ones."""
+    output = site.folder / "report.html"
+    fleet = Fleet.load(site.fleet)
+    tables = read_tables(site.live, by="host")
+    fleet.run({"db": tables.tables["db"]})
+    fleet.save(site.folder / "seen.fleet")
+    command = ("report", site.folder / "seen.fleet", site.live, "--by", "host", "-o", output)
+    done = newnormal(*command)
+    assert done.returncode == 1
+    assert "error: stream 'db': sample 120: expected a time after" in done.stderr
+    assert {each["name"] for each in page(output).meta["streams"]} == {*HOSTS} - {"db"}
+    output.unlink()
+    fleet.run({name: each for name, each in tables.tables.items() if name != "db"})
+    fleet.save(site.folder / "seen.fleet")
+    done = newnormal(*command)
+    assert "error: no stream can be judged; " in done.stderr
+    assert done.returncode == 1 and not output.exists()
 
 
 def test_a_fleet_needs_its_streams_named(site: Site, newnormal: Command, plant: Plant) -> None:

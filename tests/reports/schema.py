@@ -117,8 +117,8 @@ def _check_stream(stream: dict[str, Any], in_fleet: bool) -> None:
     assert (stream["sparkline"] is not None) == in_fleet
     for channel in stream["channels"]:
         _fields(channel, _CHANNEL)
-    concerns = [channel["concern"] for channel in stream["channels"]]
-    assert concerns == sorted(concerns, reverse=True)
+    concerned = [channel["concern"] > 0 for channel in stream["channels"]]
+    assert concerned == sorted(concerned, reverse=True)
     for alarm in stream["alarms"]:
         _fields(alarm, _ALARM)
         for evidence in alarm["evidence"]:

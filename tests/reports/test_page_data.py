@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 import newnormal
 from newnormal import InputError
-from newnormal.plots.thinning import extremes, means
+from newnormal.plots.thinning import excess, extremes, means
 from newnormal.reports.packing import base_of, packed
-from newnormal.reports.thinning import bucket_starts, excess, worst
+from newnormal.reports.thinning import bucket_starts, worst
 from newnormal.reports.writing import page_of
 from newnormal.types import Floats, Timeline
+from tests.counts import count
 from tests.reports.made import Page, alarm_at, changed, minutes, read_page, timeline
 from tests.reports.schema import check_meta
 
@@ -195,6 +196,24 @@ def test_a_page_stays_within_its_budget(budget: int, channels: int) -> None:
     assert len(stream["channels"]) + stream["more"]["channels"] == channels
     assert stream["alarms"] and found.blocks[0][0].columns["x"].size >= 200
     assert stream["channels"][0]["name"] == "c0"  # the one concerned stays
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("channels", [5, 38])
+def test_a_long_series_is_below_ten_megabytes(channels: int) -> None:
+    length = count(100_000, 1_000_000)
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(length, channels))
+    spike = length // 3
+    values[spike, 0] = 99.0
+    alarms = tuple(alarm_at(n + 1, n * 900, n * 900 + 30) for n in range(length // 1_000))
+    found = page(timeline(values, scores=rng.random(length), times=minutes(length), found=alarms))
+    assert len(found.text.encode()) < 10_000_000
+    levels = [each for each in found.blocks[0] if not each.detail]
+    assert len(levels) >= 2 and levels[0].per == length // 2_000
+    for level in levels:
+        shown = level.columns.get("high:0", level.columns["low:0"])
+        assert shown[spike // level.per] == shown.max() == 99.0
 
 
 def test_expectation_and_range() -> None:

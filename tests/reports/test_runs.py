@@ -9,7 +9,8 @@ import pytest
 
 from newnormal import M2N2, Detector, Fleet, InputError
 from newnormal.base import BaseDetector
-from newnormal.reports.attention import attention
+from newnormal.plots.attention import attention
+from newnormal.reports.overview import sparkline
 from newnormal.reports.shown import Shown
 from newnormal.reports.writing import page_of
 from newnormal.runtime.judging import judge_series
@@ -188,6 +189,19 @@ def test_a_fleets_page_has_the_worst_first() -> None:
     assert streams[0]["sparkline"]["alarms"][-1][1] == len(streams[0]["sparkline"]["score"]) - 1
     assert all(each["blocks"] for each in streams)
     assert found.meta["labelled"] and streams[0]["labels"]
+
+
+def test_a_sparkline_has_the_worst_and_every_alarm() -> None:
+    scores = np.full(1_000, 0.25)
+    scores[617] = 3.14159
+    scores[:40] = np.nan
+    silence = alarm_at(1, 0, 39)
+    found = sparkline(timeline(np.ones((1_000, 1)), scores=scores, found=(silence,)), 50)
+    assert len(found["score"]) == 50
+    assert found["score"][:3] == [None, None, 0.25] and found["score"][30] == 3.1
+    assert found["alarms"] == [[0, 1], [30, 30]]
+    assert sparkline(timeline(np.ones((3, 1))), 50) == {"score": [0.5] * 3, "alarms": []}
+    assert sparkline(timeline(np.ones((0, 1))), 50) == {"score": [], "alarms": []}
 
 
 def test_streams_without_times_count_samples() -> None:

@@ -12,10 +12,11 @@ from newnormal.cli.fleet_reading import fleet_tables, load_fleet, remembered
 from newnormal.cli.options import Classes
 from newnormal.cli.reading import load, read_table, say_found
 from newnormal.cli.reading_options import Given
-from newnormal.cli.streams import check_one_stream, check_streams, is_fleet
+from newnormal.cli.streams import check_one_stream, check_streams, is_fleet, stream_text
 from newnormal.errors import InputError
 
 if TYPE_CHECKING:
+    from newnormal.fleet import FleetVerdicts
     from newnormal.reports.shown import Shown
     from newnormal.tabular import StreamTables
 
@@ -77,7 +78,20 @@ def _fleet(
     )
     if frozen:
         return {name: fleet[name].score(table) for name, table in tables.tables.items()}, tables
-    return fleet.run(tables), tables
+    verdicts = fleet.run(tables)
+    _say_errors(verdicts, tables)
+    return verdicts, tables
+
+
+def _say_errors(verdicts: FleetVerdicts, tables: StreamTables) -> None:
+    """Name the streams whose samples were not taken, and count them as left out."""
+    for each in verdicts.errors:
+        if each.stream not in tables.errors:
+            tables.errors[each.stream] = InputError(each.error.message, hint=each.error.hint)
+            say(f"error: {stream_text(each.stream)}: {each.error.message}; skipped")
+    if tables.errors and not any(True for _ in verdicts):
+        name, error = next(iter(tables.errors.items()))
+        raise InputError(f"no stream can be judged; {name}: {error.message}", hint=error.hint)
 
 
 def _with_labels(

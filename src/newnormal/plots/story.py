@@ -67,7 +67,7 @@ def story(
     if not len(timeline):
         return _empty(timeline, style)
     shown = _chosen(timeline, channels)
-    texts = _texts(timeline, shown, evaluation)
+    texts = _texts(timeline, shown, _why(timeline, channels), evaluation)
     lanes = _lanes(timeline)
     top = 0.2 + 0.25 * len(texts.head) + _LINE * len(texts.below) + 0.06
     marks = _marks(timeline, style)
@@ -114,6 +114,13 @@ def _chosen(timeline: Timeline, channels: int | Sequence[str] | None) -> Ints:
     if timeline.concern.any():
         return timeline.order[:count]
     return np.argsort(-_weights(timeline.verdicts), kind="stable")[:count]
+
+
+def _why(timeline: Timeline, channels: int | Sequence[str] | None) -> str:
+    """Return why these channels are shown and others are not; empty where they were named."""
+    if channels is not None and not isinstance(channels, int):
+        return ""
+    return ", those concerned" if timeline.concern.any() else ", those of the largest shares"
 
 
 def _weights(verdicts: Verdicts) -> Floats:
@@ -216,13 +223,12 @@ def _score(axes: Axes, timeline: Timeline, x: Floats, style: Style) -> None:
 # ---------------------------------------------------------------------- words
 
 
-def _texts(timeline: Timeline, shown: Ints, evaluation: Evaluation | None) -> _Texts:
+def _texts(timeline: Timeline, shown: Ints, why: str, evaluation: Evaluation | None) -> _Texts:
     name = f"{timeline.name}: " if timeline.name else ""
     head = textwrap.wrap(name + headline(timeline), 90, max_lines=2, placeholder=" …")
     below = [range_text(timeline), counts_text(timeline)]
     if len(shown) < len(timeline.channels):
-        what = "of most concern" if timeline.concern.any() else "of the largest shares"
-        below.append(f"shown: {len(shown)} {what}")
+        below.append(f"{len(shown)} of {len(timeline.channels)} channels shown{why}")
     if evaluation is not None:
         below += _figures(evaluation)
     important = most_important(timeline)

@@ -80,7 +80,7 @@ def fleet_streams(axes: Sequence[Axis], room: float) -> tuple[list[dict[str, Any
 def sparkline(timeline: Timeline, points: int) -> dict[str, Any]:
     """Return how bad a stream was, in a few points: the worst ratio of each, and the alarms.
 
-    Where alarms are not tracked, the anomalous samples take their place.
+    Where alarms are not tracked, the anomalous samples take their place. Alarms by silence count.
     """
     verdicts = timeline.verdicts
     length = len(timeline)
@@ -92,7 +92,9 @@ def sparkline(timeline: Timeline, points: int) -> dict[str, Any]:
     if ratios is None:
         ratios = excess(verdicts.scores, verdicts.thresholds)
     worst = np.fmax.reduceat(np.where(np.isneginf(ratios), np.nan, ratios), starts)
-    flags = verdicts.anomalous if verdicts.alarms is None else verdicts.alarms > 0
+    flags = verdicts.anomalous.copy() if verdicts.alarms is None else verdicts.alarms > 0
+    for alarm in timeline.alarms:
+        flags[max(alarm.start - timeline.first, 0) : alarm.end - timeline.first + 1] = True
     first, after = runs(np.logical_or.reduceat(flags, starts))
     return {
         "score": [_short(each) for each in np.clip(worst, -999, 999).tolist()],

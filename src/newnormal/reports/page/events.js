@@ -4,6 +4,7 @@
   const h = NN.h;
 
   const NARROWEST = 7; // pixels of a bar, so that an alarm of one sample is seen and can be hit
+  const WIDEST = 32; // pixels of a bar that stands for several, so that there is a closer look at each part
   const MOST_ROWS = 3;
 
   /** What happened in a stream, as spans on its axis. */
@@ -69,12 +70,14 @@
           const half = Math.max(NARROWEST, place(span.end) - place(span.start)) / 2;
           const left = Math.max(-2, middle - half);
           const right = Math.min(width + 2, middle + half);
-          if (open && left < open.right + 1) {
+          const touching = open && left < open.right + 1;
+          if (touching && right - open.left <= WIDEST) {
             open.right = Math.max(open.right, right);
             open.spans.push(span);
           } else {
             close();
-            open = { left, right, spans: [span] };
+            const from = touching ? Math.max(left, open.right + 1) : left;
+            open = { left: from, right: Math.max(right, from + NARROWEST), spans: [span] };
           }
         }
         close();

@@ -38,14 +38,19 @@
   /** Labels of a number axis: short, and as many digits as its steps need. */
   NN.ticks = function (splits) {
     const step = splits.length > 1 ? Math.abs(splits[1] - splits[0]) : 1;
+    const needed = (size, most) => {
+      let digits = 0;
+      while (digits < most && Math.abs(size * 10 ** digits - Math.round(size * 10 ** digits)) > 1e-6 * size * 10 ** digits) digits++;
+      return digits;
+    };
     const size = Math.max(...splits.map(Math.abs));
     if (size > 0 && (size >= 1e5 || size < 1e-3)) {
       const power = Math.floor(Math.log10(size) / 3) * 3;
       const unit = { 3: "k", 6: "M", 9: "G", 12: "T" }[power] || `e${power}`;
-      const digits = Math.max(0, Math.min(3, -Math.floor(Math.log10(step / 10 ** power) + 1e-9)));
+      const digits = needed(step / 10 ** power, 3);
       return splits.map((v) => (v === 0 ? "0" : minus((v / 10 ** power).toFixed(digits)) + unit));
     }
-    const digits = Math.max(0, Math.min(6, -Math.floor(Math.log10(step) + 1e-9)));
+    const digits = needed(step, 6);
     return splits.map((v) => minus(v.toFixed(digits)));
   };
 

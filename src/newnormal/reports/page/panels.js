@@ -21,7 +21,9 @@
     }
 
     get height() {
-      return this.picture.narrow ? 88 : 104;
+      const few = this.picture.stream.channels.length;
+      if (this.picture.narrow) return few > 2 ? 88 : 130;
+      return few > 4 ? 104 : few > 2 ? 128 : few > 1 ? 170 : 240;
     }
 
     /** Make the canvas; called when the panel comes near the part of the page that is seen. */
@@ -46,7 +48,7 @@
         scales: { x: { time: picture.clock.time, auto: false, range: () => picture.view }, y: { auto: false, range: () => this.range, ...this.scale() } },
         axes: [
           { ...axis, size: 0, space: picture.space, values: (u, splits) => splits.map(() => "") },
-          { ...axis, size: picture.gutter, gap: 6, space: 20, values: (u, splits) => this.labels(splits) },
+          { ...axis, size: picture.gutter, gap: 6, space: 20, ...this.splits(), values: (u, splits) => this.labels(splits) },
         ],
         series: [{}, ...this.series(colours)], bands: this.bands(colours),
         hooks: { drawClear: [(u) => this.under(u)], draw: [(u) => this.over(u)], setSelect: [(u) => picture.selected(u)], setCursor: [(u) => this.hover(u)] },
@@ -54,6 +56,10 @@
     }
 
     scale() {
+      return {};
+    }
+
+    splits() {
       return {};
     }
 
@@ -180,9 +186,23 @@
       return [];
     }
 
+    /** Lines at powers of ten, not too many. */
+    splits() {
+      if (!this.log) return {};
+      return {
+        splits: (u, axis, low, high) => {
+          const [from, to] = [Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9)];
+          const step = Math.max(1, Math.ceil((to - from + 1) / 4));
+          const found = [];
+          for (let power = from; power <= to; power += step) found.push(10 ** power);
+          return found;
+        },
+        filter: (u, splits) => splits,
+      };
+    }
+
     labels(splits) {
-      if (!this.log) return NN.ticks(splits);
-      return splits.map((v) => (v === null || Math.abs(Math.log10(v) % 1) > 1e-6 ? "" : NN.number(v, 2)));
+      return this.log ? splits.map((v) => NN.number(v, 2)) : NN.ticks(splits);
     }
 
     concerned(span) {

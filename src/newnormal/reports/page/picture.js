@@ -186,7 +186,7 @@
         this.map.draw();
       }
       for (const panel of [this.score, ...this.panels]) {
-        if (!panel.u) continue;
+        if (!panel.u || !found.x.length) continue;
         panel.show(found);
         if (panel.describe) panel.plot.setAttribute("aria-label", panel.describe(this.clock, this.view));
       }
@@ -333,7 +333,7 @@
       this.arrange();
       if (this.marked && !stay) {
         const { start, end } = this.marked;
-        const room = Math.max(0.75 * (end - start), 2 * this.shortest(), (this.full[1] - this.full[0]) / 200);
+        const room = Math.max(0.75 * (end - start), 6 * this.shortest());
         this.show(start - room, end + room, true);
         this.spoken.textContent = `${kind} ${number}: ${this.marked.of.sentence}`;
       }
