@@ -115,9 +115,11 @@ class StatusLine:
 
 
 @contextmanager
-def status_line(sink: TextSink, opened: Iterable[tuple[str, Alarm | Change]]) -> Iterator[None]:
-    """Show how far a watch is while it runs, where standard output is a terminal."""
-    if sink.target != "-" or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+def status_line(
+    sink: TextSink, opened: Iterable[tuple[str, Alarm | Change]], quiet: bool
+) -> Iterator[None]:
+    """Show how far a watch is while it runs, where standard output is a terminal; not if quiet."""
+    if quiet or sink.target != "-" or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
         yield
         return
     from newnormal.io.sinks.text import text_console
