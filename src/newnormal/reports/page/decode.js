@@ -90,16 +90,14 @@ var NN = {};
       let first;
       this.ready = new Promise((done) => (first = done));
       this.done = unpack(text, Math.max(0, ...ends), (bytes, there) => {
-        let news = false;
-        while (waiting.length && waiting[0].ends <= there) {
-          this.blocks.push(view(waiting.shift().block, bytes, stream.channels));
-          news = true;
-        }
-        if (!news) return;
+        const before = this.blocks.length;
+        while (waiting.length && waiting[0].ends <= there) this.blocks.push(view(waiting.shift().block, bytes, stream.channels));
+        if (before || !this.blocks.length) return;
         first();
-        this.onmore();
+        this.onmore(); // the coarsest; and once more when all are there
       });
       this.done.then(first, first);
+      this.done.then(() => this.onmore(), () => {});
     }
 
     points(x0, x1, pixels, channels) {

@@ -58,7 +58,8 @@
   NN.clock = function (axis) {
     if (axis.kind !== "time") {
       const text = (x) => `sample ${NN.count(Math.round(x))}`;
-      return { time: false, zone: "", text, span: (x0, x1) => `samples ${NN.count(Math.round(x0))} to ${NN.count(Math.round(x1))}` };
+      const labels = (places) => places.map((x) => (Number.isInteger(x) ? NN.count(x) : ""));
+      return { time: false, zone: "", text, labels, span: (x0, x1) => `samples ${NN.count(Math.round(x0))} to ${NN.count(Math.round(x1))}` };
     }
     const wall = walls(axis.zone);
     const read = (x) => new Date(wall(x * 1000));
@@ -71,11 +72,26 @@
     };
     const text = (x) => `${day(read(x))} ${hour(read(x), true)}`;
     const span = (x0, x1) => {
-      const [a, b] = [read(x0), read(x1)];
+      const whole = x1 - x0 < 5 ? (x) => x : Math.round;
+      const [a, b] = [read(whole(x0)), read(whole(x1))];
       const fine = x1 - x0 < 600;
       return `${day(a)} ${hour(a, fine)} to ${day(a) === day(b) ? "" : `${day(b)} `}${hour(b, fine)}`;
     };
-    return { time: true, zone: axis.zone || "", text, span, date: (x) => local(wall(x * 1000)) };
+    /** Labels of an axis with so many seconds between them; the day, or year, below where it changes. */
+    const labels = (places, step) => {
+      let before = "";
+      return places.map((x) => {
+        if (x === null) return "";
+        const [date, clock] = read(x).toISOString().slice(0, -1).split("T");
+        const long = step >= 86_400;
+        const above = step >= 31_536_000 ? date.slice(0, 4) : step >= 2_419_200 ? date.slice(0, 7) : long ? date.slice(5) : clock.slice(0, step >= 60 ? 5 : step >= 1 ? 8 : 12);
+        const below = step >= 2_419_200 ? "" : long ? date.slice(0, 4) : date;
+        const news = below !== before;
+        before = below;
+        return news && below ? `${above}\n${below}` : above;
+      });
+    };
+    return { time: true, zone: axis.zone || "", text, span, labels, date: (x) => local(wall(x * 1000)) };
   };
 
   /** A function from milliseconds to those of a UTC clock that shows what the zone's clock does. */
@@ -111,17 +127,6 @@
       d.getUTCHours(), d.getUTCMinutes(), d.getUTCSeconds(), d.getUTCMilliseconds(),
     );
   }
-
-  /** Labels of a time axis: hours of 24, the day below where it changes. */
-  const below = "\n{YYYY}-{MM}-{DD}";
-  NN.TIME_LABELS = [
-    [31_536_000, "{YYYY}", null, null, null, null, null, null, 1],
-    [2_419_200, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
-    [86_400, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
-    [60, "{HH}:{mm}", below, null, below, null, null, null, 1],
-    [1, "{HH}:{mm}:{ss}", below, null, below, null, null, null, 1],
-    [0.001, "{HH}:{mm}:{ss}.{fff}", below, null, below, null, null, null, 1],
-  ];
 
   /** The colours of the page's theme, for canvases. */
   NN.colours = function (element) {

@@ -184,7 +184,7 @@
   function evidence(alarm) {
     const rows = alarm.evidence.map((each) => {
       const share = (alarm.shares || {})[each.channel];
-      return h("tr", {}, h("th", { scope: "row" }, each.channel, share ? h("small", { title: "share of the score" }, ` ${Math.round(100 * share)} %`) : null), h("td", { class: /high|low/.test(each.direction) ? "nn-bad" : "" }, each.observed === null ? "–" : NN.number(each.observed, 4), h("small", {}, ` ${WORDS[each.direction] || ""}`)),
+      return h("tr", {}, h("th", { scope: "row" }, each.channel, share ? h("small", { title: "share of the score" }, ` ${Math.round(100 * share)} %`) : null), h("td", { class: /high|low/.test(each.direction) ? "nn-bad" : "" }, each.observed === null ? "–" : NN.number(each.observed, 4), h("small", {}, WORDS[each.direction] || "")),
         h("td", {}, NN.number(each.expected, 4)), h("td", {}, each.low === null || each.low === undefined ? "–" : `${NN.number(each.low, 4)} to ${NN.number(each.high, 4)}`));
     });
     return table("Evidence", ["Channel", "Observed", "Expected", "Range"], rows);

@@ -48,7 +48,7 @@
         scales: { x: { time: picture.clock.time, auto: false, range: () => picture.view }, y: { auto: false, range: () => this.range, ...this.scale() } },
         axes: [
           { ...axis, size: 0, space: picture.space, values: (u, splits) => splits.map(() => "") },
-          { ...axis, size: picture.gutter, gap: 6, space: 20, ...this.splits(), values: (u, splits) => this.labels(splits) },
+          { ...axis, size: picture.gutter, gap: 6, space: this.height > 150 ? 34 : 20, ...this.splits(), values: (u, splits) => this.labels(splits) },
         ],
         series: [{}, ...this.series(colours)], bands: this.bands(colours),
         hooks: { drawClear: [(u) => this.under(u)], draw: [(u) => this.over(u)], setSelect: [(u) => picture.selected(u)], setCursor: [(u) => this.hover(u)] },

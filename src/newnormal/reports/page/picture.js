@@ -207,7 +207,9 @@
 
     axisOptions() {
       const none = { show: false };
-      const labels = this.clock.time ? NN.TIME_LABELS : (u, splits) => splits.map((v) => (Number.isInteger(v) ? NN.count(v) : ""));
+      const wide = this.clock.time ? 34 : 26; // half of the widest label: none is cut off at an edge
+      const inside = (x) => this.pixels * (this.view[1] - x) / (this.view[1] - this.view[0]) > wide - this.right;
+      const labels = (u, splits, axis, space, step) => this.clock.labels(splits.map((x) => (inside(x) ? x : null)), step);
       return {
         width: this.width, height: this.clock.time ? 38 : 24, padding: [0, this.right, 0, this.gutter], legend: none, cursor: none, tzDate: this.clock.date,
         scales: { x: { time: this.clock.time, auto: false, range: () => this.view }, y: { range: [0, 1] } },
