@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 export NEWNORMAL_DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak check lint format types imports bench bench-fleet bench-reading bench-report bench-page docs pictures report-pictures site constraints clean
+.PHONY: help demo test soak check lint format types imports bench bench-fleet bench-reading bench-report bench-page docs pictures report-shots site constraints clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -64,7 +64,7 @@ docs: .venv/dev ## Write the reference in docs/reference from the code.
 pictures: .venv/dev ## Draw the pictures of docs/method.md anew.
 	@$(BIN)/python docs/pictures.py
 
-report-pictures: .venv/dev ## Write the pictures of reports; needs Chromium and NEWNORMAL_DATA.
+report-shots: .venv/dev ## Write the pictures of reports; needs Chromium and NEWNORMAL_DATA.
 	@PYTHONPATH=. $(BIN)/python docs/pictures_of_reports.py
 
 site: .venv/site ## Build the site from the pages, in site/: open site/index.html.

@@ -104,7 +104,7 @@ def test_times_are_those_of_the_stream_not_of_the_reader(visit: Visit) -> None:
     page = visit("open", timezone_id="America/New_York")
     assert page.locator(".nn-where").inner_text() == "2026-03-02 09:00 to 18:59 Europe/Berlin"
     look_at(page, 400)
-    assert page.locator(".nn-flag").inner_text() == "2026-03-02 15:40:00"
+    assert page.locator(".nn-flag").inner_text() == "2026-03-02 15:40:00 · alarm 1"
 
 
 def test_the_channels_concerned_are_on_top(visit: Visit) -> None:
@@ -411,6 +411,9 @@ def test_many_channels_are_folded_and_drawn_only_where_they_are_seen(visit: Visi
     assert page.locator("canvas").count() < 25
     page.get_by_role("button", name="Show only the channels concerned").click()
     assert page.locator(".nn-panel").count() == 5
+    page.get_by_label("Find a channel").fill("Recovery 17")
+    names = page.locator(".nn-panel h3").all_inner_texts()
+    assert [name.split()[-1] for name in names[1:]] == ["17", *(str(k) for k in range(170, 180))]
 
 
 # ------------------------------------------------------------------ looks

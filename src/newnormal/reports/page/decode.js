@@ -91,13 +91,17 @@ var NN = {};
       this.ready = new Promise((done) => (first = done));
       this.done = unpack(text, Math.max(0, ...ends), (bytes, there) => {
         const before = this.blocks.length;
-        while (waiting.length && waiting[0].ends <= there) this.blocks.push(view(waiting.shift().block, bytes, stream.channels));
+        while (waiting.length && waiting[0].ends <= there)
+          this.blocks.push(view(waiting.shift().block, bytes, stream.channels));
         if (before || !this.blocks.length) return;
         first();
         this.onmore(); // the coarsest; and once more when all are there
       });
       this.done.then(first, first);
-      this.done.then(() => this.onmore(), () => {});
+      this.done.then(
+        () => this.onmore(),
+        () => {},
+      );
     }
 
     points(x0, x1, pixels, channels) {
@@ -166,7 +170,9 @@ var NN = {};
   function stretch(block, x0, x1, after) {
     const begin = after
       ? position(block.x, x0, true) - 1
-      : block.detail ? position(block.x, x0) : position(block.x, x0) - 1;
+      : block.detail
+        ? position(block.x, x0)
+        : position(block.x, x0) - 1;
     const stop = position(block.x, x1, true) + (block.detail ? 0 : 1);
     return {
       block,
@@ -243,18 +249,21 @@ var NN = {};
   const SAME = { score: 1, threshold: 1 };
   const least = (values, begin, stop) => {
     let found = NaN;
-    for (let i = begin; i < stop; i++) if (!(values[i] >= found)) found = values[i] === values[i] ? values[i] : found;
+    for (let i = begin; i < stop; i++)
+      if (!(values[i] >= found)) found = values[i] === values[i] ? values[i] : found;
     return found;
   };
   const most = (values, begin, stop) => {
     let found = NaN;
-    for (let i = begin; i < stop; i++) if (!(values[i] <= found)) found = values[i] === values[i] ? values[i] : found;
+    for (let i = begin; i < stop; i++)
+      if (!(values[i] <= found)) found = values[i] === values[i] ? values[i] : found;
     return found;
   };
   const mean = (values, begin, stop) => {
     let sum = 0;
     let count = 0;
-    for (let i = begin; i < stop; i++) if (values[i] === values[i]) [sum, count] = [sum + values[i], count + 1];
+    for (let i = begin; i < stop; i++)
+      if (values[i] === values[i]) [sum, count] = [sum + values[i], count + 1];
     return count ? sum / count : NaN;
   };
   const reduce = { low: least, least, high: most, most, expected: mean };

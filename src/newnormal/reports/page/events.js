@@ -9,11 +9,27 @@
 
   /** What happened in a stream, as spans on its axis. */
   NN.events = function (stream) {
-    const alarms = stream.alarms.map((alarm) => ({ kind: "alarm", number: alarm.number, start: alarm.start, end: alarm.end, of: alarm }));
-    const changes = stream.changes.map((change) => ({
-      kind: "change", number: change.number, start: change.steps.length ? change.steps[0][0] : change.end, end: change.end, of: change,
+    const alarms = stream.alarms.map((alarm) => ({
+      kind: "alarm",
+      number: alarm.number,
+      start: alarm.start,
+      end: alarm.end,
+      of: alarm,
     }));
-    const labels = (stream.labels || []).map(([start, end], k) => ({ kind: "label", number: k + 1, start, end, of: null }));
+    const changes = stream.changes.map((change) => ({
+      kind: "change",
+      number: change.number,
+      start: change.steps.length ? change.steps[0][0] : change.end,
+      end: change.end,
+      of: change,
+    }));
+    const labels = (stream.labels || []).map(([start, end], k) => ({
+      kind: "label",
+      number: k + 1,
+      start,
+      end,
+      of: null,
+    }));
     return { alarms, changes, labels };
   };
 
@@ -51,8 +67,16 @@
       this.rows = rows(spans);
       this.onpick = onpick;
       this.bars = h("div", { class: "nn-bars" });
-      this.element = h("div", { class: `nn-lane nn-lane-${spans.length ? spans[0].kind : "none"}`, role: "group", "aria-label": name },
-        h("span", { class: "nn-lane-name", "aria-hidden": "true" }, name), this.bars);
+      this.element = h(
+        "div",
+        {
+          class: `nn-lane nn-lane-${spans.length ? spans[0].kind : "none"}`,
+          role: "group",
+          "aria-label": name,
+        },
+        h("span", { class: "nn-lane-name", "aria-hidden": "true" }, name),
+        this.bars,
+      );
       this.element.style.setProperty("--rows", Math.max(1, this.rows.length));
     }
 
@@ -94,25 +118,37 @@
       const size = right - left;
       const is = (span) => marked && marked.kind === span.kind && marked.number === span.number;
       const style = `left:${left.toFixed(1)}px;width:${size.toFixed(1)}px;--row:${row}`;
-      if (first.kind === "label") return h("span", { class: "nn-event nn-label", style, title: "labelled as a fault" });
+      if (first.kind === "label")
+        return h("span", { class: "nn-event nn-label", style, title: "labelled as a fault" });
       const several = spans.length > 1;
       const noun = first.kind === "alarm" ? "Alarm" : "Change";
       const says = several
         ? `${noun}s ${first.number} to ${last.number}: ${spans.length} close together; zoom in to tell them apart`
         : `${noun} ${first.number}: ${first.of.sentence}`;
       const states = first.kind === "change" ? ` nn-${first.of.state}` : first.of.open ? " nn-open" : "";
-      const text = several ? `${spans.length}×` : first.kind === "change" ? `${first.number} ${first.of.state}` : String(first.number);
+      const text = several
+        ? `${spans.length}×`
+        : first.kind === "change"
+          ? `${first.number} ${first.of.state}`
+          : String(first.number);
       const short = several ? text : String(first.number);
       const fits = (words, space) => 7.5 * words.length + (first.kind === "change" ? 16 : 9) <= space;
       const label = [text, short].find((words) => fits(words, size));
       const beside = label ? undefined : [text, short].find((words) => fits(words, room));
       const made = h("button", {
-        type: "button", class: `nn-event nn-${first.kind}${states}${several ? " nn-several" : ""}`, style,
-        title: says, "aria-label": says, "aria-pressed": spans.some(is) ? "true" : "false",
-        "data-number": first.number, "data-count": spans.length, onclick: () => this.onpick(spans),
+        type: "button",
+        class: `nn-event nn-${first.kind}${states}${several ? " nn-several" : ""}`,
+        style,
+        title: says,
+        "aria-label": says,
+        "aria-pressed": spans.some(is) ? "true" : "false",
+        "data-number": first.number,
+        "data-count": spans.length,
+        onclick: () => this.onpick(spans),
       });
       if (first.kind === "change" && !several) made.append(...this.steps(first, left, right, place));
-      if (label || beside) made.append(h("span", { class: `nn-event-text${beside ? " nn-beside" : ""}` }, label || beside));
+      if (label || beside)
+        made.append(h("span", { class: `nn-event-text${beside ? " nn-beside" : ""}` }, label || beside));
       return made;
     }
 
@@ -121,7 +157,10 @@
       const steps = span.of.steps;
       return steps.map(([x, state], k) => {
         const from = Math.max(left, place(x));
-        const to = Math.min(right, k + 1 < steps.length ? place(steps[k + 1][0]) : Math.max(place(span.end), from + 4));
+        const to = Math.min(
+          right,
+          k + 1 < steps.length ? place(steps[k + 1][0]) : Math.max(place(span.end), from + 4),
+        );
         const style = `left:${Math.min(from - left, right - left - 4).toFixed(1)}px;width:${Math.max(0, to - from).toFixed(1)}px`;
         return h("i", { class: `nn-step nn-${state}`, style });
       });

@@ -12,7 +12,9 @@
       if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
       else made.setAttribute(name, value === true ? "" : value);
     }
-    made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+    made.append(
+      ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
+    );
     return made;
   };
 
@@ -21,9 +23,15 @@
     if (value === null || value === undefined || Number.isNaN(value)) return "–";
     if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
     const size = Math.abs(value);
-    if (size > 0 && (size < 1e-4 || size >= 1e9)) return minus(value.toExponential(significant - 2).replace(/\.?0+e/, "e"));
+    if (size > 0 && (size < 1e-4 || size >= 1e9))
+      return minus(value.toExponential(significant - 2).replace(/\.?0+e/, "e"));
     const digits = size ? Math.max(0, significant - 1 - Math.floor(Math.log10(size))) : 0;
-    return minus(value.toFixed(Math.min(12, digits)).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, ""));
+    return minus(
+      value
+        .toFixed(Math.min(12, digits))
+        .replace(/(\.\d*?)0+$/, "$1")
+        .replace(/\.$/, ""),
+    );
   };
 
   const minus = (text) => text.replace(/^-/, "−");
@@ -40,7 +48,11 @@
     const step = splits.length > 1 ? Math.abs(splits[1] - splits[0]) : 1;
     const needed = (size, most) => {
       let digits = 0;
-      while (digits < most && Math.abs(size * 10 ** digits - Math.round(size * 10 ** digits)) > 1e-6 * size * 10 ** digits) digits++;
+      while (
+        digits < most &&
+        Math.abs(size * 10 ** digits - Math.round(size * 10 ** digits)) > 1e-6 * size * 10 ** digits
+      )
+        digits++;
       return digits;
     };
     const size = Math.max(...splits.map(Math.abs));
@@ -59,7 +71,13 @@
     if (axis.kind !== "time") {
       const text = (x) => `sample ${NN.count(Math.round(x))}`;
       const labels = (places) => places.map((x) => (Number.isInteger(x) ? NN.count(x) : ""));
-      return { time: false, zone: "", text, labels, span: (x0, x1) => `samples ${NN.count(Math.round(x0))} to ${NN.count(Math.round(x1))}` };
+      return {
+        time: false,
+        zone: "",
+        text,
+        labels,
+        span: (x0, x1) => `samples ${NN.count(Math.round(x0))} to ${NN.count(Math.round(x1))}`,
+      };
     }
     const wall = walls(axis.zone);
     const read = (x) => new Date(wall(x * 1000));
@@ -84,7 +102,14 @@
         if (x === null) return "";
         const [date, clock] = read(x).toISOString().slice(0, -1).split("T");
         const long = step >= 86_400;
-        const above = step >= 31_536_000 ? date.slice(0, 4) : step >= 2_419_200 ? date.slice(0, 7) : long ? date.slice(5) : clock.slice(0, step >= 60 ? 5 : step >= 1 ? 8 : 12);
+        const above =
+          step >= 31_536_000
+            ? date.slice(0, 4)
+            : step >= 2_419_200
+              ? date.slice(0, 7)
+              : long
+                ? date.slice(5)
+                : clock.slice(0, step >= 60 ? 5 : step >= 1 ? 8 : 12);
         const below = step >= 2_419_200 ? "" : long ? date.slice(0, 4) : date;
         const news = below !== before;
         before = below;
@@ -106,7 +131,14 @@
     try {
       const part = "2-digit";
       format = new Intl.DateTimeFormat("en-US", {
-        timeZone: zone, hourCycle: "h23", year: "numeric", month: part, day: part, hour: part, minute: part, second: part,
+        timeZone: zone,
+        hourCycle: "h23",
+        year: "numeric",
+        month: part,
+        day: part,
+        hour: part,
+        minute: part,
+        second: part,
       });
     } catch {
       return walls("UTC"); // a zone that this browser does not know
@@ -123,15 +155,34 @@
   function local(ms) {
     const d = new Date(ms);
     return new Date(
-      d.getUTCFullYear(), d.getUTCMonth(), d.getUTCDate(),
-      d.getUTCHours(), d.getUTCMinutes(), d.getUTCSeconds(), d.getUTCMilliseconds(),
+      d.getUTCFullYear(),
+      d.getUTCMonth(),
+      d.getUTCDate(),
+      d.getUTCHours(),
+      d.getUTCMinutes(),
+      d.getUTCSeconds(),
+      d.getUTCMilliseconds(),
     );
   }
 
   /** The colours of the page's theme, for canvases. */
   NN.colours = function (element) {
     const style = getComputedStyle(element);
-    const names = ["ink", "muted", "grid", "line", "expected", "range", "alarm", "alarm-tint", "label", "pending", "accepted", "rejected", "ground"];
+    const names = [
+      "ink",
+      "muted",
+      "grid",
+      "line",
+      "expected",
+      "range",
+      "alarm",
+      "alarm-tint",
+      "label",
+      "pending",
+      "accepted",
+      "rejected",
+      "ground",
+    ];
     return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
   };
 })();

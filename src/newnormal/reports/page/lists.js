@@ -5,17 +5,25 @@
   const PAGE = 25; // entries of a list before "show more"
 
   const STATUS = {
-    "in alarm": ["nn-is-alarm", "In alarm"], "change pending": ["nn-is-pending", "Change pending"],
-    "change rejected": ["nn-is-rejected", "Rejected change persists"], normal: ["nn-is-normal", "Normal"],
+    "in alarm": ["nn-is-alarm", "In alarm"],
+    "change pending": ["nn-is-pending", "Change pending"],
+    "change rejected": ["nn-is-rejected", "Rejected change persists"],
+    normal: ["nn-is-normal", "Normal"],
   };
 
   /** A status in words, with a sign that differs by form as well as by colour. */
   NN.status = function (status, text) {
     const [name, words] = STATUS[status] || ["nn-is-normal", status];
-    return h("span", { class: `nn-status ${name}` }, h("span", { class: "nn-sign", "aria-hidden": "true" }), text || words);
+    return h(
+      "span",
+      { class: `nn-status ${name}` },
+      h("span", { class: "nn-sign", "aria-hidden": "true" }),
+      text || words,
+    );
   };
 
-  const newest = (found) => found.reduce((best, each) => (!best || each.number > best.number ? each : best), null);
+  const newest = (found) =>
+    found.reduce((best, each) => (!best || each.number > best.number ? each : best), null);
   const begun = (change) => (change.steps.length ? change.steps[0][0] : change.end);
 
   /** What needs attention, and since when, at a glance. */
@@ -25,12 +33,29 @@
     const rejected = newest(stream.changes.filter((change) => change.state === "rejected"));
     const last = newest(stream.alarms);
     const lines = [];
-    const line = (kind, each, lead) => lines.push(h("p", { class: `nn-line nn-line-${kind}` },
-      h("a", { href: link(kind, each.number), class: `nn-no nn-no-${kind}`, "aria-label": `Go to ${kind} ${each.number}` }, String(each.number)),
-      h("span", {}, lead ? h("strong", {}, lead) : null, each.sentence)));
+    const line = (kind, each, lead) =>
+      lines.push(
+        h(
+          "p",
+          { class: `nn-line nn-line-${kind}` },
+          h(
+            "a",
+            {
+              href: link(kind, each.number),
+              class: `nn-no nn-no-${kind}`,
+              "aria-label": `Go to ${kind} ${each.number}`,
+            },
+            String(each.number),
+          ),
+          h("span", {}, lead ? h("strong", {}, lead) : null, each.sentence),
+        ),
+      );
     let status = NN.status(stream.status);
     if (open) {
-      status = NN.status("in alarm", `In alarm since ${open.since}${open.lasted ? `, for ${open.lasted}` : ""}`);
+      status = NN.status(
+        "in alarm",
+        `In alarm since ${open.since}${open.lasted ? `, for ${open.lasted}` : ""}`,
+      );
       line("alarm", open);
     }
     if (pending) {
@@ -44,30 +69,52 @@
       if (!lines.length) status = NN.status("normal", "Normal at the end");
       line("alarm", last, `Last alarm, ${last.since}: `);
     } else if (!lines.length) {
-      status = NN.status("normal", stream.changes.length ? "Normal, no alarms" : "Normal throughout: no alarms, no changes");
+      status = NN.status(
+        "normal",
+        stream.changes.length ? "Normal, no alarms" : "Normal throughout: no alarms, no changes",
+      );
     }
-    return h("div", { class: "nn-headline" }, h("h1", {}, status), lines, h("p", { class: "nn-counts" }, counts(stream)));
+    return h(
+      "div",
+      { class: "nn-headline" },
+      h("h1", {}, status),
+      lines,
+      h("p", { class: "nn-counts" }, counts(stream)),
+    );
   };
 
   function counts(stream) {
     const parts = [];
     const { alarms, changes } = stream;
     const opened = alarms.filter((alarm) => alarm.open).length;
-    if (alarms.length) parts.push(NN.plural(NN.total(stream, "alarms"), "alarm") + (opened ? ` (${opened} open)` : " (none open)"));
+    if (alarms.length)
+      parts.push(
+        NN.plural(NN.total(stream, "alarms"), "alarm") + (opened ? ` (${opened} open)` : " (none open)"),
+      );
     if (changes.length) {
-      const states = ["pending", "accepted", "rejected", "reverted"].map((state) => [changes.filter((c) => c.state === state).length, state]);
+      const states = ["pending", "accepted", "rejected", "reverted"].map((state) => [
+        changes.filter((c) => c.state === state).length,
+        state,
+      ]);
       const there = states.filter(([n]) => n);
-      parts.push(`${NN.plural(NN.total(stream, "changes"), "change")} (${there.map(([n, state]) => (there.length > 1 ? `${n} ${state}` : state)).join(", ")})`);
+      parts.push(
+        `${NN.plural(NN.total(stream, "changes"), "change")} (${there.map(([n, state]) => (there.length > 1 ? `${n} ${state}` : state)).join(", ")})`,
+      );
     }
     if (stream.labels) {
       const met = alarms.filter((alarm) => NN.labelled(alarm, stream.labels)).length;
-      const found = stream.labels.filter(([start, end]) => alarms.some((a) => a.start <= end && a.end >= start)).length;
+      const found = stream.labels.filter(([start, end]) =>
+        alarms.some((a) => a.start <= end && a.end >= start),
+      ).length;
       parts.push(`${found} of ${NN.plural(stream.labels.length, "labelled fault")} met by an alarm`);
       if (alarms.length > met) parts.push(`${NN.plural(alarms.length - met, "alarm")} outside the labels`);
     }
     parts.push(NN.plural(NN.total(stream, "channels"), "channel"), NN.plural(stream.samples, "sample"));
     if (stream.missing) parts.push(NN.plural(stream.missing, "missing value"));
-    return parts.map((text, k) => [k ? h("span", { class: "nn-dot", "aria-hidden": "true" }, " · ") : null, h("span", {}, text)]);
+    return parts.map((text, k) => [
+      k ? h("span", { class: "nn-dot", "aria-hidden": "true" }, " · ") : null,
+      h("span", {}, text),
+    ]);
   }
 
   /** The lists beside the picture. `link(kind, number)` gives where an entry leads. */
@@ -75,18 +122,43 @@
     constructor(stream, link) {
       this.stream = stream;
       this.link = link;
-      this.alarms = new List("alarm", "Alarms", stream.alarms, (alarm) => this.alarm(alarm), {
-        newest: ["newest first", (a, b) => b.open - a.open || b.number - a.number],
-        strongest: ["strongest first", (a, b) => b.ratio - a.ratio],
-        longest: ["longest first", (a, b) => b.end - b.start - (a.end - a.start) || b.number - a.number],
-      }, "No alarms.", NN.total(stream, "alarms"));
+      this.alarms = new List(
+        "alarm",
+        "Alarms",
+        stream.alarms,
+        (alarm) => this.alarm(alarm),
+        {
+          newest: ["newest first", (a, b) => b.open - a.open || b.number - a.number],
+          strongest: ["strongest first", (a, b) => b.ratio - a.ratio],
+          longest: ["longest first", (a, b) => b.end - b.start - (a.end - a.start) || b.number - a.number],
+        },
+        "No alarms.",
+        NN.total(stream, "alarms"),
+      );
       const order = { pending: 0, rejected: 1 };
-      this.changes = new List("change", "Changes", stream.changes, (change) => this.change(change), {
-        newest: ["newest first", (a, b) => (order[a.state] ?? 2) - (order[b.state] ?? 2) || b.number - a.number],
-      }, "No changes: the stream stayed near its accepted normal.", NN.total(stream, "changes"));
-      const waiting = stream.changes.some((change) => change.state === "pending") && !stream.alarms.some((alarm) => alarm.open);
+      this.changes = new List(
+        "change",
+        "Changes",
+        stream.changes,
+        (change) => this.change(change),
+        {
+          newest: [
+            "newest first",
+            (a, b) => (order[a.state] ?? 2) - (order[b.state] ?? 2) || b.number - a.number,
+          ],
+        },
+        "No changes: the stream stayed near its accepted normal.",
+        NN.total(stream, "changes"),
+      );
+      const waiting =
+        stream.changes.some((change) => change.state === "pending") &&
+        !stream.alarms.some((alarm) => alarm.open);
       const both = waiting ? [this.changes, this.alarms] : [this.alarms, this.changes];
-      this.element = h("div", { class: "nn-lists" }, both.map((list) => list.element));
+      this.element = h(
+        "div",
+        { class: "nn-lists" },
+        both.map((list) => list.element),
+      );
     }
 
     mark(kind, number) {
@@ -102,8 +174,19 @@
         met === true && h("span", { class: "nn-chip nn-chip-label" }, "labelled"),
         met === false && h("span", { class: "nn-chip" }, "outside the labels"),
       ];
-      const facts = [alarm.since, alarm.lasted, alarm.cause === "score" && alarm.ratio ? `peak ratio ${NN.number(alarm.ratio, 3)}` : "", alarm.open ? "" : alarm.reason];
-      return this.entry("alarm", alarm, chips, facts, alarm.evidence && alarm.evidence.length ? evidence(alarm) : null);
+      const facts = [
+        alarm.since,
+        alarm.lasted,
+        alarm.cause === "score" && alarm.ratio ? `peak ratio ${NN.number(alarm.ratio, 3)}` : "",
+        alarm.open ? "" : alarm.reason,
+      ];
+      return this.entry(
+        "alarm",
+        alarm,
+        chips,
+        facts,
+        alarm.evidence && alarm.evidence.length ? evidence(alarm) : null,
+      );
     }
 
     change(change) {
@@ -113,11 +196,22 @@
     }
 
     entry(kind, each, chips, facts, more) {
-      return h("li", { class: `nn-entry nn-entry-${kind}`, "data-number": each.number },
-        h("a", { class: "nn-entry-link", href: this.link(kind, each.number) },
+      return h(
+        "li",
+        { class: `nn-entry nn-entry-${kind}`, "data-number": each.number },
+        h(
+          "a",
+          { class: "nn-entry-link", href: this.link(kind, each.number) },
           h("span", { class: `nn-no nn-no-${kind}` }, String(each.number)),
-          h("span", { class: "nn-entry-text" }, h("span", { class: "nn-facts" }, facts.filter(Boolean).join(" · "), " ", chips), h("span", { class: "nn-sentence" }, each.sentence))),
-        more);
+          h(
+            "span",
+            { class: "nn-entry-text" },
+            h("span", { class: "nn-facts" }, facts.filter(Boolean).join(" · "), " ", chips),
+            h("span", { class: "nn-sentence" }, each.sentence),
+          ),
+        ),
+        more,
+      );
     }
   };
 
@@ -125,13 +219,41 @@
     constructor(kind, name, entries, make, orders, none, total) {
       Object.assign(this, { kind, entries: [...entries], make, orders, marked: null, shown: PAGE });
       this.list = h("ol", { class: "nn-entries", "aria-label": name });
-      this.more = h("button", { type: "button", class: "nn-more", onclick: () => this.draw((this.shown += 4 * PAGE)) });
+      this.more = h("button", {
+        type: "button",
+        class: "nn-more",
+        onclick: () => this.draw((this.shown += 4 * PAGE)),
+      });
       const choice = Object.entries(orders).map(([key, [text]]) => h("option", { value: key }, text));
-      const select = entries.length > 2 && choice.length > 1 && h("select", { class: "nn-order", "aria-label": `Order of ${name.toLowerCase()}`, onchange: (event) => this.sort(event.target.value) }, choice);
-      this.element = h("section", { class: "nn-list", "aria-label": name },
-        h("div", { class: "nn-list-head" }, h("h2", {}, name, " ", h("span", { class: "nn-quantity" }, NN.count(total))), select),
+      const select =
+        entries.length > 2 &&
+        choice.length > 1 &&
+        h(
+          "select",
+          {
+            class: "nn-order",
+            "aria-label": `Order of ${name.toLowerCase()}`,
+            onchange: (event) => this.sort(event.target.value),
+          },
+          choice,
+        );
+      this.element = h(
+        "section",
+        { class: "nn-list", "aria-label": name },
+        h(
+          "div",
+          { class: "nn-list-head" },
+          h("h2", {}, name, " ", h("span", { class: "nn-quantity" }, NN.count(total))),
+          select,
+        ),
         entries.length ? [this.list, this.more] : h("p", { class: "nn-none" }, none),
-        total > entries.length && h("p", { class: "nn-none nn-left-out" }, `${NN.count(total - entries.length)} more are not in this file, which would be too large with them.`));
+        total > entries.length &&
+          h(
+            "p",
+            { class: "nn-none nn-left-out" },
+            `${NN.count(total - entries.length)} more are not in this file, which would be too large with them.`,
+          ),
+      );
       this.sort(Object.keys(orders)[0]);
     }
 
@@ -184,19 +306,71 @@
   function evidence(alarm) {
     const rows = alarm.evidence.map((each) => {
       const share = (alarm.shares || {})[each.channel];
-      return h("tr", {}, h("th", { scope: "row" }, each.channel, share ? h("small", { title: "share of the score" }, ` ${Math.round(100 * share)} %`) : null), h("td", { class: /high|low/.test(each.direction) ? "nn-bad" : "" }, each.observed === null ? "–" : NN.number(each.observed, 4), h("small", {}, WORDS[each.direction] || "")),
-        h("td", {}, NN.number(each.expected, 4)), h("td", {}, each.low === null || each.low === undefined ? "–" : `${NN.number(each.low, 4)} to ${NN.number(each.high, 4)}`));
+      return h(
+        "tr",
+        {},
+        h(
+          "th",
+          { scope: "row" },
+          each.channel,
+          share ? h("small", { title: "share of the score" }, ` ${Math.round(100 * share)} %`) : null,
+        ),
+        h(
+          "td",
+          { class: /high|low/.test(each.direction) ? "nn-bad" : "" },
+          each.observed === null ? "–" : NN.number(each.observed, 4),
+          h("small", {}, WORDS[each.direction] || ""),
+        ),
+        h("td", {}, NN.number(each.expected, 4)),
+        h(
+          "td",
+          {},
+          each.low === null || each.low === undefined
+            ? "–"
+            : `${NN.number(each.low, 4)} to ${NN.number(each.high, 4)}`,
+        ),
+      );
     });
     return table("Evidence", ["Channel", "Observed", "Expected", "Range"], rows);
   }
 
   function levels(change) {
-    const rows = change.channels.map((name) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, NN.number(change.before[name])), h("td", {}, NN.number(change.after[name]))));
+    const rows = change.channels.map((name) =>
+      h(
+        "tr",
+        {},
+        h("th", { scope: "row" }, name),
+        h("td", {}, NN.number(change.before[name])),
+        h("td", {}, NN.number(change.after[name])),
+      ),
+    );
     return table("Levels", ["Channel", "Before", "Now"], rows);
   }
 
-  const table = (name, columns, rows) => h("details", { class: "nn-details" }, h("summary", {}, name),
-    h("div", { class: "nn-scroll" }, h("table", {}, h("thead", {}, h("tr", {}, columns.map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, rows))));
+  const table = (name, columns, rows) =>
+    h(
+      "details",
+      { class: "nn-details" },
+      h("summary", {}, name),
+      h(
+        "div",
+        { class: "nn-scroll" },
+        h(
+          "table",
+          {},
+          h(
+            "thead",
+            {},
+            h(
+              "tr",
+              {},
+              columns.map((text) => h("th", { scope: "col" }, text)),
+            ),
+          ),
+          h("tbody", {}, rows),
+        ),
+      ),
+    );
 
   NN.begun = begun;
 })();

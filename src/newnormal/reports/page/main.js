@@ -8,7 +8,9 @@
   const state = { name: undefined, picture: null, lists: null };
   let timer = 0;
   // The data come after this script, so that what happened is read before they are parsed.
-  const parsed = new Promise((done) => (document.readyState === "loading" ? document.addEventListener("DOMContentLoaded", done) : done()));
+  const parsed = new Promise((done) =>
+    document.readyState === "loading" ? document.addEventListener("DOMContentLoaded", done) : done(),
+  );
 
   /* ------------------------------------------------------------------ the address */
 
@@ -30,7 +32,8 @@
     return found;
   }
 
-  const link = (name, kind, number) => address({ stream: meta.fleet ? name : null, [kind || "all"]: kind ? number : meta.fleet ? null : 1 });
+  const link = (name, kind, number) =>
+    address({ stream: meta.fleet ? name : null, [kind || "all"]: kind ? number : meta.fleet ? null : 1 });
 
   /** Keep the range in the address without a new entry in the history. */
   function remember(x0, x1, all) {
@@ -39,7 +42,11 @@
       const { stream, alarm, change } = place();
       const range = all ? {} : { from: +x0.toPrecision(14), to: +x1.toPrecision(14) };
       try {
-        history.replaceState(null, "", address({ stream, alarm: all ? null : alarm, change: all ? null : change, ...range }));
+        history.replaceState(
+          null,
+          "",
+          address({ stream, alarm: all ? null : alarm, change: all ? null : change, ...range }),
+        );
       } catch {
         // where a page may not change its address, as in a notebook
       }
@@ -65,32 +72,52 @@
       }
     },
   };
-  const theme = () => document.documentElement.dataset.theme || (dark.matches ? "dark" : "light");
-  const toggle = h("button", { type: "button", class: "nn-button nn-theme", onclick: () => {
-    paint(theme() === "dark" ? "light" : "dark");
-    kept.set(theme());
-  } });
+  const known = (theme) => (theme === "light" || theme === "dark" ? theme : null);
+  let chosen = known(kept.get());
+  const theme = () => chosen || (dark.matches ? "dark" : "light");
+  const toggle = h("button", {
+    type: "button",
+    class: "nn-button nn-theme",
+    onclick: () => {
+      kept.set((chosen = theme() === "dark" ? "light" : "dark"));
+      paint();
+    },
+  });
 
-  function paint(chosen) {
-    if (chosen) document.documentElement.dataset.theme = chosen;
+  function paint() {
+    document.documentElement.dataset.theme = theme();
     const other = theme() === "dark" ? "light" : "dark";
     toggle.textContent = theme() === "dark" ? "☀" : "☾";
     toggle.setAttribute("aria-label", `Switch to the ${other} theme`);
     toggle.title = `Switch to the ${other} theme`;
     if (state.picture) state.picture.recolour();
   }
-  dark.addEventListener("change", () => paint());
-  if (["light", "dark"].includes(kept.get())) document.documentElement.dataset.theme = kept.get();
+  dark.addEventListener("change", paint);
 
   /* ------------------------------------------------------------------ the page */
 
   const main = h("main");
-  const header = h("header", { class: "nn-header" },
-    h("p", { class: "nn-title" }, meta.title), toggle);
-  const keys = h("p", { class: "nn-help" },
+  const header = h("header", { class: "nn-header" }, h("p", { class: "nn-title" }, meta.title), toggle);
+  const keys = h(
+    "p",
+    { class: "nn-help" },
     "Drag to zoom, Ctrl + wheel or pinch to zoom, Shift + drag to move, double-click for all. Keys: ",
-    [["←", " "], ["→", " move, "], ["+", " "], ["−", " zoom, "], ["0", " all, "], ["n", " "], ["p", " next and previous alarm."]].map(([key, text]) => [h("kbd", {}, key), text]));
-  const footer = h("footer", { class: "nn-footer" }, keys, h("p", {}, `Made by newnormal ${meta.version}. This page holds all its data and sends nothing anywhere.`));
+    [
+      ["←", " "],
+      ["→", " move, "],
+      ["+", " "],
+      ["−", " zoom, "],
+      ["0", " all, "],
+      ["n", " "],
+      ["p", " next and previous alarm."],
+    ].map(([key, text]) => [h("kbd", {}, key), text]),
+  );
+  const footer = h(
+    "footer",
+    { class: "nn-footer" },
+    keys,
+    h("p", {}, `Made by newnormal ${meta.version}. This page holds all its data and sends nothing anywhere.`),
+  );
 
   function leave() {
     if (state.picture) state.picture.destroy();
@@ -109,23 +136,61 @@
     const box = h("div", { class: "nn-box" });
     const mine = (kind, number) => link(stream.name, kind, number);
     state.lists = new NN.Lists(stream, mine);
-    const back = meta.fleet && h("p", { class: "nn-back" }, h("a", { href: "#" }, `‹ All ${NN.count(meta.fleet.streams)} streams`), h("strong", {}, stream.name), incidentsOf(stream));
-    main.replaceChildren(back || "", NN.headline(stream, mine), h("div", { class: "nn-columns" }, box, h("aside", { class: "nn-aside", "aria-label": "What happened" }, state.lists.element)));
+    const back =
+      meta.fleet &&
+      h(
+        "p",
+        { class: "nn-back" },
+        h("a", { href: "#" }, `‹ All ${NN.count(meta.fleet.streams)} streams`),
+        h("strong", {}, stream.name),
+        incidentsOf(stream),
+      );
+    main.replaceChildren(
+      back || "",
+      NN.headline(stream, mine),
+      h(
+        "div",
+        { class: "nn-columns" },
+        box,
+        h("aside", { class: "nn-aside", "aria-label": "What happened" }, state.lists.element),
+      ),
+    );
     document.title = meta.fleet ? `${stream.name} · ${meta.title}` : meta.title;
     if (!stream.blocks) {
-      box.append(h("p", { class: "nn-none" }, "The samples of this stream are not in this file, which would be too large with them. Here is its score beside its threshold:"), NN.sparkline(stream, 600, 60));
+      box.append(
+        h(
+          "p",
+          { class: "nn-none" },
+          "The samples of this stream are not in this file, which would be too large with them. Here is its score beside its threshold:",
+        ),
+        NN.sparkline(stream, 600, 60),
+      );
       return;
     }
-    const provider = new NN.Embedded(stream, parsed.then(() => document.getElementById(`data-${position}`).textContent));
+    const provider = new NN.Embedded(
+      stream,
+      parsed.then(() => document.getElementById(`data-${position}`).textContent),
+    );
     state.picture = new NN.Picture(box, stream, provider, meta.axis, {
-      onmark: (kind, number) => (location.hash = mine(kind, number).slice(1)), onview: remember,
+      onmark: (kind, number) => (location.hash = mine(kind, number).slice(1)),
+      onview: remember,
     });
-    provider.done.catch((error) => box.replaceChildren(h("p", { class: "nn-none", role: "alert" }, `The samples in this file cannot be read: ${error.message}`)));
+    provider.done.catch((error) =>
+      box.replaceChildren(
+        h(
+          "p",
+          { class: "nn-none", role: "alert" },
+          `The samples in this file cannot be read: ${error.message}`,
+        ),
+      ),
+    );
   }
 
   function incidentsOf(stream) {
     const found = meta.fleet.incidents.filter((incident) => stream.name in incident.streams);
-    return found.map((incident) => h("span", { class: "nn-chip", title: incident.sentence }, `incident ${incident.number}`));
+    return found.map((incident) =>
+      h("span", { class: "nn-chip", title: incident.sentence }, `incident ${incident.number}`),
+    );
   }
 
   /** Show what the address names. */

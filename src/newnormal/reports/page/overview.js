@@ -5,11 +5,14 @@
   const PAGE = 100; // rows before "show more"
   const RANK = { "in alarm": 0, "change pending": 1, "change rejected": 2, normal: 3 };
 
-  const last = (stream) => stream.alarms.reduce((best, alarm) => (!best || alarm.start > best.start ? alarm : best), null);
+  const last = (stream) =>
+    stream.alarms.reduce((best, alarm) => (!best || alarm.start > best.start ? alarm : best), null);
   const newest = (stream) => {
     const open = stream.alarms.filter((alarm) => alarm.open);
     if (open.length) return { kind: "alarm", of: last({ alarms: open }) };
-    const waiting = stream.changes.filter((change) => change.state === "pending" || change.state === "rejected").at(-1);
+    const waiting = stream.changes
+      .filter((change) => change.state === "pending" || change.state === "rejected")
+      .at(-1);
     if (waiting) return { kind: "change", of: waiting };
     const found = last(stream);
     return found && { kind: "alarm", of: found };
@@ -21,7 +24,11 @@
   };
   const byName = (a, b) => a.name.localeCompare(b.name, "en", { numeric: true });
   const ORDERS = {
-    attention: (a, b) => RANK[a.status] - RANK[b.status] || (b.alarms.length > 0) - (a.alarms.length > 0) || when(b) - when(a) || byName(a, b),
+    attention: (a, b) =>
+      RANK[a.status] - RANK[b.status] ||
+      (b.alarms.length > 0) - (a.alarms.length > 0) ||
+      when(b) - when(a) ||
+      byName(a, b),
     name: byName,
     alarms: (a, b) => NN.total(b, "alarms") - NN.total(a, "alarms") || byName(a, b),
     strongest: (a, b) => strongest(b) - strongest(a) || byName(a, b),
@@ -38,12 +45,32 @@
       return made;
     };
     const wide = line.score.length;
-    const tall = (ratio) => height - 2 - Math.min(1, Math.log1p(4 * Math.max(0, ratio)) / Math.log1p(40)) * (height - 4);
-    const root = svg("svg", { class: "nn-spark", viewBox: `0 0 ${wide} ${height}`, width, height, preserveAspectRatio: "none", role: "img" });
-    root.append(Object.assign(svg("title", {}), { textContent: `Score beside its threshold; ${NN.plural(NN.total(stream, "alarms"), "alarm")}` }));
+    const tall = (ratio) =>
+      height - 2 - Math.min(1, Math.log1p(4 * Math.max(0, ratio)) / Math.log1p(40)) * (height - 4);
+    const root = svg("svg", {
+      class: "nn-spark",
+      viewBox: `0 0 ${wide} ${height}`,
+      width,
+      height,
+      preserveAspectRatio: "none",
+      role: "img",
+    });
+    root.append(
+      Object.assign(svg("title", {}), {
+        textContent: `Score beside its threshold; ${NN.plural(NN.total(stream, "alarms"), "alarm")}`,
+      }),
+    );
     for (const [from, to] of line.alarms) {
       const size = Math.max(to - from + 1, wide / 60);
-      root.append(svg("rect", { class: "nn-spark-alarm", x: Math.min(wide - size, Math.max(0, (from + to + 1 - size) / 2)), y: 0, width: size, height }));
+      root.append(
+        svg("rect", {
+          class: "nn-spark-alarm",
+          x: Math.min(wide - size, Math.max(0, (from + to + 1 - size) / 2)),
+          y: 0,
+          width: size,
+          height,
+        }),
+      );
     }
     root.append(svg("line", { class: "nn-spark-threshold", x1: 0, x2: wide, y1: tall(1), y2: tall(1) }));
     let path = "";
@@ -60,19 +87,44 @@
   NN.fleetHeadline = function (meta) {
     const { streams, fleet } = meta;
     const count = (status) => streams.filter((stream) => stream.status === status).length;
-    const parts = [["in alarm", "in alarm"], ["change pending", "with a change pending"], ["change rejected", "with a rejected change"]].map(([status, text]) => [count(status), text]).filter(([n]) => n);
+    const parts = [
+      ["in alarm", "in alarm"],
+      ["change pending", "with a change pending"],
+      ["change rejected", "with a rejected change"],
+    ]
+      .map(([status, text]) => [count(status), text])
+      .filter(([n]) => n);
     const need = parts.reduce((sum, [n]) => sum + n, 0);
     const worst = Object.keys(RANK).find(count) || "normal";
     const verb = need === 1 ? "needs" : "need";
-    const text = need ? `${NN.count(need)} of ${NN.plural(fleet.streams, "stream")} ${verb} attention` : `${NN.plural(fleet.streams, "stream")}, all normal`;
+    const text = need
+      ? `${NN.count(need)} of ${NN.plural(fleet.streams, "stream")} ${verb} attention`
+      : `${NN.plural(fleet.streams, "stream")}, all normal`;
     const open = fleet.incidents.filter((incident) => incident.open).length;
     const total = streams.reduce((sum, stream) => sum + NN.total(stream, "alarms"), 0);
     const facts = [
-      ...parts.map(([n, words]) => `${NN.count(n)} ${words}`), NN.plural(total, "alarm"),
-      fleet.incidents.length ? NN.plural(fleet.incidents.length, "incident") + (open ? ` (${open} open)` : "") : "",
-      fleet.shown < fleet.streams ? `the ${NN.count(fleet.shown)} that need attention most are in this file` : "",
+      ...parts.map(([n, words]) => `${NN.count(n)} ${words}`),
+      NN.plural(total, "alarm"),
+      fleet.incidents.length
+        ? NN.plural(fleet.incidents.length, "incident") + (open ? ` (${open} open)` : "")
+        : "",
+      fleet.shown < fleet.streams
+        ? `the ${NN.count(fleet.shown)} that need attention most are in this file`
+        : "",
     ].filter(Boolean);
-    return h("div", { class: "nn-headline" }, h("h1", {}, NN.status(worst, text)), h("p", { class: "nn-counts" }, facts.map((each, k) => [k ? h("span", { class: "nn-dot", "aria-hidden": "true" }, " · ") : null, h("span", {}, each)])));
+    return h(
+      "div",
+      { class: "nn-headline" },
+      h("h1", {}, NN.status(worst, text)),
+      h(
+        "p",
+        { class: "nn-counts" },
+        facts.map((each, k) => [
+          k ? h("span", { class: "nn-dot", "aria-hidden": "true" }, " · ") : null,
+          h("span", {}, each),
+        ]),
+      ),
+    );
   };
 
   NN.incidents = function (meta, link, clock) {
@@ -82,16 +134,64 @@
     const entry = (incident) => {
       const names = Object.entries(incident.streams);
       const count = incident.count || names.length;
-      const links = names.slice(0, 8).map(([name, alarm]) => (known.has(name) ? h("a", { href: link(name, "alarm", alarm) }, name) : h("span", {}, name)));
-      return h("li", { class: "nn-incident" },
+      const links = names
+        .slice(0, 8)
+        .map(([name, alarm]) =>
+          known.has(name) ? h("a", { href: link(name, "alarm", alarm) }, name) : h("span", {}, name),
+        );
+      return h(
+        "li",
+        { class: "nn-incident" },
         h("span", { class: "nn-no nn-no-incident" }, String(incident.number)),
-        h("div", {}, h("span", { class: "nn-facts" }, incident.end > incident.start ? clock.span(incident.start, incident.end) : clock.text(incident.start), " ", incident.open && h("span", { class: "nn-chip nn-chip-alarm" }, "open")),
+        h(
+          "div",
+          {},
+          h(
+            "span",
+            { class: "nn-facts" },
+            incident.end > incident.start
+              ? clock.span(incident.start, incident.end)
+              : clock.text(incident.start),
+            " ",
+            incident.open && h("span", { class: "nn-chip nn-chip-alarm" }, "open"),
+          ),
           h("p", { class: "nn-sentence" }, incident.sentence),
-          h("p", { class: "nn-streams" }, links, count > links.length && h("span", {}, `and ${NN.count(count - links.length)} more`))));
+          h(
+            "p",
+            { class: "nn-streams" },
+            links,
+            count > links.length && h("span", {}, `and ${NN.count(count - links.length)} more`),
+          ),
+        ),
+      );
     };
     const list = h("ol", { class: "nn-incidents" }, found.slice(0, 6).map(entry));
-    const more = found.length > 6 && h("button", { type: "button", class: "nn-more", onclick: (event) => { list.append(...found.slice(6).map(entry)); event.target.remove(); } }, `Show ${NN.count(found.length - 6)} more`);
-    return h("section", { class: "nn-list", "aria-label": "Incidents" }, h("div", { class: "nn-list-head" }, h("h2", {}, "Incidents ", h("span", { class: "nn-quantity" }, NN.count(found.length))), h("span", { class: "nn-note" }, "alarms of several streams at the same time")), list, more);
+    const more =
+      found.length > 6 &&
+      h(
+        "button",
+        {
+          type: "button",
+          class: "nn-more",
+          onclick: (event) => {
+            list.append(...found.slice(6).map(entry));
+            event.target.remove();
+          },
+        },
+        `Show ${NN.count(found.length - 6)} more`,
+      );
+    return h(
+      "section",
+      { class: "nn-list", "aria-label": "Incidents" },
+      h(
+        "div",
+        { class: "nn-list-head" },
+        h("h2", {}, "Incidents ", h("span", { class: "nn-quantity" }, NN.count(found.length))),
+        h("span", { class: "nn-note" }, "alarms of several streams at the same time"),
+      ),
+      list,
+      more,
+    );
   };
 
   /** The table of streams. `link(name)` gives where a row leads. */
@@ -100,17 +200,69 @@
       Object.assign(this, { meta, link, order: "attention", words: "", status: "", shown: PAGE });
       this.body = h("tbody");
       this.found = h("p", { class: "nn-note", role: "status" });
-      this.more = h("button", { type: "button", class: "nn-more", onclick: () => this.draw((this.shown += 4 * PAGE)) });
-      this.search = h("input", { type: "search", class: "nn-search", placeholder: "Find a stream", "aria-label": "Find a stream", oninput: (event) => this.change({ words: event.target.value.trim().toLowerCase() }) });
+      this.more = h("button", {
+        type: "button",
+        class: "nn-more",
+        onclick: () => this.draw((this.shown += 4 * PAGE)),
+      });
+      this.search = h("input", {
+        type: "search",
+        class: "nn-search",
+        placeholder: "Find a stream",
+        "aria-label": "Find a stream",
+        oninput: (event) => this.change({ words: event.target.value.trim().toLowerCase() }),
+      });
       const option = (value, text) => h("option", { value }, text);
-      const present = Object.keys(RANK).filter((status) => meta.streams.some((stream) => stream.status === status));
-      const status = h("select", { "aria-label": "Status", onchange: (event) => this.change({ status: event.target.value }) }, option("", "any status"), present.map((each) => option(each, each)));
-      const order = h("select", { "aria-label": "Order of streams", onchange: (event) => this.change({ order: event.target.value }) },
-        option("attention", "what needs attention first"), option("alarms", "most alarms first"), option("strongest", "strongest alarm first"), option("name", "by name"));
-      const heads = [["Stream", ""], ["Status", ""], ["Score", "nn-col-spark"], ["Alarms", "nn-col-number"], ["Newest", ""]];
-      this.element = h("section", { class: "nn-list nn-fleet", "aria-label": "Streams" },
-        h("div", { class: "nn-list-head" }, h("h2", {}, "Streams ", h("span", { class: "nn-quantity" }, NN.count(meta.streams.length))), h("div", { class: "nn-filters" }, this.search, present.length > 1 && status, order)),
-        this.found, h("table", { class: "nn-table" }, h("thead", {}, h("tr", {}, heads.map(([text, name]) => h("th", { scope: "col", class: name }, text)))), this.body), this.more);
+      const present = Object.keys(RANK).filter((status) =>
+        meta.streams.some((stream) => stream.status === status),
+      );
+      const status = h(
+        "select",
+        { "aria-label": "Status", onchange: (event) => this.change({ status: event.target.value }) },
+        option("", "any status"),
+        present.map((each) => option(each, each)),
+      );
+      const order = h(
+        "select",
+        { "aria-label": "Order of streams", onchange: (event) => this.change({ order: event.target.value }) },
+        option("attention", "what needs attention first"),
+        option("alarms", "most alarms first"),
+        option("strongest", "strongest alarm first"),
+        option("name", "by name"),
+      );
+      const heads = [
+        ["Stream", ""],
+        ["Status", ""],
+        ["Score", "nn-col-spark"],
+        ["Alarms", "nn-col-number"],
+        ["Newest", ""],
+      ];
+      this.element = h(
+        "section",
+        { class: "nn-list nn-fleet", "aria-label": "Streams" },
+        h(
+          "div",
+          { class: "nn-list-head" },
+          h("h2", {}, "Streams ", h("span", { class: "nn-quantity" }, NN.count(meta.streams.length))),
+          h("div", { class: "nn-filters" }, this.search, present.length > 1 && status, order),
+        ),
+        this.found,
+        h(
+          "table",
+          { class: "nn-table" },
+          h(
+            "thead",
+            {},
+            h(
+              "tr",
+              {},
+              heads.map(([text, name]) => h("th", { scope: "col", class: name }, text)),
+            ),
+          ),
+          this.body,
+        ),
+        this.more,
+      );
       this.draw();
     }
 
@@ -120,7 +272,12 @@
     }
 
     draw() {
-      const kept = this.meta.streams.filter((stream) => (!this.status || stream.status === this.status) && stream.name.toLowerCase().includes(this.words)).sort(ORDERS[this.order]);
+      const kept = this.meta.streams
+        .filter(
+          (stream) =>
+            (!this.status || stream.status === this.status) && stream.name.toLowerCase().includes(this.words),
+        )
+        .sort(ORDERS[this.order]);
       this.body.replaceChildren(...kept.slice(0, this.shown).map((stream) => this.row(stream)));
       const some = this.words || this.status;
       this.found.textContent = some ? `${NN.plural(kept.length, "stream")} found` : "";
@@ -135,10 +292,25 @@
       const open = (event) => {
         if (!event.target.closest("a")) location.hash = href.slice(1);
       };
-      return h("tr", { onclick: open, "data-stream": stream.name },
-        h("th", { scope: "row" }, h("a", { href }, stream.name)), h("td", { class: "nn-cell-status" }, NN.status(stream.status)),
-        h("td", { class: "nn-cell-spark" }, NN.sparkline(stream)), h("td", { class: "nn-cell-number" }, NN.count(NN.total(stream, "alarms"))),
-        h("td", { class: "nn-cell-newest" }, found ? [h("span", { class: "nn-facts" }, found.of.since), " ", h("span", { class: "nn-sentence" }, found.of.sentence)] : h("span", { class: "nn-none" }, "no alarms")));
+      return h(
+        "tr",
+        { onclick: open, "data-stream": stream.name },
+        h("th", { scope: "row" }, h("a", { href }, stream.name)),
+        h("td", { class: "nn-cell-status" }, NN.status(stream.status)),
+        h("td", { class: "nn-cell-spark" }, NN.sparkline(stream)),
+        h("td", { class: "nn-cell-number" }, NN.count(NN.total(stream, "alarms"))),
+        h(
+          "td",
+          { class: "nn-cell-newest" },
+          found
+            ? [
+                h("span", { class: "nn-facts" }, found.of.since),
+                " ",
+                h("span", { class: "nn-sentence" }, found.of.sentence),
+              ]
+            : h("span", { class: "nn-none" }, "no alarms"),
+        ),
+      );
     }
   };
 })();

@@ -4,7 +4,11 @@
   const h = NN.h;
 
   /** A colour (#rrggbb) that lets what is behind it through. */
-  const alpha = (colour, part) => colour + Math.round(255 * part).toString(16).padStart(2, "0");
+  const alpha = (colour, part) =>
+    colour +
+    Math.round(255 * part)
+      .toString(16)
+      .padStart(2, "0");
 
   class Panel {
     constructor(picture, title, attributes) {
@@ -12,8 +16,18 @@
       this.readout = h("span", { class: "nn-readout" });
       this.badges = h("span", { class: "nn-badges" });
       this.plot = h("div", { class: "nn-plot", role: "img", "aria-label": title });
-      this.element = h("section", { class: "nn-panel", "aria-label": title, ...attributes },
-        h("header", { class: "nn-panel-head" }, h("h3", { class: "nn-name", title }, title), this.badges, this.readout), this.plot);
+      this.element = h(
+        "section",
+        { class: "nn-panel", "aria-label": title, ...attributes },
+        h(
+          "header",
+          { class: "nn-panel-head" },
+          h("h3", { class: "nn-name", title }, title),
+          this.badges,
+          this.readout,
+        ),
+        this.plot,
+      );
       this.u = null;
       this.data = null;
       this.range = [0, 1];
@@ -41,17 +55,42 @@
     options() {
       const { picture } = this;
       const colours = picture.colours;
-      const axis = { stroke: colours.muted, font: picture.font, grid: { stroke: colours.grid, width: 1 }, ticks: { show: false } };
+      const axis = {
+        stroke: colours.muted,
+        font: picture.font,
+        grid: { stroke: colours.grid, width: 1 },
+        ticks: { show: false },
+      };
       return {
-        width: picture.width, height: this.height, padding: [6, picture.right, 6, 0], legend: { show: false }, tzDate: picture.clock.date,
+        width: picture.width,
+        height: this.height,
+        padding: [6, picture.right, 6, 0],
+        legend: { show: false },
+        tzDate: picture.clock.date,
         cursor: picture.cursor(this),
-        scales: { x: { time: picture.clock.time, auto: false, range: () => picture.view }, y: { auto: false, range: () => this.range, ...this.scale() } },
+        scales: {
+          x: { time: picture.clock.time, auto: false, range: () => picture.view },
+          y: { auto: false, range: () => this.range, ...this.scale() },
+        },
         axes: [
           { ...axis, size: 0, space: picture.space, values: (u, splits) => splits.map(() => "") },
-          { ...axis, size: picture.gutter, gap: 6, space: this.height > 150 ? 34 : 20, ...this.splits(), values: (u, splits) => this.labels(splits) },
+          {
+            ...axis,
+            size: picture.gutter,
+            gap: 6,
+            space: this.height > 150 ? 34 : 20,
+            ...this.splits(),
+            values: (u, splits) => this.labels(splits),
+          },
         ],
-        series: [{}, ...this.series(colours)], bands: this.bands(colours),
-        hooks: { drawClear: [(u) => this.under(u)], draw: [(u) => this.over(u)], setSelect: [(u) => picture.selected(u)], setCursor: [(u) => this.hover(u)] },
+        series: [{}, ...this.series(colours)],
+        bands: this.bands(colours),
+        hooks: {
+          drawClear: [(u) => this.under(u)],
+          draw: [(u) => this.over(u)],
+          setSelect: [(u) => picture.selected(u)],
+          setCursor: [(u) => this.hover(u)],
+        },
       };
     }
 
@@ -121,7 +160,12 @@
       }
       for (const span of this.picture.events.alarms) {
         const mine = this.concerned(span);
-        tint(span.start, span.end, colours.alarm, this.picture.is(span) ? (mine ? 0.2 : 0.1) : mine ? 0.13 : 0.05);
+        tint(
+          span.start,
+          span.end,
+          colours.alarm,
+          this.picture.is(span) ? (mine ? 0.2 : 0.1) : mine ? 0.13 : 0.05,
+        );
       }
       const marked = this.picture.marked;
       if (marked) {
@@ -154,7 +198,8 @@
 
     hover(u) {
       const at = u.cursor.idx;
-      const there = at !== null && at !== undefined && u.cursor.left >= 0 && this.data && this.data[0].length > at;
+      const there =
+        at !== null && at !== undefined && u.cursor.left >= 0 && this.data && this.data[0].length > at;
       this.readout.replaceChildren(...(there ? this.read(at) : []));
       if (there || this.picture.flagged === this) this.picture.flag(u, there ? this.data[0][at] : null, this);
     }
@@ -223,7 +268,8 @@
       this.raw = { score, threshold };
       const known = threshold.filter((v) => v > 0 && v < 1e30);
       const middle = known.length ? known[known.length >> 1] : 1;
-      const highest = (values, from) => values.reduce((most, v) => (v !== null && v < 1e30 && v > most ? v : most), from);
+      const highest = (values, from) =>
+        values.reduce((most, v) => (v !== null && v < 1e30 && v > most ? v : most), from);
       const top = highest(threshold, highest(score, middle));
       if (!this.log) {
         this.range = [score.reduce((low, v) => (v !== null && v < low ? v : low), 0), 1.12 * top];
@@ -269,7 +315,8 @@
           ctx.stroke();
           for (let k = j; k >= i; k--) ctx.lineTo(...place(k, threshold[k]));
           ctx.fill();
-          if (points.length === 1) ctx.fillRect(points[0][0] - devicePixelRatio, points[0][1], 2 * devicePixelRatio, u.bbox.height);
+          if (points.length === 1)
+            ctx.fillRect(points[0][0] - devicePixelRatio, points[0][1], 2 * devicePixelRatio, u.bbox.height);
           i = j;
         }
       });
@@ -279,7 +326,10 @@
       const [score, threshold] = [this.raw.score[at], this.raw.threshold[at]];
       if (score === null || score === undefined) return ["no score"];
       const above = score >= threshold;
-      return [h("b", { class: above ? "nn-bad" : "" }, NN.number(score, 4)), ` · threshold ${NN.number(threshold, 4)}`];
+      return [
+        h("b", { class: above ? "nn-bad" : "" }, NN.number(score, 4)),
+        ` · threshold ${NN.number(threshold, 4)}`,
+      ];
     }
   };
 
@@ -299,7 +349,8 @@
     series(colours) {
       const none = { stroke: "transparent", width: 0, points: { show: false }, spanGaps: false };
       return [
-        none, none,
+        none,
+        none,
         { stroke: colours.expected, width: 1, dash: [4, 3], points: { show: false }, spanGaps: false },
         { stroke: colours.line, width: 1.25, points: { show: false }, spanGaps: false },
         { stroke: colours.line, width: 1.25, points: { show: false }, spanGaps: false },
@@ -307,7 +358,10 @@
     }
 
     bands(colours) {
-      return [{ series: [1, 2], fill: colours.range }, { series: [4, 5], fill: alpha(colours.line, 0.4) }];
+      return [
+        { series: [1, 2], fill: colours.range },
+        { series: [4, 5], fill: alpha(colours.line, 0.4) },
+      ];
     }
 
     take(found) {
@@ -326,7 +380,9 @@
       const [x, , , , high, low] = u.data;
       if (!x.length) return;
       const { view, colours } = this.picture;
-      const spans = this.picture.events.alarms.filter((s) => s.end >= view[0] && s.start <= view[1] && this.concerned(s));
+      const spans = this.picture.events.alarms.filter(
+        (s) => s.end >= view[0] && s.start <= view[1] && this.concerned(s),
+      );
       const dot = 3.2 * devicePixelRatio;
       this.inside(u, (ctx) => {
         ctx.strokeStyle = ctx.fillStyle = colours.alarm;
@@ -343,7 +399,8 @@
             const [a, b] = [u.valToPos(high[i], "y", true), u.valToPos(low[i], "y", true)];
             ctx.lineTo(px, a);
             if (b !== a) ctx.lineTo(px, b);
-            if (drawn++ === 0 && stop - begin === 1) ctx.fillRect(px - dot / 2, a - dot / 2, dot, b - a + dot);
+            if (drawn++ === 0 && stop - begin === 1)
+              ctx.fillRect(px - dot / 2, a - dot / 2, dot, b - a + dot);
           }
           ctx.stroke();
         }
@@ -358,7 +415,14 @@
       const found = [h("b", { class: outside ? "nn-bad" : "" }, value)];
       if (expected !== null && expected !== undefined) {
         const range = least === null ? "" : ` (${NN.number(least)} to ${NN.number(most)})`;
-        found.push(h("span", { class: "nn-expected" }, ` · expected ${NN.number(expected)}`, h("span", { class: "nn-range" }, range)));
+        found.push(
+          h(
+            "span",
+            { class: "nn-expected" },
+            ` · expected ${NN.number(expected)}`,
+            h("span", { class: "nn-range" }, range),
+          ),
+        );
       }
       return found;
     }
@@ -387,7 +451,11 @@
     }
     if (top < bottom) [bottom, top] = from <= to ? [from, to] : [0, 1];
     const span = top - bottom || Math.abs(top) * 0.02 || 1;
-    if (from <= to) [bottom, top] = [Math.min(bottom, Math.max(from, bottom - span)), Math.max(top, Math.min(to, top + span))];
+    if (from <= to)
+      [bottom, top] = [
+        Math.min(bottom, Math.max(from, bottom - span)),
+        Math.max(top, Math.min(to, top + span)),
+      ];
     const room = 0.08 * (top - bottom || span);
     return [bottom - room, top + room];
   }

@@ -6,7 +6,11 @@
   const MANY = 8; // channels beyond this are shown only where they are concerned
   const FEW = 4; // shown where none is
   const LEGEND = [
-    ["value", "value"], ["expected", "expected"], ["range", "expected range"], ["alarm", "in alarm"], ["pending", "change pending"],
+    ["value", "value"],
+    ["expected", "expected"],
+    ["range", "expected range"],
+    ["alarm", "in alarm"],
+    ["pending", "change pending"],
   ];
   let pictures = 0;
 
@@ -34,15 +38,11 @@
       this.sized = new ResizeObserver(() => this.resize());
       this.sized.observe(this.frame);
       provider.onmore = () => this.refresh();
-      this.look = matchMedia("(prefers-color-scheme: dark)");
-      this.relook = () => this.recolour();
-      this.look.addEventListener("change", this.relook);
       this.refresh();
     }
 
     destroy() {
       this.gone = true;
-      this.look.removeEventListener("change", this.relook);
       this.sized.disconnect();
       this.near.disconnect();
       this.provider.onmore = () => {};
@@ -54,40 +54,112 @@
     /* ---------------------------------------------------------------- elements */
 
     build() {
-      const button = (text, label, act, name) => h("button", { type: "button", class: `nn-button ${name || ""}`, "aria-label": label, title: label, onclick: act }, text);
+      const button = (text, label, act, name) =>
+        h(
+          "button",
+          {
+            type: "button",
+            class: `nn-button ${name || ""}`,
+            "aria-label": label,
+            title: label,
+            onclick: act,
+          },
+          text,
+        );
       const { alarms, changes, labels } = this.events;
       this.where = h("span", { class: "nn-where" });
       this.note = h("span", { class: "nn-note" });
       const steps = alarms.length + changes.length > 1;
-      const buttons = h("div", { class: "nn-buttons", role: "toolbar", "aria-label": "Range" },
+      const buttons = h(
+        "div",
+        { class: "nn-buttons", role: "toolbar", "aria-label": "Range" },
         steps && button("‹", "Previous alarm (p)", () => this.step(-1), "nn-previous"),
         steps && button("›", "Next alarm (n)", () => this.step(1), "nn-next"),
-        button("−", "Zoom out (−)", () => this.zoom(2)), button("+", "Zoom in (+)", () => this.zoom(0.5)),
-        button("All", "Show all (0)", () => this.showAll(), "nn-all"));
-      const used = LEGEND.filter(([kind]) => (kind !== "alarm" || alarms.length) && (kind !== "pending" || changes.length) && (!/expected|range/.test(kind) || this.expects()));
+        button("−", "Zoom out (−)", () => this.zoom(2)),
+        button("+", "Zoom in (+)", () => this.zoom(0.5)),
+        button("All", "Show all (0)", () => this.showAll(), "nn-all"),
+      );
+      const used = LEGEND.filter(
+        ([kind]) =>
+          (kind !== "alarm" || alarms.length) &&
+          (kind !== "pending" || changes.length) &&
+          (!/expected|range/.test(kind) || this.expects()),
+      );
       if (labels.length) used.push(["label", "labelled as a fault"]);
-      const legend = h("ul", { class: "nn-legend", "aria-label": "Legend" }, used.map(([kind, text]) => h("li", { class: `nn-key-${kind}` }, text)));
+      const legend = h(
+        "ul",
+        { class: "nn-legend", "aria-label": "Legend" },
+        used.map(([kind, text]) => h("li", { class: `nn-key-${kind}` }, text)),
+      );
       this.map = new NN.Map(this);
       const pick = (spans) => this.pick(spans);
-      this.lanes = [["Alarms", alarms], ["Changes", changes], ["Labels", labels]]
-        .filter(([, spans]) => spans.length).map(([name, spans]) => new NN.Lane(name, spans, pick));
+      this.lanes = [
+        ["Alarms", alarms],
+        ["Changes", changes],
+        ["Labels", labels],
+      ]
+        .filter(([, spans]) => spans.length)
+        .map(([name, spans]) => new NN.Lane(name, spans, pick));
       this.ruler = h("div", { class: "nn-ruler", "aria-hidden": "true" });
       this.time = h("div", { class: "nn-flag", hidden: true });
       this.hint = h("div", { class: "nn-hint", hidden: true }, "Ctrl + wheel zooms, drag selects a range");
-      this.head = h("div", { class: "nn-head" }, this.map.element, this.ruler, this.lanes.map((lane) => lane.element), this.time);
+      this.head = h(
+        "div",
+        { class: "nn-head" },
+        this.map.element,
+        this.ruler,
+        this.lanes.map((lane) => lane.element),
+        this.time,
+      );
       this.list = h("div", { class: "nn-panels" });
       const left = (stream) => (stream.more && stream.more.channels) || 0;
-      this.rest = h("p", { class: "nn-note", hidden: !left(this.stream) }, `${NN.plural(left(this.stream), "more channel")} not in this file, which would be too large with them.`);
-      this.more = h("button", { type: "button", class: "nn-more", hidden: true, onclick: () => this.unfold() });
+      this.rest = h(
+        "p",
+        { class: "nn-note", hidden: !left(this.stream) },
+        `${NN.plural(left(this.stream), "more channel")} not in this file, which would be too large with them.`,
+      );
+      this.more = h("button", {
+        type: "button",
+        class: "nn-more",
+        hidden: true,
+        onclick: () => this.unfold(),
+      });
+      this.words = "";
+      this.find = h("input", {
+        type: "search",
+        class: "nn-search nn-find",
+        placeholder: "Find a channel",
+        "aria-label": "Find a channel",
+        hidden: this.stream.channels.length <= MANY,
+        oninput: (event) => this.filter(event.target.value.trim().toLowerCase()),
+      });
       this.spoken = h("p", { class: "nn-spoken", role: "status" });
-      this.frame = h("div", { class: "nn-picture", role: "group", "aria-label": `Picture of ${this.stream.name || "the stream"}` },
-        h("div", { class: "nn-top" }, h("div", { class: "nn-range-line" }, this.where, this.note), buttons), legend, this.head, this.list, this.more, this.rest, this.hint, this.spoken);
+      this.frame = h(
+        "div",
+        {
+          class: "nn-picture",
+          role: "group",
+          "aria-label": `Picture of ${this.stream.name || "the stream"}`,
+        },
+        h("div", { class: "nn-top" }, h("div", { class: "nn-range-line" }, this.where, this.note), buttons),
+        legend,
+        this.head,
+        this.find,
+        this.list,
+        this.more,
+        this.rest,
+        this.hint,
+        this.spoken,
+      );
       this.root.replaceChildren(this.frame);
       NN.gestures(this);
     }
 
     expects() {
-      return (this.stream.blocks || []).some((block) => "expected:0" in block.columns) || this.stream.channels.some((c) => c.margin !== null);
+      return (
+        (this.stream.blocks || []).some((block) => "expected:0" in block.columns) ||
+        this.stream.channels.some((c) => c.margin !== null)
+      );
     }
 
     measure() {
@@ -113,11 +185,19 @@
       const shares = this.marked ? NN.channelsOf(this.marked) : {};
       const names = Object.keys(shares);
       const order = channels.map((_, k) => k);
-      const mine = order.filter((k) => names.includes(channels[k].name)).sort((a, b) => names.indexOf(channels[a].name) - names.indexOf(channels[b].name));
+      const mine = order
+        .filter((k) => names.includes(channels[k].name))
+        .sort((a, b) => names.indexOf(channels[a].name) - names.indexOf(channels[b].name));
       const rest = order.filter((k) => !mine.includes(k));
       const concerned = rest.filter((k) => channels[k].concern > 0);
-      const shown = this.all || channels.length <= MANY ? rest : concerned.length ? concerned.slice(0, Math.max(0, MANY - mine.length)) : rest.slice(0, mine.length ? 0 : FEW);
-      const chosen = [...mine, ...shown];
+      const shown =
+        this.all || channels.length <= MANY
+          ? rest
+          : concerned.length
+            ? concerned.slice(0, Math.max(0, MANY - mine.length))
+            : rest.slice(0, mine.length ? 0 : FEW);
+      const named = (k) => channels[k].name.toLowerCase().includes(this.words);
+      const chosen = this.words ? [...mine, ...rest].filter(named) : [...mine, ...shown];
       this.panels.forEach((panel, k) => {
         const share = shares[channels[k].name];
         const of = this.marked && mine.includes(k) ? `${this.marked.kind} ${this.marked.number}` : "";
@@ -129,11 +209,22 @@
       });
       const before = [...this.list.children];
       const after = [this.score, ...chosen.map((k) => this.panels[k])].map((panel) => panel.element);
-      if (before.length !== after.length || before.some((element, k) => element !== after[k])) this.list.replaceChildren(...after);
+      if (before.length !== after.length || before.some((element, k) => element !== after[k]))
+        this.list.replaceChildren(...after);
       after.forEach((element) => this.near.observe(element));
-      this.more.hidden = channels.length <= MANY || (!this.all && chosen.length === channels.length);
-      this.more.textContent = this.all ? "Show only the channels concerned" : `Show all ${channels.length} channels`;
+      this.more.hidden =
+        this.words !== "" || channels.length <= MANY || (!this.all && chosen.length === channels.length);
+      this.more.textContent = this.all
+        ? "Show only the channels concerned"
+        : `Show all ${channels.length} channels`;
       this.more.setAttribute("aria-expanded", String(this.all));
+    }
+
+    /** Show the channels whose names have these words. */
+    filter(words) {
+      this.words = words;
+      this.arrange();
+      this.refresh();
     }
 
     unfold() {
@@ -190,7 +281,10 @@
         panel.show(found);
         if (panel.describe) panel.plot.setAttribute("aria-label", panel.describe(this.clock, this.view));
       }
-      const per = found.per > 1 ? `1 point = ${NN.count(found.per)} samples, extremes kept${found.exact ? "; every sample around alarms" : ""}` : "every sample";
+      const per =
+        found.per > 1
+          ? `1 point = ${NN.count(found.per)} samples, extremes kept${found.exact ? "; every sample around alarms" : ""}`
+          : "every sample";
       this.note.textContent = found.x.length ? per : "reading the samples …";
       this.frame.dataset.points = found.x.length;
       this.frame.dataset.per = found.per;
@@ -208,12 +302,35 @@
     axisOptions() {
       const none = { show: false };
       const wide = this.clock.time ? 34 : 26; // half of the widest label: none is cut off at an edge
-      const inside = (x) => this.pixels * (this.view[1] - x) / (this.view[1] - this.view[0]) > wide - this.right;
-      const labels = (u, splits, axis, space, step) => this.clock.labels(splits.map((x) => (inside(x) ? x : null)), step);
+      const inside = (x) =>
+        (this.pixels * (this.view[1] - x)) / (this.view[1] - this.view[0]) > wide - this.right;
+      const labels = (u, splits, axis, space, step) =>
+        this.clock.labels(
+          splits.map((x) => (inside(x) ? x : null)),
+          step,
+        );
       return {
-        width: this.width, height: this.clock.time ? 38 : 24, padding: [0, this.right, 0, this.gutter], legend: none, cursor: none, tzDate: this.clock.date,
+        width: this.width,
+        height: this.clock.time ? 38 : 24,
+        padding: [0, this.right, 0, this.gutter],
+        legend: none,
+        cursor: none,
+        tzDate: this.clock.date,
         scales: { x: { time: this.clock.time, auto: false, range: () => this.view }, y: { range: [0, 1] } },
-        axes: [{ side: 2, size: this.clock.time ? 36 : 22, gap: 2, space: this.space, stroke: this.colours.muted, font: this.font, grid: none, ticks: { size: 4, stroke: this.colours.grid }, values: labels }, none],
+        axes: [
+          {
+            side: 2,
+            size: this.clock.time ? 36 : 22,
+            gap: 2,
+            space: this.space,
+            stroke: this.colours.muted,
+            font: this.font,
+            grid: none,
+            ticks: { size: 4, stroke: this.colours.grid },
+            values: labels,
+          },
+          none,
+        ],
         series: [{}, { show: false }],
       };
     }
@@ -238,9 +355,16 @@
       const first = (handler) => (event) => (event.button === 0 && !event.shiftKey ? handler(event) : null);
       const colour = this.colours.ink;
       return {
-        sync: { key: this.key, setSeries: false, scales: ["x", null] }, y: false,
+        sync: { key: this.key, setSeries: false, scales: ["x", null] },
+        y: false,
         drag: { x: true, y: false, setScale: false, dist: 5 },
-        points: { size: 6, width: 0, fill: colour, stroke: colour, show: (u, k) => (panel.data && k > u.series.length - 3 ? undefined : false) },
+        points: {
+          size: 6,
+          width: 0,
+          fill: colour,
+          stroke: colour,
+          show: (u, k) => (panel.data && k > u.series.length - 3 ? undefined : false),
+        },
         bind: { mousedown: (u, target, handler) => first(handler), dblclick: () => () => this.showAll() },
       };
     }
@@ -250,16 +374,20 @@
       this.flagged = x === null ? null : panel;
       this.time.hidden = x === null;
       if (x === null) return;
-      this.time.textContent = this.clock.text(x);
+      const inside = this.events.alarms
+        .filter((span) => span.start <= x && x <= span.end)
+        .map((span) => ` · alarm ${span.number}`);
+      this.time.textContent = this.clock.text(x) + inside.slice(0, 3).join("");
       const half = this.time.offsetWidth / 2;
-      const left = this.gutter + (x - this.view[0]) / (this.view[1] - this.view[0]) * this.pixels;
+      const left = this.gutter + ((x - this.view[0]) / (this.view[1] - this.view[0])) * this.pixels;
       this.time.style.left = `${Math.min(this.width - half - 2, Math.max(half + 2, left))}px`;
     }
 
     /** Show the values at a place, as if the mouse were there. */
     point(x) {
-      const left = (x - this.view[0]) / (this.view[1] - this.view[0]) * this.pixels;
-      for (const panel of [this.score, ...this.panels]) if (panel.u) panel.u.setCursor({ left, top: 10 }, true, false);
+      const left = ((x - this.view[0]) / (this.view[1] - this.view[0])) * this.pixels;
+      for (const panel of [this.score, ...this.panels])
+        if (panel.u) panel.u.setCursor({ left, top: 10 }, true, false);
     }
 
     selected(u) {
@@ -314,7 +442,10 @@
 
     /** A bar was picked: mark what it stands for, or look closer where it stands for several. */
     pick(spans) {
-      if (spans.length === 1) return this.options.onmark ? this.options.onmark(spans[0].kind, spans[0].number) : this.mark(spans[0].kind, spans[0].number);
+      if (spans.length === 1)
+        return this.options.onmark
+          ? this.options.onmark(spans[0].kind, spans[0].number)
+          : this.mark(spans[0].kind, spans[0].number);
       const [start, end] = [Math.min(...spans.map((s) => s.start)), Math.max(...spans.map((s) => s.end))];
       const room = 0.15 * (end - start) || this.shortest();
       return this.show(start - room, end + room);
@@ -324,7 +455,8 @@
       const spans = [...this.events.alarms, ...this.events.changes].sort((a, b) => a.start - b.start);
       if (!spans.length) return;
       const at = this.marked ? spans.findIndex((span) => this.is(span)) : -1;
-      const next = at < 0 ? (by > 0 ? 0 : spans.length - 1) : Math.min(spans.length - 1, Math.max(0, at + by));
+      const next =
+        at < 0 ? (by > 0 ? 0 : spans.length - 1) : Math.min(spans.length - 1, Math.max(0, at + by));
       this.pick([spans[next]]);
     }
 
@@ -355,8 +487,14 @@
       this.full = grown;
       if (whole) this.view = [...grown];
       else if (following) this.view = [this.view[0] + by, this.view[1] + by];
-      const lanes = [["Alarms", this.events.alarms], ["Changes", this.events.changes], ["Labels", this.events.labels]];
-      const made = lanes.filter(([, spans]) => spans.length).map(([name, spans]) => new NN.Lane(name, spans, (picked) => this.pick(picked)));
+      const lanes = [
+        ["Alarms", this.events.alarms],
+        ["Changes", this.events.changes],
+        ["Labels", this.events.labels],
+      ];
+      const made = lanes
+        .filter(([, spans]) => spans.length)
+        .map(([name, spans]) => new NN.Lane(name, spans, (picked) => this.pick(picked)));
       this.lanes.forEach((lane) => lane.element.remove());
       this.lanes = made;
       this.time.before(...made.map((lane) => lane.element));
