@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 export NEWNORMAL_DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak check lint format types imports bench bench-fleet bench-reading bench-report docs pictures site constraints clean
+.PHONY: help demo test soak check lint format types imports bench bench-fleet bench-reading bench-report bench-page docs pictures report-pictures site constraints clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -55,11 +55,17 @@ bench-report: .venv/dev ## Time making and opening reports, and write docs/bench
 bench-reading: .venv/dev ## Time reading alone beside an older commit, and write docs/benchmarks-reading.md.
 	@$(BIN)/python -m benchmarks.reading
 
+bench-page: .venv/dev ## Time the page of a report in a real browser: a million samples.
+	@$(BIN)/python -m benchmarks.report_page
+
 docs: .venv/dev ## Write the reference in docs/reference from the code.
 	@$(BIN)/python docs/generate.py
 
 pictures: .venv/dev ## Draw the pictures of docs/method.md anew.
 	@$(BIN)/python docs/pictures.py
+
+report-pictures: .venv/dev ## Write the pictures of reports; needs Chromium and NEWNORMAL_DATA.
+	@PYTHONPATH=. $(BIN)/python docs/pictures_of_reports.py
 
 site: .venv/site ## Build the site from the pages, in site/: open site/index.html.
 	@echo "==> building the site"
