@@ -67,6 +67,7 @@ _NAMES = {
     **dict.fromkeys(("matplotlib", "plot"), "Matplotlib (extra plot)"),
     **dict.fromkeys(("polars", "parquet"), "Polars (extra parquet)"),
     **dict.fromkeys(("pyod", "peers"), "PyOD (extra peers)"),
+    "site": "Zensical (extra site)",
 }
 
 

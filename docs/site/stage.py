@@ -10,6 +10,7 @@ headings by GitHub's anchors. On the site
 - the README is the front page, and `docs/README.md` is the list of all pages;
 - the other pages at the top of the repository are pages, too (`PAGES`);
 - a link to a source file or a folder is its text, without a link;
+- a picture is a link to itself: on a phone its text is too small;
 - every heading has the anchor that GitHub gives it;
 - the list of a page's own headings is left out: the site has one beside every page.
 
@@ -92,7 +93,9 @@ def rewrite(name: str, markdown: str) -> str:
         if not target or re.match(r"[a-z]+:|#", target):
             return match[0]
         new = link(name, place, target)
-        return f"{match['picture']}[{match['text']}]({new})" if new else match["text"]
+        if new and match["picture"]:
+            return f"[![{match['text']}]({new})]({new})"
+        return f"[{match['text']}]({new})" if new else match["text"]
 
     parts = _FENCE.split(markdown)  # prose, code, prose, ...
     for i, prose in enumerate(parts[::2]):
