@@ -43,7 +43,7 @@ PAGES = {
 _ALONE = ("index.md", "tutorial.md")
 _WIDE = "---\nhide: [navigation]\n---\n\n"
 # What is copied beside them: pictures, tables, and the files of the site itself.
-_KINDS = (".png", ".csv")
+_KINDS = (".png", ".csv", ".ipynb")
 _OWN = ("site/site.css", "site/favicon.svg", "site/vendor/iframe-worker/iframe-worker.js")
 
 _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)

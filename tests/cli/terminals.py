@@ -9,7 +9,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +17,11 @@ from tests.cli.conftest import Done
 
 __all__ = ["on_terminal", "on_terminal_that_closes", "plain"]
 
+# What decides about colour and width; empty: not set.
+_TERMINAL = {
+    **dict.fromkeys(("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TTY_COMPATIBLE"), ""),
+    "TERM": "xterm-256color",
+}
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -26,10 +31,16 @@ def on_terminal(
     environment: Mapping[str, str] | None = None,
     stderr: int | None = None,
     cwd: Path | None = None,
+    program: Sequence[str | Path] = (sys.executable, "-m", "newnormal"),
+    inherited: Mapping[str, str] | None = None,
 ) -> Done:
-    """Run the command with output and messages on a terminal; `stderr` sends these elsewhere."""
+    """Run the command with output and messages on a terminal; `stderr` sends these elsewhere.
+
+    `inherited` stands for the environment of this process, which `environment` adds to.
+    """
     master, slave = _opened(width)
-    process = _started(slave, arguments, environment, stderr, cwd)
+    added = {**(os.environ if inherited is None else inherited), **_TERMINAL, **(environment or {})}
+    process = _started(slave, [*program, *arguments], added, stderr, cwd)
     os.close(slave)
     found = b""
     with suppress(OSError):  # the end, on Linux
@@ -73,18 +84,16 @@ def _opened(width: int) -> tuple[int, int]:
 
 def _started(
     slave: int,
-    arguments: tuple[object, ...],
-    environment: Mapping[str, str] | None,
+    command: Sequence[object],
+    environment: Mapping[str, str],
     stderr: int | None,
     cwd: Path | None,
 ) -> subprocess.Popen[bytes]:
-    without = {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TTY_COMPATIBLE"}
-    inherited = {name: value for name, value in os.environ.items() if name not in without}
     return subprocess.Popen(
-        [sys.executable, "-m", "newnormal", *map(str, arguments)],
+        list(map(str, command)),
         stdin=subprocess.DEVNULL,
         stdout=slave,
         stderr=slave if stderr is None else stderr,
-        env={**inherited, "TERM": "xterm-256color", **(environment or {})},
+        env={name: value for name, value in environment.items() if value},
         cwd=cwd,
     )

@@ -98,6 +98,8 @@ def test_output_that_cannot_be_written_is_an_error(
         ("watch", plant.model, plant.live),
         ("inspect", plant.model),
         ("inspect", plant.model, "--json"),
+        ("watch", plant.model, plant.live, "--format", "text"),
+        ("alarms", plant.model),
         ("data", "list"),
         ("--help",),
         ("--version",),
@@ -109,7 +111,11 @@ def test_output_that_cannot_be_written_is_an_error(
 
 @pytest.mark.external
 def test_output_without_a_reader_is_a_failure_without_a_word(plant: Plant) -> None:
-    for arguments in (("score", plant.model, plant.live), ("inspect", plant.model)):
+    for arguments in (
+        ("score", plant.model, plant.live),
+        ("inspect", plant.model),
+        ("alarms", plant.model),
+    ):
         done = without_reader(*arguments)
         assert done.returncode == 1
         assert "error" not in done.stderr

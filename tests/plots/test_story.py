@@ -267,6 +267,33 @@ def test_a_few_samples_can_be_drawn(tmp_path: Path, samples: int, timed: bool) -
     assert plots.save(figure, tmp_path / "x.png").stat().st_size > 5_000
 
 
+def test_one_sample_can_be_seen() -> None:
+    figure = newnormal.plot(run(1, remaining=(alarm(1, 0, 0, reason=None),)))
+    (bar,) = corners(lane(figure, "alarms").collections[0])
+    low, high = figure.axes[0].get_xlim()
+    assert low < bar[:, 0].min() < bar[:, 0].max() < high
+    (panel,) = [axes for axes in figure.axes if axes.get_title(loc="left") == "c1"]
+    assert "." in {line.get_marker() for line in panel.lines}
+
+
+def test_values_between_missing_ones_are_dots() -> None:
+    verdicts = run(channels=1)
+    assert verdicts.observed is not None
+    verdicts.observed.values[1::2] = np.nan
+    (panel,) = [axes for axes in verdicts.plot().axes if axes.get_title(loc="left") == "c0"]
+    (dots,) = [line for line in panel.lines if line.get_marker() == "."]
+    np.testing.assert_array_equal(dots.get_ydata(), verdicts.observed.values[::2, 0])
+
+
+def test_a_spike_does_not_flatten_the_rest() -> None:
+    verdicts = run(channels=1)
+    assert verdicts.observed is not None
+    verdicts.observed.values[100] = 1e6
+    (panel,) = [axes for axes in verdicts.plot().axes if axes.get_title(loc="left") == "c0"]
+    assert panel.get_ylim()[1] < 60
+    assert np.nanmax(np.asarray(panel.lines[-1].get_ydata())) == 1e6  # it leaves the panel
+
+
 def test_no_samples_is_a_picture_that_says_so(tmp_path: Path) -> None:
     figure = newnormal.plot(run(0), name="live.csv")
     assert texts(figure) == ["live.csv: no samples"]

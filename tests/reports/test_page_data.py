@@ -227,6 +227,9 @@ def test_expectation_and_range() -> None:
     np.testing.assert_allclose(coarse.columns["least:0"], low - 2.0, rtol=1e-6)
     np.testing.assert_allclose(coarse.columns["most:0"], high + 2.0, rtol=1e-6)
     assert found.meta["streams"][0]["channels"][0]["margin"] == 2.0
+    # Of single samples the page knows the range by the margin.
+    (single,) = page(timeline(values[:300])).blocks[0]
+    assert set(single.columns) == {"x", "score", "threshold", "low:0", "expected:0"}
 
 
 def test_a_model_that_expects_nothing() -> None:

@@ -166,6 +166,17 @@ def test_ticks_keep_nothing_for_pictures() -> None:
     assert one.value.hint == "take those that fleet.run(series) returns, without flush=False"
 
 
+def test_streams_without_samples_have_no_picture() -> None:
+    fleet, tables = fleet_run()
+    nothing = Table(np.empty((0, 2)), None, None)
+    assert len(fleet.run({"narrow-0": nothing})["narrow-0"]) == 0
+    verdicts = fleet.run({"narrow-0": nothing, "narrow-1": tables["narrow-1"]})
+    assert len(verdicts["narrow-0"]) == 0
+    found = page(verdicts)
+    assert [each["name"] for each in found.meta["streams"]] == ["narrow-1"]
+    assert page(fleet.run({"narrow-0": nothing})).meta["fleet"]["streams"] == 0
+
+
 def test_what_was_pending_before_has_no_values_here() -> None:
     fleet, _ = fleet_run()
     first, rest = samples(11), samples(30, start=11)

@@ -62,7 +62,7 @@ def watch_fleet(
         with (
             closing(make_sink(output.target, output.sink)) as sink,
             _opened(folder, path, options, output.every, classes) as found,
-            _shown(sink, found, folder),
+            _shown(sink, found, folder, output.quiet),
         ):
             watching = FleetWatch(
                 found.fleet,
@@ -114,7 +114,7 @@ def _opened(
 
 
 @contextmanager
-def _shown(sink: object, found: ResumedFleet, folder: Path) -> Iterator[None]:
+def _shown(sink: object, found: ResumedFleet, folder: Path, quiet: bool) -> Iterator[None]:
     """Give a sink for people what it needs, and the line that says how far it is."""
     from newnormal.alarms.texts import Deciding
     from newnormal.cli.screen import status_line
@@ -131,7 +131,7 @@ def _shown(sink: object, found: ResumedFleet, folder: Path) -> Iterator[None]:
     sink.align(fleet.streams_)
     everything = (fleet.alarms_, fleet.changes_)
     opened = [(name, each) for some in everything for name, own in some.items() for each in own]
-    with status_line(sink, opened):
+    with status_line(sink, opened, quiet):
         yield
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StatusLine", "status_line"]
 
-_APART_S = 0.05  # between two drawings
+_ROOM = 3  # columns at the right: ^C is echoed there, and must not begin a line
 _ERASE = "\r\x1b[K"  # back to the first column, and erase from there
 
 
@@ -44,24 +43,20 @@ class StatusLine:
         What it is drawn on.
     opened
         The alarms and changes that are open, each with its stream.
-    now
-        A clock in seconds.
     """
 
     def __init__(
         self,
         terminal: Console,
         opened: Sequence[tuple[str, Alarm | Change]] = (),
-        now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._terminal, self._now = terminal, now
+        self._terminal = terminal
         self._alarms = {(name, each.number) for name, each in opened if isinstance(each, Alarm)}
         self._changes = {(name, each.number) for name, each in opened if isinstance(each, Change)}
         self._samples = 0
         self._when = ""
         self._newest: np.datetime64 | None = None
         self._drawn = False
-        self._last = -_APART_S
 
     def count(self, samples: int, newest: np.datetime64 | None, zone: str | None) -> None:
         """Take note of so many more samples that were judged, and of the newest time."""
@@ -86,24 +81,19 @@ class StatusLine:
 
     def text(self) -> str:
         """Return what it says."""
-        parts = [f"watching: {self._samples:,} samples judged"]
+        parts = [f"watching: {self._samples:,} samples"]
         if self._when:
             parts.append(f"last {self._when}")
-        parts.append(_counted(len(self._alarms), "alarm") if self._alarms else "no alarm open")
-        if self._changes:
-            parts.append(_counted(len(self._changes), "change"))
-        return ", ".join(parts)
+        opened = ((len(self._alarms), "alarm"), (len(self._changes), "change"))
+        found = [f"{count:,} {what}{'' if count == 1 else 's'}" for count, what in opened if count]
+        return ", ".join([*parts, f"{' and '.join(found) or 'nothing'} open"])
 
     def draw(self) -> None:
-        """Draw it, unless it was drawn a moment ago."""
+        """Draw it over itself."""
         from rich.text import Text
 
-        now = self._now()
-        if self._drawn and now - self._last < _APART_S:
-            return
-        self._last = now
         line = Text(console.shown(self.text()), style="dim", end="")
-        line.truncate(max(self._terminal.width - 1, 1), overflow="ellipsis")
+        line.truncate(max(self._terminal.width - _ROOM, 1), overflow="ellipsis")
         with self._terminal.capture() as captured:
             self._terminal.print(line, soft_wrap=True, end="")
         self._drawn = True
@@ -115,9 +105,11 @@ class StatusLine:
 
 
 @contextmanager
-def status_line(sink: TextSink, opened: Iterable[tuple[str, Alarm | Change]]) -> Iterator[None]:
-    """Show how far a watch is while it runs, where standard output is a terminal."""
-    if sink.target != "-" or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+def status_line(
+    sink: TextSink, opened: Iterable[tuple[str, Alarm | Change]], quiet: bool
+) -> Iterator[None]:
+    """Show how far a watch is while it runs, where standard output is a terminal; not if quiet."""
+    if quiet or sink.target != "-" or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
         yield
         return
     from newnormal.io.sinks.text import text_console
@@ -142,7 +134,3 @@ def _mark(found: set[tuple[str, int]], key: tuple[str, int], is_open: bool) -> N
         found.add(key)
     else:
         found.discard(key)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'} open"

@@ -186,7 +186,7 @@ def watch(
     ):
         resumed = resume(model, state, make_source, say, Classes.of(loading, rule))
         detector = resumed.detector
-        with closing(resumed.source), _shown(out, detector, state):
+        with closing(resumed.source), _shown(out, detector, state, quiet):
             if state is not None:
                 _check_savable(detector, state)
             watching = Watch(
@@ -236,7 +236,7 @@ def _forms(
 
 
 @contextmanager
-def _shown(sink: Sink, detector: BaseDetector, state: Path | None) -> Iterator[None]:
+def _shown(sink: Sink, detector: BaseDetector, state: Path | None, quiet: bool) -> Iterator[None]:
     """Give a sink for people what it needs, and the line that says how far it is."""
     from newnormal.alarms.texts import Deciding
     from newnormal.cli.screen import status_line
@@ -250,7 +250,7 @@ def _shown(sink: Sink, detector: BaseDetector, state: Path | None) -> Iterator[N
     sink.deciding = Deciding(path, accept_after=accept_after_text(detector, detector.period_))
     found: list[Alarm | Change] = [*detector.alarms_, *detector.changes_]
     opened = [("", each) for each in found]
-    with status_line(sink, opened):
+    with status_line(sink, opened, quiet):
         yield
 
 

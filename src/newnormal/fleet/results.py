@@ -129,7 +129,7 @@ class Part:
         """The rows of each stream that has any: they lie together."""
         owners = self.judged.streams
         starts = np.flatnonzero(np.diff(owners, prepend=-1))
-        stops = np.append(starts[1:], len(owners))
+        stops = np.append(starts[1:], len(owners))[: len(starts)]
         return {
             at: slice(start, stop)
             for at, start, stop in zip(

@@ -67,8 +67,8 @@ def alarm_lane(axes: Axes, timeline: Timeline, x: Floats, style: Style) -> None:
     """Draw alarms as bars with their numbers: as many numbers as there is room for."""
     bars = alarm_bars(timeline, x, style)
     strip(axes, x, "alarms", [], style)
-    draw_bars(axes, float(x[-1] - x[0]), bars.values(), (0.06, 0.42))
-    _number(axes, x, most_important(timeline), bars, style)
+    draw_bars(axes, bars.values(), (0.06, 0.42))
+    _number(axes, most_important(timeline), bars, style)
 
 
 def rows_of(changes: Sequence[ChangeSpan]) -> list[int]:
@@ -92,13 +92,13 @@ def change_lane(axes: Axes, timeline: Timeline, x: Floats, style: Style) -> None
     for span, row in reversed([*zip(timeline.changes, rows, strict=True)]):
         base = 1 - (row + 1) * high
         own = _states(span, timeline, x, style)
-        draw_bars(axes, float(x[-1] - x[0]), own, (base + 0.06 * high, 0.4 * high))
+        draw_bars(axes, own, (base + 0.06 * high, 0.4 * high))
         start, end = spans_of(timeline, x, span.change.start, span.end)
         if not span.change.open:
             colour = style.state(span.change.state)
             axes.plot([end], [base + 0.26 * high], "D", color=colour, markersize=4, clip_on=False)
         text = f"{span.change.number} {span.change.state}"
-        at = _place(x, (start + end) / 2)
+        at = _place(axes, (start + end) / 2)
         _write(axes, text, at, taken[row], style, base + 0.76 * high)
 
 
@@ -113,13 +113,13 @@ def _states(span: ChangeSpan, timeline: Timeline, x: Floats, style: Style) -> li
 
 def draw_bars(
     axes: Axes,
-    length: float,
     bars: Iterable[Bar],
     height: tuple[float, float],
     alpha: float = 1.0,
 ) -> None:
-    """Draw bars on an axis of this length; those of one colour are one artist, however many."""
-    least = _LEAST * length
+    """Draw bars; those of one colour are one artist, however many."""
+    low, high = axes.get_xlim()
+    least = _LEAST * (high - low)
     by_colour: dict[str, list[tuple[float, float]]] = {}
     for bar in bars:
         width = max(bar.end - bar.start, least)
@@ -128,13 +128,11 @@ def draw_bars(
         axes.broken_barh(parts, height, facecolor=colour, edgecolor="none", alpha=alpha)
 
 
-def _number(
-    axes: Axes, x: Floats, alarms: Sequence[Alarm], bars: dict[int, Bar], style: Style
-) -> None:
+def _number(axes: Axes, alarms: Sequence[Alarm], bars: dict[int, Bar], style: Style) -> None:
     taken: list[tuple[float, float]] = []
     for alarm in alarms:
         bar = bars[alarm.number]
-        _write(axes, str(alarm.number), _place(x, (bar.start + bar.end) / 2), taken, style)
+        _write(axes, str(alarm.number), _place(axes, (bar.start + bar.end) / 2), taken, style)
 
 
 def _write(
@@ -163,7 +161,7 @@ def _write(
     )
 
 
-def _place(x: Floats, at: float) -> float:
+def _place(axes: Axes, at: float) -> float:
     """Return a place along the axis as a share of its length."""
-    length = float(x[-1] - x[0])
-    return (at - float(x[0])) / length if length else 0.5
+    low, high = axes.get_xlim()
+    return (at - low) / (high - low)

@@ -126,7 +126,9 @@ def _rows(axes: Axes, shown: Sequence[Timeline], style: Style) -> None:
     axes.set_facecolor(style.paper)
     axes.set_ylim(-len(shown), 0)
     known = [ruler.x for ruler in rulers if len(ruler.x)]
-    first, last = min(float(x[0]) for x in known), max(float(x[-1]) for x in known)
+    everyone = np.array([min(x[0] for x in known), max(x[-1] for x in known)])
+    first, last = rulers[0]._replace(x=everyone).ends
+    axes.set_xlim(first, last)
     bars: list[tuple[int, Bar]] = []
     for nth, (timeline, ruler) in enumerate(zip(shown, rulers, strict=True)):
         base = -nth - 0.92
@@ -142,8 +144,7 @@ def _rows(axes: Axes, shown: Sequence[Timeline], style: Style) -> None:
         axes.hlines(base + 0.42, first, last, color=style.pale, linewidth=0.6, linestyle="--")
     for nth in sorted({nth for nth, _ in bars}):
         own_bars = [bar for row, bar in bars if row == nth]
-        draw_bars(axes, last - first, own_bars, (-nth - 0.92, 0.84), alpha=0.45)
-    axes.set_xlim(first, last if last > first else first + 1)
+        draw_bars(axes, own_bars, (-nth - 0.92, 0.84), alpha=0.45)
     tidy(axes, "", style)
     axes.spines["left"].set_visible(False)
     axes.set_yticks([])

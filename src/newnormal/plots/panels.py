@@ -9,7 +9,7 @@ import numpy as np
 
 from newnormal.plots.canvas import SMALL
 from newnormal.plots.style import LIGHT, Style
-from newnormal.plots.thinning import broken, middle, outline, peaks, stretches
+from newnormal.plots.thinning import BINS, broken, middle, outline, peaks, stretches
 from newnormal.types import Bools, Floats, Verdicts
 
 if TYPE_CHECKING:
@@ -80,8 +80,17 @@ def range_panel(
             low, high = centre - margin, centre + margin
             axes.fill_between(places, low, high, color=style.band, alpha=0.45, linewidth=0)
             limits.append(signal_limits(np.concatenate([low, high]), 0.02))
+    _dots(axes, x, values, style.value)
     axes.plot(*broken(*outline(x, values)), color=style.value, linewidth=0.75)
     _signal_scale(axes, limits, style)
+
+
+def _dots(axes: Axes, x: Floats, y: Floats, colour: str) -> None:
+    """Draw values without a neighbour, which a line does not show; many are a line anyway."""
+    known = np.concatenate([[False], ~np.isnan(y), [False]])
+    alone = known[1:-1] & ~known[:-2] & ~known[2:]
+    if alone.any() and len(y) <= 2 * BINS:
+        axes.plot(x[alone], y[alone], ".", color=colour, markersize=2.5)
 
 
 def _signal_scale(axes: Axes, limits: Sequence[tuple[float, float] | None], style: Style) -> None:
@@ -112,6 +121,7 @@ def signal_limits(values: Floats, left_out: float = 0.001) -> tuple[float, float
     seen = values[np.isfinite(values)]
     if not len(seen):
         return None
+    left_out = max(left_out, min(0.02, 2 / len(seen)))  # of a few samples, one or two
     low, high = np.quantile(seen, [left_out, 1 - left_out])
     least, most, room = seen.min(), seen.max(), 2 * (high - low)
     if room == 0:
@@ -150,6 +160,7 @@ def score_panel(
     scores = np.clip(verdicts.scores, limits[0], None)  # 0 has no logarithm; NaN stays NaN
     bars = np.clip(verdicts.thresholds, *limits)
     shade(axes, x, labels, style.true)
+    _dots(axes, x, scores, style.line)
     axes.plot(*broken(*outline(x, scores)), color=style.line, linewidth=0.6)
     for flags, colour in _alarms(verdicts, labels, style):
         places, tops = peaks(x, scores, flags)

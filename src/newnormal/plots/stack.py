@@ -51,6 +51,15 @@ class Ruler(NamedTuple):
         days = times.astype("datetime64[ns]").astype(np.float64) / 86_400e9
         return cls(days, verdicts.zone or "", dates=True, zone=verdicts.zone)
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """From where to where the axis goes: one sample is in its middle."""
+        first, last = float(self.x[0]), float(self.x[-1])
+        if last > first:
+            return first, last
+        room = 1 / 48 if self.dates else 0.5
+        return first - room, first + room
+
 
 class Signal(NamedTuple):
     """One channel, and a line to draw over it."""
@@ -113,7 +122,7 @@ def stack(
 
     _entitle(axes[0], heading)
     for panel in axes:
-        panel.set_xlim(ruler.x[0], ruler.x[-1] if len(ruler.x) > 1 else ruler.x[0] + 1)
+        panel.set_xlim(*ruler.ends)
         for change in changes:
             panel.axvline(ruler.x[change.sample], color=INK, linewidth=0.9)
     for change in changes:

@@ -77,6 +77,8 @@ def story(
     heights += [(_GAP, _SIGNAL)] * len(shown) + [(_GAP, _SCORE)]
     figure, axes = column(heights, foot, style)
     ruler = Ruler.of(timeline.verdicts)
+    for panel in axes:
+        panel.set_xlim(*ruler.ends)
     panels = iter(axes)
     for lane in lanes:
         panel = next(panels)
@@ -85,9 +87,6 @@ def story(
     for channel in shown:
         _signal(next(panels), timeline, ruler.x, int(channel), style)
     _score(axes[-1], timeline, ruler.x, style)
-    for panel in axes:
-        end = ruler.x[-1] if len(ruler.x) > 1 and ruler.x[-1] > ruler.x[0] else ruler.x[0] + 1
-        panel.set_xlim(ruler.x[0], end)
     scale(axes[-1], ruler, style)
     _write(figure, texts, legend_rows(marks), style)
     legend(figure, marks, style)

@@ -71,7 +71,8 @@ class Blocks:
         """Return how many bytes a point has, before they are deflated."""
         expects = 1 if self.timeline.verdicts.expected is not None else 0
         ranges = expects * (self.timeline.observed.margins is not None)
-        return 16 + 4 * len(self.order) * ((1 if per == 1 else 2) + expects + 2 * ranges)
+        columns = 1 + expects if per == 1 else 2 + expects + 2 * ranges
+        return 16 + 4 * len(self.order) * columns
 
     def cut(self, rows: slice, per: int, *, detail: bool) -> tuple[dict[str, Any], _Columns]:
         """Return some rows as a block: its description without columns, and the columns."""
@@ -112,7 +113,7 @@ class Blocks:
             expected = verdicts.expected[rows, channel]
             yield f"expected:{number}", kept(means(expected, starts) if per > 1 else expected)
             margin = self.margin(channel)
-            if margin is not None:
+            if margin is not None and per > 1:  # else the page adds it to what is expected
                 least, most = extremes(expected, starts)
                 yield f"least:{number}", kept(least - margin)
                 yield f"most:{number}", kept(most + margin)

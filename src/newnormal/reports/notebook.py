@@ -18,7 +18,7 @@ from newnormal.alarms.headlines import (
     most_important,
     range_text,
 )
-from newnormal.alarms.sentences import duration_text, number_texts, seconds_between
+from newnormal.alarms.sentences import duration_text, number_texts
 from newnormal.base import BaseDetector
 from newnormal.fleet import Fleet, FleetVerdicts
 from newnormal.plots.attention import attention
@@ -28,7 +28,7 @@ from newnormal.types import Alarm, Change, Event, Evidence, Incident, Timeline, 
 __all__ = ["html"]
 
 PAGE = 400_000  # bytes of the page inside a notebook
-_ROWS = 8  # alarms, changes or streams in a table
+_ROWS = 5  # alarms, changes or streams in a table
 _HEIGHT = 640  # pixels
 _LEFT = ' style="text-align:left"'
 
@@ -164,15 +164,12 @@ def _alarms(alarms: Sequence[Alarm]) -> str:
         (
             f"{each.number}",
             _since(each),
-            duration_text(
-                each.end - each.start + 1, seconds_between(each.start_time, each.end_time)
-            ),
             each.sentence,
             "open" if each.open else "closed",
         )
         for each in alarms[:_ROWS]
     ]
-    return _table(("alarm", "since", "for", "", ""), rows, len(alarms) - len(rows))
+    return _table(("alarm", "since", "", ""), rows, len(alarms) - len(rows))
 
 
 def _changes(changes: Sequence[Change]) -> str:

@@ -26,6 +26,7 @@ _LEAST_ROOM = 40_000  # bytes, below which a picture of a stream shows nothing o
 _FACTS = 0.3  # of the room of a stream: alarms and changes
 _URGENT = 4  # how much more room a stream gets that needs attention
 _NAMED = 200  # streams of an incident that are named
+_INCIDENTS = 100  # that are listed
 
 
 def one_stream(axis: Axis, room: float) -> tuple[dict[str, Any], str]:
@@ -112,10 +113,10 @@ def _short(value: float) -> float | None:
 
 
 def incidents_data(events: Iterable[IncidentEvent]) -> list[dict[str, Any]]:
-    """Return incidents as they were last reported, open ones and then the newest first."""
+    """Return incidents as they were last reported, open ones and then the newest; a hundred."""
     newest: dict[int, Incident] = {event.incident.number: event.incident for event in events}
     ordered = sorted(newest.values(), key=lambda each: (not each.open, -each.number))
-    return [_incident(each) for each in ordered]
+    return [_incident(each) for each in ordered[:_INCIDENTS]]
 
 
 def _incident(incident: Incident) -> dict[str, Any]:

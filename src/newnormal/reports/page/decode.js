@@ -92,7 +92,7 @@ var NN = {};
       this.done = unpack(text, Math.max(0, ...ends), (bytes, there) => {
         const before = this.blocks.length;
         while (waiting.length && waiting[0].ends <= there)
-          this.blocks.push(view(waiting.shift().block, bytes));
+          this.blocks.push(view(waiting.shift().block, bytes, stream.channels));
         if (before || !this.blocks.length) return;
         first();
         this.onmore(); // the coarsest; and once more when all are there
@@ -132,16 +132,24 @@ var NN = {};
     }
   }
 
-  function view(block, bytes) {
+  function view(block, bytes, channels) {
     const column = (name) => {
       const found = block.columns[name];
-      if (!found) return null;
+      if (!found) return edge(...name.split(":"));
       const type = name === "x" ? Float64Array : Float32Array;
       const size = width(name) * block.points;
       const at = bytes.byteOffset + found.at;
       const aligned = at % type.BYTES_PER_ELEMENT === 0;
       const buffer = aligned ? bytes.buffer : bytes.slice(found.at, found.at + size).buffer;
       return { values: new type(buffer, aligned ? at : 0, block.points), base: found.base || 0 };
+    };
+    // Where a point is one sample, the range is the margin around what is expected.
+    const edge = (kind, channel) => {
+      const side = { least: -1, most: 1 }[kind];
+      const margin = side && channels[channel].margin;
+      if (block.per > 1 || typeof margin !== "number" || !(`expected:${channel}` in block.columns)) return null;
+      const { values, base } = column(`expected:${channel}`);
+      return { values, base: base + side * margin };
     };
     const cache = {};
     return {
