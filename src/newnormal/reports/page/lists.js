@@ -24,7 +24,6 @@
 
   const newest = (found) =>
     found.reduce((best, each) => (!best || each.number > best.number ? each : best), null);
-  const begun = (change) => (change.steps.length ? change.steps[0][0] : change.end);
 
   /** What needs attention, and since when, at a glance. */
   NN.headline = function (stream, link) {
@@ -372,5 +371,4 @@
       ),
     );
 
-  NN.begun = begun;
 })();

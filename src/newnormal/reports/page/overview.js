@@ -18,17 +18,9 @@
     return found && { kind: "alarm", of: found };
   };
 
-  const when = (stream) => {
-    const found = newest(stream);
-    return found ? (found.kind === "alarm" ? found.of.start : NN.begun(found.of)) : -Infinity;
-  };
   const byName = (a, b) => a.name.localeCompare(b.name, "en", { numeric: true });
   const ORDERS = {
-    attention: (a, b) =>
-      RANK[a.status] - RANK[b.status] ||
-      (b.alarms.length > 0) - (a.alarms.length > 0) ||
-      when(b) - when(a) ||
-      byName(a, b),
+    attention: () => 0, // as in the report
     name: byName,
     alarms: (a, b) => NN.total(b, "alarms") - NN.total(a, "alarms") || byName(a, b),
     strongest: (a, b) => strongest(b) - strongest(a) || byName(a, b),
