@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from newnormal.cli.compiling import compile_first
 from newnormal.cli.console import BAD_LINE, announce_compiling, fail, say
 from newnormal.cli.options import Classes, Input, Loading, Model, Rule, importable
 from newnormal.cli.reading import summary
@@ -92,13 +93,13 @@ def watch(
     A fleet keeps its state in its own folder.
     """
     from newnormal import state as state_file
+    from newnormal.detector import Detector
     from newnormal.io import SinkOptions, SourceOptions, find_sink
     from newnormal.io.sinks.jsonl import check_output
     from newnormal.io.sources.arriving import ArrivingSource
     from newnormal.runtime.checkpoint import resume
     from newnormal.runtime.watch import BadRecordError, Watch
 
-    announce_compiling()
     many = is_fleet(model)
 
     def options(read: Given, channels: tuple[str, ...] = ()) -> SourceOptions:
@@ -112,6 +113,7 @@ def watch(
         )
 
     if many:
+        announce_compiling()
         from newnormal.cli.fleet_reading import remembered
         from newnormal.cli.fleet_watch import FleetOutput, check_fleet_options, watch_fleet
         from newnormal.io.sources.streams import StreamOptions
@@ -147,6 +149,10 @@ def watch(
     ):
         resumed = resume(model, state, make_source, say, Classes.of(loading, rule))
         with closing(resumed.source):
+            if isinstance(resumed.detector, Detector):
+                compile_first("watch")
+            else:
+                announce_compiling()
             if state is not None:
                 _check_savable(resumed.detector, state)
             watching = Watch(

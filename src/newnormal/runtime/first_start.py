@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from newnormal.fleet.processors import cores
 from newnormal.runtime.kernel_jobs import FIT, WATCH, Job, jobs_of
 
 __all__ = ["FIT", "PROCESSES", "WATCH", "OnCompiled", "compile_all", "main", "missing", "processes"]
@@ -35,12 +34,20 @@ OnCompiled = Callable[[str, float], None]  # a kernel that is compiled, and the 
 
 
 def missing(command: str) -> list[Job]:
-    """Return the kernels that a command needs and that are not in the cache, the longest first."""
-    return [job for job in jobs_of(command) if not job.is_kept]
+    """Return the kernels that a command needs and that are not in the cache, the longest first.
+
+    None, where there is no cache or Numba is switched off.
+    """
+    try:
+        return [job for job in jobs_of(command) if not job.is_kept]
+    except AttributeError:  # no dispatchers, or a cache that is not Numba's usual one
+        return []
 
 
 def processes() -> int:
     """Return how many processes are to compile: one for each processor, or as PROCESSES states."""
+    from newnormal.fleet.processors import cores  # only here: it brings all of a fleet along
+
     with suppress(ValueError):
         return max(1, int(os.environ.get(PROCESSES, "")))
     return min(cores(), _MOST)
@@ -114,7 +121,7 @@ class _Helper:
                 return
             answer = ""
             with suppress(OSError, ValueError):  # it ended, or was ended
-                print(job.name, file=process.stdin, flush=True)  # noqa: T201
+                print(job.name, file=process.stdin, flush=True)
                 answer = process.stdout.readline()
             if answer.strip() != job.name:
                 self.failed.append(job)
@@ -164,7 +171,7 @@ def main() -> None:
         os.dup2(2, 1)  # what a library prints is no answer
         for line in sys.stdin:
             jobs[line.strip()].run()
-            print(line.strip(), file=answers, flush=True)  # noqa: T201
+            print(line.strip(), file=answers, flush=True)
 
 
 @contextmanager

@@ -61,11 +61,15 @@ def jobs_of(command: str) -> list[Job]:
 def _job(kernel: Any, seconds: float, *arguments: Any) -> Job:
     function = kernel.py_func
     name = f"{function.__module__.removeprefix('newnormal.kernels.')}.{function.__name__}"
-    return Job(name, kernel, tuple(numba.typeof(each) for each in arguments), seconds)
+    typeof: Any = numba.typeof
+    return Job(name, kernel, tuple(typeof(each) for each in arguments), seconds)
 
 
 def _scoring() -> list[Job]:
-    """What consumes samples: a committee as small as can be has arguments of the same types."""
+    """Return what consumes samples.
+
+    The arguments are those of a committee as small as can be: their types are the same.
+    """
     model = Committee(2, 1, 1, Plan(members=(1.0,) * len(members.KINDS)))
     weights = np.zeros(model.size, np.float32)
     plain, params = neutral_params(1, weights, 1), model.uncalibrated_params()
@@ -89,14 +93,13 @@ def _scoring() -> list[Job]:
             *(work.members, ahead, _ROWS, _ROW, own, fitted, *calibration, *votes),
         ),
         _job(behind("members._remember"), 0.4, _ROW, own, _ROW32),
-        _job(
-            behind("step.advance_in"), 1.5, in_step, _ROWS, True, widths, state.step, plain, out
-        ),
+        _job(behind("step.advance_in"), 1.5, in_step, _ROWS, True, widths, state.step, plain, out),
         _job(behind("mlp.forward"), 0.9, *net, in_step.active, ahead),
         _job(behind("mlp.descend"), 0.3, *net, in_step.deltas, plain.lr, in_step.active),
         _job(behind("step._guard"), 0.1, weights, weights, _ROW, state.step.counts),
         _job(committee.detrend, 0.2, _ROWS, 0.0, False, _ROW, _ROWS, _ROWS),
         _job(drift.measure, 0.6, *_drift()),
+        _job(alarm.threshold_at, 0.05, 0.0, 0.0, 0.0),
     ]
 
 
