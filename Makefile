@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 export NEWNORMAL_DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak check lint format types imports bench bench-fleet bench-reading docs constraints clean
+.PHONY: help demo test soak check lint format types imports bench bench-fleet bench-reading bench-first docs constraints clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -51,6 +51,9 @@ bench-fleet: .venv/dev ## Time a fleet of thousands of streams, and write docs/b
 
 bench-reading: .venv/dev ## Time reading alone beside an older commit, and write docs/benchmarks-reading.md.
 	@$(BIN)/python -m benchmarks.reading
+
+bench-first: .venv/dev ## Time the first commands after an install, and write docs/benchmarks-first.md.
+	@$(BIN)/python -m benchmarks.first_fit
 
 docs: .venv/dev ## Write the reference in docs/reference from the code.
 	@$(BIN)/python docs/generate.py

@@ -147,8 +147,8 @@ class _Helper:
 
 def _started(command: str) -> Any:
     """Return a new Python that runs `main`; None where there can be none."""
-    # An interrupt at the keyboard goes to this process alone, which then ends the others.
-    own: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
+    # A session of its own: an interrupt at the keyboard goes to this process alone, which then
+    # ends the others, and Linux gives each session its share of a busy machine.
     path = os.pathsep.join(each or os.getcwd() for each in sys.path)
     try:
         return subprocess.Popen(  # noqa: S603  (this Python, with a program of our own)
@@ -158,7 +158,7 @@ def _started(command: str) -> Any:
             stderr=subprocess.DEVNULL,
             env=os.environ | {"PYTHONPATH": path, PROCESSES: "1"},
             text=True,
-            **own,
+            start_new_session=True,
         )
     except (OSError, TypeError, ValueError):  # no Python to start: sys.executable may be None
         return None

@@ -122,6 +122,7 @@ def _watching() -> list[Job]:
             2.5,
             *(_ROW, _ROWS32, state, params, _ROW, alarm.blank_out(1)),
         ),
+        _job(drift.weights_moved, 0.1, _ROW32, _ROW32),
         _job(drift.advance, 0.8, _ROWS, *_drift(), drift.DriftOut(_ROW, _FLAGS)),
     ]
 
