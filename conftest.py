@@ -24,6 +24,7 @@ _digest = sha256(b"".join(path.read_bytes() for path in _kernels)).hexdigest()[:
 # can leave an index that names the wrong code (Numba writes the index first, then the code).
 _worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
 os.environ.setdefault("NUMBA_CACHE_DIR", str(_HERE / ".numba_cache" / _digest / _worker))
+os.environ.setdefault("NEWNORMAL_COMPILERS", "1")  # tests that compile do so in their own process
 
 # Doctests of this folder cannot be collected without PyTorch; tests that need it say so.
 collect_ignore_glob = [] if find_spec("torch") else ["src/newnormal/models/deep/*"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -51,6 +52,45 @@ def spoil(array: NDArray[Any], kind: str) -> None:
         array[...] = number if array.dtype.kind == "f" else count if array.dtype.kind == "i" else 1
 
 
+@numba.njit
+def _step_in(
+    work: Any, samples: Floats, flush: bool, widths: Ints, state: Any, params: Any, out: StepOut
+) -> None:
+    """Call what kernels alone can call."""
+    step.advance_in(work, samples, flush, widths, state, params, out)
+
+
+@numba.njit
+def _committee_in(
+    work: Any,
+    samples: Floats,
+    phases: Floats,
+    flush: bool,
+    widths: Ints,
+    live: Any,
+    state: Any,
+    step_params: Any,
+    params: Any,
+    out: StepOut,
+    squares: Any,
+    each: Any,
+) -> None:
+    committee.advance_in(
+        work,
+        samples,
+        phases,
+        flush,
+        widths,
+        live,
+        state,
+        step_params,
+        params,
+        out,
+        squares,
+        each,
+    )
+
+
 def use_memory(monkeypatch: pytest.MonkeyPatch, kind: str | None, spare: int = 0) -> None:
     """Make models work in memory full of rubbish, or of zeros, with rows to spare."""
 
@@ -68,7 +108,7 @@ def use_memory(monkeypatch: pytest.MonkeyPatch, kind: str | None, spare: int = 0
         work = step.blank_work(L, C, widths, NOTHING_AHEAD)
         filled(work, out)
         work.ahead[:] = NOTHING_AHEAD  # a list that is handed in
-        step.advance_in(work, samples, flush, widths, state, params, out)
+        _step_in(work, samples, flush, widths, state, params, out)
 
     def committee_advance(
         samples: Floats,
@@ -84,10 +124,11 @@ def use_memory(monkeypatch: pytest.MonkeyPatch, kind: str | None, spare: int = 0
         each: Any,
     ) -> None:
         J, L, C = state.residuals.shape
-        work = committee.blank_work(len(out.scores) + spare, J, L, C, widths, NOTHING_AHEAD)
+        inside = step.blank_work(L, C, widths, NOTHING_AHEAD)
+        work = committee.blank_work(len(out.scores) + spare, J, C, inside)
         filled(work, out, each)
         work.step.ahead[:] = NOTHING_AHEAD
-        committee.advance_in(
+        _committee_in(
             work,
             samples,
             phases,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypedDict
 if TYPE_CHECKING:
     from newnormal.models.base import OnEpoch, OnPhase
 
-__all__ = ["FitCallbacks", "fit_progress", "sample_progress"]
+__all__ = ["FitCallbacks", "fit_progress", "sample_progress", "share_progress"]
 
 
 class FitCallbacks(TypedDict):
@@ -48,6 +48,24 @@ def fit_progress() -> Iterator[FitCallbacks]:
             bar.update(task, description=now + last)
 
         yield {"on_epoch": on_epoch, "on_phase": on_phase}
+
+
+@contextmanager
+def share_progress(what: str) -> Iterator[Callable[[float], None] | None]:
+    """Give a callback of the share that is done, which draws a bar; None without a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=1.0)
+
+        def on_share(done: float) -> None:
+            bar.update(task, completed=done)
+
+        yield on_share
 
 
 @contextmanager

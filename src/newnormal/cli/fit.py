@@ -9,6 +9,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from newnormal.cli.bars import fit_progress
+from newnormal.cli.compiling import compile_first
 from newnormal.cli.console import announce_compiling, say
 from newnormal.cli.fleet_fit import check_folder, fit_fleet
 from newnormal.cli.options import importable, samples_or_time
@@ -224,7 +225,10 @@ def fit(
         **({"fleet_alarms_per_day": fleet_alarms_per_day} if many else {}),
     )
     _check_savable(own.get("model", "mlp"))
-    announce_compiling()
+    if method is Method.detector:
+        compile_first("fit")
+    else:
+        announce_compiling()
     kind: Any = M2N2 if method is Method.m2n2 else Detector
     detector = kind(
         **own,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from newnormal.cli.compiling import compile_first
 from newnormal.cli.console import BAD_LINE, announce_compiling, fail, say
 from newnormal.cli.options import (
     OWN_CLASSES,
@@ -127,6 +128,7 @@ def watch(
     elsewhere a JSON line for each verdict. A fleet keeps its state in its own folder.
     """
     from newnormal import state as state_file
+    from newnormal.detector import Detector
     from newnormal.io import SinkOptions, SourceOptions, find_sink
     from newnormal.io.sinks.jsonl import check_output
     from newnormal.io.sinks.text import TextSink
@@ -136,7 +138,6 @@ def watch(
 
     given, in_words = _forms(form, given, sink, output)
     sink, output = sink or "jsonl", output or "-"
-    announce_compiling()
     many = is_fleet(model)
 
     def options(read: Given, channels: tuple[str, ...] = ()) -> SourceOptions:
@@ -150,6 +151,7 @@ def watch(
         )
 
     if many:
+        announce_compiling()
         from newnormal.cli.fleet_reading import remembered
         from newnormal.cli.fleet_watch import FleetOutput, check_fleet_options, watch_fleet
         from newnormal.io.sources.streams import StreamOptions
@@ -187,6 +189,10 @@ def watch(
         resumed = resume(model, state, make_source, say, Classes.of(loading, rule))
         detector = resumed.detector
         with closing(resumed.source), _shown(out, detector, state, quiet):
+            if isinstance(detector, Detector):
+                compile_first("watch")
+            else:
+                announce_compiling()
             if state is not None:
                 _check_savable(detector, state)
             watching = Watch(

@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.kernels.compiled import compiled, uncounted
+from newnormal.kernels.compiled import compiled, inner
+from newnormal.kernels.linking import linked
 from newnormal.types import Floats, Floats32, Ints
 
 __all__ = [
@@ -162,7 +163,7 @@ def _blend(
     moved[:] = best
 
 
-@uncounted
+@inner
 def _sum_of(shifts: Floats, used: Ints, at: Ints, total: Floats) -> None:
     K, C = shifts.shape
     total[:] = 0
@@ -172,7 +173,7 @@ def _sum_of(shifts: Floats, used: Ints, at: Ints, total: Floats) -> None:
                 total[c] += shifts[k, c]
 
 
-@uncounted
+@inner
 def _distance(sample: Floats, moved: Floats, mean: Floats32, inverse: Floats32) -> float:
     """Return T² of a sample moved back; a missing value counts as the mean."""
     C = len(sample)
@@ -188,7 +189,7 @@ def _distance(sample: Floats, moved: Floats, mean: Floats32, inverse: Floats32) 
     return total
 
 
-@uncounted
+@inner
 def _part(
     sample: Floats, moved: Floats, shift: Floats, mean: Floats32, inverse: Floats32
 ) -> tuple[float, float]:
@@ -208,7 +209,8 @@ def _part(
     return (above / below, below) if below > 0 else (0.0, 0.0)
 
 
-@uncounted
+@linked
+@inner
 def is_accepted(votes: Floats32, shares: Floats32, state: AcceptedState) -> bool:
     """Whether a sample's votes (V,) are no worse than those of a pattern, in its channels.
 

@@ -31,6 +31,7 @@ import numpy as np
 
 from newnormal.kernels.compiled import compiled, uncounted
 from newnormal.kernels.decision import decide
+from newnormal.kernels.linking import linked
 from newnormal.types import Bools, Floats, Floats32, Ints
 
 __all__ = [
@@ -289,6 +290,7 @@ def advance(
     levels[LOCATION], levels[HEIGHT] = location, height
 
 
+@linked
 @compiled
 def _median(recent: Floats) -> float:
     return float(np.median(recent))

@@ -18,9 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.kernels.accepted import NEXT_PATTERN, AcceptedState, is_accepted
-from newnormal.kernels.accepted import move_back as _move_back
-from newnormal.kernels.compiled import compiled, inlined, uncounted
+from newnormal.kernels.accepted import NEXT_PATTERN, AcceptedState, is_accepted, move_back
+from newnormal.kernels.compiled import compiled, inlined, inner, uncounted
 from newnormal.kernels.decision import decide
 from newnormal.kernels.linking import linked
 from newnormal.kernels.members import (
@@ -31,8 +30,8 @@ from newnormal.kernels.members import (
     MembersWork,
     emphasis,
     usual,
+    vote_members,
 )
-from newnormal.kernels.members import vote_members as _vote_members
 from newnormal.kernels.mlp import NOTHING_AHEAD
 from newnormal.kernels.step import (
     LARGEST,
@@ -46,7 +45,7 @@ from newnormal.kernels.step import (
     StepWork,
     copy,
 )
-from newnormal.kernels.step import advance_in as _advance_step
+from newnormal.kernels.step import advance_in as advance_expert
 from newnormal.kernels.step import blank_work as blank_step_work
 from newnormal.types import Floats, Floats32, Ints
 
@@ -65,9 +64,7 @@ __all__ = [
 # In history's standard deviations: one absurd value must not drag a trend along for days.
 FARTHEST = 1e3
 
-advance_expert = linked(_advance_step)
-vote_members = linked(_vote_members)
-move_back = linked(_move_back)
+_move_back = linked(move_back)
 
 
 class CommitteeState(NamedTuple):
@@ -126,10 +123,8 @@ class CommitteeWork(NamedTuple):
 
 
 @compiled
-def blank_work(
-    rows: int, experts: int, window: int, channels: int, widths: Ints, lines: int
-) -> CommitteeWork:
-    """Return working memory for so many rows; `lines` as in kernels.step."""
+def blank_work(rows: int, experts: int, channels: int, step: StepWork) -> CommitteeWork:
+    """Return working memory for so many rows, with that of a step."""
     return CommitteeWork(
         np.empty((rows, channels)),
         np.empty((experts, rows, channels)),
@@ -155,7 +150,7 @@ def blank_work(
             np.empty((rows, channels)),
             np.empty((rows, channels), np.float32),
         ),
-        blank_step_work(window, channels, widths, lines),
+        step,
     )
 
 
@@ -179,6 +174,9 @@ def detrend(
             residual[t, c] = z - level[c]
 
 
+_detrend = linked(detrend)
+
+
 @inlined
 def subspace_residual(sample: Floats, basis: Floats, squares: Floats, scratch: Floats) -> None:
     """Fill the squared residual of one sample (C,) outside a subspace; a missing value is 0."""
@@ -196,7 +194,8 @@ def subspace_residual(sample: Floats, basis: Floats, squares: Floats, scratch: F
         squares[c] = 0.0 if np.isnan(sample[c]) else squares[c] * squares[c]
 
 
-@uncounted
+@linked
+@inner
 def advance_in(
     work: CommitteeWork,
     samples: Floats,
@@ -240,7 +239,7 @@ def advance_in(
         moved[:] = 0
         members = params.members
         for r in range(pending, R):
-            move_back(
+            _move_back(
                 scaled[r],
                 state.accepted,
                 members.level_mean,
@@ -265,7 +264,7 @@ def advance_in(
         for r in range(pending):
             copy(state.trails[j, L - pending + r], trails[r])
             copy(state.residuals[j, L - pending + r], residuals[r])
-        detrend(
+        _detrend(
             scaled[pending:],
             params.decays[j],
             step_params.decay == 1,
@@ -372,9 +371,6 @@ def advance_in(
     _append(samples, recent)
 
 
-_advance_in = linked(advance_in)
-
-
 @compiled
 def advance(
     samples: Floats,
@@ -397,8 +393,8 @@ def advance(
     where a member has no vote yet; they may be empty: see `advance_in`.
     """
     J, L, C = state.residuals.shape
-    work = blank_work(len(out.scores), J, L, C, widths, NOTHING_AHEAD)
-    _advance_in(
+    work = blank_work(len(out.scores), J, C, blank_step_work(L, C, widths, NOTHING_AHEAD))
+    advance_in(
         work, samples, phases, flush, widths, step, state, step_params, params, out, squares, each
     )
 

@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numba
 
-__all__ = ["compiled", "inlined", "uncounted"]
+__all__ = ["compiled", "inlined", "inner", "uncounted"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -19,6 +19,7 @@ _OPTIONS: dict[str, Any] = {
     "fastmath": {"reassoc", "contract"},
     "error_model": "numpy",
     "_nrt": True,  # said, because what a caller is compiled with would hold here too
+    "no_cfunc_wrapper": True,  # for C, which nobody needs; it takes time to compile
 }
 
 
@@ -37,6 +38,15 @@ def uncounted(function: Callable[_P, _R]) -> Callable[_P, _R]:
     assign an array to another, ``a[:] = b``, Numba makes a third: use `kernels.step.copy`.
     """
     return _cached(function, {**_OPTIONS, "_nrt": False})
+
+
+def inner(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Compile a function that makes no array and is called by kernels alone, as `uncounted` does.
+
+    What takes its arguments from Python is left out: for tuples of arrays that can be as much to
+    compile as the kernel itself.
+    """
+    return _cached(function, {**_OPTIONS, "_nrt": False, "no_cpython_wrapper": True})
 
 
 def _cached(function: Callable[_P, _R], options: dict[str, Any]) -> Callable[_P, _R]:

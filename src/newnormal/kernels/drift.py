@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.kernels.compiled import inlined, uncounted
+from newnormal.kernels.linking import linked
 from newnormal.kernels.step import copy
 from newnormal.types import Bools, Floats, Floats32, Ints
 
@@ -118,7 +119,7 @@ def advance(samples: Floats, state: DriftState, params: DriftParams, out: DriftO
         _move(samples[t], state, params)
         out.crossings[t] = False
         if state.counts[SEEN] >= WARM and state.counts[SEEN] % EVERY == 0:
-            measure(state, params)
+            _measure(state, params)
             farthest = _largest(state.distances)
             if state.counts[CROSSED] == 0:
                 for c in range(C):
@@ -138,7 +139,7 @@ def trace(samples: Floats, state: DriftState, params: DriftParams, positions: Fl
     """Consume samples (T, C) and write the position after each, (T, 4 C)."""
     for t in range(len(samples)):
         _move(samples[t], state, params)
-        measure(state, params)
+        _measure(state, params)
         copy(state.position, positions[t])
 
 
@@ -176,7 +177,7 @@ def _move(sample: Floats, state: DriftState, params: DriftParams) -> None:
 def lag_index(lag: int, lags: int) -> int:
     """Return which of so many lags, EVERY · 2^k samples each, is the least that is no shorter."""
     k = 0
-    while k < lags - 1 and EVERY * 2**k < lag:
+    while k < lags - 1 and EVERY << k < lag:
         k += 1
     return k
 
@@ -231,3 +232,6 @@ def measure(state: DriftState, params: DriftParams) -> None:
                 jump = max(jump, abs(p - state.start[j]) / params.wanders[k, j])
         state.distances[c] = distance
         state.jumps[c] = jump
+
+
+_measure = linked(measure)

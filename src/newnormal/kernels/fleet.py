@@ -93,6 +93,7 @@ from newnormal.kernels.step import (
     StepState,
     copy,
 )
+from newnormal.kernels.step import blank_work as blank_step_work
 from newnormal.types import (
     Bools,
     Floats,
@@ -175,7 +176,8 @@ def advance(
         )
         most = max(most, min(last[s] - first[s], length))
     lines = NOTHING_AHEAD + len(streams.state_lines) + len(streams.fitted_lines)
-    work = blank_work(most, dims.experts, dims.window, dims.channels, widths, lines)
+    step_work = blank_step_work(dims.window, dims.channels, widths, lines)
+    work = blank_work(most, dims.experts, dims.channels, step_work)
     crossings = np.empty(most, np.bool_)
     spare = _blank_columns(most, dims)
     # An empty array that lies at C numbers of its own: see `committee.advance_in`.

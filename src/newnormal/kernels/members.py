@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.kernels.compiled import inlined, uncounted
+from newnormal.kernels.compiled import inlined, inner
+from newnormal.kernels.linking import linked
 from newnormal.kernels.mlp import request
 from newnormal.types import Floats, Floats32, Ints
 
@@ -105,7 +106,7 @@ class MembersWork(NamedTuple):
     square: Floats  # (C,) a member's squared residuals
 
 
-@uncounted
+@inner
 def usual(phase: float, usual_votes: Floats32, v: int) -> float:
     """Return what a vote usually is at this phase; 0 where the phase is unknown."""
     if np.isnan(phase):
@@ -113,7 +114,7 @@ def usual(phase: float, usual_votes: Floats32, v: int) -> float:
     return float(usual_votes[int(phase) % len(usual_votes), v])
 
 
-@uncounted
+@inner
 def pressed(vote: float) -> float:
     """Return a vote of `windows` or `shapes`: from PRESSED on, what is beyond counts by its log.
 
@@ -122,7 +123,7 @@ def pressed(vote: float) -> float:
     return vote if vote <= PRESSED else PRESSED + np.log1p(vote - PRESSED)
 
 
-@uncounted
+@inner
 def emphasis(vote: float, weight: float, floor: float) -> float:
     """Return how much a vote counts in the shares of channels: as it does in the score.
 
@@ -131,7 +132,8 @@ def emphasis(vote: float, weight: float, floor: float) -> float:
     return weight if floor == -np.inf else weight * (max(vote, floor) - floor + _FAINT)
 
 
-@uncounted
+@linked
+@inner
 def vote_members(
     work: MembersWork,
     ahead: Ints,
@@ -198,7 +200,8 @@ def vote_members(
                     shares[r, c] += weight * square[c] / total
 
 
-@uncounted
+@linked
+@inner
 def _remember(sample: Floats, state: MembersState, filled: Floats32) -> None:
     """Append a scaled sample (C,) to the newest ones; `filled` is it without missing values."""
     recent, means, counts = state
@@ -222,7 +225,8 @@ def _remember(sample: Floats, state: MembersState, filled: Floats32) -> None:
     counts[HELD] = min(counts[HELD] + 1, LONG)
 
 
-@uncounted
+@linked
+@inner
 def _squares_of(
     kind: int,
     sample: Floats,

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from newnormal.kernels.compiled import inlined, uncounted
+from newnormal.kernels.compiled import inlined, inner, uncounted
 from newnormal.kernels.memory import prefetch_line
 from newnormal.types import Floats32, Ints
 
@@ -164,7 +164,7 @@ def _add_rows(
             units[_at(above + i)] += x0 * weights[_at(row + i)]
 
 
-@uncounted
+@inner
 def descend(
     weights: Floats32,
     widths: Ints,

@@ -24,8 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from newnormal.kernels.compiled import compiled, inlined, uncounted
+from newnormal.kernels.compiled import compiled, inlined, inner
 from newnormal.kernels.decision import decide
+from newnormal.kernels.linking import linked
 from newnormal.kernels.mlp import NOTHING_AHEAD, descend, forward
 from newnormal.types import Bools, Floats, Floats32, Ints
 
@@ -71,6 +72,9 @@ RESTORED = 6  # times the guard put the good copy back
 
 
 _at = np.uint64  # a place in a packed vector: see kernels.mlp
+
+_forward = linked(forward)
+_descend = linked(descend)
 
 
 class StepState(NamedTuple):
@@ -142,7 +146,12 @@ def blank_work(window: int, channels: int, widths: Ints, lines: int) -> StepWork
 
     `lines` is the length of `ahead`, NOTHING_AHEAD at least.
     """
-    units = widths.sum()
+    units = widest = 0
+    for k in range(len(widths)):
+        units += widths[k]
+        widest = max(widest, widths[k])
+    ahead = np.empty(lines, np.int64)
+    ahead[:] = NOTHING_AHEAD
     return StepWork(
         np.empty((window, channels)),
         np.empty((window, channels)),
@@ -151,31 +160,13 @@ def blank_work(window: int, channels: int, widths: Ints, lines: int) -> StepWork
         np.empty(window),
         np.empty(units, np.float32),
         np.empty(units, np.float32),
-        np.empty(widths.max(), np.int64),
-        np.full(lines, NOTHING_AHEAD),
+        np.empty(widest, np.int64),
+        ahead,
     )
 
 
-@compiled
-def advance(
-    samples: Floats,
-    flush: bool,
-    widths: Ints,
-    state: StepState,
-    params: StepParams,
-    out: StepOut,
-) -> None:
-    """Consume samples (T, C), which hold no infinity, and write the verdicts that became final.
-
-    The model is an MLP of the given `widths`, padding included. With `flush`, samples still
-    pending at the end are judged in one last window made of the newest L samples, which ends the
-    cycle.
-    """
-    L, C = state.samples.shape
-    advance_in(blank_work(L, C, widths, NOTHING_AHEAD), samples, flush, widths, state, params, out)
-
-
-@uncounted
+@linked
+@inner
 def advance_in(
     work: StepWork,
     samples: Floats,
@@ -195,7 +186,7 @@ def advance_in(
     scaled, there, observed, squares, scores, units, deltas, active, ahead = work
     out_scores, out_anomalous, out_expected, out_shares = out
     L, C = recent.shape
-    made = widths.sum() - widths[-1]  # where the reconstruction begins in `units`
+    made = len(units) - widths[-1]  # where the reconstruction begins in `units`
     units[:] = 0
     deltas[:] = 0
 
@@ -223,7 +214,7 @@ def advance_in(
         if ends_cycle:
             _update_trend(trend, scaled, there, decay)
         _enter(scaled, there, trend, units)
-        forward(weights, widths, units, active, ahead)
+        _forward(weights, widths, units, active, ahead)
         if not _score(units, made, there, observed, squares, scores):
             _restore(
                 weights,
@@ -250,11 +241,30 @@ def advance_in(
         if ends_cycle:
             counts[CYCLE] = L  # after a flush, the next cycle starts afresh
             if lr != 0 and _pull(units, made, there, observed, scores, learn_threshold, deltas):
-                reach[0] += descend(weights, widths, units, deltas, lr, active)
+                reach[0] += _descend(weights, widths, units, deltas, lr, active)
                 counts[LEARNED] += 1
                 counts[AGE] += 1
                 if counts[AGE] >= COPY_EVERY or not reach[0] < _SAFE:
                     _guard(weights, good, reach, counts)
+
+
+@compiled
+def advance(
+    samples: Floats,
+    flush: bool,
+    widths: Ints,
+    state: StepState,
+    params: StepParams,
+    out: StepOut,
+) -> None:
+    """Consume samples (T, C), which hold no infinity, and write the verdicts that became final.
+
+    The model is an MLP of the given `widths`, padding included. With `flush`, samples still
+    pending at the end are judged in one last window made of the newest L samples, which ends the
+    cycle.
+    """
+    L, C = state.samples.shape
+    advance_in(blank_work(L, C, widths, NOTHING_AHEAD), samples, flush, widths, state, params, out)
 
 
 @inlined
@@ -340,7 +350,8 @@ def _score(
     return bool(np.isfinite(sums))
 
 
-@uncounted
+@linked
+@inner
 def _restore(
     weights: Floats32,
     good: Floats32,
@@ -360,11 +371,11 @@ def _restore(
     counts[RESTORED] += 1
     counts[AGE] = 0
     copy(good, weights)
-    forward(weights, widths, units, active, ahead)
+    _forward(weights, widths, units, active, ahead)
     if not _score(units, out, there, observed, squares, scores):
         copy(fitted, weights)
         copy(fitted, good)
-        forward(weights, widths, units, active, ahead)
+        _forward(weights, widths, units, active, ahead)
         _score(units, out, there, observed, squares, scores)
 
 
@@ -421,7 +432,8 @@ def _pull(
     return any_learnable
 
 
-@uncounted
+@linked
+@inner
 def _guard(weights: Floats32, good: Floats32, reach: Floats, counts: Ints) -> None:
     """Put the good copy back if a weight is not finite; renew the copy when it is old."""
     total = 0.0  # NaN or infinite if a weight is

@@ -1,0 +1,34 @@
+"""The first command after an install: that it compiles, for how long, and how far it is."""
+
+from __future__ import annotations
+
+from newnormal.cli.bars import share_progress
+from newnormal.cli.console import announce_compiling, say
+
+__all__ = ["compile_first"]
+
+
+def compile_first(command: str) -> None:
+    """Compile what `fit` or `watch` needs and is not in the cache; what is compiled later is said.
+
+    A line on standard error says so, once; a terminal has a bar as well.
+    """
+    from newnormal.runtime.first_start import compile_all, missing, processes
+
+    jobs = missing(command)
+    if not jobs:
+        announce_compiling()
+        return
+    count = processes()
+    work = sum(job.seconds for job in jobs)
+    seconds = max(work / min(count, len(jobs)), jobs[0].seconds)
+    together = f" with {count} processes" if count > 1 else ""
+    say(f"compiling for this machine{together}, once: about {seconds:.0f} s ...")
+    with share_progress("compiling") as on_share:
+
+        def on_compiled(name: str, done: float) -> None:
+            del name
+            if on_share is not None:
+                on_share(done)
+
+        compile_all(jobs, command, count, on_compiled)

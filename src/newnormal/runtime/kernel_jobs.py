@@ -1,0 +1,132 @@
+"""Which kernels `fit` and `watch` call, and for which types: what a first start compiles."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from newnormal.acceptance.range import initial as initial_drift
+from newnormal.kernels import adam, alarm, committee, drift, members, step, training
+from newnormal.kernels.linking import behind
+from newnormal.kernels.mlp import NOTHING_AHEAD
+from newnormal.models.committee import Committee, Plan
+from newnormal.models.experts import neutral_params
+
+__all__ = ["FIT", "WATCH", "Job", "jobs_of"]
+
+FIT, WATCH = "fit", "watch"
+
+_ROW, _ROWS, _CUBE = np.zeros(1), np.zeros((1, 1)), np.zeros((1, 1, 1))
+_ROW32, _ROWS32 = np.zeros(1, np.float32), np.zeros((1, 1), np.float32)
+_PART32 = np.zeros((2, 2), np.float32)[:, 1:]  # some columns
+_INTS, _FLAGS = np.zeros(1, np.int64), np.zeros(1, np.bool_)
+
+
+class Job(NamedTuple):
+    """A kernel to compile for arguments of some types."""
+
+    name: str
+    kernel: Any
+    types: tuple[Any, ...]
+    seconds: float  # that it took once, beside the others
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it is in the cache; True where there is none, so that nobody waits for it."""
+        cache = self.kernel._cache
+        if cache.cache_path is None:
+            return True
+        key = cache._index_key(self.types, self.kernel.targetctx.codegen())
+        return key in cache._cache_file._load_index()
+
+    def run(self) -> None:
+        """Compile the kernel, or load it."""
+        self.kernel.compile(self.types)
+
+
+def jobs_of(command: str) -> list[Job]:
+    """Return what a command needs, the longest first.
+
+    Examples
+    --------
+    >>> [job.name for job in jobs_of("fit")[:2]]
+    ['committee.advance_in', 'members._squares_of']
+    """
+    own = {FIT: _training, WATCH: _watching}[command]
+    return sorted([*_scoring(), *own()], key=lambda job: -job.seconds)
+
+
+def _job(kernel: Any, seconds: float, *arguments: Any) -> Job:
+    function = kernel.py_func
+    name = f"{function.__module__.removeprefix('newnormal.kernels.')}.{function.__name__}"
+    typeof: Any = numba.typeof
+    return Job(name, kernel, tuple(typeof(each) for each in arguments), seconds)
+
+
+def _scoring() -> list[Job]:
+    """Return what consumes samples.
+
+    The arguments are those of a committee as small as can be: their types are the same.
+    """
+    model = Committee(2, 1, 1, Plan(members=(1.0,) * len(members.KINDS)))
+    weights = np.zeros(model.size, np.float32)
+    plain, params = neutral_params(1, weights, 1), model.uncalibrated_params()
+    state, out, widths = model.initial(weights), step.blank_out(1, 1), model.network.padded
+    in_step = step.blank_work.py_func(2, 1, widths, NOTHING_AHEAD)  # type: ignore[attr-defined]
+    work = committee.blank_work.py_func(1, 1, 1, in_step)  # type: ignore[attr-defined]
+    given = (_ROWS, _ROW, True, widths, state.step, state.own, plain, params, out, _CUBE, _ROWS32)
+    own, fitted, ahead = state.own.members, params.members, in_step.ahead
+    calibration = (_ROWS, _ROW, _ROW, _ROW, _INTS, 0.0)
+    votes = (_ROW, _ROW, _ROWS32, _CUBE, _PART32)
+    net = (weights, widths, in_step.units)
+    return [
+        _job(behind("committee.advance_in"), 2.9, work, *given),
+        _job(committee.advance, 1.6, *given),
+        _job(
+            behind("members._squares_of"), 2.0, 0, _ROW, 0.0, own, fitted, work.members, ahead, _ROW
+        ),
+        _job(
+            behind("members.vote_members"),
+            0.6,
+            *(work.members, ahead, _ROWS, _ROW, own, fitted, *calibration, *votes),
+        ),
+        _job(behind("members._remember"), 0.4, _ROW, own, _ROW32),
+        _job(behind("step.advance_in"), 1.5, in_step, _ROWS, True, widths, state.step, plain, out),
+        _job(behind("mlp.forward"), 0.9, *net, in_step.active, ahead),
+        _job(behind("mlp.descend"), 0.3, *net, in_step.deltas, plain.lr, in_step.active),
+        _job(behind("step._guard"), 0.1, weights, weights, _ROW, state.step.counts),
+        _job(committee.detrend, 0.2, _ROWS, 0.0, False, _ROW, _ROWS, _ROWS),
+        _job(drift.measure, 0.6, *_drift()),
+        _job(alarm.threshold_at, 0.05, 0.0, 0.0, 0.0),
+    ]
+
+
+def _training() -> list[Job]:
+    return [
+        _job(adam.adam_step, 0.3, _ROW32, _ROW32, _ROW32, _ROW32, 1, 0.0),
+        _job(training.pull_back, 0.1, _ROWS32, _ROWS32, True, _ROW32),
+        _job(training.activate, 0.1, _ROWS32, _ROW32, True),
+        _job(drift.trace, 0.4, _ROWS, *_drift(), _ROWS),
+        _job(alarm.peaks, 0.1, _ROW, 0.0, 1, _ROW),
+    ]
+
+
+def _watching() -> list[Job]:
+    state = alarm.AlarmState(_ROW, _INTS, _ROW, _ROW, _ROW, _ROW)
+    params = alarm.AlarmParams(*[0.0] * len(alarm.AlarmParams._fields))
+    return [
+        _job(
+            alarm.judge_scores,
+            2.5,
+            *(_ROW, _ROWS32, state, params, _ROW, alarm.blank_out(1)),
+        ),
+        _job(drift.weights_moved, 0.1, _ROW32, _ROW32),
+        _job(drift.advance, 0.8, _ROWS, *_drift(), drift.DriftOut(_ROW, _FLAGS)),
+    ]
+
+
+def _drift() -> tuple[drift.DriftState, drift.DriftParams]:
+    params = drift.DriftParams(_ROW, _ROW, _ROW, _ROWS, _ROW, _ROWS)
+    return initial_drift(np.zeros(4), np.zeros(4)), params
