@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from newnormal.cli.bars import share_progress
 from newnormal.cli.console import announce_compiling, say
 
-__all__ = ["compile_first"]
+if TYPE_CHECKING:
+    from newnormal.detector import BaseDetector
+
+__all__ = ["compile_first", "prepare"]
+
+
+def prepare(detector: BaseDetector) -> None:
+    """Compile what a detector needs to judge; what is compiled later is said."""
+    from newnormal.detector import Detector
+
+    if isinstance(detector, Detector):
+        compile_first("watch")
+    else:
+        announce_compiling()
 
 
 def compile_first(command: str) -> None:

@@ -9,7 +9,8 @@ from typing import Annotated, Optional
 import typer
 
 from newnormal.cli.bars import sample_progress
-from newnormal.cli.console import announce_compiling, say
+from newnormal.cli.compiling import prepare
+from newnormal.cli.console import say
 from newnormal.cli.fleet_reading import exit_if_failed, fleet_tables, load_fleet, remembered
 from newnormal.cli.measuring import measure, print_groups, print_summary
 from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule
@@ -68,8 +69,8 @@ def evaluate(
     check_one_stream(model, given.streams)
     if plot is not None:
         plots.check_target(plot, [model, input])
-    announce_compiling()
     detector = load(model, classes)
+    prepare(detector)
     given = given.after(detector.reading_, label=True)
     given.check_label()
     table = read_table(input, given, detector.channels_)

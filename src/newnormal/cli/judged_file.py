@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from newnormal.cli.bars import sample_progress
-from newnormal.cli.console import announce_compiling, say
+from newnormal.cli.compiling import prepare
+from newnormal.cli.console import say
 from newnormal.cli.fleet_reading import fleet_tables, load_fleet, remembered
 from newnormal.cli.options import Classes
 from newnormal.cli.reading import load, read_table, say_found
@@ -57,8 +58,8 @@ def _stream(model: Path, classes: Classes, source: str, given: Given, frozen: bo
     """Judge a file of one stream."""
     from newnormal.runtime.judging import judge_series
 
-    announce_compiling()
     detector = load(model, classes)
+    prepare(detector)
     table = _with_labels(
         lambda own: read_table(source, own, detector.channels_), given, detector.reading_, source
     )

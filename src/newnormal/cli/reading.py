@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from newnormal.cli.console import announce_compiling, say
+from newnormal.cli.compiling import prepare
+from newnormal.cli.console import say
 from newnormal.cli.options import Classes
 from newnormal.cli.reading_options import Given
 
@@ -67,8 +68,8 @@ def judge(
     path: Path, classes: Classes, source: str, given: Given, frozen: bool
 ) -> tuple[BaseDetector, Verdicts, Table]:
     """Load a detector, read a file and judge it."""
-    announce_compiling()
     detector = load(path, classes)
+    prepare(detector)
     table = read_table(source, given.after(detector.reading_), detector.channels_)
     say_found(table.found)
     say(f"judging {len(table.values):,} samples ...")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from newnormal.cli.compiling import compile_first
+from newnormal.cli.compiling import prepare
 from newnormal.cli.console import BAD_LINE, announce_compiling, fail, say
 from newnormal.cli.options import (
     OWN_CLASSES,
@@ -128,7 +128,6 @@ def watch(
     elsewhere a JSON line for each verdict. A fleet keeps its state in its own folder.
     """
     from newnormal import state as state_file
-    from newnormal.detector import Detector
     from newnormal.io import SinkOptions, SourceOptions, find_sink
     from newnormal.io.sinks.jsonl import check_output
     from newnormal.io.sinks.text import TextSink
@@ -189,10 +188,7 @@ def watch(
         resumed = resume(model, state, make_source, say, Classes.of(loading, rule))
         detector = resumed.detector
         with closing(resumed.source), _shown(out, detector, state, quiet):
-            if isinstance(detector, Detector):
-                compile_first("watch")
-            else:
-                announce_compiling()
+            prepare(detector)
             if state is not None:
                 _check_savable(detector, state)
             watching = Watch(
