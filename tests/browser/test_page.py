@@ -13,7 +13,7 @@ from tests.browser import made
 from tests.browser.conftest import SPIKE, Visit, run_of
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.external
 
@@ -549,6 +549,18 @@ def test_the_page_allows_itself_no_network(visit: Visit) -> None:
     )
     assert policy is not None
     assert policy.startswith("default-src 'none'")
+
+
+def test_the_page_runs_its_own_script_and_no_other(browser: Browser, tmp_path: Path) -> None:
+    text = page_of(made.run(100, 2, [(50, 60)]))
+    planted = "<script>window.planted = true</script><img src=x onerror='window.planted = true'>"
+    path = tmp_path / "planted.html"
+    path.write_text(text.replace("</body>", f"{planted}</body>"), encoding="utf-8")
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    page.wait_for_function("() => +NN.state.picture.frame.dataset.points > 0")
+    assert page.evaluate("window.planted") is None
+    page.close()
 
 
 def test_one_sample_and_no_expectation_are_drawn_too(visit: Visit, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import newnormal
 from newnormal import InputError
 from newnormal.plots.thinning import excess, extremes, means
 from newnormal.reports.packing import base_of, packed
+from newnormal.reports.pages import SCRIPTS, STYLES
 from newnormal.reports.thinning import bucket_starts, worst
 from newnormal.reports.writing import page_of
 from newnormal.types import Floats, Timeline
@@ -344,6 +346,20 @@ def test_any_series_has_a_page(values: Floats, scores: Floats, expects: bool) ->
     (stream,) = found.meta["streams"]
     assert stream["samples"] == len(scores)
     assert stream["missing"] == np.isnan(own).sum()
+
+
+def test_every_file_of_the_page_is_in_it_once_and_in_the_order_that_its_readme_states() -> None:
+    folder = Path(newnormal.__file__).parent
+    parts = [*STYLES, *SCRIPTS]
+    assert len(set(parts)) == len(parts)
+    own = {f"reports/page/{each.name}" for each in (folder / "reports/page").glob("*.[cj]s*")}
+    assert own <= set(parts)
+    readme = (folder / "reports/page/README.md").read_text(encoding="utf-8")
+    stated = re.findall(r"`(?:vendor/uplot/)?([\w.]+\.(?:css|js))`", readme)
+    assert stated == [Path(each).name for each in parts]
+    text = page_of(_NOTHING)
+    for each in parts:
+        assert text.count((folder / each).read_text(encoding="utf-8")) == 1, each
 
 
 def test_the_same_run_is_the_same_page() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
 
-__all__ = ["filled", "shell_size"]
+__all__ = ["SCRIPTS", "STYLES", "filled", "shell_size"]
 
 # In the order in which they are joined, without a build step.
 STYLES = ("vendor/uplot/uPlot.min.css", "reports/page/report.css")
@@ -21,7 +23,6 @@ SCRIPTS = (
             "format",
             "events",
             "panels",
-            "gestures",
             "gestures",
             "picture",
             "lists",
@@ -55,6 +56,7 @@ def filled(title: str, report: str, data: Sequence[str]) -> str:
             "title": escape(title.encode("utf-8", "backslashreplace").decode()),
             "style": _joined(STYLES),
             "script": _joined(SCRIPTS),
+            "digest": _digest(),
             "report": report,
             "data": "\n".join(elements),
         }
@@ -70,6 +72,12 @@ def shell_size() -> int:
 def _put(parts: Mapping[str, str]) -> str:
     """Fill each place of the template once; what is put there is not looked at again."""
     return _PLACE.sub(lambda found: parts[found[1]], _read("reports/page/template.html"))
+
+
+@cache
+def _digest() -> str:
+    """Return what a browser compares the page's script with: it runs this one and no other."""
+    return base64.b64encode(hashlib.sha256(_joined(SCRIPTS).encode()).digest()).decode()
 
 
 @cache
