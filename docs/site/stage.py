@@ -45,7 +45,8 @@ _ALONE = ("index.md", "tutorial.md")
 _WIDE = "---\nhide: [navigation]\n---\n\n"
 # What is copied beside them: pictures, tables, and the files of the site itself.
 _KINDS = (".png", ".csv", ".ipynb")
-_OWN = ("site/site.css", "site/favicon.svg", "site/vendor/iframe-worker/iframe-worker.js")
+_OWN = ("docs/site/site.css", "docs/site/favicon.svg")
+_VENDOR = "src/newnormal/vendor/iframe-worker/iframe-worker.js"  # is at vendor/ on the site
 
 _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(
@@ -76,10 +77,12 @@ def stage(target: Path) -> None:
         written.parent.mkdir(parents=True, exist_ok=True)
         written.write_text(rewrite(name, path.read_text(encoding="utf-8")), encoding="utf-8")
     others = [path for path in docs.rglob("*") if path.suffix in _KINDS]
-    for path in (*others, *(docs / name for name in _OWN)):
-        copied = target / path.relative_to(docs)
-        copied.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, copied)
+    copied = {path.relative_to(docs).as_posix(): path for path in others}
+    copied |= {name.removeprefix("docs/"): ROOT / name for name in _OWN}
+    copied[_VENDOR.removeprefix("src/newnormal/")] = ROOT / _VENDOR
+    for name, path in copied.items():
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target / name)
 
 
 def rewrite(name: str, markdown: str) -> str:
