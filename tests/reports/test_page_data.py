@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 import newnormal
 from newnormal import InputError
-from newnormal.plots.thinning import excess, extremes, means
+from newnormal.plots.thinning import excess, extremes, means, starts_every, worst
 from newnormal.reports.packing import base_of, packed
 from newnormal.reports.pages import SCRIPTS, STYLES
-from newnormal.reports.thinning import bucket_starts, worst
 from newnormal.reports.writing import page_of
 from newnormal.types import Floats, Timeline
 from tests.counts import count
@@ -56,7 +55,7 @@ def naive_buckets(values: Floats, per: int) -> list[tuple[float, float, float]]:
 @example(np.array([np.inf, -np.inf, np.nan, 1.0]), 2)
 @example(np.array([np.nan]), 1)
 def test_a_bucket_has_the_extremes_of_its_samples(values: Floats, per: int) -> None:
-    starts = bucket_starts(len(values), per)
+    starts = starts_every(len(values), per)
     low, high = extremes(values, starts)
     twin = naive_buckets(values, per)
     np.testing.assert_array_equal(low, [each[0] for each in twin])
@@ -74,7 +73,7 @@ def test_a_bucket_shows_a_crossing_if_one_of_its_samples_does(
     thresholds = np.full(len(scores), threshold)
     thresholds[::3] += 0.5
     at = worst(excess(scores, thresholds), per)
-    assert len(at) == len(bucket_starts(len(scores), per))
+    assert len(at) == len(starts_every(len(scores), per))
     for bucket, row in enumerate(at.tolist()):
         own = slice(bucket * per, (bucket + 1) * per)
         assert bucket * per <= row < min((bucket + 1) * per, len(scores))
@@ -135,7 +134,7 @@ def assert_extremes_are_everywhere(found: Page, values: Floats, first: int = 0) 
         rows = (x >= block.start) & (x <= block.end)
         for number, name in enumerate(order):
             own = values[rows, int(name[1:])]
-            low, high = extremes(own, bucket_starts(len(own), block.per))
+            low, high = extremes(own, starts_every(len(own), block.per))
             shown = block.columns[f"low:{number}"]
             np.testing.assert_allclose(shown, low, rtol=1e-6, atol=1e-7)
             np.testing.assert_allclose(
@@ -222,7 +221,7 @@ def test_expectation_and_range() -> None:
     values = np.arange(30_000, dtype=float)[:, None] % 100
     found = page(timeline(values), budget=_shell() + 150_000)
     coarse = found.blocks[0][0]
-    starts = bucket_starts(30_000, coarse.per)
+    starts = starts_every(30_000, coarse.per)
     expected = values[:, 0] * 0.5 + 1.0
     low, high = extremes(expected, starts)
     np.testing.assert_allclose(coarse.columns["expected:0"], means(expected, starts), rtol=1e-6)

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from newnormal.texts import counted
 from newnormal.types import ACCEPTED, PENDING, REJECTED, Alarm, Change, Timeline, time_text
 
-__all__ = ["counts_text", "headline", "moment_text", "most_important", "range_text"]
+__all__ = [
+    "counts_text",
+    "headline",
+    "most_important",
+    "range_text",
+    "short_moment_text",
+    "since_text",
+]
 
 
 def headline(timeline: Timeline) -> str:
@@ -15,7 +23,7 @@ def headline(timeline: Timeline) -> str:
     alarms = most_important(timeline)
     if status == "in alarm" and alarms and alarms[0].open:
         first = alarms[0]
-        return f"In alarm since {_since(first)}: {first.sentence}"
+        return f"In alarm since {since_text(first)}: {first.sentence}"
     opened = [span.change for span in timeline.changes if span.change.open]
     if opened and status in ("change pending", "change rejected"):
         states = [each for each in opened if each.state == status.removeprefix("change ")]
@@ -23,11 +31,11 @@ def headline(timeline: Timeline) -> str:
     if alarms:
         many = f"{len(alarms)} alarms, all over by now; the highest"
         what = many if len(alarms) > 1 else "One alarm, over by now"
-        return f"{what}: {_since(alarms[0])}: {alarms[0].sentence}"
+        return f"{what}: {since_text(alarms[0])}: {alarms[0].sentence}"
     if timeline.accepted:
         return _change("No alarms; a change was accepted", timeline.accepted[-1].change)
     anomalous = int(timeline.verdicts.anomalous.sum())
-    size = _counted(len(timeline), "sample")
+    size = counted(len(timeline), "sample")
     return f"{anomalous:,} of {size} anomalous" if anomalous else f"Nothing unusual in {size}"
 
 
@@ -40,37 +48,39 @@ def counts_text(timeline: Timeline) -> str:
     """Return how many alarms and changes there were."""
     parts = []
     if timeline.verdicts.alarms is not None or timeline.alarms:
-        parts.append(_counted(len(timeline.alarms), "alarm") if timeline.alarms else "no alarms")
+        parts.append(counted(len(timeline.alarms), "alarm") if timeline.alarms else "no alarms")
     if timeline.changes:
         states = [span.change.state for span in timeline.changes]
         known = (PENDING, ACCEPTED, REJECTED, "reverted")
         each = [f"{states.count(state)} {state}" for state in known if state in states]
-        parts.append(f"{_counted(len(states), 'change')} ({', '.join(each)})")
+        parts.append(f"{counted(len(states), 'change')} ({', '.join(each)})")
     return ", ".join(parts)
 
 
 def range_text(timeline: Timeline) -> str:
     """Return from when to when, how many samples and how many channels."""
-    size = f"{_counted(len(timeline), 'sample')} of {_counted(len(timeline.channels), 'channel')}"
+    size = f"{counted(len(timeline), 'sample')} of {counted(len(timeline.channels), 'channel')}"
     times = timeline.times
     if times is None or not len(times):
         return size
     zone = timeline.verdicts.zone
-    first, last = (moment_text(each, zone) for each in (times[0], times[-1]))
+    first, last = (short_moment_text(each, 0, zone) for each in (times[0], times[-1]))
     same = last.startswith(first[:10]) and " " in last
     return f"{first} to {last[11:] if same else last}, {size}"
 
 
-def moment_text(time: np.datetime64, zone: str | None = None) -> str:
-    """Return a time as people write it, with seconds only where there are any.
+def short_moment_text(time: np.datetime64 | None, sample: int, zone: str | None = None) -> str:
+    """Return a time as `moment_text` does, with seconds only where there are any, and no offset.
 
     Examples
     --------
-    >>> moment_text(np.datetime64("2026-03-09T10:14"), "Europe/Berlin")
+    >>> short_moment_text(np.datetime64("2026-03-09T10:14"), 7, "Europe/Berlin")
     '2026-03-09 11:14'
-    >>> moment_text(np.datetime64("2026-03-09T10:14:30.25"))
-    '2026-03-09 10:14:30.25'
+    >>> short_moment_text(np.datetime64("2026-03-09T10:14:30.25"), 7), short_moment_text(None, 1234)
+    ('2026-03-09 10:14:30.25', 'sample 1,234')
     """
+    if time is None:
+        return f"sample {sample:,}"
     text = time_text(time, zone).replace("T", " ")
     day, clock = text[:10], text[11:]
     clock = clock.split("+")[0].split("-")[0].rstrip("Z")
@@ -80,14 +90,9 @@ def moment_text(time: np.datetime64, zone: str | None = None) -> str:
 def _change(what: str, change: Change) -> str:
     """Return what happened to a change, and since when: a sentence has that at its end."""
     moved, since, _ = change.sentence.rpartition(" since ")
-    return f"{what}, since {_since(change)}: {moved}" if since else f"{what}: {change.sentence}"
+    return f"{what}, since {since_text(change)}: {moved}" if since else f"{what}: {change.sentence}"
 
 
-def _since(alarm: Alarm | Change) -> str:
-    if alarm.start_time is None:
-        return f"sample {alarm.start:,}"
-    return moment_text(alarm.start_time, alarm.zone)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def since_text(found: Alarm | Change) -> str:
+    """Return when an alarm or a change began."""
+    return short_moment_text(found.start_time, found.start, found.zone)

@@ -137,7 +137,10 @@ def _place(moment: str, sample: int) -> str:
 
 
 def urgency(alarms: Sequence[Alarm], changes: Sequence[Change]) -> tuple[int, float]:
-    """Return what streams are sorted by, the most urgent first: what is open, and how bad it is."""
+    """Return what streams are sorted by, the most urgent first: what is open, and how bad it is.
+
+    An open alarm comes before a pending change, and that before a rejected one: 0, 1 and 2.
+    """
     if alarms:
         return 0, -max(each.peak.ratio for each in alarms)
     pending = [each.distance for each in changes if each.state == PENDING]

@@ -10,7 +10,7 @@ import numpy as np
 
 from newnormal.base import BaseDetector
 from newnormal.checks.findings import Finding
-from newnormal.checks.texts import counted, length, seconds
+from newnormal.checks.texts import length, seconds
 from newnormal.config import samples_per_day
 from newnormal.core.history import MINIMUM_WINDOWS
 from newnormal.core.outliers import Outliers, without
@@ -20,6 +20,7 @@ from newnormal.core.scaling import Scaler
 from newnormal.detector import Detector
 from newnormal.models.members import fittable
 from newnormal.tabular import Table
+from newnormal.texts import counted
 from newnormal.tuning.choose import HELD_OUT, LEAST, early_samples
 from newnormal.types import Floats
 

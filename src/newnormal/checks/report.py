@@ -9,7 +9,8 @@ from newnormal.checks.facts import Facts
 from newnormal.checks.findings import Finding
 from newnormal.checks.history import Need
 from newnormal.checks.plan import Plan
-from newnormal.checks.texts import amount, counted, length, moment, named, percent, shown
+from newnormal.checks.texts import amount, length, moment, named, percent, shown
+from newnormal.texts import counted
 
 __all__ = ["fact_rows", "grouped", "lines_of", "plan_rows", "taken_line", "text_of"]
 

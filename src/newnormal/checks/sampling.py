@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from newnormal.checks.findings import Finding, Remedies
-from newnormal.checks.texts import counted, length, moment, percent, seconds
+from newnormal.checks.texts import length, moment, percent, seconds
 from newnormal.core.history import median_period
+from newnormal.texts import counted
 from newnormal.types import Times
 
 __all__ = ["Gap", "Sampling", "sampling_findings"]

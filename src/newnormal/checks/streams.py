@@ -11,8 +11,9 @@ from newnormal.base import BaseDetector
 from newnormal.checks.checking import Check, check_table
 from newnormal.checks.findings import LEVELS
 from newnormal.checks.loading import unreadable
-from newnormal.checks.texts import counted, shown
+from newnormal.checks.texts import shown
 from newnormal.tabular import StreamTables, Table
+from newnormal.texts import counted
 
 __all__ = ["StreamsSummary", "check_streams", "summary_of"]
 

@@ -10,7 +10,7 @@ from newnormal.config import duration_text
 from newnormal.core.phases import utc_offset
 from newnormal.types import time_text
 
-__all__ = ["amount", "counted", "length", "moment", "named", "percent", "seconds", "shown"]
+__all__ = ["amount", "length", "moment", "named", "percent", "seconds", "shown"]
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 _QUARTER = 900 * 10**9  # ns
@@ -26,15 +26,6 @@ def shown(text: str) -> str:
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
     )
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number of things.
-
-    >>> counted(1, "channel"), counted(2000, "channel")
-    ('1 channel', '2,000 channels')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def amount(value: float) -> str:

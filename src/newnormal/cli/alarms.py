@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional
 import typer
 
 from newnormal.cli.options import Classes, Loading, Rule, from_state
-from newnormal.cli.reading import counted
 from newnormal.cli.streams import is_fleet
 from newnormal.cli.words import accept_after_text, print_notes, print_text
 from newnormal.cli.written import Written, check_written
 from newnormal.errors import InputError, ParameterError
+from newnormal.texts import counted
 
 if TYPE_CHECKING:
     from newnormal.alarms.texts import Deciding, Note

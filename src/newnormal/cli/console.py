@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from newnormal.errors import NewnormalError
-from newnormal.shown import shown
+from newnormal.texts import shown
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -13,9 +13,10 @@ from newnormal.cli.compiling import compile_first
 from newnormal.cli.console import announce_compiling, say
 from newnormal.cli.fleet_fit import check_folder, fit_fleet
 from newnormal.cli.options import importable, samples_or_time
-from newnormal.cli.reading import counted, read_streams, read_table
+from newnormal.cli.reading import read_streams, read_table
 from newnormal.cli.reading_options import Given, reads_input
 from newnormal.errors import ParameterError
+from newnormal.texts import counted
 
 __all__ = ["Method", "fit"]
 

@@ -11,8 +11,8 @@ import typer
 from newnormal.cli.fleet_inspect import written_of
 from newnormal.cli.fleet_reading import load_fleet
 from newnormal.cli.options import Classes
-from newnormal.cli.reading import counted
 from newnormal.cli.words import accept_after_text, print_notes, print_text
+from newnormal.texts import counted
 
 if TYPE_CHECKING:
     from newnormal.alarms.texts import Note

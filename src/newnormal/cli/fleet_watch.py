@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from newnormal.cli.console import BAD_LINE, fail, say
 from newnormal.cli.options import Classes
-from newnormal.cli.reading import counted, summary
+from newnormal.cli.reading import summary
 from newnormal.errors import InputError, ParameterError
 from newnormal.io.sinks.base import SinkOptions
 from newnormal.io.sources.streams import StreamInput, StreamOptions
+from newnormal.texts import counted
 
 if TYPE_CHECKING:
     from newnormal.runtime.fleet_resume import ResumedFleet

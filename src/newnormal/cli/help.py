@@ -27,25 +27,23 @@ def _without_types(params: list[Any]) -> list[Any]:
     return params
 
 
-class Command(TyperCommand):
+class _Readable:
+    """What commands and groups of them have in common."""
+
+    help: str | None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.help = paragraphs(self.help)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, --help among them."""
+        return _without_types(super().get_params(ctx))  # type: ignore[misc]
+
+
+class Command(_Readable, TyperCommand):
     """A command of the command line."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.help = paragraphs(self.help)
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters, --help among them."""
-        return _without_types(super().get_params(ctx))
-
-
-class Group(TyperGroup):
+class Group(_Readable, TyperGroup):
     """A command that has commands."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.help = paragraphs(self.help)
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters, --help among them."""
-        return _without_types(super().get_params(ctx))

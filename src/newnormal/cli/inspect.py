@@ -11,10 +11,10 @@ import typer
 
 from newnormal.cli.console import print_facts
 from newnormal.cli.options import Classes, Loading, Model, Rule, from_state
-from newnormal.cli.reading import counted
 from newnormal.cli.streams import is_fleet
 from newnormal.cli.written import Written, check_written
 from newnormal.errors import ParameterError
+from newnormal.texts import counted
 
 if TYPE_CHECKING:
     from newnormal.detector import BaseDetector

@@ -9,6 +9,7 @@ from newnormal.cli.compiling import prepare
 from newnormal.cli.console import say
 from newnormal.cli.options import Classes
 from newnormal.cli.reading_options import Given
+from newnormal.texts import counted
 
 if TYPE_CHECKING:
     from newnormal.detector import BaseDetector
@@ -99,12 +100,3 @@ def summary(counts: Counts, alarms_only: bool, incidents: int = 0) -> str:
         text += f", {counted(incidents, 'incident')}"
     text += f"; {counted(counts.bad, 'bad line')} skipped" if counts.bad else ""
     return text + (f"; {counts.skipped:,} judged before" if counts.skipped else "")
-
-
-def counted(count: int, what: str) -> str:
-    """Return a number of things.
-
-    >>> counted(1, "alarm"), counted(2000, "alarm")
-    ('1 alarm', '2,000 alarms')
-    """
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

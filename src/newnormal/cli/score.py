@@ -14,9 +14,10 @@ from newnormal.cli.fleet_reading import (
     remembered,
 )
 from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule
-from newnormal.cli.reading import counted, judge
+from newnormal.cli.reading import judge
 from newnormal.cli.reading_options import Given, reads_input
 from newnormal.cli.streams import check_one_stream, check_streams, is_fleet
+from newnormal.texts import counted
 
 __all__ = ["score"]
 

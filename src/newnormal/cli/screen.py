@@ -12,6 +12,7 @@ import numpy as np
 
 from newnormal.cli import console
 from newnormal.errors import NewnormalError
+from newnormal.texts import counted
 from newnormal.types import (
     ACCEPTED,
     CHANGED,
@@ -85,7 +86,7 @@ class StatusLine:
         if self._when:
             parts.append(f"last {self._when}")
         opened = ((len(self._alarms), "alarm"), (len(self._changes), "change"))
-        found = [f"{count:,} {what}{'' if count == 1 else 's'}" for count, what in opened if count]
+        found = [counted(count, what) for count, what in opened if count]
         return ", ".join([*parts, f"{' and '.join(found) or 'nothing'} open"])
 
     def draw(self) -> None:

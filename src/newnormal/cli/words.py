@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from newnormal.shown import shown
+from newnormal.texts import shown
 
 if TYPE_CHECKING:
     import numpy as np

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from newnormal.alarms.standing import urgency
 from newnormal.plots.thinning import excess
-from newnormal.types import PENDING, Alarm, Change, Timeline
+from newnormal.types import Alarm, Change, Timeline
 
 __all__ = ["attention", "needs_attention"]
 
@@ -23,13 +24,9 @@ def attention(timeline: Timeline) -> tuple[float, ...]:
     remaining = timeline.observed.remaining
     alarms = [each for each in remaining if isinstance(each, Alarm)]
     changes = [each for each in remaining if isinstance(each, Change)]
-    pending = [each for each in changes if each.state == PENDING]
-    if alarms:
-        return 1, -max(each.peak.ratio for each in alarms)
-    if pending:
-        return 2, -max(each.distance for each in pending)
-    if changes:
-        return 3, -max(each.distance for each in changes)
+    if remaining:
+        place, size = urgency(alarms, changes)
+        return 1 + place, size
     if timeline.alarms:
         return 4, min(timeline.last - each.end for each in timeline.alarms)
     if timeline.changes:

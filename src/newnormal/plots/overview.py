@@ -17,8 +17,9 @@ from newnormal.plots.lanes import Bar, alarm_bars, draw_bars, spans_of
 from newnormal.plots.panels import legend, tidy
 from newnormal.plots.stack import Ruler, scale
 from newnormal.plots.style import Style
-from newnormal.plots.thinning import bin_starts, excess
-from newnormal.plots.words import write
+from newnormal.plots.thinning import bin_starts, ratios_of
+from newnormal.plots.words import shortened, write
+from newnormal.texts import counted
 from newnormal.types import Floats, Incident, Timeline, Verdicts
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _chosen(timelines: list[Timeline], streams: int | Sequence[str] | None) -> l
 def _head(timelines: Sequence[Timeline], name: str) -> list[str]:
     counts = Counter(each.status for each in timelines)
     states = ", ".join(f"{counts[state]:,} {state}" for state in _STATES if counts[state])
-    text = f"{len(timelines):,} stream{'' if len(timelines) == 1 else 's'}: {states}"
+    text = f"{counted(len(timelines), 'stream')}: {states}"
     if not timelines:
         text = "no streams"
     return textwrap.wrap(f"{name}: {text}" if name else text, 90, max_lines=2, placeholder=" …")
@@ -154,20 +155,14 @@ def _rows(axes: Axes, shown: Sequence[Timeline], style: Style) -> None:
 
 def _course(timeline: Timeline, x: Floats) -> tuple[Floats, Floats]:
     """Return the worst ratio of score and threshold in each of some stretches."""
-    verdicts = timeline.verdicts
-    ratios = verdicts.ratios
-    if ratios is None:
-        ratios = excess(verdicts.scores, verdicts.thresholds)
     starts = bin_starts(len(x), _POINTS)
-    seen = np.where(np.isneginf(ratios), np.nan, ratios)
-    return x[starts], np.clip(np.fmax.reduceat(seen, starts), 0, _HIGHEST)
+    highest = np.fmax.reduceat(ratios_of(timeline.verdicts), starts)
+    return x[starts], np.clip(highest, 0, _HIGHEST)
 
 
 def _describe(figure: Figure, timeline: Timeline, y: float, style: Style) -> None:
     """Write a stream's name at the left, and what happened at the right."""
-    name = timeline.name
-    if len(name) > _NAME_LETTERS:
-        name = f"{name[: _NAME_LETTERS // 2]}…{name[-_NAME_LETTERS // 2 :]}"
+    name = shortened(timeline.name, _NAME_LETTERS)
     calm = timeline.status == "normal"
     colour = style.ink if not calm else style.quiet
     write(figure, [name], y, colour, weight="normal" if calm else "bold")

@@ -10,6 +10,7 @@ import numpy as np
 from newnormal.plots.canvas import SMALL
 from newnormal.plots.style import LIGHT, Style
 from newnormal.plots.thinning import BINS, broken, middle, outline, peaks, stretches
+from newnormal.plots.words import shortened
 from newnormal.types import Bools, Floats, Verdicts
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def tidy(axes: Axes, name: str, style: Style = LIGHT) -> None:
     axes.spines["left"].set_color(style.pale)
     axes.tick_params(labelsize=SMALL, labelcolor=style.ink, color=style.pale, length=3)
     axes.tick_params(axis="x", length=0, labelbottom=False)
-    axes.set_ylabel(_short(name), fontsize=SMALL, color=style.ink, parse_math=False)
+    axes.set_ylabel(shortened(name, _LONGEST), fontsize=SMALL, color=style.ink, parse_math=False)
     axes.yaxis.set_label_coords(-0.058, 0.5)
 
 
@@ -256,11 +257,6 @@ def legend_rows(marks: Iterable[str], width: float = 9.0) -> int:
     """Return in how many lines these names fit into so many inches."""
     # About 0.075 inches a letter and 0.55 a mark.
     return 1 if sum(0.075 * len(name) + 0.55 for name in marks) < width else 2
-
-
-def _short(name: str) -> str:
-    """Return a name that fits beside a panel; both ends may distinguish it from others."""
-    return name if len(name) <= _LONGEST else f"{name[:6]}…{name[-6:]}"
 
 
 def _alarms(

@@ -11,9 +11,9 @@ import numpy as np
 from newnormal.alarms.headlines import (
     counts_text,
     headline,
-    moment_text,
     most_important,
     range_text,
+    since_text,
 )
 from newnormal.errors import ParameterError
 from newnormal.metrics import Evaluation
@@ -31,7 +31,7 @@ from newnormal.plots.panels import (
 )
 from newnormal.plots.stack import Ruler, column, scale
 from newnormal.plots.style import Style
-from newnormal.plots.words import write
+from newnormal.plots.words import shortened, write
 from newnormal.types import PENDING, Alarm, Floats, Ints, Timeline, Verdicts
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def _concerns(alarm: Alarm, name: str) -> bool:
 
 def _entitle(axes: Axes, name: str, remark: str, style: Style) -> None:
     look: dict[str, Any] = {"fontsize": SMALL, "pad": 3, "parse_math": False}
-    axes.set_title(_short(name), loc="left", color=style.ink, fontweight="bold", **look)
+    axes.set_title(shortened(name, _NAME), loc="left", color=style.ink, fontweight="bold", **look)
     axes.set_title(remark, loc="right", color=style.quiet, **look)
 
 
@@ -251,10 +251,6 @@ def _wrapped(parts: Sequence[str]) -> list[str]:
     return lines
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _NAME else f"{text[: _NAME // 2]}…{text[-_NAME // 2 :]}"
-
-
 def _figures(evaluation: Evaluation) -> list[str]:
     alarms = evaluation.alarms
     found = [f"{alarms.found} of {alarms.events} events found"] if alarms.events else []
@@ -263,11 +259,8 @@ def _figures(evaluation: Evaluation) -> list[str]:
 
 
 def _line(alarm: Alarm) -> str:
-    since = f"sample {alarm.start:,}"
-    if alarm.start_time is not None:
-        since = moment_text(alarm.start_time, alarm.zone)
     still = ", still open" if alarm.open else ""
-    text = f"{alarm.number}   {since}: {alarm.sentence}{still}"
+    text = f"{alarm.number}   {since_text(alarm)}: {alarm.sentence}{still}"
     return textwrap.shorten(text, _WIDE + 12, placeholder=" …") if len(text) > _WIDE + 12 else text
 
 

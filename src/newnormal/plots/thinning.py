@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from newnormal.metrics.events import runs
-from newnormal.types import Bools, Floats, Ints
+from newnormal.types import Bools, Floats, Ints, Verdicts
 
 __all__ = [
     "BINS",
@@ -17,7 +17,10 @@ __all__ = [
     "middle",
     "outline",
     "peaks",
+    "ratios_of",
+    "starts_every",
     "stretches",
+    "worst",
 ]
 
 BINS = 1_600  # a little more than the pixels across a panel
@@ -72,6 +75,34 @@ def means(y: Floats, starts: Ints) -> Floats:
     counts = np.add.reduceat(there.astype(np.float64), starts)
     sums = np.add.reduceat(np.where(there, y, 0.0), starts)
     return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+
+
+def starts_every(length: int, per: int) -> Ints:
+    """Return where each bin of `per` samples starts; the last one may be smaller.
+
+    Examples
+    --------
+    >>> starts_every(7, 3).tolist()
+    [0, 3, 6]
+    """
+    return np.arange(0, length, per, dtype=np.int64)
+
+
+def worst(badness: Floats, per: int) -> Ints:
+    """Return the row of the worst sample of each bin; of equal ones the first.
+
+    Examples
+    --------
+    >>> worst(np.array([0.0, 2.0, 1.0, -np.inf, 0.5]), 2).tolist()
+    [1, 2, 4]
+    """
+    starts = starts_every(len(badness), per)
+    if per == 1:
+        return starts
+    padded = np.full(len(starts) * per, -np.inf)
+    padded[: len(badness)] = badness
+    places: Ints = padded.reshape(-1, per).argmax(axis=1)
+    return starts + places
 
 
 def outline(x: Floats, y: Floats, bins: int = BINS) -> tuple[Floats, Floats]:
@@ -171,3 +202,14 @@ def excess(scores: Floats, thresholds: Floats) -> Floats:
         found = scores - thresholds if (thresholds <= 0).any() else scores / thresholds
     found[np.isnan(found)] = -np.inf
     return found
+
+
+def ratios_of(verdicts: Verdicts) -> Floats:
+    """Return the ratio of score and threshold of each sample, NaN without a score.
+
+    Those by which alarms are decided, where there are any; else as `excess`.
+    """
+    ratios = verdicts.ratios
+    if ratios is None:
+        ratios = excess(verdicts.scores, verdicts.thresholds)
+    return np.where(np.isneginf(ratios), np.nan, ratios)

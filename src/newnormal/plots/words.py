@@ -10,7 +10,7 @@ from newnormal.plots.canvas import NORMAL, SMALL
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["LEFT", "write"]
+__all__ = ["LEFT", "shortened", "write"]
 
 LEFT = 0.14  # inches
 
@@ -42,3 +42,12 @@ def write(
         )
         y -= step
     return y
+
+
+def shortened(name: str, letters: int) -> str:
+    """Return a name with at most about so many letters; both ends may distinguish it from others.
+
+    >>> shortened("temperature of the oil", 12), shortened("flow", 12)
+    ('temper…he oil', 'flow')
+    """
+    return name if len(name) <= letters else f"{name[: letters // 2]}…{name[-(letters // 2) :]}"

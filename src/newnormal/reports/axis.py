@@ -7,7 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from newnormal.types import Floats, Timeline, time_text
+from newnormal.alarms.texts import moment_text
+from newnormal.types import Floats, Timeline
 
 __all__ = ["Axis", "seconds_of"]
 
@@ -66,9 +67,7 @@ class Axis:
 
     def text(self, sample: int, time: np.datetime64 | None) -> str:
         """Return when a sample was, in words: its time in the stream's zone, or its number."""
-        if not self.timed or time is None:
-            return f"sample {sample:,}"
-        return time_text(time, self.timeline.verdicts.zone).replace("T", " ")
+        return moment_text(time if self.timed else None, sample, self.timeline.verdicts.zone)
 
     @property
     def ends(self) -> tuple[float | None, float | None]:

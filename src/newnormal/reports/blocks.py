@@ -2,7 +2,7 @@
 
 The first blocks are levels that cover everything, from coarse to fine; blocks of every sample
 around alarms and changes follow, where the finest level is not that already. A point of a level
-stands for a bucket of consecutive samples and lies at the first of them. It has the extremes of
+stands for a bin of consecutive samples and lies at the first of them. It has the extremes of
 each channel, and score and threshold of the sample that is worst, so that neither a spike nor a
 crossing is lost.
 """
@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from newnormal.plots.thinning import excess, extremes, means
+from newnormal.plots.thinning import excess, extremes, means, starts_every, worst
 from newnormal.reports.axis import Axis
 from newnormal.reports.packing import Packer, base_of, packed
-from newnormal.reports.thinning import bucket_starts, worst
 from newnormal.types import Floats, Timeline
 
 __all__ = ["COARSEST", "Blocks", "pack_blocks"]
@@ -53,7 +52,7 @@ class Blocks:
         self.order = self.timeline.order[:channels].tolist()
 
     @cached_property
-    def _badness(self) -> Floats:
+    def _excess(self) -> Floats:
         verdicts = self.timeline.verdicts
         return excess(verdicts.scores, verdicts.thresholds)
 
@@ -90,9 +89,9 @@ class Blocks:
         self, rows: slice, per: int, x: Floats
     ) -> Iterator[tuple[str, tuple[NDArray[Any], float]]]:
         verdicts, values = self.timeline.verdicts, self.timeline.values
-        starts = bucket_starts(len(x), per)
+        starts = starts_every(len(x), per)
         yield "x", (x[starts].astype("<f8"), 0.0)
-        at = worst(self._badness[rows], per)
+        at = worst(self._excess[rows], per)
         for name, column in (("score", verdicts.scores), ("threshold", verdicts.thresholds)):
             yield name, (packed(column[rows][at], 0.0), 0.0)
         for number, channel in enumerate(self.order):

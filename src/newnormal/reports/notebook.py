@@ -14,15 +14,17 @@ from typing import Any
 from newnormal.alarms.headlines import (
     counts_text,
     headline,
-    moment_text,
     most_important,
     range_text,
+    short_moment_text,
+    since_text,
 )
 from newnormal.alarms.sentences import duration_text, number_texts
 from newnormal.base import BaseDetector
 from newnormal.fleet import Fleet, FleetVerdicts
 from newnormal.plots.attention import attention
 from newnormal.reports.writing import page_of
+from newnormal.texts import counted
 from newnormal.types import Alarm, Change, Event, Evidence, Incident, Timeline, Verdicts
 
 __all__ = ["html"]
@@ -65,9 +67,7 @@ def _fleet_verdicts(found: FleetVerdicts) -> str:
     counts = Counter(each.status for each in timelines)
     states = ", ".join(f"{count:,} {state}" for state, count in counts.items())
     about = [f"{len(found):,} rows", f"{int(found.anomalous.sum()):,} anomalous"]
-    text = _head(
-        f"{_counted(len(timelines), 'stream')}: {states}" if names else "No streams", about
-    )
+    text = _head(f"{counted(len(timelines), 'stream')}: {states}" if names else "No streams", about)
     text += _incidents({each.incident.number: each.incident for each in found.incidents}.values())
     rows = [(each.name, each.status, headline(each)) for each in timelines[:_ROWS]]
     text += _table(("stream", "status", ""), rows, len(timelines) - len(rows))
@@ -92,13 +92,13 @@ def _detector(detector: BaseDetector) -> str:
         return text + _table((), [("state", "not fitted: call fit(history)")])
     channels = detector.channels_
     named = ", ".join(channels[:_ROWS]) + (", …" if len(channels) > _ROWS else "")
-    facts = [("status", detector.status_), (_counted(len(channels), "channel"), named)]
+    facts = [("status", detector.status_), (counted(len(channels), "channel"), named)]
     if detector.period_ is not None:
         seconds = float(detector.period_.astype("timedelta64[ns]").astype("int64")) / 1e9
         facts.append(("a sample every", duration_text(1, seconds)))
     seen = f"{detector.counters['seen']:,}"
     if detector.last_time_ is not None:
-        seen += f", the newest at {moment_text(detector.last_time_, detector.zone_)}"
+        seen += f", the newest at {short_moment_text(detector.last_time_, 0, detector.zone_)}"
     facts += [
         ("samples since fit", seen),
         ("alarm threshold", number_texts(detector.alarm_threshold_)[0]),
@@ -122,7 +122,7 @@ def _fleet(fleet: Fleet) -> str:
 
 def _what(found: Alarm | Change) -> str:
     if isinstance(found, Alarm):
-        return f"alarm {found.number}, since {_since(found)}"
+        return f"alarm {found.number}, since {since_text(found)}"
     return f"change {found.number}, {found.state}"
 
 
@@ -131,7 +131,7 @@ def _what(found: Alarm | Change) -> str:
 
 def _alarm(alarm: Alarm) -> str:
     state = "open" if alarm.open else f"closed: {alarm.reason}"
-    text = _head(f"Alarm {alarm.number}: {alarm.sentence}", [f"since {_since(alarm)}", state])
+    text = _head(f"Alarm {alarm.number}: {alarm.sentence}", [f"since {since_text(alarm)}", state])
     return text + _evidence(alarm.evidence)
 
 
@@ -144,9 +144,7 @@ def _change(change: Change) -> str:
 
 
 def _event(event: Event) -> str:
-    when = f"sample {event.sample:,}"
-    if event.time is not None:
-        when = moment_text(event.time, event.zone)
+    when = short_moment_text(event.time, event.sample, event.zone)
     text = f"<p>{escape(event.kind.replace('_', ' '))} at {escape(when)}</p>"
     if event.change is not None:
         return text + _change(event.change)
@@ -163,7 +161,7 @@ def _alarms(alarms: Sequence[Alarm]) -> str:
     rows = [
         (
             f"{each.number}",
-            _since(each),
+            since_text(each),
             each.sentence,
             "open" if each.open else "closed",
         )
@@ -198,12 +196,6 @@ def _evidence(evidence: Sequence[Evidence]) -> str:
     return _table(("channel", "observed", "expected", "range", ""), rows)
 
 
-def _since(found: Alarm) -> str:
-    if found.start_time is None:
-        return f"sample {found.start:,}"
-    return moment_text(found.start_time, found.zone)
-
-
 # ---------------------------------------------------------------------- HTML
 
 
@@ -223,10 +215,6 @@ def _table(names: Sequence[str], rows: Sequence[Sequence[str]], more: int = 0) -
     left = f"<p>and {more:,} more</p>" if more > 0 else ""
     start = f"<thead><tr>{head}</tr></thead>" if names else ""
     return f"<table>{start}<tbody>{body}</tbody></table>{left}"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 _SHOWN: dict[type, Any] = {

@@ -9,7 +9,7 @@ import numpy as np
 
 from newnormal.metrics.events import runs
 from newnormal.plots.attention import needs_attention
-from newnormal.plots.thinning import excess
+from newnormal.plots.thinning import bin_starts, ratios_of
 from newnormal.reports.axis import Axis, seconds_of
 from newnormal.reports.blocks import pack_blocks
 from newnormal.reports.packing import text_of
@@ -87,12 +87,8 @@ def sparkline(timeline: Timeline, points: int) -> dict[str, Any]:
     length = len(timeline)
     if not length:
         return {"score": [], "alarms": []}
-    count = min(points, length)
-    starts = np.arange(count, dtype=np.int64) * length // count
-    ratios = verdicts.ratios
-    if ratios is None:
-        ratios = excess(verdicts.scores, verdicts.thresholds)
-    worst = np.fmax.reduceat(np.where(np.isneginf(ratios), np.nan, ratios), starts)
+    starts = bin_starts(length, points)
+    worst = np.fmax.reduceat(ratios_of(verdicts), starts)
     flags = verdicts.anomalous.copy() if verdicts.alarms is None else verdicts.alarms > 0
     for alarm in timeline.alarms:
         flags[max(alarm.start - timeline.first, 0) : alarm.end - timeline.first + 1] = True

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from newnormal.errors import InputError
 from newnormal.fleet.results import FleetVerdicts
+from newnormal.texts import counted
 from newnormal.types import IncidentEvent, Timeline, Verdicts
 
 __all__ = ["Shown"]
@@ -63,15 +64,11 @@ class Shown:
         """Return how many alarms, changes and incidents there are, in words."""
         alarms = [alarm for each in self.timelines for alarm in each.alarms]
         still = sum(alarm.open for alarm in alarms)
-        parts = [_counted(len(self.timelines), "stream")] if self.fleet else []
-        parts.append(_counted(len(alarms), "alarm") + (f" ({still:,} open)" if still else ""))
+        parts = [counted(len(self.timelines), "stream")] if self.fleet else []
+        parts.append(counted(len(alarms), "alarm") + (f" ({still:,} open)" if still else ""))
         states = Counter(span.change.state for each in self.timelines for span in each.changes)
-        parts += [f"{_counted(count, 'change')} {state}" for state, count in states.items()]
+        parts += [f"{counted(count, 'change')} {state}" for state, count in states.items()]
         incidents = {event.incident.number for event in self.incidents}
         if incidents:
-            parts.append(_counted(len(incidents), "incident"))
+            parts.append(counted(len(incidents), "incident"))
         return ", ".join(parts)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from newnormal.errors import InputError
-from newnormal.types.alarms import ACCEPTED, PENDING, Alarm, Change, Event
+from newnormal.types.alarms import ACCEPTED, PENDING, Alarm, Change
 from newnormal.types.arrays import Bools, Floats, Ints, Times
 from newnormal.types.observed import Observed
 
@@ -82,13 +82,7 @@ class Timeline:
                     f"found shape {truth.shape}",
                     hint="pass 0 or 1 a sample, in the order of the series",
                 )
-            observed = Observed(
-                observed.values,
-                observed.margins,
-                observed.events,
-                observed.remaining,
-                truth.astype(bool),
-            )
+            observed = replace(observed, labels=truth.astype(bool))
         return cls(name, verdicts, observed)
 
     def __len__(self) -> int:
@@ -161,8 +155,7 @@ class Timeline:
         found = np.zeros(len(self.channels))
         place = {name: at for at, name in enumerate(self.channels)}
         for alarm in self.alarms:
-            shares = alarm.channels or dict.fromkeys((e.channel for e in alarm.evidence), 1.0)
-            for name, share in shares.items():
+            for name, share in _shares(alarm).items():
                 found[place[name]] += share
         for span in self.changes:
             for name in span.change.channels:
@@ -181,8 +174,7 @@ class Timeline:
         place = {name: at for at, name in enumerate(self.channels)}
         for each in self.observed.remaining:
             if isinstance(each, Alarm):
-                shares = each.channels or dict.fromkeys((e.channel for e in each.evidence), 1.0)
-                for name, share in shares.items():
+                for name, share in _shares(each).items():
                     found[place[name]] += 1 + share
             else:  # of a change the channels that moved most come first
                 for rank, name in enumerate(each.channels):
@@ -207,8 +199,7 @@ class Timeline:
 
     def _reported(self) -> Iterable[Alarm | Change]:
         """Give alarms and changes as they were reported, the newest report of each last."""
-        events: Sequence[Event] = self.observed.events
-        for event in events:
+        for event in self.observed.events:
             if event.change is not None:
                 yield event.change
             elif event.alarm is not None:
@@ -217,3 +208,8 @@ class Timeline:
 
     def _inside(self, start: int, end: int) -> bool:
         return start <= self.last and end >= self.first
+
+
+def _shares(alarm: Alarm) -> Mapping[str, float]:
+    """Return the channels of an alarm with their shares; one by silence has evidence alone."""
+    return alarm.channels or dict.fromkeys((each.channel for each in alarm.evidence), 1.0)

@@ -11,7 +11,7 @@ import numpy as np
 from newnormal.alarms.texts import BAD, GOOD, PLAIN, WAITS, Deciding, Note, event_note
 from newnormal.io.sinks.base import SinkOptions
 from newnormal.io.sinks.lines import LinesSink
-from newnormal.shown import shown
+from newnormal.texts import shown
 from newnormal.types import Event, Verdicts
 
 if TYPE_CHECKING:

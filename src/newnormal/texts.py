@@ -1,10 +1,10 @@
-"""Names as a terminal may be given them."""
+"""Names and counts as a person is shown them."""
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["shown"]
+__all__ = ["counted", "shown"]
 
 # Controls, marks of direction, separators of lines, joiners that nobody sees, lone surrogates.
 _UNSEEN = re.compile(
@@ -35,3 +35,12 @@ def shown(text: object, *, lines: bool = False) -> str:
         return found[0].encode("unicode_escape").decode()
 
     return _UNSEEN.sub(escaped, str(text))
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number of things.
+
+    >>> counted(1, "alarm"), counted(2000, "alarm")
+    ('1 alarm', '2,000 alarms')
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
