@@ -107,7 +107,6 @@ def _scoring() -> list[Job]:
         _job(behind("mlp.forward"), 0.9, *net, in_step.active, ahead),
         _job(behind("mlp.descend"), 0.3, *net, in_step.deltas, plain.lr, in_step.active),
         _job(behind("step._guard"), 0.1, weights, weights, _ROW, state.step.counts),
-        _job(committee.detrend, 0.2, _ROWS, 0.0, False, _ROW, _ROWS, _ROWS),
         _job(drift.measure, 0.6, *_drift()),
         _job(alarm.threshold_at, 0.05, 0.0, 0.0, 0.0),
     ]
@@ -117,6 +116,7 @@ def _training() -> list[Job]:
     return [
         _job(adam.adam_step, 0.3, _ROW32, _ROW32, _ROW32, _ROW32, 1, 0.0),
         _job(training.pull_back, 0.1, _ROWS32, _ROWS32, True, _ROW32),
+        _job(committee.detrend, 0.2, _ROWS, 0.0, False, _ROW, _ROWS, _ROWS),
         _job(training.activate, 0.1, _ROWS32, _ROW32, True),
         _job(drift.trace, 0.4, _ROWS, *_drift(), _ROWS),
         _job(alarm.peaks, 0.1, _ROW, 0.0, 1, _ROW),
