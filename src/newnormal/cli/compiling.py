@@ -24,9 +24,9 @@ def prepare(detector: BaseDetector) -> None:
 
 
 def compile_first(command: str) -> None:
-    """Compile what `fit` or `watch` needs and is not in the cache; what is compiled later is said.
+    """Compile what `fit` or `watch` needs and is not in the cache.
 
-    A line on standard error says so, once; a terminal has a bar as well.
+    A line on standard error announces it, once; a terminal has a bar as well.
     """
     from newnormal.runtime.first_start import compile_all, missing, processes
 

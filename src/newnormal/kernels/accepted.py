@@ -32,6 +32,7 @@ __all__ = [
     "AcceptedState",
     "blank_accepted",
     "is_accepted",
+    "linked_move_back",
     "move_back",
 ]
 
@@ -121,6 +122,9 @@ def move_back(
     _blend(sample, state, mean, inverse, limit, trial, moved)
     for c in range(C):
         sample[c] -= moved[c]
+
+
+linked_move_back = linked(move_back)
 
 
 @compiled

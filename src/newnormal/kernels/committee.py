@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.kernels.accepted import NEXT_PATTERN, AcceptedState, is_accepted, move_back
+from newnormal.kernels.accepted import NEXT_PATTERN, AcceptedState, is_accepted, linked_move_back
 from newnormal.kernels.compiled import compiled, inlined, inner, uncounted
 from newnormal.kernels.decision import decide
 from newnormal.kernels.linking import linked
@@ -63,8 +63,6 @@ __all__ = [
 
 # In history's standard deviations: one absurd value must not drag a trend along for days.
 FARTHEST = 1e3
-
-_move_back = linked(move_back)
 
 
 class CommitteeState(NamedTuple):
@@ -174,9 +172,6 @@ def detrend(
             residual[t, c] = z - level[c]
 
 
-_detrend = linked(detrend)
-
-
 @inlined
 def subspace_residual(sample: Floats, basis: Floats, squares: Floats, scratch: Floats) -> None:
     """Fill the squared residual of one sample (C,) outside a subspace; a missing value is 0."""
@@ -239,7 +234,7 @@ def advance_in(
         moved[:] = 0
         members = params.members
         for r in range(pending, R):
-            _move_back(
+            linked_move_back(
                 scaled[r],
                 state.accepted,
                 members.level_mean,
@@ -264,7 +259,7 @@ def advance_in(
         for r in range(pending):
             copy(state.trails[j, L - pending + r], trails[r])
             copy(state.residuals[j, L - pending + r], residuals[r])
-        _detrend(
+        detrend(
             scaled[pending:],
             params.decays[j],
             step_params.decay == 1,

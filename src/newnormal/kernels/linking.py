@@ -12,10 +12,8 @@ A call by address takes a few nanoseconds: this is for kernels of hundreds.
 
 from __future__ import annotations
 
-import base64
 import ctypes
 import inspect
-import pickle
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -23,6 +21,8 @@ from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from newnormal.kernels.type_texts import text_of, types_of
 
 __all__ = ["address_of", "behind", "linked"]
 
@@ -100,7 +100,7 @@ def _writer(name: bytes) -> Callable[..., Any]:
         kept = ir.GlobalVariable(module, _WORD, module.get_unique_name(name.decode()))
         kept.linkage, kept.initializer = "internal", ir.Constant(_WORD, 0)
         with cgutils.if_unlikely(builder, cgutils.is_null(builder, builder.load(kept))):
-            wanted = base64.b64encode(pickle.dumps((signature.args, signature.return_type)))
+            wanted = text_of((signature.return_type, *signature.args)).encode()
             ask = cgutils.get_or_insert_function(
                 module, ir.FunctionType(_WORD, (_BYTES, _BYTES)), _SYMBOL
             )
@@ -133,8 +133,8 @@ def _ask(name: bytes, wanted: bytes) -> int:
     What is raised here cannot reach the kernel: ctypes prints it and answers _FAILED.
     """
     try:
-        # The types are from Numba's own cache, which is pickled and run as code anyway.
-        return address_of(_kernels[name], *pickle.loads(base64.b64decode(wanted)))  # noqa: S301
+        returned, *args = types_of(wanted.decode())
+        return address_of(_kernels[name], tuple(args), returned)
     except KeyboardInterrupt:
         return _INTERRUPTED
 

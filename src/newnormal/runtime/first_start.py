@@ -121,7 +121,8 @@ class _Helper:
                 return
             answer = ""
             with suppress(OSError, ValueError):  # it ended, or was ended
-                print(job.name, file=process.stdin, flush=True)
+                process.stdin.write(f"{job.name}\n")
+                process.stdin.flush()
                 answer = process.stdout.readline()
             if answer.strip() != job.name:
                 self.failed.append(job)
@@ -171,7 +172,8 @@ def main() -> None:
         os.dup2(2, 1)  # what a library prints is no answer
         for line in sys.stdin:
             jobs[line.strip()].run()
-            print(line.strip(), file=answers, flush=True)
+            answers.write(line)
+            answers.flush()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter, methodcaller
 from typing import Any, NamedTuple
 
 import numba
@@ -17,6 +18,15 @@ from newnormal.models.experts import neutral_params
 __all__ = ["FIT", "WATCH", "Job", "jobs_of"]
 
 FIT, WATCH = "fit", "watch"
+
+# Numba has no public way to ask whether a function is in its cache.
+_cache_of = attrgetter("_cache")
+
+
+def _index_of(cache: Any) -> dict[Any, str]:
+    found: dict[Any, str] = methodcaller("_load_index")(attrgetter("_cache_file")(cache))
+    return found
+
 
 _ROW, _ROWS, _CUBE = np.zeros(1), np.zeros((1, 1)), np.zeros((1, 1, 1))
 _ROW32, _ROWS32 = np.zeros(1, np.float32), np.zeros((1, 1), np.float32)
@@ -35,11 +45,11 @@ class Job(NamedTuple):
     @property
     def is_kept(self) -> bool:
         """Whether it is in the cache; True where there is none, so that nobody waits for it."""
-        cache = self.kernel._cache
+        cache = _cache_of(self.kernel)
         if cache.cache_path is None:
             return True
-        key = cache._index_key(self.types, self.kernel.targetctx.codegen())
-        return key in cache._cache_file._load_index()
+        key = methodcaller("_index_key", self.types, self.kernel.targetctx.codegen())(cache)
+        return key in _index_of(cache)
 
     def run(self) -> None:
         """Compile the kernel, or load it."""
@@ -97,7 +107,6 @@ def _scoring() -> list[Job]:
         _job(behind("mlp.forward"), 0.9, *net, in_step.active, ahead),
         _job(behind("mlp.descend"), 0.3, *net, in_step.deltas, plain.lr, in_step.active),
         _job(behind("step._guard"), 0.1, weights, weights, _ROW, state.step.counts),
-        _job(committee.detrend, 0.2, _ROWS, 0.0, False, _ROW, _ROWS, _ROWS),
         _job(drift.measure, 0.6, *_drift()),
         _job(alarm.threshold_at, 0.05, 0.0, 0.0, 0.0),
     ]
@@ -107,6 +116,7 @@ def _training() -> list[Job]:
     return [
         _job(adam.adam_step, 0.3, _ROW32, _ROW32, _ROW32, _ROW32, 1, 0.0),
         _job(training.pull_back, 0.1, _ROWS32, _ROWS32, True, _ROW32),
+        _job(committee.detrend, 0.2, _ROWS, 0.0, False, _ROW, _ROWS, _ROWS),
         _job(training.activate, 0.1, _ROWS32, _ROW32, True),
         _job(drift.trace, 0.4, _ROWS, *_drift(), _ROWS),
         _job(alarm.peaks, 0.1, _ROW, 0.0, 1, _ROW),
