@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from newnormal.reports.shown import Shown
+from newnormal.reports.contents import Contents
 from newnormal.types import (
     ACCEPTED,
     BACK_TO_NORMAL,
@@ -165,7 +165,7 @@ def spread(count: int, length: int, long: int = 5) -> list[tuple[int, int]]:
 ODD = 'press/2 <b>"ö" & 100%</b></script>#=+ ' r"\n"
 
 
-def fleet(count: int = 50) -> Shown:
+def fleet(count: int = 50) -> Contents:
     """Return a fleet: three streams in alarm, one with a change pending, some with past alarms."""
     streams = []
     for k in range(count):
@@ -184,7 +184,7 @@ def fleet(count: int = 50) -> Shown:
         {ODD: 1, "machine-12": 1, "machine-31": 1},
         sentence="3 streams since 16:00",
     )
-    return Shown(
+    return Contents(
         "metrics.csv judged by plant.fleet",
         tuple(streams),
         (IncidentEvent("incident", together),),

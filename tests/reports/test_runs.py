@@ -10,8 +10,8 @@ import pytest
 from newnormal import M2N2, Detector, Fleet, InputError
 from newnormal.base import BaseDetector
 from newnormal.plots.attention import attention
+from newnormal.reports.contents import Contents
 from newnormal.reports.overview import sparkline
-from newnormal.reports.shown import Shown
 from newnormal.reports.writing import page_of
 from newnormal.runtime.judging import judge_series
 from newnormal.tabular import Table
@@ -154,7 +154,7 @@ def test_a_stream_of_a_fleet_has_the_timeline_of_a_detector() -> None:
 
 def test_ticks_keep_nothing_for_pictures() -> None:
     fleet, tables = fleet_run()
-    assert fleet.step({"wide-0": [0.0, 0.0, 0.0]}).seen is None
+    assert fleet.step({"wide-0": [0.0, 0.0, 0.0]}).observed is None
     later = {
         name: Table(each.values, None, minutes(9_000)[-len(each.values) :])
         for name, each in tables.items()
@@ -247,8 +247,8 @@ def test_the_order_of_attention() -> None:
 def test_a_fleet_beyond_the_budget_shows_those_that_matter() -> None:
     streams = [some(f"s{at}") for at in range(300)]
     streams[250] = some("s250", remaining=(alarm_at(1, 190, 199, reason=None),))
-    shown = Shown("plant", tuple(streams), (), fleet=True)
-    size = len(page_of(Shown("", (), (), fleet=True)).encode())
+    shown = Contents("plant", tuple(streams), (), fleet=True)
+    size = len(page_of(Contents("", (), (), fleet=True)).encode())
     found = page(shown, budget=size + 300_000)
     assert len(found.text.encode()) <= size + 300_000
     assert found.meta["fleet"]["shown"] == 300
@@ -270,7 +270,7 @@ def test_incidents_as_they_were_last_reported() -> None:
         IncidentEvent("incident", other),
         IncidentEvent("incident_ended", over),
     ]
-    found = page(Shown("plant", (some("a"),), events, fleet=True)).meta["fleet"]["incidents"]
+    found = page(Contents("plant", (some("a"),), events, fleet=True)).meta["fleet"]["incidents"]
     assert [(each["number"], each["open"], each["count"]) for each in found] == [
         (2, True, 900),
         (1, False, 3),

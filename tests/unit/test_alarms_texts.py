@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from newnormal.alarms.texts import Deciding, Note, event_note, incident_note
+from newnormal.alarms.texts import Deciding, Note, event_note, incident_event_note
 from newnormal.cli.screen import StatusLine
 from newnormal.io import SinkOptions
 from newnormal.io.sinks.text import TextSink, note_lines
@@ -269,12 +269,12 @@ def test_incidents_name_their_streams() -> None:
         {f"web-{i}": i for i in range(1, 15)},
         sentence="Alarms opened in 14 of 20 streams within 5 min: web-1, web-2 and 12 more.",
     )
-    note = incident_note(IncidentEvent(INCIDENT, incident))
+    note = incident_event_note(IncidentEvent(INCIDENT, incident))
     assert text_of(note, 100, "", 6).startswith(
         "        2026-03-09 14:05:00  INCIDENT 1: Alarms opened in 14 of 20 streams within 5 min:"
     )
     assert note.lines[0][1].endswith("web-11 alarm 11, web-12 alarm 12 and 2 more")
-    ended = incident_note(IncidentEvent(INCIDENT_ENDED, replace(incident, open=False)))
+    ended = incident_event_note(IncidentEvent(INCIDENT_ENDED, replace(incident, open=False)))
     assert text_of(ended) == (
         "2026-03-09 14:05:00  incident 1 ended: no further alarm opened; it has alarms of\n"
         "    14 streams"

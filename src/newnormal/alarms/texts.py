@@ -49,7 +49,7 @@ __all__ = [
     "closed_text",
     "event_note",
     "evidence_lines",
-    "incident_note",
+    "incident_event_note",
     "length_text",
     "moment_text",
     "move_lines",
@@ -346,11 +346,11 @@ _EVENTS: dict[str, Callable[[Event, str, Deciding], Note]] = {
 }
 
 
-def incident_note(event: IncidentEvent) -> Note:
+def incident_event_note(event: IncidentEvent) -> Note:
     """Return that an incident began or ended, in words.
 
     >>> incident = Incident(1, 7, None, 8, None, {"web-1": 3, "db": 2}, sentence="Alarms opened.")
-    >>> note = incident_note(IncidentEvent(INCIDENT, incident))
+    >>> note = incident_event_note(IncidentEvent(INCIDENT, incident))
     >>> note.title, note.text, note.lines
     ('INCIDENT 1', 'Alarms opened.', (('', 'web-1 alarm 3, db alarm 2'),))
     """

@@ -145,7 +145,7 @@ class Listed(NamedTuple):
 
     def note(self, found: Alarm | Change) -> Note:
         """Return an alarm or a change in words."""
-        from newnormal.alarms.standing import alarm_note, change_note
+        from newnormal.alarms.listing import alarm_note, change_note
         from newnormal.types import Alarm
 
         if isinstance(found, Alarm):
@@ -154,7 +154,7 @@ class Listed(NamedTuple):
 
 
 def _list(found: Listed, only_open: bool, last: int) -> None:
-    from newnormal.alarms.standing import acceptable
+    from newnormal.alarms.listing import acceptable
     from newnormal.types import time_text
 
     detector, past = found.detector, found.past
@@ -197,7 +197,7 @@ def _is_alarm(found: Alarm | Change) -> bool:
 
 def _show_one(found: Listed, number: int, as_json: bool) -> None:
     """Show the alarm and the change of a number, in full."""
-    from newnormal.alarms.standing import acceptable, full_lines
+    from newnormal.alarms.listing import acceptable, full_lines
     from newnormal.types import Alarm
 
     chosen = [each for each in (*found.open, *found.past) if each.number == number]

@@ -32,7 +32,7 @@ def list_fleet(folder: Path, classes: Classes, most: int, as_json: bool) -> None
     ones, and the worst first. As JSON, ``incidents`` are the newest last, and ``open_alarms`` and
     ``open_changes`` are by stream, in that order; `most` limits nothing there.
     """
-    from newnormal.alarms.standing import urgency
+    from newnormal.alarms.listing import urgency
 
     fleet = load_fleet(folder, classes)
     alarms, changes = fleet.alarms_, fleet.changes_
@@ -62,11 +62,11 @@ def list_fleet(folder: Path, classes: Classes, most: int, as_json: bool) -> None
 
 
 def _list_incidents(opened: list[Incident], past: list[Incident]) -> None:
-    from newnormal.alarms.standing import standing_incident
+    from newnormal.alarms.listing import incident_note
 
     text = f"{counted(len(opened), 'incident')} open, {counted(len(past), 'incident')} past"
     print_text(f"\n{text if opened or past else 'no incident'}", bold=True)
-    print_notes(map(standing_incident, (*opened, *past[:_INCIDENTS])))
+    print_notes(map(incident_note, (*opened, *past[:_INCIDENTS])))
     if len(past) > _INCIDENTS:
         print_text(f"{len(past) - _INCIDENTS:,} more: --json has all")
 
@@ -78,7 +78,7 @@ def _notes(
     alarms: dict[str, list[Alarm]],
     changes: dict[str, list[Change]],
 ) -> list[tuple[Note, str]]:
-    from newnormal.alarms.standing import alarm_note, change_note
+    from newnormal.alarms.listing import alarm_note, change_note
     from newnormal.alarms.texts import Deciding
 
     after = accept_after_text(fleet.detector, fleet.period_)

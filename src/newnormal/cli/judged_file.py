@@ -18,7 +18,7 @@ from newnormal.errors import InputError
 
 if TYPE_CHECKING:
     from newnormal.fleet import FleetVerdicts
-    from newnormal.reports.shown import Shown
+    from newnormal.reports.contents import Contents
     from newnormal.tabular import StreamTables
 
 __all__ = ["JudgedFile", "judge_file"]
@@ -33,11 +33,11 @@ class JudgedFile(NamedTuple):
     name: str
     tables: StreamTables | None = None
 
-    def shown(self, model: Path) -> Shown:
+    def contents(self, model: Path) -> Contents:
         """Return it as a report shows it."""
-        from newnormal.reports.shown import Shown
+        from newnormal.reports.contents import Contents
 
-        return Shown.of(self.found, f"{self.name} judged by {model.name}")
+        return Contents.of(self.found, f"{self.name} judged by {model.name}")
 
 
 def judge_file(

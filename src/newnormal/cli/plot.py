@@ -58,7 +58,7 @@ def plot(
     chosen = _chosen(channels, known)
     figure = plots.plot(judged.found, name=judged.name, channels=chosen, dark=dark)
     plots.save(figure, output)
-    say(f"wrote {output}: {judged.shown(model).summary()}")
+    say(f"wrote {output}: {judged.contents(model).summary()}")
     if judged.tables is not None:
         exit_if_failed(judged.tables)
 

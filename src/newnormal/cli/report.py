@@ -44,9 +44,9 @@ def report(
     classes = Classes.of(loading, rule)
     check_target(output, [model, input])
     judged = judge_file(model, classes, input, given, frozen)
-    shown = judged.shown(model)
-    write(shown, output)
-    say(f"wrote {output} ({_size_text(output.stat().st_size)}): {shown.summary()}")
+    contents = judged.contents(model)
+    write(contents, output)
+    say(f"wrote {output} ({_size_text(output.stat().st_size)}): {contents.summary()}")
     if judged.tables is not None:
         exit_if_failed(judged.tables)
 

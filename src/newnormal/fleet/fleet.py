@@ -19,9 +19,9 @@ from newnormal.errors import InputError, NewnormalError, NewnormalWarning, Param
 from newnormal.fleet.fitting import Progress, fit_streams
 from newnormal.fleet.folder.journal import Journal
 from newnormal.fleet.incidents import IncidentTracker, Opening
+from newnormal.fleet.observed import FleetObserved
 from newnormal.fleet.results import FleetEvent, FleetVerdicts, Part
 from newnormal.fleet.saved import Saved
-from newnormal.fleet.seen import Seen
 from newnormal.fleet.streams import Streams
 from newnormal.fleet.views import StreamViews
 from newnormal.fleet.work import Gathered, gather_array, gather_samples, gather_tables, zone_of_step
@@ -279,7 +279,7 @@ class Fleet(StreamViews, Saved):
             verdicts = self._advance(gathered, flush)
             verdicts.frame = None if isinstance(X, Mapping) else kind_of_rows(X, times)
             if flush:  # the series are over; `watch`, which goes on, has no use for pictures
-                verdicts.seen = Seen.of(gathered, tables, self.opened(tables.tables))
+                verdicts.observed = FleetObserved.of(gathered, tables, self.opened(tables.tables))
             return verdicts
 
     def _read_as(self, X: Any, by: Any, times: Any, long: Any = None) -> dict[str, Any]:

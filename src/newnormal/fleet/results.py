@@ -32,7 +32,7 @@ from newnormal.types.verdict_lines import Head, VerdictColumns, verdict_lines
 from newnormal.types.zones import common_zone
 
 if TYPE_CHECKING:
-    from newnormal.fleet.seen import Seen
+    from newnormal.fleet.observed import FleetObserved
 
 __all__ = ["FleetEvent", "FleetVerdicts", "Part", "StreamError"]
 
@@ -176,7 +176,7 @@ class FleetVerdicts:
     errors
         The samples that were not taken, by stream. Each is a row of the columns as well, without a
         score.
-    seen
+    observed
         What was judged, and what is open after it: ``verdicts["web-1"].observed`` has it by
         stream. None but for series that are over, as `run` takes them unless ``flush=False``.
 
@@ -201,10 +201,10 @@ class FleetVerdicts:
         events: tuple[FleetEvent, ...] = (),
         incidents: tuple[IncidentEvent, ...] = (),
         frame: FrameKind | None = None,
-        seen: Seen | None = None,
+        observed: FleetObserved | None = None,
     ) -> None:
         self.frame = frame
-        self.seen = seen
+        self.observed = observed
         self._parts = parts
         self.errors = errors
         self.events = events
@@ -420,7 +420,7 @@ class FleetVerdicts:
 
     def _observed(self, nth: int, stream: Stream, rows: Ints) -> Observed | None:
         events = self._events_of.get(stream.name, ())
-        return None if self.seen is None else self.seen.observed(nth, stream, rows, events)
+        return None if self.observed is None else self.observed.of_stream(nth, stream, rows, events)
 
     @cached_property
     def _events_of(self) -> dict[str, tuple[Event, ...]]:

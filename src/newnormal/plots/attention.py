@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from newnormal.alarms.standing import urgency
+from newnormal.alarms.listing import urgency
 from newnormal.plots.thinning import excess
 from newnormal.types import Alarm, Change, Timeline
 

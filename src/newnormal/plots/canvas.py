@@ -45,9 +45,9 @@ _FORMATS = {".png", ".svg", ".pdf"}
 def blank(width: float, height: float, style: Style = LIGHT) -> Figure:
     """Return an empty figure of this many inches, or raise `MissingExtraError`."""
     check_extra()
-    from newnormal.plots.shown import ShownFigure
+    from newnormal.plots.notebook import NotebookFigure
 
-    return ShownFigure(figsize=(width, height), facecolor=style.paper)
+    return NotebookFigure(figsize=(width, height), facecolor=style.paper)
 
 
 def check_target(
@@ -85,7 +85,7 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     target = check_target(path)
     # No date inside: the same picture is the same file.
     undated = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-    from newnormal.plots.shown import DOTS_PER_INCH
+    from newnormal.plots.notebook import DOTS_PER_INCH
 
     figure.savefig(target, dpi=DOTS_PER_INCH, metadata=undated[target.suffix.lower()])
     return target

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["STREAMS", "is_fleet", "overview"]
+__all__ = ["STREAMS", "fleet_figure", "is_fleet"]
 
 STREAMS = 30  # drawn, unless said otherwise
 # Inches. A row is a stream; in it are the name, its course, and two lines of text.
@@ -50,7 +50,7 @@ def is_fleet(found: Any) -> TypeGuard[FleetVerdicts]:
     return isinstance(found, Mapping) or hasattr(found, "incidents")
 
 
-def overview(
+def fleet_figure(
     found: FleetVerdicts, style: Style, name: str, streams: int | Sequence[str] | None
 ) -> Figure:
     """Draw how far each stream's score was from its threshold, its alarms, and what happened."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from newnormal.errors import InputError
 from newnormal.metrics import Evaluation
 from newnormal.plots.canvas import check_extra
-from newnormal.plots.overview import is_fleet, overview
-from newnormal.plots.story import story
+from newnormal.plots.overview import fleet_figure, is_fleet
+from newnormal.plots.stream import stream_figure
 from newnormal.plots.style import DARK, LIGHT
 from newnormal.types import Timeline, Verdicts
 
@@ -72,7 +72,7 @@ def plot(
                 "labels: expected those of one stream, found a fleet's verdicts",
                 hint="draw one stream: newnormal.plot(verdicts[stream], labels=labels)",
             )
-        return overview(found, style, name, channels)
+        return fleet_figure(found, style, name, channels)
     if isinstance(found, Verdicts):
         found = Timeline.of(found, name, labels)
     if not isinstance(found, Timeline):
@@ -80,4 +80,4 @@ def plot(
             f"expected verdicts to draw, found {type(found).__name__}",
             hint="pass what detector.run(series), detector.score(series) or fleet.run(...) returns",
         )
-    return story(found, style, channels, evaluation)
+    return stream_figure(found, style, channels, evaluation)

@@ -11,10 +11,10 @@ from newnormal import __version__
 from newnormal.errors import InputError
 from newnormal.plots.attention import attention
 from newnormal.reports.axis import Axis
+from newnormal.reports.contents import Contents
 from newnormal.reports.overview import fleet_streams, incidents_data, one_stream
 from newnormal.reports.packing import text_of
 from newnormal.reports.pages import filled, shell_size
-from newnormal.reports.shown import Shown
 from newnormal.state.files import remove_stale, replace_file
 from newnormal.state.targets import check_file, resolved
 from newnormal.types.zones import common_zone
@@ -89,20 +89,20 @@ def page_of(found: Any, *, name: str = "", labels: Any = None, budget: int = BUD
     budget
         How large it may be, in bytes. Fewer bytes mean fewer details.
     """
-    shown = Shown.of(found, name, labels)
+    contents = Contents.of(found, name, labels)
     room = budget - shell_size() - _SLACK
     fleet: dict[str, Any] | None = None
-    if shown.fleet:
-        timed = all(each.times is not None for each in shown.timelines)
-        axes = [Axis(each, timed) for each in sorted(shown.timelines, key=attention)]
-        incidents = incidents_data(shown.incidents)
+    if contents.fleet:
+        timed = all(each.times is not None for each in contents.timelines)
+        axes = [Axis(each, timed) for each in sorted(contents.timelines, key=attention)]
+        incidents = incidents_data(contents.incidents)
         streams, texts = fleet_streams(axes, room - len(text_of(incidents).encode()))
         fleet = {"streams": len(axes), "shown": len(streams), "incidents": incidents}
     else:
-        axes = [Axis.of(each) for each in shown.timelines]
+        axes = [Axis.of(each) for each in contents.timelines]
         found_streams = [one_stream(axis, room) for axis in axes]
         streams, texts = [each for each, _ in found_streams], [text for _, text in found_streams]
-    facts = _facts(shown.name, axes, streams, fleet)
+    facts = _facts(contents.name, axes, streams, fleet)
     return filled(facts["title"], text_of(facts), texts)
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from newnormal.alarms.texts import Note, event_note, incident_note
+from newnormal.alarms.texts import Note, event_note, incident_event_note
 from newnormal.fleet import FleetEvent, FleetVerdicts
 from newnormal.io.sinks.base import SinkOptions
 from newnormal.io.sinks.jsonl import JsonLinesSink
@@ -86,5 +86,5 @@ class FleetTextSink(TextSink):
                 self.screen.note(each.stream, each.event)
             deciding = self.deciding._replace(stream=each.stream)
             notes.append((event_note(each.event, deciding), each.stream))
-        notes += [(incident_note(each), "") for each in incidents]
+        notes += [(incident_event_note(each), "") for each in incidents]
         self.write_notes(notes, self.name_width)

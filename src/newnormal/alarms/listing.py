@@ -1,4 +1,4 @@
-"""Alarms, changes and incidents as they stand, in words: what is open, and what was."""
+"""Alarms, changes and incidents in words, as a list has them: what is open, and what was."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from newnormal.alarms.texts import (
 )
 from newnormal.types import ACCEPTED, PENDING, REJECTED, SCORE, SILENCE, Alarm, Change, Incident
 
-__all__ = ["acceptable", "alarm_note", "change_note", "full_lines", "standing_incident", "urgency"]
+__all__ = ["acceptable", "alarm_note", "change_note", "full_lines", "incident_note", "urgency"]
 
 _STATES = {
     PENDING: "it waits for a decision",
@@ -78,7 +78,7 @@ def _sentence(change: Change, deciding: Deciding) -> str:
     return deciding.sentence()
 
 
-def standing_incident(incident: Incident, most: int = 12) -> Note:
+def incident_note(incident: Incident, most: int = 12) -> Note:
     """Return an incident as it stands, with at most so many of its streams."""
     when = moment_text(incident.start_time, incident.start, incident.zone)
     line = ("", streams_text(incident, most))

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["CHANNELS", "story"]
+__all__ = ["CHANNELS", "stream_figure"]
 
 CHANNELS = 4  # shown, unless said otherwise
 _SENTENCES = 5  # alarms in words below the picture
@@ -57,7 +57,7 @@ class _Texts(NamedTuple):
     lines: list[str]
 
 
-def story(
+def stream_figure(
     timeline: Timeline,
     style: Style,
     channels: int | Sequence[str] | None = None,

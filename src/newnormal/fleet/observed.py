@@ -14,11 +14,11 @@ from newnormal.fleet.work import Gathered
 from newnormal.tabular import StreamTables
 from newnormal.types import Alarm, Bools, Change, Event, Floats, Ints, Observed
 
-__all__ = ["Seen"]
+__all__ = ["FleetObserved"]
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class FleetObserved:
     """The samples of a run, and what is open after it.
 
     Attributes
@@ -50,7 +50,7 @@ class Seen:
             {name: each.labels.astype(bool) for name, each in given if each.labels is not None},
         )
 
-    def observed(
+    def of_stream(
         self, part: int, stream: Stream, rows: Ints, events: tuple[Event, ...]
     ) -> Observed:
         """Return what was judged of a stream, a row a verdict.

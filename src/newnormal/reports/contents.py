@@ -12,11 +12,11 @@ from newnormal.fleet.results import FleetVerdicts
 from newnormal.texts import counted
 from newnormal.types import IncidentEvent, Timeline, Verdicts
 
-__all__ = ["Shown"]
+__all__ = ["Contents"]
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class Contents:
     """The streams of a report.
 
     Attributes
@@ -50,7 +50,7 @@ class Shown:
                 f"expected verdicts, found {type(found).__name__}",
                 hint="take those that detector.run(series) or fleet.run(series) returns",
             )
-        if isinstance(found, FleetVerdicts) and found.seen is None:
+        if isinstance(found, FleetVerdicts) and found.observed is None:
             raise InputError(
                 "expected verdicts of series that are over, found none that know their samples",
                 hint="take those that fleet.run(series) returns, without flush=False",

@@ -7,7 +7,7 @@ from io import BytesIO
 from matplotlib.figure import Figure
 from PIL import Image
 
-__all__ = ["DOTS_PER_INCH", "ShownFigure"]
+__all__ = ["DOTS_PER_INCH", "NotebookFigure"]
 
 DOTS_PER_INCH = 160
 _ON_SCREEN = 92  # pixels an inch in a notebook
@@ -15,7 +15,7 @@ _FINER = 1.5  # times as many in the picture, for fine displays
 _COLOURS = 256  # a third of the bytes that all colours take
 
 
-class ShownFigure(Figure):
+class NotebookFigure(Figure):
     """A figure that a notebook shows, whether or not pyplot was ever imported there."""
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
