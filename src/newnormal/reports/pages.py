@@ -22,7 +22,6 @@ SCRIPTS = (
             "events",
             "panels",
             "gestures",
-            "gestures",
             "picture",
             "lists",
             "overview",
