@@ -65,6 +65,7 @@ GOOD = "good"
 PLAIN = "plain"
 
 _NAMED = 3  # channels in a heading
+_MOVED = 8  # channels of a change, a line each: more would push an alarm off the screen
 _STREAMS = 12  # of an incident, by name
 _CLOSED = {
     BACK_TO_NORMAL: "score back to normal",
@@ -236,14 +237,18 @@ def _values(evidence: Evidence) -> str:
     return text
 
 
-def move_lines(change: Change) -> tuple[tuple[str, str], ...]:
-    """Return a line a channel: its level when last normal, and now."""
+def move_lines(change: Change, most: int | None = _MOVED) -> tuple[tuple[str, str], ...]:
+    """Return a line a channel: its level when last normal, and now; of many, the first `most`."""
     if not change.channels:
         return (("", "The model's weights have moved far from the accepted ones."),)
-    return tuple(
+    lines = [
         (name, f"from {' to '.join(number_texts(change.before[name], change.after[name]))}")
-        for name in change.channels
-    )
+        for name in change.channels[:most]
+    ]
+    more = len(change.channels) - len(lines)
+    if more:
+        lines.append(("", f"and {more:,} {'channel' if more == 1 else 'channels'} more"))
+    return tuple(lines)
 
 
 def closed_text(alarm: Alarm) -> str:
