@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from newnormal import Detector, Fleet
-from newnormal.tabular import read, read_tables
+from newnormal.errors import InputError
+from newnormal.fleet import FleetVerdicts
+from newnormal.fleet.results import StreamError
+from newnormal.tabular import StreamTables, read
 from tests.cli.conftest import CHANGE, Command, Plant, cut
 from tests.cli.fleets import FAULT, HISTORY, HOSTS, WIDE, Site
 from tests.reports.made import Page, read_page
@@ -179,21 +182,58 @@ def test_a_stream_that_is_not_in_the_fleet_is_named(site: Site, newnormal: Comma
     assert len(page(output).meta["streams"]) == 4
 
 
-def test_samples_that_are_not_taken_are_named(site: Site, newnormal: Command) -> None:
-    """A fleet that has seen these times takes no earlier ones."""
+def test_a_fleet_that_has_watched_the_file_is_judged_with_as_it_was_fitted(
+    site: Site, newnormal: Command
+) -> None:
+    output, again = site.folder / "report.html", site.folder / "again.html"
+    assert newnormal("report", site.fleet, site.live, "--by", "host", "-o", output).returncode == 0
+    assert newnormal("watch", site.fleet, site.live, "--by", "host").returncode == 0
+    before = {path: path.read_bytes() for path in site.fleet.iterdir() if path.is_file()}
+    done = newnormal("report", site.fleet, site.live, "--by", "host", "-o", again)
+    assert done.returncode == 0, done.stderr
+    assert f"{site.fleet} has seen these times: they are judged from where it was" in done.stderr
+    first, second = page(output).meta, page(again).meta
+    assert second["title"] == "live.csv judged by plant.fleet as it was fitted"
+    assert second == {**first, "title": second["title"]}
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_state_that_has_watched_the_file_is_judged_with_as_it_was_fitted(
+    moved: Plant, newnormal: Command
+) -> None:
+    state, output = moved.folder / "plant.state", moved.folder / "report.html"
+    assert newnormal("watch", moved.model, moved.live, "--state", state).returncode == 0
+    done = newnormal("report", state, moved.live, "-o", output)
+    assert done.returncode == 0, done.stderr
+    assert f"{state} has seen these times" in done.stderr
+    assert page(output).meta["title"] == "live.csv judged by plant.state as it was fitted"
+    (again,) = page(output).meta["streams"]
+    assert newnormal("report", moved.model, moved.live, "-o", output).returncode == 0
+    (first,) = page(output).meta["streams"]
+    assert again == {**first, "name": again["name"]}
+
+
+def test_samples_that_are_not_taken_are_named(
+    site: Site, newnormal: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     output = site.folder / "report.html"
-    fleet = Fleet.load(site.fleet)
-    tables = read_tables(site.live, by="host")
-    fleet.run({"db": tables.tables["db"]})
-    fleet.save(site.folder / "seen.fleet")
-    command = ("report", site.folder / "seen.fleet", site.live, "--by", "host", "-o", output)
+    taken = Fleet.run
+
+    def run(fleet: Fleet, tables: StreamTables) -> FleetVerdicts:
+        verdicts = taken(fleet, StreamTables({each: tables.tables[each] for each in names}))
+        others = [each for each in tables.tables if each not in names]
+        verdicts.errors = tuple(StreamError(each, InputError("is broken")) for each in others)
+        return verdicts
+
+    monkeypatch.setattr(Fleet, "run", run)
+    command = ("report", site.fleet, site.live, "--by", "host", "-o", output)
+    names = [each for each in HOSTS if each != "db"]
     done = newnormal(*command)
     assert done.returncode == 1
-    assert "error: stream 'db': sample 120: expected a time after" in done.stderr
+    assert "error: stream 'db': is broken; skipped" in done.stderr
     assert {each["name"] for each in page(output).meta["streams"]} == {*HOSTS} - {"db"}
     output.unlink()
-    fleet.run({name: each for name, each in tables.tables.items() if name != "db"})
-    fleet.save(site.folder / "seen.fleet")
+    names = []
     done = newnormal(*command)
     assert "error: no stream can be judged; " in done.stderr
     assert done.returncode == 1 and not output.exists()

@@ -131,7 +131,7 @@ def test_a_terminal_gets_text_in_colour_and_a_pipe_json(newnormal: Command, move
 @pytest.mark.external
 def test_on_a_terminal_nothing_is_left_of_the_line_that_says_how_far_it_is(moved: Plant) -> None:
     done = on_terminal("watch", moved.model, moved.live)
-    assert "watching: 1,800 samples, last " in done.stdout
+    assert "open, 1,800 samples, last " in done.stdout
     assert "samples, last" not in plain(done.stdout)
     assert "\r\x1b[Kjudged 1,800 samples, " in done.stdout
     dumb = on_terminal("watch", moved.model, moved.live, environment={"TERM": "dumb"})

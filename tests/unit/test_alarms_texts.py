@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from newnormal.alarms.listing import change_note
 from newnormal.alarms.texts import Deciding, Note, event_note, incident_event_note
 from newnormal.cli.screen import StatusLine
 from newnormal.io import SinkOptions
@@ -320,7 +321,7 @@ def test_the_status_line_counts_what_is_open(capsys: pytest.CaptureFixture[str])
     line.count(1_000, at("10:00"), None)
     line.draw()
     first = capsys.readouterr().out
-    assert first == "\r\x1b[Kwatching: 1,000 samples, last 2026-03-09 10:00:00, 1 cha…"
+    assert first == "\r\x1b[Kwatching: 1 change open, 1,000 samples, last 2026-03-09 …"
     line.count(1, at("10:01"), None)
     line.clear()
     line.clear()
@@ -329,10 +330,40 @@ def test_the_status_line_counts_what_is_open(capsys: pytest.CaptureFixture[str])
         line.note("", event)
     line.draw()
     assert line.text() == (
-        "watching: 1,001 samples, last 2026-03-09 10:01:00, 2 alarms and 1 change open"
+        "watching: 2 alarms and 1 change open, 1,001 samples, last 2026-03-09 10:01:00"
     )
     for event in (EVENTS["closed"][0], EVENTS["reverted"][0]):
         line.note("", event)
-    assert line.text().endswith(", 1 alarm open")
+    assert line.text().startswith("watching: 1 alarm open, ")
     line.note("", Event(CLOSED, 711, at("12:06"), GAP))
-    assert line.text().endswith(", nothing open")
+    assert line.text().startswith("watching: nothing open, ")
+
+
+def test_a_name_that_is_longer_than_a_line_stays_as_it_is() -> None:
+    name = 'node_cpu{host="web-01.example.internal",job="node",mode="iowait",cpu="13"}'
+    alarm = replace(ALARM, evidence=(Evidence(name, 77.7, 64.9, 63.3, 66.5),))
+    for width in (30, 40, 60):
+        lines = text_of(event_note(Event(OPENED, 560, at("09:20"), alarm)), width).splitlines()
+        assert max(map(len, lines)) <= width
+        joined = "".join(line.strip() for line in lines)
+        assert joined.count(name) == 2, f"{width}: {joined}"
+
+
+def test_of_a_change_of_many_channels_the_first_are_shown_and_all_of_one_in_full() -> None:
+    names = tuple(f"sensor {each:03}" for each in range(80))
+    many = replace(
+        CHANGE, channels=names, before=dict.fromkeys(names, 1.0), after=dict.fromkeys(names, 9.0)
+    )
+    lines = text_of(event_note(Event(CHANGED, 575, at("09:35"), change=many), STATE)).splitlines()
+    assert len(lines) == 14 and "    sensor 007  from 1 to 9" in lines
+    assert lines[10] == "    and 72 channels more"
+    assert text_of(change_note(many, STATE)).count("from 1 to 9") == 8
+    assert text_of(change_note(many, STATE, full=True)).count("from 1 to 9") == 80
+
+
+def test_a_change_that_is_over_has_no_levels_since_they_are_alike() -> None:
+    over = replace(CHANGE, state=REVERTED, after=CHANGE.before)
+    assert text_of(change_note(over, STATE)) == (
+        "2026-03-09 09:20:00  change 3: temperature and power moved, with alarm 1; the\n"
+        "    stream came back by itself"
+    )

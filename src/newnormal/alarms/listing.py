@@ -23,7 +23,17 @@ from newnormal.alarms.texts import (
     streams_text,
     unusual_text,
 )
-from newnormal.types import ACCEPTED, PENDING, REJECTED, SCORE, SILENCE, Alarm, Change, Incident
+from newnormal.types import (
+    ACCEPTED,
+    PENDING,
+    REJECTED,
+    REVERTED,
+    SCORE,
+    SILENCE,
+    Alarm,
+    Change,
+    Incident,
+)
 
 __all__ = ["acceptable", "alarm_note", "change_note", "full_lines", "incident_note", "urgency"]
 
@@ -51,8 +61,17 @@ def alarm_note(alarm: Alarm, deciding: Deciding, changes: Collection[Change] = (
     return Note(when, f"ALARM {alarm.number} open", BAD, text, lines, commands)
 
 
-def change_note(change: Change, deciding: Deciding, newest: np.datetime64 | None = None) -> Note:
-    """Return a change as it stands; `newest` is the time of the newest sample."""
+def change_note(
+    change: Change,
+    deciding: Deciding,
+    newest: np.datetime64 | None = None,
+    full: bool = False,
+) -> Note:
+    """Return a change as it stands; `newest` is the time of the newest sample.
+
+    Of many channels the first are shown, or all if `full`. One that is over has no levels: where
+    the stream is back, they are alike.
+    """
     when = moment_text(change.start_time, change.start, change.zone)
     text = f"{moved_text(change)} moved"
     seconds = seconds_between(change.start_time, newest)
@@ -60,7 +79,9 @@ def change_note(change: Change, deciding: Deciding, newest: np.datetime64 | None
         text += f" {duration_text(0, seconds)} ago"
     if change.alarm is not None:
         text += f", with alarm {change.alarm}"
-    lines = list(move_lines(change))
+    lines: list[tuple[str, str]] = []
+    if change.state != REVERTED:
+        lines += move_lines(change, None) if full else move_lines(change)
     if change.open:
         lines.append(("", _sentence(change, deciding)))
     title = f"CHANGE {change.number} {change.state}" if change.open else f"change {change.number}"

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.alarms.sentences import duration_text, number_texts, seconds_between
+from newnormal.texts import counted
 from newnormal.types import (
     ACCEPTED,
     BACK_TO_NORMAL,
@@ -65,6 +66,7 @@ GOOD = "good"
 PLAIN = "plain"
 
 _NAMED = 3  # channels in a heading
+_MOVED = 8  # channels of a change, a line each: more would push an alarm off the screen
 _STREAMS = 12  # of an incident, by name
 _CLOSED = {
     BACK_TO_NORMAL: "score back to normal",
@@ -236,14 +238,18 @@ def _values(evidence: Evidence) -> str:
     return text
 
 
-def move_lines(change: Change) -> tuple[tuple[str, str], ...]:
-    """Return a line a channel: its level when last normal, and now."""
+def move_lines(change: Change, most: int | None = _MOVED) -> tuple[tuple[str, str], ...]:
+    """Return a line a channel: its level when last normal, and now; of many, the first `most`."""
     if not change.channels:
         return (("", "The model's weights have moved far from the accepted ones."),)
-    return tuple(
+    lines = [
         (name, f"from {' to '.join(number_texts(change.before[name], change.after[name]))}")
-        for name in change.channels
-    )
+        for name in change.channels[:most]
+    ]
+    more = len(change.channels) - len(lines)
+    if more:
+        lines.append(("", f"and {counted(more, 'channel')} more"))
+    return tuple(lines)
 
 
 def closed_text(alarm: Alarm) -> str:

@@ -143,14 +143,14 @@ class Listed(NamedTuple):
             [each for each in reversed(detector.past_) if not each.open],
         )
 
-    def note(self, found: Alarm | Change) -> Note:
-        """Return an alarm or a change in words."""
+    def note(self, found: Alarm | Change, full: bool = False) -> Note:
+        """Return an alarm or a change in words; every channel of a change if `full`."""
         from newnormal.alarms.listing import alarm_note, change_note
         from newnormal.types import Alarm
 
         if isinstance(found, Alarm):
             return alarm_note(found, self.deciding, self.detector.changes_)
-        return change_note(found, self.deciding, self.detector.last_judged_time_)
+        return change_note(found, self.deciding, self.detector.last_judged_time_, full)
 
 
 def _list(found: Listed, only_open: bool, last: int) -> None:
@@ -214,7 +214,7 @@ def _show_one(found: Listed, number: int, as_json: bool) -> None:
         return
     can = acceptable(found.past, found.detector.changes_)
     for each in chosen:
-        note = found.note(each)
+        note = found.note(each, full=True)
         if isinstance(each, Alarm):
             more = full_lines(each, _members(found.detector))
             commands = note.commands

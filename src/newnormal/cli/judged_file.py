@@ -17,9 +17,10 @@ from newnormal.cli.streams import check_one_stream, check_streams, is_fleet, str
 from newnormal.errors import InputError
 
 if TYPE_CHECKING:
-    from newnormal.fleet import FleetVerdicts
+    from newnormal.detector import BaseDetector
+    from newnormal.fleet import Fleet, FleetVerdicts
     from newnormal.reports.contents import Contents
-    from newnormal.tabular import StreamTables
+    from newnormal.tabular import StreamTables, Table
 
 __all__ = ["JudgedFile", "judge_file"]
 
@@ -32,29 +33,34 @@ class JudgedFile(NamedTuple):
     found: Any
     name: str
     tables: StreamTables | None = None
+    as_fitted: bool = False  # MODEL had seen these times, and was judged with as it was fitted
 
     def contents(self, model: Path) -> Contents:
         """Return it as a report shows it."""
         from newnormal.reports.contents import Contents
 
-        return Contents.of(self.found, f"{self.name} judged by {model.name}")
+        how = " as it was fitted" if self.as_fitted else ""
+        return Contents.of(self.found, f"{self.name} judged by {model.name}{how}")
 
 
 def judge_file(
     model: Path, classes: Classes, source: str, given: Given, frozen: bool
 ) -> JudgedFile:
-    """Judge a file, with its labels where it has them; MODEL stays as it is."""
+    """Judge a file, with its labels where it has them; MODEL stays as it is.
+
+    What a `watch` wrote has mostly seen the very file that is to be shown. Times do not come twice,
+    so such a file is judged from where MODEL was fitted.
+    """
     name = "standard input" if source == _STANDARD_INPUT else Path(source).name
     if is_fleet(model):
         given = given.after(remembered(model))
         check_streams(model, given.streams, source)
-        found, tables = _fleet(model, classes, source, given, frozen)
-        return JudgedFile(found, name, tables)
+        return _fleet(model, classes, source, given, frozen)._replace(name=name)
     check_one_stream(model, given.streams)
-    return JudgedFile(_stream(model, classes, source, given, frozen), name)
+    return _stream(model, classes, source, given, frozen)._replace(name=name)
 
 
-def _stream(model: Path, classes: Classes, source: str, given: Given, frozen: bool) -> Any:
+def _stream(model: Path, classes: Classes, source: str, given: Given, frozen: bool) -> JudgedFile:
     """Judge a file of one stream."""
     from newnormal.runtime.judging import judge_series
 
@@ -65,23 +71,56 @@ def _stream(model: Path, classes: Classes, source: str, given: Given, frozen: bo
     )
     say_found(table.found)
     say(f"judging {len(table.values):,} samples ...")
+    again = not frozen and _has_seen(detector, table)
+    if again:
+        _say_again(model)
+        detector.reset()
     with sample_progress("judging", len(table.values)) as on_samples:
-        return judge_series(detector, table, frozen=frozen, on_samples=on_samples).verdicts
+        found = judge_series(detector, table, frozen=frozen, on_samples=on_samples).verdicts
+    return JudgedFile(found, "", as_fitted=again)
 
 
-def _fleet(
-    model: Path, classes: Classes, source: str, given: Given, frozen: bool
-) -> tuple[Any, StreamTables]:
+def _has_seen(detector: BaseDetector, table: Table) -> bool:
+    """Whether a detector would take no sample of a table, since their times do not come after."""
+    newest = detector.last_time_
+    if table.times is None or newest is None:
+        return False
+    return bool((table.times[:1] <= newest).any())
+
+
+def _say_again(model: Path) -> None:
+    say(
+        f"{model} has seen these times: they are judged from where it was fitted, without what it "
+        "learned and what was accepted since"
+    )
+
+
+def _fleet(model: Path, classes: Classes, source: str, given: Given, frozen: bool) -> JudgedFile:
     """Judge a file of a fleet's streams."""
     fleet = load_fleet(model, classes)
     tables = _with_labels(
         lambda own: fleet_tables(fleet, source, own), given, remembered(model), source
     )
     if frozen:
-        return {name: fleet[name].score(table) for name, table in tables.tables.items()}, tables
+        scored = {name: fleet[name].score(table) for name, table in tables.tables.items()}
+        return JudgedFile(scored, "", tables)
+    again = any(_has_seen(fleet[name], table) for name, table in tables.tables.items())
+    if again:
+        _say_again(model)
+        fleet = _as_fitted(fleet)
     verdicts = fleet.run(tables)
     _say_errors(verdicts, tables)
-    return verdicts, tables
+    return JudgedFile(verdicts, "", tables, again)
+
+
+def _as_fitted(fleet: Fleet) -> Fleet:
+    """Return a fleet of the same streams, each where it was fitted, without incidents."""
+    from newnormal.fleet import Fleet
+
+    fresh = Fleet(fleet.detector, fleet_alarms_per_day=fleet.fleet_alarms_per_day)
+    for name in fleet:
+        fresh.add(name, fleet[name].reset())
+    return fresh
 
 
 def _say_errors(verdicts: FleetVerdicts, tables: StreamTables) -> None:

@@ -82,12 +82,13 @@ class StatusLine:
 
     def text(self) -> str:
         """Return what it says."""
-        parts = [f"watching: {self._samples:,} samples"]
-        if self._when:
-            parts.append(f"last {self._when}")
         opened = ((len(self._alarms), "alarm"), (len(self._changes), "change"))
         found = [counted(count, what) for count, what in opened if count]
-        return ", ".join([*parts, f"{' and '.join(found) or 'nothing'} open"])
+        # What is open comes first: the end is cut on a narrow terminal.
+        parts = [f"watching: {' and '.join(found) or 'nothing'} open", f"{self._samples:,} samples"]
+        if self._when:
+            parts.append(f"last {self._when}")
+        return ", ".join(parts)
 
     def draw(self) -> None:
         """Draw it over itself."""

@@ -25,7 +25,16 @@ from newnormal.fleet import Fleet, FleetVerdicts
 from newnormal.plots.attention import attention
 from newnormal.reports.writing import page_of
 from newnormal.texts import counted
-from newnormal.types import Alarm, Change, Event, Evidence, Incident, Timeline, Verdicts
+from newnormal.types import (
+    REVERTED,
+    Alarm,
+    Change,
+    Event,
+    Evidence,
+    Incident,
+    Timeline,
+    Verdicts,
+)
 
 __all__ = ["html"]
 
@@ -137,10 +146,12 @@ def _alarm(alarm: Alarm) -> str:
 
 def _change(change: Change) -> str:
     text = _head(f"Change {change.number}, {change.state}: {change.sentence}")
+    if change.state == REVERTED:  # the levels are alike again
+        return text
     rows = [
         (name, *number_texts(change.before[name], change.after[name])) for name in change.channels
     ]
-    return text + _table(("channel", "before", "now"), rows[:_ROWS], len(rows) - _ROWS)
+    return text + _table(("channel", "before", "after"), rows[:_ROWS], len(rows) - _ROWS)
 
 
 def _event(event: Event) -> str:

@@ -121,7 +121,8 @@ class Peak:
     score, ratio, p_value
         Of that sample; an infinite one is given as the largest float, which JSON can hold.
     channels
-        The channels with the largest shares of the score, largest first.
+        The channels with the largest shares of the score, largest first: of the sample that the
+        alarm's evidence is of.
     """
 
     sample: int
@@ -151,7 +152,8 @@ class Alarm:
     cause
         Why it was opened: the ``"score"``, or ``"silence"``.
     evidence
-        What the named channels showed at the peak.
+        What the named channels showed where they were farthest from what was expected, of the
+        samples that were the worst so far. It may be before the peak: what is expected follows.
     sentence
         All of it in one sentence.
     votes
@@ -180,7 +182,7 @@ class Alarm:
 
     @property
     def channels(self) -> Mapping[str, float]:
-        """The channels with the largest shares at the peak, largest first."""
+        """The channels with the largest shares, largest first: of the sample of the evidence."""
         return self.peak.channels
 
     def __repr__(self) -> str:

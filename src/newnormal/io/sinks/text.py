@@ -158,15 +158,16 @@ def _labelled(label: str, text: str, width: int, style: str = "") -> Text:
 
 def _hanging(text: Text, console: Console, first: int, others: int) -> list[Text]:
     """Return a text in lines that fit the console, indented by so much."""
-    from rich.text import Text
-
     width = max(console.width, 2 * _INDENT + 8)
-    begin, *rest = text.wrap(console, width - first, overflow="fold")
+    begin = text.wrap(console, width - first, overflow="fold")[0]
     begin.rstrip()
+    # What follows is cut from the text itself: lines joined again would have a space in a name.
+    after = text.plain[len(begin.plain) :]
+    rest = text[len(text.plain) - len(after.lstrip()) :]
     begin.pad_left(first)
-    if not rest:
+    if not rest.plain:
         return [begin]
-    more = Text(" ").join(rest).wrap(console, width - others, overflow="fold")
+    more = rest.wrap(console, width - others, overflow="fold")
     for line in more:
         line.rstrip()
         line.pad_left(others)

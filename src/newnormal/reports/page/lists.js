@@ -191,7 +191,7 @@
     change(change) {
       const facts = [`since ${change.since}`, change.alarm ? `began with alarm ${change.alarm}` : ""];
       const chips = [h("span", { class: `nn-chip nn-chip-${change.state}` }, change.state)];
-      return this.entry("change", change, chips, facts, change.channels.length ? levels(change) : null);
+      return this.entry("change", change, chips, facts, change.channels.length && change.state !== "reverted" ? levels(change) : null);
     }
 
     entry(kind, each, chips, facts, more) {
@@ -343,7 +343,7 @@
         h("td", {}, NN.number(change.after[name])),
       ),
     );
-    return table("Levels", ["Channel", "Before", "Now"], rows);
+    return table("Levels", ["Channel", "Before", "After"], rows);
   }
 
   const table = (name, columns, rows) =>
