@@ -11,7 +11,6 @@ Chromium.
 
 from __future__ import annotations
 
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.browser import chromium
 from newnormal.reports.writing import page_of
 from newnormal.types import Observed, Timeline, Verdicts
 
@@ -69,19 +69,16 @@ def noisy_run(samples: int, seed: int = 0) -> Timeline:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the measures; return 1 where a page takes longer than it may."""
-    from playwright.sync_api import sync_playwright
-
     given = sys.argv[1:] if arguments is None else arguments
     samples = int(given[0]) if given else 1_000_000
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
+        if browser is None:
+            print("expected playwright and Chromium, found none", file=sys.stderr)
+            return 2
         path = Path(folder) / "report.html"
         path.write_text(page_of(noisy_run(samples), name="noise"), encoding="utf-8")
         print(f"{samples:,} samples of {CHANNELS} channels: {path.stat().st_size / 1e6:.1f} MB")
-        browser = started.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
         rounds = np.array([_measure(browser, path) for _ in range(ROUNDS)])
-        browser.close()
     names = ("headline", "picture", "all samples read", "longest task")
     for name, best, middle in zip(
         names, rounds.min(axis=0), np.median(rounds, axis=0), strict=True

@@ -7,7 +7,6 @@ judging takes is shown, and no part of making the page.
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.browser import DRAWN, chromium
 from benchmarks.machine import facts
 from benchmarks.report import Row, Section, Target, summary, to_markdown, to_text
 from newnormal import Detector, Fleet, NewnormalWarning, report
@@ -33,7 +33,6 @@ CAVEATS = (
     "picture that shows samples; the fastest of three.",
     "Times need no more than this machine; what else runs on it makes them longer.",
 )
-_DRAWN = "() => !NN.state.picture || +NN.state.picture.frame.dataset.points > 0"
 _LARGEST, _OPENED = 10.0, 2.0  # MB and seconds
 
 
@@ -132,24 +131,17 @@ def _fleet(streams: int, length: int, channels: int) -> Any:
 
 def _opened(path: Path) -> float | None:
     """Return the seconds until a page shows its samples; None without a browser."""
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        return None
-    if browser is None:
-        return None
     best = np.inf
-    with sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+    with chromium() as browser:
+        if browser is None:
+            return None
         for _ in range(3):
-            page = chromium.new_page()
+            page = browser.new_page()
             began = time.perf_counter()
             page.goto(path.as_uri())
-            page.wait_for_function(_DRAWN)
+            page.wait_for_function(DRAWN)
             best = min(best, time.perf_counter() - began)
             page.close()
-        chromium.close()
     return float(best)
 
 

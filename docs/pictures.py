@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["PICTURES", "main"]
+__all__ = ["PICTURES", "lighten", "main"]
 
 _FOLDER = Path(__file__).parent / "img"
 _WIDTH = 9.0  # inches
@@ -43,17 +43,17 @@ def main(arguments: list[str] | None = None) -> int:
         if given[1:] and name not in given[1:]:
             continue
         path = save(draw(), folder / f"{name}.png")
-        _lighten(path)
+        lighten(path, 128)
         print(f"wrote {path}: {path.stat().st_size:,} bytes")
     return 0
 
 
-def _lighten(path: Path) -> None:
-    """Write a picture again with 128 colours: less than half of its size."""
+def lighten(path: Path, colours: int) -> None:
+    """Write a picture again with so many colours: less than half of its size."""
     from PIL import Image
 
     with Image.open(path) as picture:
-        light = picture.convert("RGB").quantize(128)
+        light = picture.convert("RGB").quantize(colours)
     light.save(path, optimize=True)
 
 

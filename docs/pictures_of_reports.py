@@ -12,14 +12,15 @@ the taxis of NAB, and 50 generated machines. It needs playwright and Chromium, a
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from benchmarks.browser import DRAWN, chromium
 from benchmarks.machines import write
+from docs.pictures import lighten
 from newnormal.errors import NewnormalError
 
 if TYPE_CHECKING:
@@ -92,17 +93,13 @@ def _newnormal(*arguments: str | Path) -> None:
 
 
 def _draw(reports: dict[str, Path], folder: Path) -> None:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as started:
-        browser = started.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
+    with chromium() as browser:
+        if browser is None:
+            raise NewnormalError("expected playwright and Chromium, found none")
         for name, picture in PICTURES.items():
             path = folder / f"{name}.png"
             _shoot(browser, reports[picture.report], picture, path)
             print(f"wrote {path}: {path.stat().st_size:,} bytes")
-        browser.close()
 
 
 def _shoot(browser: Browser, report: Path, picture: Picture, path: Path) -> None:
@@ -113,21 +110,12 @@ def _shoot(browser: Browser, report: Path, picture: Picture, path: Path) -> None
     )
     page = context.new_page()
     page.goto(report.as_uri() + picture.place)
-    page.wait_for_function("() => !NN.state.picture || +NN.state.picture.frame.dataset.points > 0")
+    page.wait_for_function(DRAWN)
     page.evaluate("() => NN.state.picture && NN.state.picture.provider.done")
     page.wait_for_function("() => !NN.state.picture || !NN.state.picture.waiting")
     page.screenshot(path=path)
     context.close()
-    _lighten(path)
-
-
-def _lighten(path: Path) -> None:
-    """Write a picture again with fewer colours: less than half of its size."""
-    from PIL import Image
-
-    with Image.open(path) as picture:
-        light = picture.convert("RGB").quantize(_COLOURS)
-    light.save(path, optimize=True)
+    lighten(path, _COLOURS)
 
 
 if __name__ == "__main__":

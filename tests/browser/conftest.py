@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from benchmarks.browser import DRAWN, chromium
 from newnormal.reports.writing import page_of
 from tests.browser import made
 
@@ -56,17 +56,10 @@ class Visit(Protocol):
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    pytest.importorskip("playwright")
-    from playwright.sync_api import sync_playwright
-
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        pytest.skip("chromium is not installed")
-    with sync_playwright() as started:
-        # Without its sandbox, which a user without privileges needs and root cannot have.
-        found = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with chromium() as found:
+        if found is None:
+            pytest.skip("needs playwright and chromium")
         yield found
-        found.close()
 
 
 @pytest.fixture(scope="session")
@@ -113,9 +106,7 @@ def visit(browser: Browser, page_file: Callable[[str], Path]) -> Iterator[Visit]
         page.on("pageerror", lambda error: troubles.append(str(error)))
         path = Path(name) if name.endswith(".html") else page_file(name)
         page.goto(path.as_uri() + place)
-        page.wait_for_function(
-            "() => !NN.state.picture || +NN.state.picture.frame.dataset.points > 0"
-        )
+        page.wait_for_function(DRAWN)
         return page
 
     yield opened

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from benchmarks.browser import chromium
 from docs.site.stage import PAGES, rewrite, stage
 
 ROOT = Path(__file__).parents[2]
@@ -123,18 +124,14 @@ def test_no_page_and_no_stylesheet_loads_anything_from_elsewhere(site: Path) -> 
 @pytest.fixture
 def page() -> Iterator[Any]:
     """A page of Chromium without a network; every address that it asks for is in `page.asked`."""
-    playwright = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("needs chromium")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    with chromium() as browser:
+        if browser is None:
+            pytest.skip("needs playwright and chromium")
         context = browser.new_context(offline=True, viewport={"width": 1280, "height": 800})
-        page = context.new_page()
+        page: Any = context.new_page()
         page.asked = []
         page.on("request", lambda request: page.asked.append(request.url))
         yield page
-        browser.close()
 
 
 @pytest.mark.external
