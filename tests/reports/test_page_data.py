@@ -407,3 +407,15 @@ def _shell() -> int:
 
 
 _NOTHING: Timeline = timeline(np.empty((0, 1)))
+
+
+def test_labels_of_a_fleet_are_those_of_its_streams(tmp_path: Path) -> None:
+    verdicts = timeline(np.ones((4, 1))).verdicts
+    path = tmp_path / "report.html"
+    with pytest.raises(InputError, match="labels: expected those of each stream by its name"):
+        newnormal.report({"web-1": verdicts}, path, labels=np.zeros(4))
+    with pytest.raises(InputError, match="labels: expected names of streams, found 'web-2'"):
+        newnormal.report({"web-1": verdicts}, path, labels={"web-2": np.zeros(4)})
+    with pytest.raises(InputError, match="expected verdicts by stream, found int of 'web-1'"):
+        newnormal.report({"web-1": 3}, path)
+    assert not path.exists()
