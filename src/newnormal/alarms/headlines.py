@@ -6,7 +6,7 @@ import numpy as np
 
 from newnormal.types import ACCEPTED, PENDING, REJECTED, Alarm, Change, Timeline, time_text
 
-__all__ = ["counts_text", "headline", "moment_text", "most_important", "range_text"]
+__all__ = ["change_text", "counts_text", "headline", "moment_text", "most_important", "range_text"]
 
 
 def headline(timeline: Timeline) -> str:
@@ -79,8 +79,13 @@ def moment_text(time: np.datetime64, zone: str | None = None) -> str:
 
 def _change(what: str, change: Change) -> str:
     """Return what happened to a change, and since when: a sentence has that at its end."""
+    return f"{what}, since {_since(change)}: {change_text(change)}"
+
+
+def change_text(change: Change) -> str:
+    """Return what moved, from where to where: the sentence without its time, for use beside one."""
     moved, since, _ = change.sentence.rpartition(" since ")
-    return f"{what}, since {_since(change)}: {moved}" if since else f"{what}: {change.sentence}"
+    return moved if since else change.sentence
 
 
 def _since(alarm: Alarm | Change) -> str:

@@ -65,10 +65,15 @@ class Axis:
         return _short(float(self.x[row]))
 
     def text(self, sample: int, time: np.datetime64 | None) -> str:
-        """Return when a sample was, in words: its time in the stream's zone, or its number."""
+        """Return when a sample was, in words: its time in the stream's zone, or its number.
+
+        Seconds are there where they are not 0.
+        """
         if not self.timed or time is None:
             return f"sample {sample:,}"
-        return time_text(time, self.timeline.verdicts.zone).replace("T", " ")
+        text = time_text(time, self.timeline.verdicts.zone).replace("T", " ")
+        seconds, rest = text[16:19], text[19:]
+        return text[:16] + rest if seconds == ":00" and not rest.startswith(".") else text
 
     @property
     def ends(self) -> tuple[float | None, float | None]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from newnormal.alarms.sentences import duration_text, seconds_between
+from newnormal.alarms.headlines import change_text
+from newnormal.alarms.texts import length_text
 from newnormal.core.history import median_period
 from newnormal.metrics.events import runs
 from newnormal.plots.thinning import stretches
@@ -121,7 +122,7 @@ def alarm_data(axis: Axis, alarm: Alarm) -> dict[str, Any]:
         "samples": samples,
         "since": axis.text(alarm.start, alarm.start_time),
         "until": axis.text(alarm.end, alarm.end_time),
-        "lasted": duration_text(samples, seconds_between(alarm.start_time, alarm.end_time)),
+        "lasted": length_text(alarm),
         "evidence": [_finite(each.as_dict()) for each in alarm.evidence],
         "shares": _finite(alarm.channels),
     }
@@ -133,7 +134,7 @@ def change_data(axis: Axis, span: ChangeSpan) -> dict[str, Any]:
     return {
         "number": change.number,
         "state": change.state,
-        "sentence": change.sentence,
+        "sentence": change_text(change),
         "channels": list(change.channels),
         "before": _finite(change.before),
         "after": _finite(change.after),
