@@ -90,6 +90,17 @@ def test_channels_concerned_come_first() -> None:
     assert Timeline.of(_verdicts()).order.tolist() == [0, 1, 2]
 
 
+def test_the_channel_of_an_alarms_sentence_comes_early() -> None:
+    alarm = replace(_alarm(1, 60, 66, "score back to normal"), evidence=(Evidence("a", 9.0),))
+    change = replace(_change(1, 80), channels=("c", "b"))
+    found = Timeline.of(
+        _verdicts(events=(Event("closed", 70, None, alarm),), remaining=(alarm, change))
+    )
+    assert found.order.tolist() == [1, 0, 2]  # what is open first
+    found = Timeline.of(_verdicts(events=(Event("closed", 70, None, alarm),), remaining=(change,)))
+    assert found.order.tolist() == [2, 0, 1]  # c leads what is open, a the sentence
+
+
 def test_silence_concerns_the_channels_of_its_evidence() -> None:
     silent = replace(
         _alarm(1, 60, 66),

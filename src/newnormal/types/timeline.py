@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ChangeSpan", "Timeline"]
 
+_LEADING = 5  # alarms whose first channel is shown early
+
 
 @dataclass(frozen=True)
 class ChangeSpan:
@@ -157,8 +159,20 @@ class Timeline:
 
     @cached_property
     def order(self) -> Ints:
-        """The channels: those of what is open first, then those concerned, then the others."""
-        return np.lexsort((-self.concern, -self._urgency))
+        """The channels: those of what is open first, then those concerned, then the others.
+
+        The channels with which the sentences of the highest alarms begin follow those of open
+        alarms, or the first: a picture of few channels has them.
+        """
+        urgency = self._urgency
+        found = np.lexsort((-self.concern, -urgency))
+        first = max(1, int((urgency > 1).sum()))
+        highest = sorted(self.alarms, key=lambda each: -each.peak.ratio)[:_LEADING]
+        leading = [
+            self.channels.index(each.evidence[0].channel) for each in highest if each.evidence
+        ]
+        kept = dict.fromkeys([*found[:first].tolist(), *leading, *found.tolist()])
+        return np.array([*kept], dtype=found.dtype)
 
     @property
     def _urgency(self) -> Floats:
