@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 export NEWNORMAL_DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak check lint format types imports bench bench-fleet bench-reading bench-report bench-first bench-page docs pictures report-shots site constraints clean
+.PHONY: help demo test soak check lint format types imports bench bench-fleet bench-reading bench-report bench-first docs pictures report-shots site constraints clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,9 +54,6 @@ bench-report: .venv/dev ## Time making and opening reports, and write docs/bench
 
 bench-reading: .venv/dev ## Time reading alone beside an older commit, and write docs/benchmarks-reading.md.
 	@$(BIN)/python -m benchmarks.reading
-
-bench-page: .venv/dev ## Time the page of a report in a real browser: a million samples.
-	@$(BIN)/python -m benchmarks.report_page
 
 bench-first: .venv/dev ## Time the first commands after an install, and write docs/benchmarks-first.md.
 	@$(BIN)/python -m benchmarks.first_fit

@@ -67,7 +67,8 @@ def channel(page: Page, name: str) -> str:
 
 def test_the_headline_says_what_happens_where_and_since_when(visit: Visit) -> None:
     page = visit("open")
-    assert page.locator("h1").inner_text().startswith("In alarm since 2026-03-02 15:40:00")
+    assert page.locator("h1").inner_text().startswith("In alarm since 2026-03-02 15:40+01:00")
+    assert "T15:40" not in page.locator("main").inner_text()  # one way to write a time
     text = page.locator(".nn-headline").inner_text()
     assert re.search(r"sensor 1 \d\d\.\d, expected", text)
     assert "Change pending: sensor 1 from 20 to 29" in text
@@ -454,6 +455,51 @@ def test_a_phone_shows_it_without_scrolling_sideways(visit: Visit, name: str) ->
           .filter(height => height < 30)"""
     )
     assert narrow == []
+
+
+def test_fingers_have_forty_pixels(visit: Visit) -> None:
+    page = visit("open", width=390, height=844, has_touch=True, is_mobile=True)
+    low = page.evaluate(
+        """() => [...document.querySelectorAll('.nn-button, select, .nn-more, summary')]
+          .filter(e => e.checkVisibility())
+          .map(e => [e.textContent, e.getBoundingClientRect().height])
+          .filter(([, height]) => height < 40)"""
+    )
+    assert low == []
+    bar = page.locator(".nn-event.nn-alarm").bounding_box()
+    assert bar is not None
+    # Above the bar, which is 18 pixels high, the finger meets it too.
+    for y in (bar["y"] - 9, bar["y"] + bar["height"] + 9):
+        hit = "([x, y]) => document.elementFromPoint(x, y).closest('.nn-alarm') !== null"
+        assert page.evaluate(hit, [bar["x"] + bar["width"] / 2, y])
+
+
+def test_on_paper_all_channels_are_drawn_in_light_colours(visit: Visit) -> None:
+    page = visit("many", dark=True, height=400)
+    shown = "() => [...document.querySelectorAll('.nn-panel')].map(e => !!e.panel.u)"
+    assert not all(page.evaluate(shown))
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert all(page.evaluate(shown))
+    assert page.evaluate("NN.state.picture.colours.ground") == "#ffffff"
+    assert page.evaluate("document.querySelector('.nn-picture').clientWidth") == 680
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("NN.state.picture.colours.ground") == "#11161c"
+    assert page.evaluate("document.querySelector('.nn-picture').clientWidth") > 680
+    assert len(page.pdf()) > 50_000
+
+
+def test_every_change_is_seen_where_many_are_pending(visit: Visit) -> None:
+    page = visit("open")
+    lefts = page.evaluate(
+        """() => {
+          const spans = [...Array(9).keys()].map(k => ({kind: 'change', number: k + 1,
+            start: 10 * k, end: 100, of: {state: 'pending', sentence: 'moved', steps: []}}));
+          const lane = new NN.Lane('Changes', spans, () => {});
+          lane.draw(0, 100, 800, null);
+          return [...lane.bars.children].map(e => [+e.dataset.number, parseFloat(e.style.left)]);
+        }"""
+    )
+    assert sorted(lefts) == [[k + 1, pytest.approx(80 * k, abs=1)] for k in range(9)]
 
 
 PAIRS = [

@@ -258,7 +258,7 @@ def test_times_are_seconds_and_texts_are_in_the_zone() -> None:
     assert (stream["start"], stream["period"]) == (1772366400, 60.0)
     (shown,) = stream["alarms"]
     assert shown["start"] == 1772366400 + 600 and shown["end"] == 1772366400 + 720
-    assert shown["since"] == "2026-03-01 13:10:00+01:00"
+    assert shown["since"] == "2026-03-01 13:10+01:00"
     assert shown["lasted"] == "3 min"  # of its three samples, as the sentence says it
     np.testing.assert_array_equal(
         found.blocks[0][0].columns["x"], 1772366400 + 60.0 * np.arange(50)
@@ -407,3 +407,15 @@ def _shell() -> int:
 
 
 _NOTHING: Timeline = timeline(np.empty((0, 1)))
+
+
+def test_labels_of_a_fleet_are_those_of_its_streams(tmp_path: Path) -> None:
+    verdicts = timeline(np.ones((4, 1))).verdicts
+    path = tmp_path / "report.html"
+    with pytest.raises(InputError, match="labels: expected those of each stream by its name"):
+        newnormal.report({"web-1": verdicts}, path, labels=np.zeros(4))
+    with pytest.raises(InputError, match="labels: expected names of streams, found 'web-2'"):
+        newnormal.report({"web-1": verdicts}, path, labels={"web-2": np.zeros(4)})
+    with pytest.raises(InputError, match="expected verdicts by stream, found int of 'web-1'"):
+        newnormal.report({"web-1": 3}, path)
+    assert not path.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -89,6 +90,17 @@ def test_channels_concerned_come_first() -> None:
     assert Timeline.of(_verdicts()).order.tolist() == [0, 1, 2]
 
 
+def test_the_channel_of_an_alarms_sentence_comes_early() -> None:
+    alarm = replace(_alarm(1, 60, 66, "score back to normal"), evidence=(Evidence("a", 9.0),))
+    change = replace(_change(1, 80), channels=("c", "b"))
+    found = Timeline.of(
+        _verdicts(events=(Event("closed", 70, None, alarm),), remaining=(alarm, change))
+    )
+    assert found.order.tolist() == [1, 0, 2]  # what is open first
+    found = Timeline.of(_verdicts(events=(Event("closed", 70, None, alarm),), remaining=(change,)))
+    assert found.order.tolist() == [2, 0, 1]  # c leads what is open, a the sentence
+
+
 def test_silence_concerns_the_channels_of_its_evidence() -> None:
     silent = replace(
         _alarm(1, 60, 66),
@@ -108,6 +120,19 @@ def test_labels_are_given_or_those_of_the_input() -> None:
     assert Timeline.of(_verdicts()).labels is None
     with pytest.raises(InputError, match=r"one for each of 100 samples, found shape \(3,\)"):
         Timeline.of(_verdicts(), labels=[0, 1, 0])
+
+
+@pytest.mark.parametrize("wrong", [2, math.nan, "0", None], ids=str)
+def test_a_label_that_is_neither_0_nor_1_is_not_taken_for_a_fault(wrong: object) -> None:
+    with pytest.raises(InputError, match=f"labels: expected 0 and 1, found {wrong!r}"):
+        Timeline.of(_verdicts(), labels=np.array([wrong] * 100))
+
+
+def test_of_some_rows_what_begins_after_them_is_not_open() -> None:
+    verdicts = _verdicts(remaining=(_change(1, 100),))
+    assert Timeline.of(verdicts).status == "change pending"
+    assert Timeline.of(verdicts.rows(slice(0, 50))).status == "normal"
+    assert Timeline.of(verdicts.rows(slice(0, 51))).status == "change pending"
 
 
 def test_verdicts_from_elsewhere_have_no_timeline() -> None:

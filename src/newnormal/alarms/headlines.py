@@ -8,6 +8,7 @@ from newnormal.texts import counted
 from newnormal.types import ACCEPTED, PENDING, REJECTED, Alarm, Change, Timeline, time_text
 
 __all__ = [
+    "change_text",
     "counts_text",
     "headline",
     "most_important",
@@ -89,8 +90,13 @@ def short_moment_text(time: np.datetime64 | None, sample: int, zone: str | None 
 
 def _change(what: str, change: Change) -> str:
     """Return what happened to a change, and since when: a sentence has that at its end."""
+    return f"{what}, since {since_text(change)}: {change_text(change)}"
+
+
+def change_text(change: Change) -> str:
+    """Return what moved, from where to where: the sentence without its time, for use beside one."""
     moved, since, _ = change.sentence.rpartition(" since ")
-    return f"{what}, since {since_text(change)}: {moved}" if since else f"{what}: {change.sentence}"
+    return moved if since else change.sentence
 
 
 def since_text(found: Alarm | Change) -> str:

@@ -14,7 +14,7 @@ __all__ = ["compile_first", "prepare"]
 
 
 def prepare(detector: BaseDetector) -> None:
-    """Compile what a detector needs to judge; what is compiled later is said."""
+    """Compile what a detector needs to judge; report what is compiled later."""
     from newnormal.detector import Detector
 
     if isinstance(detector, Detector):

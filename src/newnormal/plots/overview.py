@@ -32,7 +32,7 @@ __all__ = ["STREAMS", "fleet_figure", "is_fleet"]
 STREAMS = 30  # drawn, unless said otherwise
 # Inches. A row is a stream; in it are the name, its course, and two lines of text.
 _WIDTH, _ROW, _NAME, _COURSE, _LEFT, _GAP = 9.0, 0.4, 1.35, 3.5, 0.14, 0.15
-_LETTERS, _NAME_LETTERS, _LINES = 70, 19, 2
+_LETTERS, _NAME_LETTERS, _LINES = 64, 19, 2
 _HIGHEST = 2.0  # ratio of score and threshold at the upper edge of a row
 _POINTS = 400
 _STATES = ("in alarm", "change pending", "change rejected", "normal")

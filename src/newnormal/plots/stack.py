@@ -31,6 +31,13 @@ __all__ = ["Change", "Judged", "Ruler", "Signal", "column", "scale", "stack"]
 _WIDTH, _LEFT, _RIGHT = 9.0, 0.68, 0.14
 _TITLED, _CLOSE, _FOOT = 0.45, 0.1, 0.8
 _SIGNAL, _SCORE, _STRIP = 0.9, 1.4, 0.16
+# Along an axis of years, months, days, hours, minutes or seconds: every place, what is written once
+# at the end of the axis, and the places at which the next larger unit begins.
+_DATES = (
+    ["%Y", "%Y-%m", "%m-%d", "%H:%M", "%H:%M", "%S.%f"],
+    ["", "", "%Y", "%Y-%m-%d", "%Y-%m-%d", "%Y-%m-%d %H:%M"],
+    ["", "%Y-%m", "%m-%d", "%m-%d", "%H:%M", "%H:%M"],
+)
 
 
 class Ruler(NamedTuple):
@@ -173,7 +180,8 @@ def scale(axes: Axes, ruler: Ruler, style: Style = LIGHT) -> None:
         zone = _tzinfo(ruler.zone)
         locator = dates.AutoDateLocator(tz=zone)  # type: ignore[no-untyped-call]
         axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, tz=zone))  # type: ignore[no-untyped-call]
+        written = dates.ConciseDateFormatter(locator, zone, *_DATES)  # type: ignore[no-untyped-call]
+        axes.xaxis.set_major_formatter(written)
         axes.xaxis.get_offset_text().set(fontsize=SMALL, color=style.ink)
     else:
         axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.10g}"))

@@ -66,8 +66,14 @@ class Axis:
         return _short(float(self.x[row]))
 
     def text(self, sample: int, time: np.datetime64 | None) -> str:
-        """Return when a sample was, in words: its time in the stream's zone, or its number."""
-        return moment_text(time if self.timed else None, sample, self.timeline.verdicts.zone)
+        """Return when a sample was, in words: its time in the stream's zone, or its number.
+
+        Seconds are there where they are not 0.
+        """
+        timed = self.timed and time is not None
+        text = moment_text(time if timed else None, sample, self.timeline.verdicts.zone)
+        whole = timed and text[16:19] == ":00" and text[19:20] != "."
+        return text[:16] + text[19:] if whole else text
 
     @property
     def ends(self) -> tuple[float | None, float | None]:

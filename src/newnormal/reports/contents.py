@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from newnormal.errors import InputError
 from newnormal.fleet.results import FleetVerdicts
+from newnormal.tabular.columns import listed
 from newnormal.texts import counted
 from newnormal.types import IncidentEvent, Timeline, Verdicts
 
@@ -55,8 +56,10 @@ class Contents:
                 "expected verdicts of series that are over, found none that know their samples",
                 hint="take those that fleet.run(series) returns, without flush=False",
             )
-        given: Mapping[str, Any] = {} if labels is None else labels
-        timelines = tuple(Timeline.of(found[each], each, given.get(each)) for each in found)
+        given = _labels_by_stream(found, labels)
+        timelines = tuple(
+            Timeline.of(_verdicts_of(found[each], each), each, given.get(each)) for each in found
+        )
         incidents = found.incidents if isinstance(found, FleetVerdicts) else ()
         return cls(name, timelines, incidents, fleet=True)
 
@@ -72,3 +75,31 @@ class Contents:
         if incidents:
             parts.append(counted(len(incidents), "incident"))
         return ", ".join(parts)
+
+
+def _verdicts_of(found: Any, stream: str) -> Verdicts:
+    if isinstance(found, Verdicts):
+        return found
+    raise InputError(
+        f"expected verdicts by stream, found {type(found).__name__} of {stream!r}",
+        hint="take those that detector.run(series) returns",
+    )
+
+
+def _labels_by_stream(found: Mapping[str, Any] | FleetVerdicts, labels: Any) -> Mapping[str, Any]:
+    """Return the labels of each stream that has any; raise an InputError if they are not that."""
+    if labels is None:
+        return {}
+    if not isinstance(labels, Mapping):
+        raise InputError(
+            f"labels: expected those of each stream by its name, found {type(labels).__name__}",
+            hint='such as labels={"web-1": truth}',
+        )
+    known = list(found)
+    unknown = [each for each in labels if each not in known]
+    if unknown:
+        raise InputError(
+            f"labels: expected names of streams, found {unknown[0]!r}",
+            hint=f"the streams are {listed(tuple(known))}",
+        )
+    return labels

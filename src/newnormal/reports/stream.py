@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from newnormal.alarms.headlines import change_text
 from newnormal.alarms.texts import length_text
 from newnormal.core.history import median_period
 from newnormal.metrics.events import runs
@@ -133,7 +134,7 @@ def change_data(axis: Axis, span: ChangeSpan) -> dict[str, Any]:
     return {
         "number": change.number,
         "state": change.state,
-        "sentence": change.sentence,
+        "sentence": change_text(change),
         "channels": list(change.channels),
         "before": _finite(change.before),
         "after": _finite(change.after),

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ChangeSpan", "Timeline"]
 
+_LEADING = 5  # alarms whose first channel is shown early
+
 
 @dataclass(frozen=True)
 class ChangeSpan:
@@ -75,14 +77,7 @@ class Timeline:
                 hint="take those that detector.run(series) or detector.score(series) returns",
             )
         if labels is not None:
-            truth = np.asarray(labels)
-            if truth.shape != (len(verdicts),):
-                raise InputError(
-                    f"labels: expected one for each of {len(verdicts)} samples, "
-                    f"found shape {truth.shape}",
-                    hint="pass 0 or 1 a sample, in the order of the series",
-                )
-            observed = replace(observed, labels=truth.astype(bool))
+            observed = replace(observed, labels=_truth(labels, len(verdicts)))
         return cls(name, verdicts, observed)
 
     def __len__(self) -> int:
@@ -164,8 +159,20 @@ class Timeline:
 
     @cached_property
     def order(self) -> Ints:
-        """The channels: those of what is open first, then those concerned, then the others."""
-        return np.lexsort((-self.concern, -self._urgency))
+        """The channels: those of what is open first, then those concerned, then the others.
+
+        The channels with which the sentences of the highest alarms begin follow those of open
+        alarms, or the first: a picture of few channels has them.
+        """
+        urgency = self._urgency
+        found = np.lexsort((-self.concern, -urgency))
+        first = max(1, int((urgency > 1).sum()))
+        highest = sorted(self.alarms, key=lambda each: -each.peak.ratio)[:_LEADING]
+        leading = [
+            self.channels.index(each.evidence[0].channel) for each in highest if each.evidence
+        ]
+        kept = dict.fromkeys([*found[:first].tolist(), *leading, *found.tolist()])
+        return np.array([*kept], dtype=found.dtype)
 
     @property
     def _urgency(self) -> Floats:
@@ -183,8 +190,11 @@ class Timeline:
 
     @property
     def status(self) -> str:
-        """How the stream is after the last sample, as `Detector.status_`."""
-        remaining = self.observed.remaining
+        """How the stream is after the last sample of the run, as `Detector.status_`.
+
+        Of some rows of a run: what begins after them does not count.
+        """
+        remaining = [each for each in self.observed.remaining if each.start <= self.last]
         if any(isinstance(each, Alarm) for each in remaining):
             return "in alarm"
         states = {each.state for each in remaining if isinstance(each, Change)}
@@ -213,3 +223,18 @@ class Timeline:
 def _shares(alarm: Alarm) -> Mapping[str, float]:
     """Return the channels of an alarm with their shares; one by silence has evidence alone."""
     return alarm.channels or dict.fromkeys((each.channel for each in alarm.evidence), 1.0)
+
+
+def _truth(labels: Any, length: int) -> Bools:
+    """Return labels as they are shown; raise an InputError unless each is 0 or 1."""
+    hint = "pass 0 or 1 a sample, in the order of the series"
+    truth = np.asarray(labels)
+    if truth.shape != (length,):
+        raise InputError(
+            f"labels: expected one for each of {length} samples, found shape {truth.shape}",
+            hint=hint,
+        )
+    wrong = [each for each in truth.tolist() if each not in (0, 1)]
+    if wrong:
+        raise InputError(f"labels: expected 0 and 1, found {wrong[0]!r}", hint=hint)
+    return truth.astype(bool)

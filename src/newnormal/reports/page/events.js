@@ -5,7 +5,7 @@
 
   const NARROWEST = 7; // pixels of a bar, so that an alarm of one sample is seen and can be hit
   const WIDEST = 32; // pixels of a bar that stands for several, so that there is a closer look at each part
-  const MOST_ROWS = 3;
+  const MOST_ROWS = 4;
 
   /** What happened in a stream, as spans on its axis. */
   NN.events = function (stream) {
@@ -94,14 +94,18 @@
           const half = Math.max(NARROWEST, place(span.end) - place(span.start)) / 2;
           const left = Math.max(-2, middle - half);
           const right = Math.min(width + 2, middle + half);
+          // Where rows do not suffice, a bar ends at the next one's beginning, which stays seen.
+          if (open && open.until > span.start && left - open.left >= NARROWEST + 1)
+            open.right = Math.min(open.right, left - 1);
           const touching = open && left < open.right + 1;
           if (touching && right - open.left <= WIDEST) {
             open.right = Math.max(open.right, right);
+            open.until = Math.max(open.until, span.end);
             open.spans.push(span);
           } else {
             close();
             const from = touching ? Math.max(left, open.right + 1) : left;
-            open = { left: from, right: Math.max(right, from + NARROWEST), spans: [span] };
+            open = { left: from, right: Math.max(right, from + NARROWEST), spans: [span], until: span.end };
           }
         }
         close();

@@ -22,7 +22,7 @@
       const { picture, canvas } = this;
       const found = picture.overview;
       if (!found) return;
-      const [width, height] = [picture.pixels, 26];
+      const [width, height] = [picture.pixels, canvas.clientHeight || 26];
       const ratio = devicePixelRatio;
       [canvas.width, canvas.height] = [width * ratio, height * ratio];
       const ctx = canvas.getContext("2d");

@@ -3,6 +3,7 @@
   "use strict";
   const h = NN.h;
   const PAGE = 25; // entries of a list before "show more"
+  const USUAL = "score back to normal"; // why nearly all alarms close: no news
 
   const STATUS = {
     "in alarm": ["nn-is-alarm", "In alarm"],
@@ -18,12 +19,15 @@
       "span",
       { class: `nn-status ${name}` },
       h("span", { class: "nn-sign", "aria-hidden": "true" }),
-      text || words,
+      h("span", {}, text || words),
     );
   };
 
   const newest = (found) =>
     found.reduce((best, each) => (!best || each.number > best.number ? each : best), null);
+
+  /** Since when, kept on one line. */
+  const time = (event) => h("span", { class: "nn-time" }, event.since);
 
   /** What needs attention, and since when, at a glance. */
   NN.headline = function (stream, link) {
@@ -53,20 +57,20 @@
     if (open) {
       status = NN.status(
         "in alarm",
-        `In alarm since ${open.since}${open.lasted ? `, for ${open.lasted}` : ""}`,
+        ["In alarm since ", time(open), open.lasted ? `, for ${open.lasted}` : ""],
       );
       line("alarm", open);
     }
     if (pending) {
-      if (!open) status = NN.status("change pending", `Change pending since ${pending.since}`);
+      if (!open) status = NN.status("change pending", ["Change pending since ", time(pending)]);
       line("change", pending, open ? "Change pending: " : "");
     } else if (rejected && !open) {
-      status = NN.status("change rejected", `Rejected change persists since ${rejected.since}`);
+      status = NN.status("change rejected", ["Rejected change persists since ", time(rejected)]);
       line("change", rejected);
     }
     if (!open && last) {
       if (!lines.length) status = NN.status("normal", "Normal at the end");
-      line("alarm", last, `Last alarm, ${last.since}: `);
+      line("alarm", last, ["Last alarm, ", time(last), ": "]);
     } else if (!lines.length) {
       status = NN.status(
         "normal",
@@ -177,7 +181,7 @@
         alarm.since,
         alarm.lasted,
         alarm.cause === "score" && alarm.ratio ? `peak ratio ${NN.number(alarm.ratio, 3)}` : "",
-        alarm.open ? "" : alarm.reason,
+        alarm.open || alarm.reason === USUAL ? "" : alarm.reason,
       ];
       return this.entry(
         "alarm",
@@ -189,7 +193,7 @@
     }
 
     change(change) {
-      const facts = [`since ${change.since}`, change.alarm ? `began with alarm ${change.alarm}` : ""];
+      const facts = [`since ${change.since}`, change.alarm ? `with alarm ${change.alarm}` : ""];
       const chips = [h("span", { class: `nn-chip nn-chip-${change.state}` }, change.state)];
       return this.entry("change", change, chips, facts, change.channels.length && change.state !== "reverted" ? levels(change) : null);
     }
@@ -205,7 +209,7 @@
           h(
             "span",
             { class: "nn-entry-text" },
-            h("span", { class: "nn-facts" }, facts.filter(Boolean).join(" · "), " ", chips),
+            h("span", { class: "nn-facts" }, facts.filter(Boolean).map(part), " ", chips),
             h("span", { class: "nn-sentence" }, each.sentence),
           ),
         ),
@@ -213,6 +217,9 @@
       );
     }
   };
+
+  /** One of several facts in a row, which breaks between them alone. */
+  const part = (text, nth) => [nth ? " · " : null, h("span", {}, text)];
 
   class List {
     constructor(kind, name, entries, make, orders, none, total) {

@@ -128,11 +128,13 @@
     leave();
     const overview = new NN.Overview(meta, (name) => link(name));
     main.replaceChildren(NN.fleetHeadline(meta), NN.incidents(meta, link, clock) || "", overview.element);
+    keys.hidden = true; // they are for pictures
     document.title = meta.title;
   }
 
   function showStream(stream, position) {
     leave();
+    keys.hidden = !stream.blocks;
     const box = h("div", { class: "nn-box" });
     const mine = (kind, number) => link(stream.name, kind, number);
     state.lists = new NN.Lists(stream, mine);
@@ -231,6 +233,14 @@
   });
   document.addEventListener("keydown", (event) => {
     if (state.picture && NN.press(state.picture, event)) event.preventDefault();
+  });
+  addEventListener("beforeprint", () => {
+    document.documentElement.dataset.theme = "light"; // paper is
+    if (state.picture) state.picture.print(true);
+  });
+  addEventListener("afterprint", () => {
+    document.documentElement.dataset.theme = theme();
+    if (state.picture) state.picture.print(false);
   });
   NN.state = state;
 })();

@@ -231,12 +231,18 @@
       return [];
     }
 
-    /** Lines at powers of ten, not too many. */
+    /** Lines at powers of ten, not too many; between them where there is but one. */
     splits() {
       if (!this.log) return {};
       return {
         splits: (u, axis, low, high) => {
           const [from, to] = [Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9)];
+          if (to <= from) {
+            const near = high / low < 10 ? [1, 2, 5] : [1, 3];
+            return [from - 1, from, from + 1]
+              .flatMap((power) => near.map((part) => +`${part}e${power}`))
+              .filter((value) => value >= low && value <= high);
+          }
           const step = Math.max(1, Math.ceil((to - from + 1) / 4));
           const found = [];
           for (let power = from; power <= to; power += step) found.push(10 ** power);

@@ -5,6 +5,7 @@
 
   const MANY = 8; // channels beyond this are shown only where they are concerned
   const FEW = 4; // shown where none is
+  const PAPER = 680; // pixels across a page of A4 or letter paper between its margins
   const LEGEND = [
     ["value", "value"],
     ["expected", "expected"],
@@ -233,8 +234,19 @@
       this.refresh();
     }
 
+    /** Draw all panels at the width of a page of paper, at once; or as before. */
+    print(paper) {
+      this.printing = paper;
+      this.frame.style.width = paper ? `${PAPER}px` : "";
+      this.recolour();
+      if (!paper) return;
+      for (const element of this.list.children) element.panel.open();
+      this.draw();
+    }
+
     /** Make canvases for panels near the part of the page that is seen, and drop those far away. */
     approach(seen) {
+      if (this.printing) return;
       for (const { target, isIntersecting } of seen) {
         if (isIntersecting) target.panel.open();
         else if (target.panel.u) {
@@ -336,7 +348,7 @@
     }
 
     resize() {
-      if (this.frame.clientWidth && Math.max(240, this.frame.clientWidth) !== this.width) this.recolour();
+      if (!this.printing && this.frame.clientWidth && Math.max(240, this.frame.clientWidth) !== this.width) this.recolour();
     }
 
     /** Make everything again: for another width or another theme. */
