@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -367,3 +368,13 @@ def test_a_change_that_is_over_has_no_levels_since_they_are_alike() -> None:
         "2026-03-09 09:20:00  change 3: temperature and power moved, with alarm 1; the\n"
         "    stream came back by itself"
     )
+
+
+def test_commands_can_be_pasted_whatever_a_stream_is_called() -> None:
+    for name in ("web 1", "-dash", "--open", "</b>", "a'b", "$HOME", ""):
+        words = shlex.split(Deciding("my.fleet", name).command("accept", "change", 3))
+        assert words[:2] == ["newnormal", "feedback"]
+        options = words[2:]
+        if name.startswith("-"):
+            options = ["my.fleet", *words[words.index("--") + 2 :], *words[2 : words.index("--")]]
+        assert options == ["my.fleet", name, "accept", "--change", "3"]

@@ -136,8 +136,10 @@ def full_lines(alarm: Alarm, members: Sequence[str]) -> tuple[tuple[str, str], .
     lines = [("first sample", _place(begin, alarm.start)), ("last sample", _place(end, alarm.end))]
     if alarm.cause == SILENCE:
         return tuple(lines)
-    lines.append(("worst sample", _place(moment_text(peak.time, peak.sample, zone), peak.sample)))
-    score = f"{number_text(peak.score)}, {number_text(peak.ratio)} times the threshold"
+    # It may be after the last sample that was not quiet, and below the threshold that rose with it.
+    place = _place(moment_text(peak.time, peak.sample, zone), peak.sample)
+    lines.append(("highest score", place))
+    score = f"{number_text(peak.score)}, {number_text(peak.ratio)} times the threshold of then"
     if peak.p_value < 1 and not math.isnan(peak.p_value):
         score += f", p-value {number_text(peak.p_value)}"
     lines.append(("score", score))

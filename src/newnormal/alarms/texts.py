@@ -56,6 +56,7 @@ __all__ = [
     "move_lines",
     "moved_text",
     "streams_text",
+    "typed",
     "unusual_text",
 ]
 
@@ -74,6 +75,17 @@ _CLOSED = {
     END_OF_STREAM: "the input ended",
     ACCEPTED: "accepted as normal",
 }
+
+
+def typed(command: str, words: Sequence[str], options: Sequence[str] = ()) -> str:
+    """Return a command of ours as it is typed into a shell; a name may begin with a dash.
+
+    >>> typed("alarms", ["my plant.fleet", "web-1"]), typed("alarms", ["a.fleet", "-x"], ["--open"])
+    ("newnormal alarms 'my plant.fleet' web-1", 'newnormal alarms --open -- a.fleet -x')
+    """
+    if any(word.startswith("-") for word in words):
+        return shlex.join(["newnormal", command, *options, "--", *words])
+    return shlex.join(["newnormal", command, *words, *options])
 
 
 class Note(NamedTuple):
@@ -126,10 +138,9 @@ class Deciding(NamedTuple):
         >>> Deciding("my plant.state").command("accept", "change", 3)
         "newnormal feedback 'my plant.state' accept --change 3"
         """
-        words = ["newnormal", "feedback", self.state or "STATE"]
-        words += [] if self.stream is None else [self.stream]
-        words += [act, *([] if number is None else [f"--{option}", str(number)])]
-        return shlex.join(words)
+        words = [self.state or "STATE", *([] if self.stream is None else [self.stream]), act]
+        options = [] if number is None else [f"--{option}", str(number)]
+        return typed("feedback", words, options)
 
     def about_change(self, change: Change) -> tuple[tuple[str, str], ...]:
         """Return the commands that decide about an open change."""

@@ -129,13 +129,13 @@ class Listed(NamedTuple):
         cls, detector: BaseDetector, state: Path, stream: str | None, written: Written
     ) -> Listed:
         """Return what there is of a detector."""
-        from newnormal.alarms.texts import Deciding
+        from newnormal.alarms.texts import Deciding, typed
 
         after = accept_after_text(detector, detector.period_)
         accepts = not math.isnan(detector.distance_)
         return cls(
             str(state) if stream is None else f"{state}: {stream}",
-            f"newnormal alarms {state}{'' if stream is None else f' {stream}'}",
+            typed("alarms", [str(state), *([] if stream is None else [stream])]),
             detector,
             written,
             Deciding(str(state) if accepts else None, stream, after),

@@ -33,6 +33,7 @@ def list_fleet(folder: Path, classes: Classes, most: int, as_json: bool) -> None
     ``open_changes`` are by stream, in that order; `most` limits nothing there.
     """
     from newnormal.alarms.listing import urgency
+    from newnormal.alarms.texts import typed
 
     fleet = load_fleet(folder, classes)
     alarms, changes = fleet.alarms_, fleet.changes_
@@ -58,7 +59,8 @@ def list_fleet(folder: Path, classes: Classes, most: int, as_json: bool) -> None
     if len(names) > most:
         print_text(f"{counted(len(names) - most, 'more stream')}: --last {len(names)}")
     if names:
-        print_text(f"\nOne stream, with what is past: newnormal alarms {folder} {names[0]}")
+        command = typed("alarms", [str(folder), names[0]])
+        print_text(f"\nOne stream, with what is past: {command}")
 
 
 def _list_incidents(opened: list[Incident], past: list[Incident]) -> None:
