@@ -5,6 +5,7 @@
 
   const NARROWEST = 7; // pixels of a bar, so that an alarm of one sample is seen and can be hit
   const WIDEST = 32; // pixels of a bar that stands for several, so that there is a closer look at each part
+  const BESIDE = 40; // pixels that the number beside the bar before may take
   const MOST_ROWS = 4;
 
   /** What happened in a stream, as spans on its axis. */
@@ -111,7 +112,9 @@
         close();
         groups.forEach((group, k) => {
           const next = k + 1 < groups.length ? groups[k + 1].left : width;
-          made.push(this.bar(group, row, marked, next - group.right, place));
+          const before = k ? groups[k - 1].right + BESIDE : 0;
+          const room = { after: next - group.right, before: group.left - before };
+          made.push(this.bar(group, row, marked, room, place));
         });
       });
       this.bars.replaceChildren(...made);
@@ -138,7 +141,10 @@
       const short = several ? text : String(first.number);
       const fits = (words, space) => 7.5 * words.length + (first.kind === "change" ? 16 : 9) <= space;
       const label = [text, short].find((words) => fits(words, size));
-      const beside = label ? undefined : [text, short].find((words) => fits(words, room));
+      const near = (space) => (label ? undefined : [text, short].find((words) => fits(words, space)));
+      const after = near(room.after);
+      const beside = after || near(room.before);
+      const side = label ? "" : after ? " nn-beside" : " nn-beside nn-before";
       const made = h("button", {
         type: "button",
         class: `nn-event nn-${first.kind}${states}${several ? " nn-several" : ""}`,
@@ -152,7 +158,7 @@
       });
       if (first.kind === "change" && !several) made.append(...this.steps(first, left, right, place));
       if (label || beside)
-        made.append(h("span", { class: `nn-event-text${beside ? " nn-beside" : ""}` }, label || beside));
+        made.append(h("span", { class: `nn-event-text${side}` }, label || beside));
       return made;
     }
 

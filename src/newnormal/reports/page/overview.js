@@ -143,7 +143,7 @@
             { class: "nn-facts" },
             incident.end > incident.start
               ? clock.span(incident.start, incident.end)
-              : clock.text(incident.start),
+              : clock.text(incident.start).replace(/:00$/, ""),
             " ",
             incident.open && h("span", { class: "nn-chip nn-chip-alarm" }, "open"),
           ),
