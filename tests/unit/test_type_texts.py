@@ -21,7 +21,7 @@ def test_layout_dimensions_and_whether_it_can_be_written_to_are_kept() -> None:
     fixed = np.zeros((2, 3), np.float32)
     fixed.flags.writeable = False
     for array in (fixed, fixed.T, np.zeros((4, 4))[:, ::2], np.zeros(3, np.bool_)):
-        kind = numba.typeof(array)
+        kind = numba.typeof(array)  # type: ignore[no-untyped-call]
         assert types_of(text_of((kind,))) == (kind,)
 
 
