@@ -17,7 +17,7 @@ from newnormal.reports.axis import Axis
 from newnormal.reports.packing import text_of
 from newnormal.types import Alarm, Bools, ChangeSpan, Timeline
 
-__all__ = ["alarm_data", "brief_data", "change_data", "number", "stream_data"]
+__all__ = ["alarm_data", "brief_data", "change_data", "channels_data", "number", "stream_data"]
 
 _STRETCHES = 2_000  # of labels, before neighbours are joined
 
