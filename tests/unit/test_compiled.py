@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import numba
 import numpy as np
 import pytest
 
+import newnormal
 from newnormal.kernels import adam, decision, mlp, step
 from newnormal.kernels.compiled import compiled
 
@@ -38,6 +40,28 @@ def python(code: str, **environment: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+@pytest.mark.external
+def test_a_kernel_is_compiled_anew_when_the_file_of_another_has_changed(tmp_path: Path) -> None:
+    shutil.copytree(Path(newnormal.__file__).parent, tmp_path / "newnormal")
+    report = (
+        "; print(sum(decide.stats.cache_hits.values()), sum(decide.stats.cache_misses.values()))"
+    )
+
+    def hits_and_misses() -> str:
+        with python(
+            _USE + report, PYTHONPATH=str(tmp_path), NUMBA_CACHE_DIR=str(tmp_path / "cache")
+        ) as process:
+            out, errors = process.communicate(timeout=60)
+        assert errors == ""
+        return out.splitlines()[-1]
+
+    assert hits_and_misses() == "0 1"
+    assert hits_and_misses() == "1 0"
+    with (tmp_path / "newnormal/kernels/mlp.py").open("a") as file:
+        file.write("# changed\n")
+    assert hits_and_misses() == "0 1"
 
 
 @pytest.mark.external

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numba
@@ -51,9 +54,24 @@ def inner(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 def _cached(function: Callable[_P, _R], options: dict[str, Any]) -> Callable[_P, _R]:
     try:
-        return numba.njit(cache=True, **options)(function)
+        kernel = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # Numba: "no locator available": nowhere to write
         return numba.njit(**options)(function)
+    # Numba compiles a kernel anew when its own file has changed. What it calls, and the tuples that
+    # it takes, are in other files: code that does not match them would crash.
+    kept: Any = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+    if hasattr(kept, "_source_stamp"):
+        kept._source_stamp = (kept._source_stamp, _digest())
+    return kernel
+
+
+@lru_cache(maxsize=1)
+def _digest() -> str:
+    """Return a digest of the source of all kernels."""
+    found = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        found.update(path.read_bytes())
+    return found.hexdigest()
 
 
 def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
