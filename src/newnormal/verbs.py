@@ -99,6 +99,7 @@ class Verbs(Views):
         if table.times is not None and len(table.times):
             state.times.check(table.times[0], int(counts[SEEN]))
         pending, before = int(counts[PENDING]), self.last_judged_time_
+        rejected = Observed.rejected_of(self.changes_)
         all_times = state.times.with_pending(table.times, len(table.values), pending)
         state.times.add_all(table.times, len(table.values))
         if table.times is not None and len(table.times):
@@ -119,9 +120,11 @@ class Verbs(Views):
             late = verdicts.rows(slice(None, pending))
             judged = counts[PENDING] < pending + len(table.values)
             verdicts = verdicts.rows(slice(pending, None), late if judged else None)
-        return replace(verdicts, observed=self._observed(table, events))
+        return replace(verdicts, observed=self._observed(table, events, rejected))
 
-    def _observed(self, table: Table, events: Sequence[Event]) -> Observed:
+    def _observed(
+        self, table: Table, events: Sequence[Event], rejected: frozenset[int]
+    ) -> Observed:
         """Return what pictures of a run need besides its verdicts."""
         zone = self.zone_
         return Observed(
@@ -130,6 +133,7 @@ class Verbs(Views):
             tuple(in_zone(event, zone) for event in events),
             (*self.alarms_, *self.changes_),
             None if table.labels is None else table.labels.astype(bool),
+            rejected,
         )
 
     def _advance(

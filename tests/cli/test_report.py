@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from newnormal import Detector, Fleet
+from newnormal import load as newnormal_load
 from newnormal.errors import InputError
 from newnormal.fleet import FleetVerdicts
 from newnormal.fleet.results import StreamError
 from newnormal.tabular import StreamTables, read
-from tests.cli.conftest import CHANGE, Command, Plant, cut
+from newnormal.types import Timeline
+from tests.cli.conftest import CHANGE, Command, Plant, cut, lines
 from tests.cli.fleets import FAULT, HISTORY, HOSTS, WIDE, Site
 from tests.reports.made import Page, read_page
 from tests.reports.schema import check_meta
@@ -211,6 +213,27 @@ def test_a_state_that_has_watched_the_file_is_judged_with_as_it_was_fitted(
     assert newnormal("report", moved.model, moved.live, "-o", output).returncode == 0
     (first,) = page(output).meta["streams"]
     assert again == {**first, "name": again["name"]}
+
+
+def test_a_change_that_was_rejected_before_is_shown_as_rejected_until_it_is_over(
+    moved: Plant, newnormal: Command
+) -> None:
+    """Also of a fleet, and of `run`: none of them has the event of the rejection."""
+    end = CHANGE + 60
+    cut(moved, end)
+    state, output = moved.folder / "plant.state", moved.folder / "report.html"
+    assert newnormal("watch", moved.model, moved.live, "--state", state).returncode == 0
+    assert newnormal("feedback", state, "reject").returncode == 0
+    back = moved.folder / "back.csv"
+    back.write_text("\n".join(["time,a,b", *lines(1_500 + end, 900)]) + "\n")
+    assert newnormal("report", state, back, "-o", output).returncode == 0
+    (change,) = page(output).meta["streams"][0]["changes"]
+    assert [name for _, name in change["steps"]] == ["rejected", "reverted"]
+    detector, series = newnormal_load(state), read(back)
+    fleet = Fleet().add("web-1", detector)
+    for verdicts in (detector.run(series), fleet.run({"web-1": series})["web-1"]):
+        (span,) = Timeline.of(verdicts).changes
+        assert [name for _, name in span.steps] == ["rejected", "reverted"]
 
 
 def test_samples_that_are_not_taken_are_named(

@@ -79,6 +79,12 @@ def test_a_change_from_before_is_in_its_present_state() -> None:
     assert found.status == "change pending"
 
 
+def test_a_change_that_was_rejected_before_the_run_was_never_pending_in_it() -> None:
+    events = (Event("reverted", 90, None, change=_change(4, 2, "reverted")),)
+    found = Timeline.of(_verdicts(events=events, rejected=frozenset({4})))
+    assert found.changes[0].steps == ((2, "rejected"), (90, "reverted"))
+
+
 def test_channels_concerned_come_first() -> None:
     events = (
         Event("closed", 70, None, _alarm(1, 60, 66, "score back to normal")),

@@ -95,8 +95,7 @@ class Fleet(StreamViews, Saved):
         self.workers = workers
         self.failures_: dict[str, NewnormalError] = {}
         self._streams = Streams()
-        self._tracker = IncidentTracker(None)
-        self._ticks = 0
+        self._tracker, self._ticks = IncidentTracker(None), 0
         self._reading: dict[str, Any] = {}  # how `fit` read its data: `run` reads alike
         self._events: deque[FleetEvent] = deque(maxlen=EVENTS)
         self._journal: Journal | None = None  # of the folder that it is open on
@@ -276,11 +275,12 @@ class Fleet(StreamViews, Saved):
             tables = to_tables(X, channels=self.channels_, **self._read_as(X, by, times, long))
             gathered = gather_tables(self._streams, tables)
             self._see_zones(tables)
-            verdicts = self._advance(gathered, flush)
-            verdicts.frame = None if isinstance(X, Mapping) else kind_of_rows(X, times)
+            before = self.opened(tables.tables) if flush else {}
+            found = self._advance(gathered, flush)
+            found.frame = None if isinstance(X, Mapping) else kind_of_rows(X, times)
             if flush:  # the series are over; `watch`, which goes on, has no use for pictures
-                verdicts.observed = FleetObserved.of(gathered, tables, self.opened(tables.tables))
-            return verdicts
+                found.observed = FleetObserved.of(gathered, tables, before, self.opened(tables.tables))
+            return found
 
     def _read_as(self, X: Any, by: Any, times: Any, long: Any = None) -> dict[str, Any]:
         """Return how to read data: as given, and else the columns that `fit` was given."""

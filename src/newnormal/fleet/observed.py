@@ -29,17 +29,21 @@ class FleetObserved:
         The alarms and changes that are open after the run, of each stream that has any.
     labels
         True for a sample that is labelled as a fault, of each stream that has labels.
+    earlier
+        The alarms and changes that were open before the run, of each stream that had any.
     """
 
     samples: tuple[Floats, ...]
     remaining: Mapping[str, tuple[Alarm | Change, ...]]
     labels: Mapping[str, Bools]
+    earlier: Mapping[str, tuple[Alarm | Change, ...]]
 
     @classmethod
     def of(
         cls,
         gathered: Gathered,
         tables: StreamTables,
+        earlier: Mapping[str, tuple[Alarm | Change, ...]],
         remaining: Mapping[str, tuple[Alarm | Change, ...]],
     ) -> Self:
         """Return it for a run over tables."""
@@ -48,6 +52,7 @@ class FleetObserved:
             tuple(rows.samples for _, rows, _ in gathered.work),
             remaining,
             {name: each.labels.astype(bool) for name, each in given if each.labels is not None},
+            earlier,
         )
 
     def of_stream(
@@ -75,4 +80,5 @@ class FleetObserved:
             given, labels = labels, np.zeros(len(rows), np.bool_)
             labels[now] = given[: int(now.sum())]
         remaining = self.remaining.get(stream.name, ())
-        return Observed(values, margins(stream.fitted), events, remaining, labels)
+        rejected = Observed.rejected_of(self.earlier.get(stream.name, ()))
+        return Observed(values, margins(stream.fitted), events, remaining, labels, rejected)

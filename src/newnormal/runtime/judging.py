@@ -47,6 +47,7 @@ def judge_series(
     """
     judging = detector.frozen_copy() if frozen else detector
     judging.track_alarms().take_events()
+    rejected = Observed.rejected_of(judging.changes_)
     length = len(series.values)
     piece = max(_PIECE, judging.window_)  # a piece is not shorter than what one verdict needs
     parts: list[Verdicts] = []
@@ -65,7 +66,11 @@ def judge_series(
     # Parts have what is pending of them in the next one, so what was observed is given as a whole.
     labels = None if series.labels is None else series.labels.astype(bool)
     observed = replace(
-        _observed(verdicts), values=series.values, events=tuple(events), labels=labels
+        _observed(verdicts),
+        values=series.values,
+        events=tuple(events),
+        labels=labels,
+        rejected=rejected,
     )
     return Judgement(replace(Verdicts.joined(parts), observed=observed), events)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
 
-from newnormal.types.alarms import Alarm, Change, Event
+from newnormal.types.alarms import REJECTED, Alarm, Change, Event
 from newnormal.types.arrays import Bools, Floats
 
 __all__ = ["Observed"]
@@ -30,6 +30,8 @@ class Observed:
         The alarms and changes that are open after the last sample.
     labels
         True for a sample that is labelled as a fault; None without labels.
+    rejected
+        The numbers of the changes that were rejected before the first sample.
     """
 
     values: Floats
@@ -37,11 +39,18 @@ class Observed:
     events: tuple[Event, ...] = ()
     remaining: tuple[Alarm | Change, ...] = ()
     labels: Bools | None = None
+    rejected: frozenset[int] = frozenset()
 
     def rows(self, rows: slice) -> Observed:
         """Return it for some consecutive rows; the events stay."""
         labels = None if self.labels is None else self.labels[rows]
         return replace(self, values=self.values[rows], labels=labels)
+
+    @staticmethod
+    def rejected_of(opened: Iterable[Alarm | Change]) -> frozenset[int]:
+        """Return the numbers of the changes that are rejected, of what is open."""
+        changes = (each for each in opened if isinstance(each, Change))
+        return frozenset(each.number for each in changes if each.state == REJECTED)
 
     @classmethod
     def joined(cls, parts: Sequence[Observed | None]) -> Observed | None:
@@ -56,4 +65,5 @@ class Observed:
             tuple(chain.from_iterable(part.events for part in known)),
             known[-1].remaining,
             np.concatenate(labels) if len(labels) == len(known) else None,
+            known[0].rejected,
         )

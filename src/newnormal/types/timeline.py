@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from newnormal.errors import InputError
-from newnormal.types.alarms import ACCEPTED, PENDING, Alarm, Change
+from newnormal.types.alarms import ACCEPTED, PENDING, REJECTED, Alarm, Change
 from newnormal.types.arrays import Bools, Floats, Ints, Times
 from newnormal.types.observed import Observed
 
@@ -131,7 +131,9 @@ class Timeline:
         steps: dict[int, list[tuple[int, str]]] = {}
         for event in self.observed.events:
             if event.change is not None:
-                own = steps.setdefault(event.change.number, [(event.change.start, PENDING)])
+                number = event.change.number
+                begin = REJECTED if number in self.observed.rejected else PENDING
+                own = steps.setdefault(number, [(event.change.start, begin)])
                 if event.change.state != own[-1][1]:
                     own.append((event.sample, event.change.state))
         for found in self._reported():
