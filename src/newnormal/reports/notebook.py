@@ -12,6 +12,7 @@ from html import escape
 from typing import Any
 
 from newnormal.alarms.headlines import (
+    change_text,
     counts_text,
     headline,
     moment_text,
@@ -110,7 +111,7 @@ def _fleet(fleet: Fleet) -> str:
     text = _head(repr(fleet))
     text += _incidents([each for each in fleet.incidents_ if each.open])
     rows = [
-        (stream, _what(each), each.sentence)
+        (stream, _what(each), each.sentence if isinstance(each, Alarm) else change_text(each))
         for found in (fleet.alarms_, fleet.changes_)
         for stream, opened in found.items()
         for each in opened
@@ -123,7 +124,7 @@ def _fleet(fleet: Fleet) -> str:
 def _what(found: Alarm | Change) -> str:
     if isinstance(found, Alarm):
         return f"alarm {found.number}, since {_since(found)}"
-    return f"change {found.number}, {found.state}"
+    return f"change {found.number}, {found.state}, since {_since(found)}"
 
 
 # ---------------------------------------------------------------------- alarms and changes
@@ -136,7 +137,8 @@ def _alarm(alarm: Alarm) -> str:
 
 
 def _change(change: Change) -> str:
-    text = _head(f"Change {change.number}, {change.state}: {change.sentence}")
+    title = f"Change {change.number}, {change.state}: {change_text(change)}"
+    text = _head(title, [f"since {_since(change)}"])
     rows = [
         (name, *number_texts(change.before[name], change.after[name])) for name in change.channels
     ]
@@ -174,8 +176,10 @@ def _alarms(alarms: Sequence[Alarm]) -> str:
 
 def _changes(changes: Sequence[Change]) -> str:
     opened = sorted(changes, key=lambda each: (not each.open, -each.number))
-    rows = [(f"{each.number}", each.state, each.sentence) for each in opened[:_ROWS]]
-    return _table(("change", "state", ""), rows, len(opened) - len(rows))
+    rows = [
+        (f"{each.number}", _since(each), change_text(each), each.state) for each in opened[:_ROWS]
+    ]
+    return _table(("change", "since", "", ""), rows, len(opened) - len(rows))
 
 
 def _incidents(incidents: Iterable[Incident]) -> str:
@@ -198,7 +202,7 @@ def _evidence(evidence: Sequence[Evidence]) -> str:
     return _table(("channel", "observed", "expected", "range", ""), rows)
 
 
-def _since(found: Alarm) -> str:
+def _since(found: Alarm | Change) -> str:
     if found.start_time is None:
         return f"sample {found.start:,}"
     return moment_text(found.start_time, found.zone)
