@@ -401,6 +401,17 @@ def test_the_range_is_kept_in_the_address(visit: Visit) -> None:
 # ------------------------------------------------------------------ many channels
 
 
+def test_nothing_moves_when_panels_are_drawn(visit: Visit) -> None:
+    page = visit("many", height=400)
+    heights = "() => [...document.querySelectorAll('.nn-panel')].map(e => e.offsetHeight)"
+    before = page.evaluate(heights)
+    page.locator(".nn-panel").last.scroll_into_view_if_needed()
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.nn-panel')].at(-1).panel.data !== null"
+    )
+    assert page.evaluate(heights) == before
+
+
 def test_many_channels_are_folded_and_drawn_only_where_they_are_seen(visit: Visit) -> None:
     page = visit("wide")
     assert page.locator(".nn-panel").count() == 5  # the score, and four that are concerned

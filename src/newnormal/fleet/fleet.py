@@ -268,8 +268,7 @@ class Fleet(StreamViews, Saved):
     ) -> FleetVerdicts:
         """Consume series of many streams, given as for `fit`; return verdicts as columns.
 
-        A stream whose samples cannot be taken does not hold up the others: its error is in the
-        result (`errors`), and nothing of it has changed.
+        If samples of a stream cannot be taken, nothing of it changes, and `errors` has the reason.
         """
         with self._lock:
             tables = to_tables(X, channels=self.channels_, **self._read_as(X, by, times, long))
@@ -279,7 +278,8 @@ class Fleet(StreamViews, Saved):
             found = self._advance(gathered, flush)
             found.frame = None if isinstance(X, Mapping) else kind_of_rows(X, times)
             if flush:  # the series are over; `watch`, which goes on, has no use for pictures
-                found.observed = FleetObserved.of(gathered, tables, before, self.opened(tables.tables))
+                now = self.opened(tables.tables)
+                found.observed = FleetObserved.of(gathered, tables, before, now)
             return found
 
     def _read_as(self, X: Any, by: Any, times: Any, long: Any = None) -> dict[str, Any]:

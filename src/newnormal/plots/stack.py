@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Change", "Judged", "Ruler", "Signal", "column", "scale", "stack"]
 
 # Inches. Below the gaps in which there is text, panels of one group are close together.
-_WIDTH, _LEFT, _RIGHT = 9.0, 0.68, 0.14
+_WIDTH, _LEFT, _RIGHT = 9.0, 0.68, 0.22
 _TITLED, _CLOSE, _FOOT = 0.45, 0.1, 0.8
 _SIGNAL, _SCORE, _STRIP = 0.9, 1.4, 0.16
 # Along an axis of years, months, days, hours, minutes or seconds: every place, what is written once

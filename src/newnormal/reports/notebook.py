@@ -12,6 +12,7 @@ from html import escape
 from typing import Any
 
 from newnormal.alarms.headlines import (
+    change_text,
     counts_text,
     headline,
     most_important,
@@ -119,7 +120,7 @@ def _fleet(fleet: Fleet) -> str:
     text = _head(repr(fleet))
     text += _incidents([each for each in fleet.incidents_ if each.open])
     rows = [
-        (stream, _what(each), each.sentence)
+        (stream, _what(each), each.sentence if isinstance(each, Alarm) else change_text(each))
         for found in (fleet.alarms_, fleet.changes_)
         for stream, opened in found.items()
         for each in opened
@@ -132,7 +133,7 @@ def _fleet(fleet: Fleet) -> str:
 def _what(found: Alarm | Change) -> str:
     if isinstance(found, Alarm):
         return f"alarm {found.number}, since {since_text(found)}"
-    return f"change {found.number}, {found.state}"
+    return f"change {found.number}, {found.state}, since {since_text(found)}"
 
 
 # ---------------------------------------------------------------------- alarms and changes
@@ -145,7 +146,8 @@ def _alarm(alarm: Alarm) -> str:
 
 
 def _change(change: Change) -> str:
-    text = _head(f"Change {change.number}, {change.state}: {change.sentence}")
+    title = f"Change {change.number}, {change.state}: {change_text(change)}"
+    text = _head(title, [f"since {since_text(change)}"])
     if change.state == REVERTED:  # the levels are alike again
         return text
     rows = [
@@ -183,8 +185,10 @@ def _alarms(alarms: Sequence[Alarm]) -> str:
 
 def _changes(changes: Sequence[Change]) -> str:
     opened = sorted(changes, key=lambda each: (not each.open, -each.number))
-    rows = [(f"{each.number}", each.state, each.sentence) for each in opened[:_ROWS]]
-    return _table(("change", "state", ""), rows, len(opened) - len(rows))
+    rows = [
+        (f"{each.number}", _since(each), change_text(each), each.state) for each in opened[:_ROWS]
+    ]
+    return _table(("change", "since", "", ""), rows, len(opened) - len(rows))
 
 
 def _incidents(incidents: Iterable[Incident]) -> str:

@@ -34,6 +34,7 @@
       this.measure();
       this.score = new NN.ScorePanel(this);
       this.panels = stream.channels.map((_, k) => new NN.ChannelPanel(this, k));
+      this.measure();
       this.near = new IntersectionObserver((seen) => this.approach(seen), { rootMargin: "300px 0px" });
       this.arrange();
       this.sized = new ResizeObserver(() => this.resize());
@@ -173,6 +174,8 @@
       this.colours = NN.colours(this.frame);
       this.frame.style.setProperty("--gutter", `${this.gutter}px`);
       this.frame.style.setProperty("--right", `${this.right}px`);
+      // Panels have their height before they are drawn: nothing moves when they are.
+      for (const panel of this.panels || []) panel.plot.style.minHeight = `${panel.height}px`;
     }
 
     /** Pixels between the first and the last x that are seen. */
