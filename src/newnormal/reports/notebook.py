@@ -186,7 +186,8 @@ def _alarms(alarms: Sequence[Alarm]) -> str:
 def _changes(changes: Sequence[Change]) -> str:
     opened = sorted(changes, key=lambda each: (not each.open, -each.number))
     rows = [
-        (f"{each.number}", _since(each), change_text(each), each.state) for each in opened[:_ROWS]
+        (f"{each.number}", since_text(each), change_text(each), each.state)
+        for each in opened[:_ROWS]
     ]
     return _table(("change", "since", "", ""), rows, len(opened) - len(rows))
 
