@@ -15,6 +15,8 @@ __all__ = ["compiled", "inlined", "inner", "uncounted"]
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
+_STAMP = "_source_stamp"  # in Numba's cache: what the file of a kernel was when it was compiled
+
 # Reassociation and contraction let LLVM vectorise sums and fuse multiply-adds. The other
 # fast-math flags assume there is no NaN, and NaN is how a missing value arrives.
 _OPTIONS: dict[str, Any] = {
@@ -59,9 +61,9 @@ def _cached(function: Callable[_P, _R], options: dict[str, Any]) -> Callable[_P,
         return numba.njit(**options)(function)
     # Numba compiles a kernel anew when its own file has changed. What it calls, and the tuples that
     # it takes, are in other files: code that does not match them would crash.
-    kept: Any = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
-    if hasattr(kept, "_source_stamp"):
-        kept._source_stamp = (kept._source_stamp, _digest())
+    kept = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+    if hasattr(kept, _STAMP):
+        vars(kept)[_STAMP] = (vars(kept)[_STAMP], _digest())
     return kernel
 
 
