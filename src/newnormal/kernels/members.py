@@ -12,8 +12,8 @@ rhythm    the sample minus the level that is usual at this phase, in units of it
 
 A missing value is replaced by the channel's last observed one, and its residual does not count.
 
-How many blocks there are is taken from the arrays' lengths: of loops with a constant number of turns
-LLVM writes each turn out, which doubled the time to compile them and gained nothing.
+How many blocks there are is taken from the lengths of arrays: of a loop with a constant number of
+turns LLVM writes each turn out, which doubled the time to compile it and gained nothing.
 
 Shapes: T samples, C channels, K rank of the subspace, M shapes, B bins of the rhythm, V votes.
 """
