@@ -12,6 +12,9 @@ rhythm    the sample minus the level that is usual at this phase, in units of it
 
 A missing value is replaced by the channel's last observed one, and its residual does not count.
 
+How many blocks there are is taken from the lengths of arrays: of a loop with a constant number of
+turns LLVM writes each turn out, which doubled the time to compile it and gained nothing.
+
 Shapes: T samples, C channels, K rank of the subspace, M shapes, B bins of the rhythm, V votes.
 """
 
@@ -211,7 +214,7 @@ def _remember(sample: Floats, state: MembersState, filled: Floats32) -> None:
         z = FAR if z > FAR else z
         z = -FAR if z < -FAR else z
         filled[c] = recent[SPAN - 1, c] if np.isnan(z) else np.float32(z)
-    for k in range(SPAN - 1):
+    for k in range(len(recent) - 1):
         for c in range(C):
             recent[k, c] = recent[k + 1, c]
     head = counts[HEAD]
@@ -326,7 +329,7 @@ def _windows(
     K, n = basis.shape
     C = n // BLOCKS
     window, rest = work.window, work.rest
-    for b in range(BLOCKS):
+    for b in range(n // C):
         for c in range(C):
             i = b * C + c
             both = recent[_PAIR * b, c] + recent[_PAIR * b + 1, c]
@@ -356,12 +359,12 @@ def _shapes(
     C = n // BLOCKS
     for c in range(C):
         squares[c] = 0.0
-    for b in range(BLOCKS):
+    for b in range(n // C):
         row = (head + LONG - 1 - BLOCK * b) % LONG
         for c in range(C):
             window[b * C + c] = means[row, c]
             squares[c] += means[row, c]
-    for b in range(BLOCKS):
+    for b in range(n // C):
         for c in range(C):
             window[b * C + c] -= np.float32(squares[c] * (1 / BLOCKS))
     nearest, least = 0, np.float32(np.inf)
@@ -385,7 +388,7 @@ def _mean_squares(rest: Floats32, squares: Floats) -> None:
     C = len(squares)
     for c in range(C):
         squares[c] = 0.0
-    for b in range(BLOCKS):
+    for b in range(len(rest) // C):
         for c in range(C):
             each = np.float64(rest[b * C + c])
             squares[c] += each * each
