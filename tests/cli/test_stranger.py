@@ -16,8 +16,6 @@ if os.name == "nt":
 
 from tests.cli.terminals import on_terminal, plain
 
-pytestmark = pytest.mark.external
-
 ROOT = Path(__file__).parents[2]
 # What pip says where no registry can be reached, or one that has not what is needed.
 UNREACHED = ("No matching distribution", "Could not find a version", "Connection", "resolve host")
@@ -62,6 +60,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "venv/bin"
 
 
+@pytest.mark.external
 def test_from_the_install_to_an_alarm(installed: Path, tmp_path: Path) -> None:
     newnormal = installed / "newnormal"
     text = run(newnormal, "example", cwd=tmp_path).stdout
