@@ -11,7 +11,7 @@ How to write an example in README.md or docs/, by the language of its fence:
 A page's examples are run from top to bottom, in a folder of its own and in one Python namespace.
 The first Python example of docs/README.md has been run there before: it makes `data`, `history`,
 `live` and `labels`, and writes history.csv, live.csv and labelled.csv. `stream` is `live` too.
-The tutorial starts in an empty folder instead, as its reader does.
+The README and the tutorial start in an empty folder instead, as their readers do.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def test_every_example_of_a_page_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}
-    if page != TUTORIAL:
+    if page not in (README, TUTORIAL):
         first = next(each for each in examples(INDEX) if each.language == "python")
         run_python(INDEX, first, names)
         names["stream"] = names["live"]

@@ -52,7 +52,7 @@ def linked(kernel: Callable[_P, _R]) -> Callable[_P, _R]:
     >>> from newnormal.kernels.compiled import inner
     >>> @linked
     ... @inner
-    ... def half(x: float) -> "float":
+    ... def half(x: float) -> float:
     ...     return x / 2
     >>> numba.njit(lambda x: half(x) + 1)(3.0)
     2.5
