@@ -1,0 +1,1 @@
+"""Alerts of the service: what they say, and how they are delivered."""

@@ -1,0 +1,211 @@
+"""What is written to the log of the service before it acts, as values and as bytes.
+
+An entry is a kind and a JSON object, and for samples their numbers behind it, little-endian.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from newnormal.errors import StateError
+from newnormal.io.arrivals import Arrival
+
+__all__ = [
+    "Arrived",
+    "Closed",
+    "Entry",
+    "Feedback",
+    "FitBegan",
+    "FitFailed",
+    "FitTaken",
+    "Removed",
+    "Silent",
+    "pack",
+    "unpack",
+]
+
+_LENGTH = struct.Struct("<I")
+
+
+@dataclass(frozen=True, eq=False)
+class Arrived:
+    """Samples came: pushed, of a pull source, or uploaded as history.
+
+    Attributes
+    ----------
+    arrivals
+        The samples.
+    source, place
+        The name of a pull source, and its snapshot behind these samples; "" and None if pushed.
+    history
+        Whether they are the whole history of their streams, to be fitted at once.
+    """
+
+    kind: ClassVar[str] = "arrived"
+    arrivals: tuple[Arrival, ...]
+    source: str = ""
+    place: Mapping[str, Any] | None = None
+    history: bool = False
+
+
+@dataclass(frozen=True)
+class Closed:
+    """The clock closed time steps of a stream: all that began before a time, in ns."""
+
+    kind: ClassVar[str] = "closed"
+    stream: int
+    until: int
+
+
+@dataclass(frozen=True)
+class FitBegan:
+    """A fit begins: of the samples `first` to `last` (included) of a stream.
+
+    Attributes
+    ----------
+    channels
+        That the model is to have; None: those that it has, or those seen so far.
+    reason
+        ``"history"``, ``"uploaded"``, ``"request"``, ``"schedule"`` or ``"channels"``.
+    """
+
+    kind: ClassVar[str] = "fit_began"
+    stream: int
+    first: int
+    last: int
+    reason: str
+    channels: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class FitTaken:
+    """A fitted model is taken over.
+
+    Attributes
+    ----------
+    began
+        The position of the `FitBegan` that it belongs to.
+    model
+        The name of its file in the folder of models, which is on the disk before this is logged.
+    """
+
+    kind: ClassVar[str] = "fit_taken"
+    stream: int
+    began: int
+    model: str
+
+
+@dataclass(frozen=True)
+class FitFailed:
+    """A fit failed."""
+
+    kind: ClassVar[str] = "fit_failed"
+    stream: int
+    began: int
+    message: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """A person decides: ``accept``, ``reject`` or ``rollback``.
+
+    Attributes
+    ----------
+    item
+        The key of the item that is meant; None for ``rollback``.
+    who, comment
+        Who it was, and what they wrote.
+    """
+
+    kind: ClassVar[str] = "feedback"
+    stream: int
+    verb: str
+    item: str | None
+    who: str = ""
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class Silent:
+    """By the clock, a live stream has sent nothing for too long, since a time in ns."""
+
+    kind: ClassVar[str] = "silent"
+    stream: int
+    since: int
+    now: int
+
+
+@dataclass(frozen=True)
+class Removed:
+    """A stream is removed, with all that is kept of it."""
+
+    kind: ClassVar[str] = "removed"
+    stream: int
+
+
+Entry = Arrived | Closed | FitBegan | FitTaken | FitFailed | Feedback | Silent | Removed
+_PLAIN: dict[str, Any] = {
+    each.kind: each for each in (Closed, FitBegan, FitTaken, FitFailed, Feedback, Silent, Removed)
+}
+
+
+def pack(entries: Sequence[Entry]) -> bytes:
+    """Return the entries of one record as bytes.
+
+    Examples
+    --------
+    >>> unpack(pack([Removed(3), Silent(1, 5, 9)]))
+    [Removed(stream=3), Silent(stream=1, since=5, now=9)]
+    """
+    facts: list[Any] = []
+    numbers: list[bytes] = []
+    for entry in entries:
+        if isinstance(entry, Arrived):
+            arrivals = [[a.stream, list(a.channels), len(a.times)] for a in entry.arrivals]
+            place = None if entry.place is None else dict(entry.place)
+            facts.append([entry.kind, arrivals, entry.source, place, entry.history])
+            for arrival in entry.arrivals:
+                numbers.append(np.ascontiguousarray(arrival.times, "<i8").tobytes())
+                numbers.append(np.ascontiguousarray(arrival.values, "<f8").tobytes())
+        else:
+            facts.append([entry.kind, *(getattr(entry, each.name) for each in fields(entry))])
+    head = json.dumps(facts, separators=(",", ":")).encode()
+    return b"".join((_LENGTH.pack(len(head)), head, *numbers))
+
+
+def unpack(record: bytes) -> list[Entry]:
+    """Return the entries of a record."""
+    try:
+        (length,) = _LENGTH.unpack_from(record)
+        at = _LENGTH.size + length
+        found: list[Entry] = []
+        for kind, *values in json.loads(record[_LENGTH.size : at]):
+            if kind == Arrived.kind:
+                listed, source, place, history = values
+                arrivals = []
+                for stream, channels, count in listed:
+                    times = np.frombuffer(record, "<i8", count, at).astype(np.int64)
+                    at += times.nbytes
+                    flat = np.frombuffer(record, "<f8", count * len(channels), at)
+                    at += flat.nbytes
+                    numbers = flat.reshape(count, len(channels)).astype(np.float64)
+                    arrivals.append(Arrival(stream, tuple(channels), times, numbers))
+                found.append(Arrived(tuple(arrivals), source, place, history))
+            else:
+                values = [tuple(each) if isinstance(each, list) else each for each in values]
+                found.append(_PLAIN[kind](*values))
+        if at != len(record):
+            raise ValueError("length")
+    except (LookupError, TypeError, ValueError, struct.error) as error:
+        raise StateError(
+            f"expected a record of the service's log, found other bytes: {error}",
+            hint="newnormal store check names what is damaged; restore a backup",
+        ) from error
+    return found

@@ -1,0 +1,288 @@
+"""What the parts of the service give each other, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from newnormal.types import Bools, Floats, Ints
+
+__all__ = [
+    "COLLECTING",
+    "FAILED",
+    "FITTING",
+    "LIVE",
+    "Comment",
+    "EventRow",
+    "Item",
+    "ItemPage",
+    "Rows",
+    "Series",
+    "StreamView",
+]
+
+# The states of a stream.
+COLLECTING = "collecting"  # its samples are kept as history
+FITTING = "fitting"  # a worker fits; samples that come wait in the store
+LIVE = "live"
+FAILED = "failed"  # the last fit failed: it goes on collecting, and will be tried again
+
+
+class Rows(NamedTuple):
+    """Consecutive samples of a stream as they are stored.
+
+    Attributes
+    ----------
+    first
+        The number of the first one, counted from 0 over the life of the stream.
+    channels
+        The names of the columns.
+    times
+        (N,) in ns since 1970, increasing.
+    values
+        (N, C); NaN where missing.
+    scores, thresholds, anomalous
+        (N,), NaN and False before the stream is live.
+    expected
+        (N, C), NaN before the stream is live.
+    margins
+        (C,) how far from `expected` nearly all values lie, NaN where not known.
+    """
+
+    first: int
+    channels: tuple[str, ...]
+    times: Ints
+    values: Floats
+    scores: Floats
+    thresholds: Floats
+    anomalous: Bools
+    expected: Floats
+    margins: Floats
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @classmethod
+    def of_samples(cls, first: int, channels: tuple[str, ...], times: Ints, values: Floats) -> Rows:
+        """Return samples that were not judged."""
+        count, width = values.shape
+        return cls(
+            first,
+            channels,
+            times,
+            values,
+            np.full(count, np.nan),
+            np.full(count, np.nan),
+            np.zeros(count, np.bool_),
+            np.full((count, width), np.nan),
+            np.full(width, np.nan),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """A stretch of a stream, thinned so that no extreme is lost.
+
+    A point stands for `per` consecutive samples (fewer at the end) and lies at the first of them.
+
+    Attributes
+    ----------
+    per
+        Samples a point; 1: every sample.
+    channels
+        The channels that follow, in this order.
+    times
+        (P,) in ns.
+    scores, thresholds
+        (P,) of the sample of the point that is worst: whose score exceeds its threshold most.
+    low, high
+        (P, C) extremes of the values.
+    expected
+        (P, C) the mean of what was expected.
+    least, most
+        (P, C) the extremes of the expected range: expected minus and plus the margin.
+    anomalous
+        (P,) whether any sample of the point is anomalous.
+    """
+
+    per: int
+    channels: tuple[str, ...]
+    times: Ints
+    scores: Floats
+    thresholds: Floats
+    low: Floats
+    high: Floats
+    expected: Floats
+    least: Floats
+    most: Floats
+    anomalous: Bools
+
+
+@dataclass(frozen=True)
+class Comment:
+    """What a person wrote about an item."""
+
+    item: str
+    time: int  # ns
+    who: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing of the inbox: an alarm, a change, an incident, a silence, other channels.
+
+    Attributes
+    ----------
+    key
+        Names it for ever and everywhere: in addresses, alerts and the log of events. Made by the
+        engine, the same whenever the same log is applied, such as ``"alarm-12-1-3"``: kind, stream,
+        generation of the model, number.
+    kind
+        ``"alarm"``, ``"change"``, ``"incident"``, ``"silence"`` or ``"channels"``.
+    stream
+        The number of the stream; None for an incident.
+    state
+        ``"open"`` or ``"closed"`` (alarm, silence, incident); ``"pending"``, ``"accepted"``,
+        ``"rejected"`` or ``"reverted"`` (change, channels).
+    opened, updated
+        Times of samples in ns: since when, and when it was last reported.
+    ended
+        When it ended; None while it is open.
+    ratio
+        How bad: the highest score over its threshold; 0 where that is not known.
+    sentence
+        All of it in one sentence.
+    body
+        `Alarm.as_dict`, `Change.as_dict` or `Incident.as_dict`; for others what they show.
+    position
+        Of the log, of the entry that changed it last.
+    """
+
+    key: str
+    kind: str
+    stream: int | None
+    generation: int
+    number: int
+    state: str
+    opened: int
+    updated: int
+    ended: int | None
+    ratio: float
+    sentence: str
+    body: Mapping[str, Any]
+    position: int
+
+    @property
+    def open(self) -> bool:
+        """Whether it still concerns anybody: open, pending or rejected."""
+        return self.state in ("open", "pending", "rejected")
+
+
+class ItemPage(NamedTuple):
+    """Some items, and where the next ones begin."""
+
+    items: tuple[Item, ...]
+    cursor: str | None  # None: there are no more
+
+
+class EventRow(NamedTuple):
+    """Something that happened, as the log of events has it and as subscribers get it.
+
+    Attributes
+    ----------
+    position, order
+        Of the entry of the log that it came from, and its place among those of that entry.
+    kind
+        ``"opened"``, ``"closed"``, ``"accepted"`` and so on (as `Event.kind`), ``"incident"``,
+        ``"incident_ended"``, ``"silent"``, ``"samples_again"``, ``"channels"``, ``"stream"`` (it
+        appeared, or its state is another), ``"removed"``, ``"feedback"``, ``"comment"``.
+    time
+        In ns, of the sample at which it was known.
+    stream
+        The stream's number, or None.
+    item
+        The key of the item, or None.
+    body
+        What it shows, as JSON values.
+    """
+
+    position: int
+    order: int
+    kind: str
+    time: int
+    stream: int | None
+    item: str | None
+    body: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        """Its name, which increases: for cursors and `Last-Event-ID`."""
+        return f"{self.position}-{self.order}"
+
+
+@dataclass(frozen=True)
+class StreamView:
+    """A stream as the overview shows it: replaced whenever it changes, never altered.
+
+    Attributes
+    ----------
+    id, name
+        The number that addresses use, and its name.
+    state
+        ``"collecting"``, ``"fitting"``, ``"live"`` or ``"failed"``.
+    channels
+        Those of the model; before it is fitted, those that were seen.
+    samples
+        How many closed samples there are.
+    needed
+        How many samples of history the first fit waits for.
+    period
+        In ns; None while it is not known.
+    newest
+        The time of the newest closed sample in ns; None before the first.
+    ratio
+        Score over threshold of the newest sample; NaN before it is live.
+    distance
+        From the accepted normal; 1 is the limit. NaN before it is live.
+    sparkline
+        The highest ratio of each of the last stretches, oldest first; at most 60.
+    attention
+        What needs a person, worst first: ``"alarm"``, ``"change"``, ``"silence"``, ``"channels"``,
+        ``"failed"``; "" if nothing does.
+    sentence
+        The newest open item in one sentence; of the last one if none is open; "" before the first.
+    item
+        Its key, or None.
+    last_alarm
+        The time at which the last alarm opened in ns, or None.
+    generation
+        How many models it has had.
+    counts
+        `late`, `duplicate`, `out_of_order`, `unknown` (values of channels that are not the
+        model's), `alarms`, `changes`.
+    problem
+        Why the last fit failed, or "".
+    """
+
+    id: int
+    name: str
+    state: str
+    channels: tuple[str, ...] = ()
+    samples: int = 0
+    needed: int = 0
+    period: int | None = None
+    newest: int | None = None
+    ratio: float = float("nan")
+    distance: float = float("nan")
+    sparkline: tuple[float, ...] = ()
+    attention: str = ""
+    sentence: str = ""
+    item: str | None = None
+    last_alarm: int | None = None
+    generation: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    problem: str = ""
