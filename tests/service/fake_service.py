@@ -1,0 +1,798 @@
+"""A service without a log, a store and detectors: generated streams that live in memory.
+
+What the API's and the page's tests talk to. To look at the page by hand::
+
+    python -m tests.service.fake_service --port 8765 --streams 2000
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from newnormal.errors import FeedbackError, InputError
+from newnormal.io.arrivals import Arrival
+from newnormal.plots.thinning import excess, extremes, means, starts_every, worst
+from newnormal.service.values import (
+    Comment,
+    EventRow,
+    Item,
+    ItemPage,
+    Series,
+    StreamView,
+)
+
+SECOND = 10**9
+PERIOD = 10 * SECOND
+SAMPLES = 20_000
+CHANNELS = ("temperature", "pressure", "vibration", "current", "flow")
+START = 1_767_225_600 * SECOND  # 2026-01-01
+MARGIN = 1.5
+
+
+def fake_config(**changes: Any) -> Any:
+    """Return what the API reads of a configuration."""
+    limits = {
+        "streams": 10_000,
+        "channels": 500,
+        "body": 16 << 20,
+        "decompressed": 64 << 20,
+        "samples_per_request": 100_000,
+        "requests_per_second": 1e6,
+        "subscribers": 50,
+        **changes.pop("limits", {}),
+    }
+    known: dict[str, Any] = {
+        "host": "127.0.0.1",
+        "port": 8765,
+        "data": Path("newnormal-data"),
+        "public_url": None,
+        "insecure": False,
+        "allowed_hosts": (),
+        "tokens": (),
+        "sinks": (),
+        "sources": (),
+        "service_alarms_per_day": None,
+        "demo": False,
+        "limits": SimpleNamespace(**limits),
+    }
+    return SimpleNamespace(**{**known, **changes})
+
+
+class Tick(NamedTuple):
+    """Which streams have new samples, by their newest number."""
+
+    streams: Mapping[int, int]
+
+
+class Resync(NamedTuple):
+    """The subscriber was too slow: it must read everything again."""
+
+
+class FakeSubscription:
+    """What one subscriber has not read yet."""
+
+    def __init__(self, hub: FakeHub, maxsize: int) -> None:
+        self.hub = hub
+        self.maxsize = maxsize
+        self.waiting: deque[Any] = deque()
+        self.changed = threading.Condition()
+        self.wake: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+
+    def put(self, message: Any) -> None:
+        with self.changed:
+            if len(self.waiting) >= self.maxsize:
+                self.waiting.clear()
+                message = Resync()
+            self.waiting.append(message)
+            self.changed.notify()
+            if self.wake is not None:
+                self.wake[0].call_soon_threadsafe(self.wake[1].set)
+
+    def get(self, timeout: float | None = None) -> Any:
+        with self.changed:
+            self.changed.wait_for(lambda: self.waiting, timeout)
+            return self.waiting.popleft() if self.waiting else None
+
+    async def aget(self) -> Any:
+        event = asyncio.Event()
+        with self.changed:
+            self.wake = (asyncio.get_running_loop(), event)
+        try:
+            while True:
+                with self.changed:
+                    if self.waiting:
+                        return self.waiting.popleft()
+                    event.clear()
+                await event.wait()
+        finally:
+            with self.changed:
+                self.wake = None
+
+    def close(self) -> None:
+        self.hub.subscriptions.discard(self)
+
+
+class FakeHub:
+    """Gives every message to every subscriber."""
+
+    def __init__(self) -> None:
+        self.subscriptions: set[FakeSubscription] = set()
+
+    def subscribe(self, maxsize: int = 1000) -> FakeSubscription:
+        made = FakeSubscription(self, maxsize)
+        self.subscriptions.add(made)
+        return made
+
+    def publish(self, message: Any) -> None:
+        for each in tuple(self.subscriptions):
+            each.put(message)
+
+
+class FakeStore:
+    """Items, events, settings; series are computed when they are asked for."""
+
+    def __init__(self, service: FakeService) -> None:
+        self.service = service
+        self.kept: dict[str, Item] = {}
+        self.happened: list[EventRow] = []
+        self.written: dict[str, list[Comment]] = {}
+        self.spaces: dict[str, dict[str, Any]] = {}
+        self.alerts: dict[str, dict[str, int]] = {}
+        self.lock = threading.RLock()
+
+    # --- samples
+
+    def count(self, stream: int) -> int:
+        view = self.service.stream(stream)
+        return 0 if view is None else view.samples
+
+    def first_kept(self, stream: int) -> int:
+        return 0
+
+    def series(
+        self,
+        stream: int,
+        begin: int,
+        end: int,
+        points: int,
+        channels: Sequence[str] | None = None,
+    ) -> Series:
+        view = self.service.stream(stream)
+        assert view is not None
+        names = view.channels if channels is None else tuple(channels)
+        first = max(0, -(-(begin - self.service.begin) // PERIOD))
+        last = min(view.samples - 1, (end - self.service.begin) // PERIOD)
+        numbers = np.arange(first, last + 1)
+        per = max(1, len(numbers) // max(points, 1))
+        values, expected = self._values(view, numbers, names)
+        scores, thresholds = self._scores(view, numbers)
+        starts = starts_every(len(numbers), per)
+        at = worst(excess(scores, thresholds), per) if len(numbers) else starts
+        wide = np.full((len(starts), len(names)), np.nan)
+        low, high, middle, least, most = (wide.copy() for _ in range(5))
+        for k in range(len(names) if len(numbers) else 0):
+            low[:, k], high[:, k] = extremes(values[:, k], starts)
+            middle[:, k] = means(expected[:, k], starts)
+            least[:, k], most[:, k] = extremes(expected[:, k], starts)
+        anomalous = excess(scores, thresholds)[at] > 0 if len(numbers) else np.zeros(0, np.bool_)
+        return Series(
+            per,
+            tuple(names),
+            self.service.begin + numbers[starts] * PERIOD,
+            scores[at],
+            thresholds[at],
+            low,
+            high,
+            middle,
+            least - MARGIN,
+            most + MARGIN,
+            anomalous,
+        )
+
+    def _values(self, view: StreamView, numbers: Any, names: Sequence[str]) -> tuple[Any, Any]:
+        known = {name: k for k, name in enumerate(view.channels)}
+        expected = np.full((len(numbers), len(names)), np.nan)
+        for at, name in enumerate(names):
+            if name in known:
+                k = known[name]
+                expected[:, at] = 10 * k + view.id % 7 + 5 * np.sin(numbers / (90 + 11 * k))
+        noise = np.sin(numbers * 12.9898 + view.id)[:, None] * 43758.5453
+        values = expected + (noise - np.floor(noise) - 0.5)
+        for item in self.of_stream(view.id, "alarm"):
+            inside = (numbers >= item.body["start"]) & (numbers <= item.body["end"])
+            values[inside, 0] += 4 * item.ratio
+        if view.generation == 0:
+            expected = np.full_like(expected, np.nan)
+        return values, expected
+
+    def _scores(self, view: StreamView, numbers: Any) -> tuple[Any, Any]:
+        scores = 0.5 + 0.2 * np.sin(numbers / 40 + view.id)
+        for item in self.of_stream(view.id, "alarm"):
+            inside = (numbers >= item.body["start"]) & (numbers <= item.body["end"])
+            scores[inside] = item.ratio
+        live = np.full(len(numbers), view.generation > 0)
+        return np.where(live, scores, np.nan), np.where(live, 1.0, np.nan)
+
+    def of_stream(self, stream: int, kind: str) -> list[Item]:
+        with self.lock:
+            return [e for e in self.kept.values() if e.stream == stream and e.kind == kind]
+
+    # --- items and events
+
+    def put_item(self, item: Item) -> None:
+        with self.lock:
+            self.kept[item.key] = item
+
+    def put_event(self, event: EventRow) -> None:
+        with self.lock:
+            self.happened.append(event)
+
+    def item(self, key: str) -> Item | None:
+        return self.kept.get(key)
+
+    def items(
+        self,
+        *,
+        kinds: Sequence[str] | None = None,
+        states: Sequence[str] | None = None,
+        stream: int | None = None,
+        open_only: bool = False,
+        begin: int | None = None,
+        end: int | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> ItemPage:
+        with self.lock:
+            found = sorted(self.kept.values(), key=lambda e: (-e.updated, e.key))
+        found = [
+            e
+            for e in found
+            if (not kinds or e.kind in kinds)
+            and (not states or e.state in states)
+            and (stream is None or e.stream == stream)
+            and (not open_only or e.open)
+            and (begin is None or (e.ended or e.updated) >= begin)
+            and (end is None or e.opened <= end)
+        ]
+        if cursor is not None:
+            try:
+                updated, _, key = cursor.partition("~")
+                after = (-int(updated), key)
+            except ValueError as error:
+                raise InputError(
+                    f"cursor: expected one that a list gave, found {cursor!r}",
+                    hint="leave it out to begin with the first",
+                ) from error
+            found = [e for e in found if (-e.updated, e.key) > after]
+        page = tuple(found[:limit])
+        more = len(found) > limit
+        return ItemPage(page, f"{page[-1].updated}~{page[-1].key}" if more and page else None)
+
+    def events(
+        self, *, after: str | None = None, stream: int | None = None, limit: int = 100
+    ) -> list[EventRow]:
+        with self.lock:
+            found = list(self.happened)
+        if after is not None:
+            begin = tuple(int(each) for each in after.split("-"))
+            found = [e for e in found if (e.position, e.order) > begin]
+        return [e for e in found if stream is None or e.stream == stream][:limit]
+
+    @property
+    def newest_event(self) -> str:
+        with self.lock:
+            return self.happened[-1].id if self.happened else "0-0"
+
+    def comment(self, comment: Comment) -> None:
+        with self.lock:
+            self.written.setdefault(comment.item, []).append(comment)
+
+    def comments(self, key: str) -> list[Comment]:
+        with self.lock:
+            return list(self.written.get(key, ()))
+
+    # --- settings and the outbox
+
+    def alert_counts(self) -> dict[str, dict[str, int]]:
+        return self.alerts
+
+    def get(self, space: str, name: str) -> Any:
+        return self.spaces.get(space, {}).get(name)
+
+    def put(self, space: str, name: str, value: Any) -> None:
+        with self.lock:
+            self.spaces.setdefault(space, {})[name] = value
+
+    def delete(self, space: str, name: str) -> None:
+        with self.lock:
+            self.spaces.get(space, {}).pop(name, None)
+
+    def all(self, space: str) -> dict[str, Any]:
+        with self.lock:
+            return dict(self.spaces.get(space, {}))
+
+
+class FakeService:
+    """What `Service` is to the API, with generated streams.
+
+    `inject_alarm` opens one as a detector would; `tick` lets time pass.
+    """
+
+    def __init__(
+        self,
+        streams: int = 20,
+        *,
+        config: Any = None,
+        samples: int = SAMPLES,
+        begin: int = START,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        self.begin = begin
+        self.config = fake_config() if config is None else config
+        self.hub = FakeHub()
+        self.store = FakeStore(self)
+        self.ready = True
+        self.position = 0
+        self.pushed: list[tuple[Sequence[Arrival], bool]] = []
+        self.fails: Exception | None = None  # raised by `push`
+        self.samples = samples
+        self.clock = clock or (lambda: self.begin + self.samples * PERIOD)
+        self.parts: dict[str, tuple[bool, str]] = {"log": (True, ""), "store": (True, "")}
+        self.views: dict[int, StreamView] = {}
+        self.lock = threading.RLock()
+        self.models_of: dict[int, list[dict[str, Any]]] = {}
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        for number in range(1, streams + 1):
+            self.views[number] = self._made(number)
+        self._story()
+
+    # --- generated facts
+
+    def _made(self, number: int) -> StreamView:
+        state = {0: "collecting", 1: "fitting", 2: "failed"}.get(number % 50, "live")
+        live = state == "live"
+        wave = 0.5 + 0.2 * np.sin(np.arange(60) / 5 + number)
+        names = CHANNELS[: 2 + number % 4]
+        self.models_of[number] = [self._model(number, 1, names)] if live else []
+        return StreamView(
+            id=number,
+            name=f"hall-{number % 12:02d}/press-{number:04d}",
+            state=state,
+            channels=names,
+            samples=self.samples if live else 400,
+            needed=1000,
+            period=PERIOD,
+            newest=self.begin + ((self.samples if live else 400) - 1) * PERIOD,
+            ratio=float(wave[-1]) if live else float("nan"),
+            distance=0.2 if live else float("nan"),
+            sparkline=tuple(round(float(each), 3) for each in wave) if live else (),
+            attention="failed" if state == "failed" else "",
+            generation=1 if live else 0,
+            counts={"late": 0, "duplicate": 0, "out_of_order": 0, "unknown": 0},
+            problem="expected 2 channels that vary, found none" if state == "failed" else "",
+        )
+
+    def _model(self, stream: int, generation: int, names: tuple[str, ...]) -> dict[str, Any]:
+        return {
+            "generation": generation,
+            "file": f"{stream}-{generation}.nn",
+            "fitted": self.begin + 1000 * PERIOD,
+            "first": 0,
+            "last": 999,
+            "channels": list(names),
+            "reason": "history",
+        }
+
+    def _story(self) -> None:
+        """Open, close and decide things in some of the streams."""
+        for view in list(self.views.values()):
+            if view.state != "live":
+                continue
+            if view.id % 3 == 0:
+                item = self.inject_alarm(view.id, back=900 + view.id % 700, length=60)
+                self.close_alarm(item.key)
+            if view.id % 17 == 0:
+                self.inject_alarm(view.id, back=40, length=40, ratio=2 + view.id % 5)
+            if view.id % 23 == 0:
+                self.inject_change(view.id, back=600)
+            if view.id % 37 == 0:
+                self.inject_change(view.id, back=3000, state="accepted")
+        live = [each for each in self.views.values() if each.state == "live"][:5]
+        if len(live) == 5:
+            self.inject_incident([each.id for each in live])
+
+    def _happened(self, kind: str, item: Item | None, stream: int | None, body: Any) -> EventRow:
+        self.position += 1
+        when = self.clock() if item is None else item.updated
+        event = EventRow(self.position, 0, kind, when, stream, item and item.key, body)
+        self.store.put_event(event)
+        self.hub.publish(event)
+        return event
+
+    def _settle(self, stream: int) -> None:
+        """Let the view of a stream say what its items are."""
+        view = self.views[stream]
+        items = [e for e in self.store.kept.values() if e.stream == stream]
+        items.sort(key=lambda each: each.updated)
+        opened = [each for each in items if each.open]
+        ranks = ("alarm", "change", "silence", "channels")
+        worst_kind = min((ranks.index(each.kind) for each in opened), default=None)
+        shown = (opened or items)[-1] if items else None
+        alarms = [each for each in items if each.kind == "alarm"]
+        bad = max((each.ratio for each in opened if each.kind == "alarm"), default=0.6)
+        self.views[stream] = replace(
+            view,
+            attention="" if worst_kind is None else ranks[worst_kind],
+            sentence="" if shown is None else shown.sentence,
+            item=None if shown is None else shown.key,
+            last_alarm=max((each.opened for each in alarms), default=None),
+            ratio=bad,
+            sparkline=(*view.sparkline[:-1], bad),
+            counts={
+                **view.counts,
+                "alarms": len(alarms),
+                "changes": sum(each.kind == "change" for each in items),
+            },
+        )
+
+    # --- ways to make something happen
+
+    def inject_alarm(
+        self, stream: int, *, back: int = 0, length: int = 1, ratio: float = 3.0
+    ) -> Item:
+        """Open an alarm, `back` samples before the newest one."""
+        with self.lock:
+            view = self.views[stream]
+            number = 1 + len(self.store.of_stream(stream, "alarm"))
+            first = max(view.samples - 1 - back, 0)
+            last = min(first + length - 1, view.samples - 1)
+            start, end = (self.begin + each * PERIOD for each in (first, last))
+            channel = view.channels[0]
+            observed = 10.0 * ratio
+            sentence = f"{channel} {observed:g}, expected 8 to 11, {ratio:g} times the threshold"
+            evidence = {
+                "channel": channel,
+                "observed": observed,
+                "expected": 9.5,
+                "low": 8.0,
+                "high": 11.0,
+                "direction": "high",
+            }
+            body = {
+                "number": number,
+                "start": first,
+                "start_time": iso(start),
+                "end": last,
+                "end_time": iso(end),
+                "peak": {
+                    "sample": first,
+                    "time": iso(start),
+                    "score": ratio,
+                    "ratio": ratio,
+                    "p_value": 1e-4,
+                    "channels": {channel: 0.9},
+                },
+                "open": True,
+                "reason": None,
+                "cause": "score",
+                "evidence": [evidence],
+                "sentence": sentence,
+            }
+            item = Item(
+                f"alarm-{stream}-1-{number}", "alarm", stream, 1, number, "open", start, end,
+                None, ratio, sentence, body, self.position + 1,
+            )  # fmt: skip
+            self.store.put_item(item)
+            self._settle(stream)
+            self._happened("opened", item, stream, {"alarm": body})
+            return item
+
+    def close_alarm(self, key: str, reason: str = "score back to normal") -> Item:
+        """Close an open alarm."""
+        with self.lock:
+            item = self.store.kept[key]
+            body = {**item.body, "open": False, "reason": reason}
+            closed = replace(
+                item, state="closed", ended=item.updated, body=body, position=self.position + 1
+            )
+            self.store.put_item(closed)
+            assert item.stream is not None
+            self._settle(item.stream)
+            self._happened("closed", closed, item.stream, {"alarm": body})
+            return closed
+
+    def inject_change(self, stream: int, *, back: int = 0, state: str = "pending") -> Item:
+        """Let a change begin, `back` samples before the newest one."""
+        with self.lock:
+            view = self.views[stream]
+            number = 1 + len(self.store.of_stream(stream, "change"))
+            first = max(view.samples - 1 - back, 0)
+            start = self.begin + first * PERIOD
+            channel = view.channels[-1]
+            sentence = f"{channel} from 12 to 15, 1.8 times the distance that is normal"
+            body = {
+                "number": number,
+                "start": first,
+                "start_time": iso(start),
+                "channels": [channel],
+                "before": {channel: 12.0},
+                "after": {channel: 15.0},
+                "state": state,
+                "alarm": None,
+                "distance": 1.8,
+                "sentence": sentence,
+            }
+            done = state in ("accepted", "reverted")
+            item = Item(
+                f"change-{stream}-1-{number}", "change", stream, 1, number, state, start, start,
+                start + 60 * PERIOD if done else None, 0.0, sentence, body, self.position + 1,
+            )  # fmt: skip
+            self.store.put_item(item)
+            self._settle(stream)
+            self._happened("changed" if not done else state, item, stream, {"change": body})
+            return item
+
+    def inject_incident(self, streams: Sequence[int]) -> Item:
+        """Let an incident begin in some streams."""
+        with self.lock:
+            number = 1 + sum(e.kind == "incident" for e in self.store.kept.values())
+            alarms = [self.inject_alarm(each, back=30, length=20) for each in streams]
+            start = min(each.opened for each in alarms)
+            sentence = f"{len(streams)} streams in alarm within a minute"
+            names = {self.views[each].name: 1 for each in streams}
+            body = {
+                "number": number,
+                "start": start,
+                "start_time": iso(start),
+                "end": start,
+                "end_time": iso(start),
+                "streams": names,
+                "open": True,
+                "sentence": sentence,
+            }
+            item = Item(
+                f"incident-{number}", "incident", None, 0, number, "open", start, start,
+                None, 3.0, sentence, body, self.position + 1,
+            )  # fmt: skip
+            self.store.put_item(item)
+            self._happened("incident", item, None, {"incident": body})
+            return item
+
+    def tick(self, samples: int = 1) -> None:
+        """Let every live stream have some samples more."""
+        with self.lock:
+            self.samples += samples
+            moved = {}
+            for number, view in self.views.items():
+                if view.state == "live":
+                    count = view.samples + samples
+                    newest = self.begin + (count - 1) * PERIOD
+                    self.views[number] = replace(view, samples=count, newest=newest)
+                    moved[number] = count - 1
+            self.hub.publish(Tick(moved))
+
+    # --- what the API calls
+
+    def start(self) -> None:
+        """Let time pass by itself."""
+
+        def run() -> None:
+            turn = 0
+            while not self._stop.wait(1.0):
+                turn += 1
+                self.tick()
+                live = [e.id for e in self.streams() if e.state == "live" and not e.attention]
+                if turn % 7 == 0 and live:
+                    self.inject_alarm(live[(turn * 13) % len(live)])
+
+        self._thread = threading.Thread(target=run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def push(
+        self,
+        arrivals: Sequence[Arrival],
+        *,
+        history: bool = False,
+        source: str = "",
+        place: Mapping[str, Any] | None = None,
+    ) -> Future[int]:
+        if self.fails is not None:
+            raise self.fails
+        self.pushed.append((arrivals, history))
+        with self.lock:
+            self.position += 1
+            for arrival in arrivals:
+                if self.stream_named(arrival.stream) is None:
+                    number = max(self.views, default=0) + 1
+                    self.views[number] = StreamView(
+                        number, arrival.stream, "collecting", arrival.channels, needed=1000
+                    )
+                    self._happened("stream", None, number, {"state": "collecting"})
+        return _done(self.position)
+
+    def decide(
+        self,
+        item_key: str | None,
+        verb: str,
+        *,
+        stream: int | None = None,
+        who: str,
+        comment: str = "",
+    ) -> Future[Item | None]:
+        with self.lock:
+            if verb == "rollback":
+                accepted = [
+                    each
+                    for each in self.store.of_stream(stream or 0, "change")
+                    if each.state == "accepted"
+                ]
+                if not accepted:
+                    return _failed(FeedbackError("there is nothing to roll back"))
+                return _done(self._decided(accepted[-1], "rejected", "rolled_back"))
+            item = self.store.item(item_key or "")
+            if item is None or not item.open or item.kind == "incident":
+                return _failed(
+                    FeedbackError(
+                        f"expected an open alarm or change, found {item_key!r}",
+                        hint="GET /api/v1/items?open=true lists those that are open",
+                    )
+                )
+            if comment:
+                self.store.comment(Comment(item.key, self.clock(), who, comment))
+            if item.kind == "alarm" and verb == "accept":
+                closed = self.close_alarm(item.key, "accepted")
+                return _done(closed)
+            if item.kind == "alarm":
+                return _done(item)
+            state = {"accept": "accepted", "reject": "rejected"}[verb]
+            return _done(self._decided(item, state, state))
+
+    def _decided(self, item: Item, state: str, kind: str) -> Item:
+        body = {**item.body, "state": state}
+        ended = item.updated if state == "accepted" else None
+        changed = replace(item, state=state, body=body, ended=ended, position=self.position + 1)
+        self.store.put_item(changed)
+        assert item.stream is not None
+        self._settle(item.stream)
+        self._happened(kind, changed, item.stream, {"change": body})
+        return changed
+
+    def refit(
+        self, stream: int, *, first: int | None = None, last: int | None = None
+    ) -> Future[None]:
+        with self.lock:
+            view = self.views[stream]
+            names = view.channels
+            self.models_of[stream].append(self._model(stream, view.generation + 1, names))
+            self.views[stream] = replace(view, generation=view.generation + 1)
+            self._happened("stream", None, stream, {"state": "live"})
+        return _done(None)
+
+    def remove(self, stream: int) -> Future[None]:
+        with self.lock:
+            self.views.pop(stream, None)
+            self._happened("removed", None, stream, {})
+        return _done(None)
+
+    def restore_model(self, stream: int, generation: int) -> Future[None]:
+        if generation not in [each["generation"] for each in self.models_of[stream]]:
+            return _failed(
+                InputError(
+                    f"expected a model of stream {stream}, found generation {generation}",
+                    hint="GET /api/v1/streams/ID/models lists them",
+                )
+            )
+        return self.refit(stream)
+
+    def streams(self) -> Sequence[StreamView]:
+        with self.lock:
+            return tuple(self.views.values())
+
+    def stream(self, id: int) -> StreamView | None:  # noqa: A002 - as the facade has it
+        return self.views.get(id)
+
+    def stream_named(self, name: str) -> StreamView | None:
+        with self.lock:
+            return next((each for each in self.views.values() if each.name == name), None)
+
+    def models(self, stream: int) -> list[dict[str, Any]]:
+        return list(self.models_of.get(stream, ()))
+
+    def health(self) -> dict[str, Any]:
+        states = Counter(each.state for each in self.streams())
+        bad = [name for name, (ok, _) in self.parts.items() if not ok]
+        return {
+            "status": "degraded" if bad else "ok",
+            "parts": {
+                name: {"ok": ok, "message": message} for name, (ok, message) in self.parts.items()
+            },
+            "position": self.position,
+            "applied": self.position,
+            "lag_entries": 0,
+            "lag_s": 0.0,
+            "streams": dict(states),
+            "samples": sum(each.samples for each in self.streams()),
+            "samples_per_s": 200.0,
+            "disk": {"free": 10**10, "used": 10**7},
+        }
+
+    def report(self, part: str, ok: bool, message: str = "") -> None:
+        self.parts[part] = (ok, message)
+
+    def place(self, source: str) -> Mapping[str, Any] | None:
+        return None
+
+
+def iso(time_ns: int) -> str:
+    return f"{np.datetime64(time_ns, 'ns')}Z"
+
+
+def _done(value: Any) -> Future[Any]:
+    made: Future[Any] = Future()
+    made.set_result(value)
+    return made
+
+
+def _failed(error: Exception) -> Future[Any]:
+    made: Future[Any] = Future()
+    made.set_exception(error)
+    return made
+
+
+@contextmanager
+def served(service: FakeService, port: int = 0) -> Iterator[str]:
+    """Serve the API and the page of a service on 127.0.0.1; give its address."""
+    import uvicorn
+    from newnormal.service.api.app import make_app
+
+    config = uvicorn.Config(make_app(service), host="127.0.0.1", port=port, log_level="warning")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        if not thread.is_alive():
+            raise RuntimeError("the server has not started")
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, default=8765)
+    parser.add_argument("--streams", type=int, default=20)
+    given = parser.parse_args()
+    begin = (time.time_ns() // PERIOD - SAMPLES) * PERIOD
+    service = FakeService(given.streams, begin=begin)
+    service.start()
+    with served(service, given.port) as address:
+        print(address)
+        with suppress(KeyboardInterrupt):
+            threading.Event().wait()
+    service.stop()
+
+
+if __name__ == "__main__":
+    main()
