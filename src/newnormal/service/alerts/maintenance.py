@@ -1,0 +1,110 @@
+"""Maintenance windows: times in which alerts of some streams are not sent."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Protocol
+
+from newnormal.errors import ParameterError
+
+__all__ = ["SPACE", "Settings", "Window", "add_window", "covering", "end_window", "windows"]
+
+SPACE = "maintenance"  # of the store's settings
+
+_LONGEST_TEXT = 500
+_ID = re.compile(r"[0-9a-f]{12}")
+
+
+class Settings(Protocol):
+    """What this needs of the store."""
+
+    def put(self, space: str, name: str, value: Any) -> None:
+        """Keep a value."""
+
+    def delete(self, space: str, name: str) -> None:
+        """Forget a value."""
+
+    def all(self, space: str) -> Mapping[str, Any]:
+        """Return all values of a space by name."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """A maintenance window.
+
+    An alert whose item opened in it is not sent, and neither is the one that resolves it.
+
+    Attributes
+    ----------
+    id
+        Its name.
+    begin, end
+        In ns; `end` is not part of it. Items are compared by the time of their sample.
+    streams
+        Which streams, as a pattern of the shell such as ``"press-*"``; ``"*"`` is all.
+    reason, who
+        Why, and who made it.
+    """
+
+    id: str
+    begin: int
+    end: int
+    streams: str = "*"
+    reason: str = ""
+    who: str = ""
+
+    def covers(self, streams: Sequence[str], opened: int) -> bool:
+        """Return whether an item of these streams that opened then is in it: all of them are."""
+        if not self.begin <= opened < self.end:
+            return False
+        return all(fnmatchcase(each, self.streams) for each in streams or [""])
+
+
+def add_window(
+    store: Settings, begin: int, end: int, streams: str = "*", *, reason: str = "", who: str = ""
+) -> Window:
+    """Make a window and keep it in the store.
+
+    Raises
+    ------
+    ParameterError
+        If it ends before it begins, or a text is empty or too long.
+    """
+    if end <= begin:
+        raise ParameterError(
+            "maintenance window: expected an end after the beginning, found an earlier one",
+            hint="give begin and end in the same zone",
+        )
+    for name, text, least in (("streams", streams, 1), ("reason", reason, 0), ("who", who, 0)):
+        if not least <= len(text) <= _LONGEST_TEXT:
+            raise ParameterError(
+                f"maintenance window: {name}: expected {least} to {_LONGEST_TEXT} characters, "
+                f"found {len(text)}",
+                hint='"*" is all streams' if name == "streams" else None,
+            )
+    window = Window(secrets.token_hex(6), begin, end, streams, reason, who)
+    store.put(SPACE, window.id, {k: v for k, v in asdict(window).items() if k != "id"})
+    return window
+
+
+def end_window(store: Settings, id: str) -> bool:  # noqa: A002
+    """Remove a window; return False if there is none of that name."""
+    if _ID.fullmatch(id) is None or id not in store.all(SPACE):
+        return False
+    store.delete(SPACE, id)
+    return True
+
+
+def windows(store: Settings) -> list[Window]:
+    """Return all windows, the one that begins last first."""
+    found = [Window(id=name, **value) for name, value in store.all(SPACE).items()]
+    return sorted(found, key=lambda each: (-each.begin, each.id))
+
+
+def covering(found: Iterable[Window], streams: Sequence[str], opened: int) -> Window | None:
+    """Return the first window that an item is in, or None."""
+    return next((each for each in found if each.covers(streams, opened)), None)
