@@ -1,0 +1,324 @@
+"""The configuration of the service: its values, checked.
+
+`newnormal.service.config_file` reads them from a file, the environment and the command line.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from newnormal.errors import ParameterError
+from newnormal.service.settings import (
+    Choice,
+    Flag,
+    Folder,
+    Maybe,
+    Number,
+    Patience,
+    Size,
+    Span,
+    Text,
+    Texts,
+    Whole,
+    check_settings,
+    setting,
+    settings_of,
+)
+
+__all__ = [
+    "OPERATE",
+    "READ",
+    "ROLES",
+    "WRITE",
+    "Limits",
+    "Override",
+    "Retention",
+    "ServiceConfig",
+    "SinkConfig",
+    "SourceConfig",
+    "StreamDefaults",
+    "TokenConfig",
+    "is_loopback",
+    "needs_restart",
+]
+
+READ, WRITE, OPERATE = "read", "write", "operate"
+ROLES = (READ, WRITE, OPERATE)  # each may do what the ones before it may
+
+_SECOND = 1_000_000_000
+_DAY = 86_400 * _SECOND
+_MIB = 2**20
+_DATA = Path("newnormal-data")
+
+
+@dataclass(frozen=True)
+class StreamDefaults:
+    """What holds for a stream where nothing else is set for it; durations in ns."""
+
+    history: int = setting(
+        1000, Whole(50), "how many samples are collected before the first fit, such as 1000"
+    )
+    period: int | None = setting(
+        None, Maybe(Span()), "the time between two samples; without it, found from the history"
+    )
+    lateness: int | None = setting(
+        None, Maybe(Span()), "how long a time step waits for late samples; without it, two periods"
+    )
+    alarms_per_day: float = setting(1.0, Number(), "how many alarms a day a stream may have")
+    accept_after: str = setting(
+        "1d", Patience(), "how long a change must last before it is accepted by itself"
+    )
+    refit_every: int | None = setting(
+        None, Maybe(Span()), "how often a live stream is fitted again; without it, on request only"
+    )
+    max_history: int = setting(
+        20_000,
+        Whole(50),
+        "how many samples, the newest, a fit takes at most; no fewer than history",
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        object.__setattr__(self, "max_history", max(self.history, self.max_history))
+
+
+@dataclass(frozen=True)
+class Override:
+    """What holds for the streams whose names match a pattern.
+
+    Attributes
+    ----------
+    match
+        A pattern with ``*`` and ``?``; the case of letters counts.
+    given
+        Values of `StreamDefaults` by name.
+    """
+
+    match: str = setting("*", Text(), 'the names of streams, such as "press-*"')
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        known = settings_of(StreamDefaults)
+        for name, value in self.given.items():
+            if name not in known or not known[name].kind.holds(value):
+                raise ParameterError(
+                    f"Override.{name}: expected a setting of a stream, found {value!r}",
+                    hint=f"known are {', '.join(known)}",
+                )
+        object.__setattr__(self, "given", MappingProxyType(dict(self.given)))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the service takes at most."""
+
+    streams: int = setting(10_000, Whole(), "how many streams there may be")
+    channels: int = setting(500, Whole(), "how many channels a stream may have")
+    body: int = setting(16 * _MIB, Size(), "how large the body of a request may be")
+    decompressed: int = setting(
+        64 * _MIB, Size(), "how large a compressed body may be once it is decompressed"
+    )
+    samples_per_request: int = setting(100_000, Whole(), "how many samples a request may bring")
+    requests_per_second: float = setting(
+        200.0, Number(), "how many requests a second a client may make, on average"
+    )
+    subscribers: int = setting(50, Whole(), "how many pages may follow the events at once")
+    lag: int = setting(
+        200_000,
+        Whole(),
+        "how many samples may be logged and not yet judged before senders must wait",
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How long things are kept; durations in ns, sizes in bytes."""
+
+    samples_age: int = setting(90 * _DAY, Span(), "how long every sample is kept")
+    thinned_age: int = setting(
+        730 * _DAY, Span(), "how long thinned samples are kept, which the picture of months needs"
+    )
+    items_age: int = setting(
+        365 * _DAY, Span(), "how long alarms, changes and incidents are kept after they ended"
+    )
+    alerts_age: int = setting(
+        7 * _DAY, Span(), "how long an alert that cannot be delivered is tried again"
+    )
+    size: int | None = setting(
+        None, Maybe(Size()), "how large the store may be; the oldest samples go first"
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclass(frozen=True)
+class TokenConfig:
+    """Someone who may use the service: only the hash of the token is known.
+
+    Attributes
+    ----------
+    hash
+        As `newnormal.service.secrets.hash_token` gives it.
+    """
+
+    name: str = setting("", Text(), "who or what uses this token")
+    role: str = setting(READ, Choice(*ROLES), "what the holder may do")
+    hash: str = setting("", Text(), "the hash that `newnormal serve token add` prints or stores")
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclass(frozen=True)
+class _Connection:
+    """A sink or a source: its name, its kind and the options that the kind takes."""
+
+    name: str = setting("", Text(), "the name of its table")
+    kind: str = setting("", Text(), "the name that its kind is registered under")
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        object.__setattr__(self, "options", MappingProxyType(dict(self.options)))
+
+
+class SinkConfig(_Connection):
+    """Where alerts are sent."""
+
+
+class SourceConfig(_Connection):
+    """From where samples are fetched."""
+
+
+def _default_workers() -> int:
+    return max(1, min(4, (os.cpu_count() or 1) - 1))
+
+
+@dataclass(frozen=True)
+class ServiceConfig:
+    """All of it.
+
+    Attributes
+    ----------
+    tokens
+        Those of the file, the environment and the command line; more may be in the store.
+    overrides
+        All that match a stream's name hold, the later ones more.
+    path
+        The file that it was read from, or None.
+    """
+
+    host: str = setting("127.0.0.1", Text(), "the address to listen on", live=False)
+    port: int = setting(8765, Whole(0, 65_535), "the port to listen on", live=False)
+    data: Path = setting(  # noqa: RUF009  (a field, as the others)
+        _DATA, Folder(), "the folder that keeps everything", live=False
+    )
+    public_url: str | None = setting(
+        None, Maybe(Text()), "how people reach the page, for links in alerts"
+    )
+    allowed_hosts: tuple[str, ...] = setting(
+        (), Texts(), "names under which browsers may reach it besides host and loopback"
+    )
+    insecure: bool = setting(
+        False, Flag(), "whether others may reach it without a token", live=False
+    )
+    workers: int = setting(
+        _default_workers(), Whole(1, 256), "how many processes fit models", live=False
+    )
+    checkpoint_every: int = setting(
+        60 * _SECOND, Span(), "how often all state is saved, which a start continues from"
+    )
+    service_alarms_per_day: float | None = setting(
+        None, Maybe(Number()), "how many alarms a day all streams together may have", live=False
+    )
+    demo: bool = setting(False, Flag(), "whether simulated machines send samples", live=False)
+    streams: StreamDefaults = field(default_factory=StreamDefaults)
+    overrides: tuple[Override, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    retention: Retention = field(default_factory=Retention)
+    tokens: tuple[TokenConfig, ...] = ()
+    sinks: tuple[SinkConfig, ...] = ()
+    sources: tuple[SourceConfig, ...] = ()
+    path: Path | None = None
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        for what, several in (
+            ("token", self.tokens),
+            ("sink", self.sinks),
+            ("source", self.sources),
+        ):
+            names = [each.name for each in several]
+            twice = {name for name in names if names.count(name) > 1}
+            if twice:
+                raise ParameterError(
+                    f"expected each {what} to have a name of its own, found "
+                    f"{', '.join(sorted(twice))} more than once",
+                    hint="rename one of them",
+                )
+        if self.public_url is not None and not self.public_url.startswith(("http://", "https://")):
+            raise ParameterError(
+                f"public_url: expected an address that begins with http:// or https://, "
+                f"found {self.public_url!r}",
+                hint="public_url is how people reach the page, such as https://watch.example.org",
+            )
+
+    def for_stream(self, name: str) -> StreamDefaults:
+        """Return what holds for a stream.
+
+        Examples
+        --------
+        >>> config = ServiceConfig(overrides=(Override("press-*", {"history": 500}),))
+        >>> config.for_stream("press-1").history, config.for_stream("oven").history
+        (500, 1000)
+        """
+        given: dict[str, Any] = {}
+        for each in self.overrides:
+            if fnmatchcase(name, each.match):
+                given |= each.given
+        return replace(self.streams, **given) if given else self.streams
+
+    @property
+    def url(self) -> str:
+        """Where the page is: `public_url`, or the address that it listens on."""
+        if self.public_url is not None:
+            return self.public_url.rstrip("/")
+        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.host, self.host)  # noqa: S104
+        return f"http://{f'[{host}]' if ':' in host and host[0] != '[' else host}:{self.port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs of this machine can reach an address.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def needs_restart(old: ServiceConfig, new: ServiceConfig) -> list[str]:
+    """Return the settings that differ and that a running service does not take over.
+
+    >>> needs_restart(ServiceConfig(), ServiceConfig(port=9000, public_url="https://a.example"))
+    ['port']
+    """
+    return [
+        name
+        for name, each in settings_of(ServiceConfig).items()
+        if not each.live and getattr(old, name) != getattr(new, name)
+    ]
