@@ -20,6 +20,7 @@ from newnormal.fleet.fitting import Progress, fit_streams
 from newnormal.fleet.folder.journal import Journal
 from newnormal.fleet.incidents import IncidentTracker, Opening
 from newnormal.fleet.observed import FleetObserved
+from newnormal.fleet.options import limit_of, names_columns
 from newnormal.fleet.results import FleetEvent, FleetVerdicts, Part
 from newnormal.fleet.saved import Saved
 from newnormal.fleet.streams import Streams
@@ -91,7 +92,7 @@ class Fleet(StreamViews, Saved):
             )
         if workers is not None and workers < 1:
             raise ParameterError(f"workers: expected at least 1, found {workers}")
-        self.fleet_alarms_per_day = _limit(fleet_alarms_per_day, self.detector)
+        self.fleet_alarms_per_day = limit_of(fleet_alarms_per_day, self.detector)
         self.workers = workers
         self.failures_: dict[str, NewnormalError] = {}
         self._streams = Streams()
@@ -285,7 +286,7 @@ class Fleet(StreamViews, Saved):
     def _read_as(self, X: Any, by: Any, times: Any, long: Any = None) -> dict[str, Any]:
         """Return how to read data: as given, and else the columns that `fit` was given."""
         own = {name: self._reading.get(name) for name in ("by", "times", "long")}
-        kept = {name: each for name, each in own.items() if _names_columns(each)}
+        kept = {name: each for name, each in own.items() if names_columns(each)}
         if isinstance(X, Mapping):
             kept.pop("by", None)
         given = {"by": by, "times": times, "long": long}
@@ -312,6 +313,17 @@ class Fleet(StreamViews, Saved):
             if times is not None:
                 self.see_zone(zone_of_step(times))
             return self._advance(gathered, False)
+
+    def consume(self, tables: Mapping[str, Table]) -> FleetVerdicts:
+        """Consume samples that are in order already, for a caller that calls often.
+
+        Parameters
+        ----------
+        tables
+            By the name of the stream: its channels in their order, times that increase.
+        """
+        with self._lock:
+            return self._advance(gather_tables(self._streams, StreamTables(dict(tables))), False)
 
     def flush(self) -> FleetVerdicts:
         """Judge what is pending of every stream, as `Detector.flush` does."""
@@ -427,24 +439,3 @@ class Fleet(StreamViews, Saved):
             events = list(self._events)
             self._events.clear()
         return events
-
-
-def _names_columns(given: Any) -> bool:
-    """Whether an option names columns; an array is one value a row, of that data alone."""
-    texts = isinstance(given, list | tuple) and all(isinstance(each, str) for each in given)
-    return texts or isinstance(given, str | bool | Long)
-
-
-def _limit(limit: float | None, detector: BaseDetector) -> float | None:
-    """Return the limit on the alarms of all streams, if it can be one."""
-    if limit is None:
-        return None
-    if not limit > 0:
-        raise ParameterError(f"fleet_alarms_per_day: expected more than 0, found {limit}")
-    for name in ("alarms_per_day", "risk", "threshold"):
-        if detector.get_params()[name] is not None:
-            raise ParameterError(
-                f"fleet_alarms_per_day and {name}: expected one of them, found both",
-                hint="fleet_alarms_per_day is divided among the streams, alarms_per_day is of each",
-            )
-    return float(limit)

@@ -19,7 +19,7 @@ from newnormal.fleet.jobs import Outcome, as_job, failure, fit_here, outcome_of
 from newnormal.fleet.messages import Message, receive, send
 from newnormal.tabular import Table
 
-__all__ = ["Pool", "Streams"]
+__all__ = ["Pool", "Streams", "Worker", "died"]
 
 _PROGRAM = "from newnormal.fleet.worker import main; main()"
 _ENDING_S = 10.0  # for a process whose output has ended to end itself
@@ -78,7 +78,7 @@ class Pool:
     def __init__(self, count: int, streams: Streams, names: deque[str]) -> None:
         self.results: SimpleQueue[tuple[str, Outcome]] = SimpleQueue()
         self._streams, self._names = streams, names
-        self._running: set[_Worker] = set()
+        self._running: set[Worker] = set()
         self._lock = threading.Lock()
         self._closed = False
         self._threads = [
@@ -90,7 +90,7 @@ class Pool:
 
     def _fit_all(self) -> None:
         """Fit streams in one process until none is left."""
-        worker: _Worker | None = None
+        worker: Worker | None = None
         while not self._closed:
             try:
                 name = self._names.popleft()
@@ -100,7 +100,7 @@ class Pool:
                 worker = self._started() if worker is None else worker
                 outcome = self._fit(worker, name)
                 if outcome is None:
-                    outcome = Outcome(_died(worker.status()))
+                    outcome = Outcome(died(worker.status()))
                     self._end(worker)
                     worker = None
             except Exception as error:  # noqa: BLE001  (a thread that ended would be waited for)
@@ -109,7 +109,7 @@ class Pool:
         if worker is not None:
             self._end(worker)
 
-    def _fit(self, worker: _Worker, name: str) -> Outcome | None:
+    def _fit(self, worker: Worker, name: str) -> Outcome | None:
         """Return the outcome of a stream; None where the process ended before it had one."""
         history = self._streams.history(name)
         if isinstance(history, NewnormalError):
@@ -118,15 +118,15 @@ class Pool:
         answer = worker.ask(as_job(detector, history))
         return None if answer is None else outcome_of(answer, detector)
 
-    def _started(self) -> _Worker:
+    def _started(self) -> Worker:
         with self._lock:
             if self._closed:
                 raise NewnormalError("expected an open pool, found one that is closed")
-            worker = _Worker()
+            worker = Worker()
             self._running.add(worker)
         return worker
 
-    def _end(self, worker: _Worker) -> None:
+    def _end(self, worker: Worker) -> None:
         with self._lock:
             self._running.discard(worker)
         worker.close()
@@ -141,7 +141,7 @@ class Pool:
             thread.join()
 
 
-class _Worker:
+class Worker:
     """One process and the pipes to it."""
 
     def __init__(self) -> None:
@@ -191,7 +191,7 @@ def _search_path() -> str:
     return os.pathsep.join(each or os.getcwd() for each in sys.path)
 
 
-def _died(status: int) -> NewnormalError:
+def died(status: int) -> NewnormalError:
     """Return the error of a stream whose process ended; a signal is a negative status."""
     how = f"with status {status}"
     if status < 0:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 from newnormal.base import BaseDetector
 from newnormal.errors import NewnormalError, NewnormalWarning, ParameterError, StateError
-from newnormal.fleet.folder.journal import Journal
+from newnormal.fleet.folder.journal import Checkpoints, Journal
 from newnormal.fleet.folder.lock import FolderLock
 from newnormal.fleet.folder.log import FileLog, SampleLog
 from newnormal.fleet.folder.manifest import Manifest, read_manifest
@@ -224,6 +224,37 @@ class Saved:
         return fleet
 
     @classmethod
+    def attach(cls, folder: _Path, *, model: object = None, threshold: object = None) -> Self:
+        """Return the fleet of a folder for a caller that keeps a log; an empty one without folder.
+
+        Nothing is written but by ``checkpoint(position)``. After a kill, `attach` gives the fleet
+        as it was at `position`, and the caller applies what it logged after that.
+        """
+        path = Path(folder)
+        _make(path)
+        lock = FolderLock(path).acquire()
+        try:
+            writer = FolderWriter(path)
+            if (path / MANIFEST).exists():
+                found = consistent(path, lambda each: read_streams(path, each, model, threshold))
+                manifest = found.manifest
+                if manifest.epoch is not None or manifest.first < manifest.position:
+                    raise StateError(
+                        f"{path}: expected a fleet whose caller keeps the log, found its own log",
+                        hint="use Fleet.open(folder)",
+                    )
+                fleet = cls._of(path, found, model, threshold)
+                writer.adopt(manifest, found.shares)
+            else:
+                fleet = cls()
+            state = Replay(fleet._position, None, 0)
+            fleet._journal = Checkpoints(writer, lock, fleet._contents, state)
+        except BaseException:
+            lock.release()
+            raise
+        return fleet
+
+    @classmethod
     def _of(cls, folder: Path, found: Read, model: object, threshold: object) -> Self:
         """Return the fleet of what was read."""
         manifest, origin = found.manifest, str(folder / MANIFEST)
@@ -300,10 +331,10 @@ class Saved:
             journal.write_note(bytes(note), with_next)
             return journal.position
 
-    def checkpoint(self) -> None:
-        """Save all streams now."""
+    def checkpoint(self, position: int | None = None) -> None:
+        """Save all streams now; `position` is that of the log of a caller that keeps one."""
         with self._lock:
-            self._opened_journal().checkpoint()
+            self._opened_journal().checkpoint(position)
 
     def close(self, *, save: bool = True) -> None:
         """Save all streams and let go of the folder; the fleet goes on in memory.

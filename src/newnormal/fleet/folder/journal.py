@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from newnormal.errors import ParameterError
+from newnormal.errors import ParameterError, StateError
 from newnormal.fleet.folder.lock import FolderLock
 from newnormal.fleet.folder.log import SampleLog
 from newnormal.fleet.folder.records import ACT, NOTE, SAMPLES, Act, Record, Samples
@@ -14,7 +14,7 @@ from newnormal.fleet.folder.writer import Contents, FolderWriter
 from newnormal.fleet.streams import Streams
 from newnormal.fleet.work import Gathered
 
-__all__ = ["Journal"]
+__all__ = ["Checkpoints", "Journal"]
 
 LONGEST_NOTE = 1 << 24  # bytes
 
@@ -111,8 +111,13 @@ class Journal:
         self._publish()
         self._is_arranged = True
 
-    def checkpoint(self) -> None:
-        """Save every share that has changed."""
+    def checkpoint(self, position: int | None = None) -> None:
+        """Save every share that has changed; `position` is for a caller that keeps the log."""
+        if position is not None:
+            raise ParameterError(
+                "position: expected none, found one: this fleet keeps its log itself",
+                hint="Fleet.attach is for callers that keep the log",
+            )
         self._settle()
         self.writer.write(sorted(self.writer.dirty), self.position)
         self._calls = 0
@@ -152,3 +157,71 @@ class Journal:
         """Let go of the folder as a kill would: the log has what is not saved."""
         self._log.close()
         self._lock.release()
+
+
+class Checkpoints(Journal):
+    """Writes the checkpoints of a fleet whose caller keeps the log, and nothing else.
+
+    All streams are saved at one position, only by `checkpoint`: after a kill the fleet is as it
+    was there, and its caller applies what it logged since.
+    """
+
+    def __init__(
+        self, writer: FolderWriter, lock: FolderLock, contents: Callable[[], Contents], at: Replay
+    ) -> None:
+        super().__init__(writer, lock, _NoLog(), None, 1, contents, at)
+        self._is_arranged = False
+
+    def samples(self, gathered: Gathered, flush: bool) -> None:
+        """Take note of which streams change."""
+        del flush
+        if self._is_arranged:
+            for group, rows, _ in gathered.work:
+                self.writer.touch(group, rows.streams)
+
+    def act(self, streams: Streams, name: str, verb: str, alarm: Any, change: Any) -> None:
+        """Take note of which stream changes."""
+        del verb, alarm, change
+        if self._is_arranged:
+            group, at = streams.where(name)
+            self.writer.touch(group, [at])
+
+    def write_note(self, note: bytes, with_next: bool) -> None:
+        """Refuse: notes are for fleets that keep their log."""
+        del note, with_next
+        raise StateError(
+            "expected a fleet that keeps its log, found one whose caller does",
+            hint="write the note to the log of the caller",
+        )
+
+    def structure(self) -> None:
+        """Take note that streams were added, removed or fitted anew."""
+        self._is_arranged = False
+
+    def checkpoint(self, position: int | None = None) -> None:
+        """Save every stream that has changed, as of a position of the caller's log."""
+        if position is not None:
+            self.position = position
+        if not self._is_arranged:
+            self.writer.arrange(self._contents().streams)
+        self.writer.write_changed(self.position)
+        self.writer.write(sorted(self.writer.dirty), self.position)
+        self._publish()
+        self._is_arranged = True
+
+
+class _NoLog:
+    """In the place of a log that the caller keeps."""
+
+    def append(self, record: bytes) -> int:
+        raise NotImplementedError
+
+    def read(self, position: int) -> Iterator[tuple[int, bytes]]:
+        del position
+        return iter(())
+
+    def trim(self, position: int) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
