@@ -1,0 +1,211 @@
+"""A SQLite database of one process that writes: a writer, readers beside it, errors in words."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from newnormal.errors import StateError
+
+__all__ = ["Database", "Migration", "database_errors", "open_to_read"]
+
+_WAIT_S = 30.0  # for another process: a backup or a check holds nothing for long
+_IDLE = 8  # connections that are kept for readers
+_FULL = "FULL"
+
+# The statements that lead to a version from the one before it.
+Migration = tuple[str, ...]
+
+
+class Database:
+    """A database in WAL mode: any number of readers do not wait for the writer.
+
+    Parameters
+    ----------
+    path
+        Of the file. It is made if it is not there, readable for its owner alone.
+    migrations
+        From an empty file to the newest version, in order. A file of an older version is brought
+        up to date; one of a newer version is an error.
+    synchronous
+        ``"FULL"``: a transaction is on the disk once it is committed. ``"NORMAL"``: it is there
+        after a kill, and after a power failure up to the last one that was synced. ``"OFF"``.
+    """
+
+    def __init__(self, path: Path, migrations: Sequence[Migration], *, synchronous: str) -> None:
+        self.path = path
+        self._synchronous = synchronous
+        self._lock = threading.RLock()
+        self._idle: list[sqlite3.Connection] = []
+        self._closed = False
+        with database_errors(path):
+            _make(path)
+            self._writer = sqlite3.connect(
+                path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False
+            )
+            try:
+                # Must come first: it cannot be changed once the file has content.
+                self._writer.execute("PRAGMA auto_vacuum=INCREMENTAL")
+                self._writer.execute("PRAGMA journal_mode=WAL")
+                self._writer.execute(f"PRAGMA journal_size_limit={64 << 20}")
+                self._writer.execute(f"PRAGMA synchronous={synchronous}")
+                self._migrate(migrations)
+            except BaseException:
+                self._writer.close()
+                raise
+
+    def _migrate(self, migrations: Sequence[Migration]) -> None:
+        writer = self._writer
+        writer.execute("CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY)")
+        (found,) = writer.execute("SELECT coalesce(max(version), 0) FROM migrations").fetchone()
+        if found > len(migrations):
+            raise StateError(
+                f"{self.path}: expected at most version {len(migrations)}, found {found}",
+                hint="a newer newnormal wrote it: use that, or restore an older backup",
+            )
+        for version in range(found + 1, len(migrations) + 1):
+            with self.transaction(sync=True):
+                for statement in migrations[version - 1]:
+                    writer.execute(statement)
+                writer.execute("INSERT INTO migrations VALUES (?)", (version,))
+
+    @contextmanager
+    def transaction(self, *, sync: bool = False) -> Iterator[sqlite3.Connection]:
+        """Give the writer inside a transaction: all of it is written, or nothing.
+
+        Threads wait for each other here. With `sync` it is on the disk once this returns.
+        """
+        with self._lock, database_errors(self.path):
+            writer = self._writer
+            if sync:
+                writer.execute(f"PRAGMA synchronous={_FULL}")
+            try:
+                writer.execute("BEGIN IMMEDIATE")
+                yield writer
+                writer.execute("COMMIT")
+            except BaseException:
+                if writer.in_transaction:
+                    with suppress(sqlite3.Error):
+                        writer.execute("ROLLBACK")
+                raise
+            finally:
+                if sync:
+                    writer.execute(f"PRAGMA synchronous={self._synchronous}")
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection that reads what is committed, to one thread at a time."""
+        with database_errors(self.path):
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = self._reader()
+            try:
+                yield connection
+            except BaseException:
+                connection.close()
+                raise
+            if self._closed or len(self._idle) >= _IDLE:
+                connection.close()
+            else:
+                self._idle.append(connection)
+
+    def _reader(self) -> sqlite3.Connection:
+        if self._closed:
+            raise StateError(f"expected {self.path} to be open, found it closed")
+        connection = sqlite3.connect(
+            self.path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False
+        )
+        connection.execute("PRAGMA query_only=1")
+        return connection
+
+    def give_back(self, pages: int) -> None:
+        """Make the file smaller by at most this many pages that are no longer used."""
+        with self._lock, database_errors(self.path):
+            self._writer.execute(f"PRAGMA incremental_vacuum({int(pages)})").fetchall()
+
+    @property
+    def used(self) -> int:
+        """Bytes of the pages that hold something."""
+        with self._lock, database_errors(self.path):
+            (pages,) = self._writer.execute("PRAGMA page_count").fetchone()
+            (free,) = self._writer.execute("PRAGMA freelist_count").fetchone()
+            (each,) = self._writer.execute("PRAGMA page_size").fetchone()
+        return int((pages - free) * each)
+
+    @property
+    def size(self) -> int:
+        """Bytes on the disk, with what is not yet moved from the WAL file into the database."""
+        total = 0
+        for path in (self.path, self.path.with_name(f"{self.path.name}-wal")):
+            with suppress(FileNotFoundError):
+                total += path.stat().st_size
+        return total
+
+    def close(self) -> None:
+        """Close all connections; the WAL file is moved into the database."""
+        with self._lock, database_errors(self.path):
+            self._closed = True
+            while self._idle:
+                self._idle.pop().close()
+            self._writer.close()
+
+
+def open_to_read(path: Path) -> sqlite3.Connection:
+    """Open the database of a service that may be running, without changing anything in it."""
+    if not path.is_file():
+        raise StateError(f"expected a database, found no file {path}")
+    with database_errors(path):
+        connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_WAIT_S, isolation_level=None
+        )
+        connection.execute("PRAGMA query_only=1")
+        return connection
+
+
+@contextmanager
+def database_errors(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite and of the disk into a StateError that names the file."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _in_words(path, error) from error
+    except OSError as error:
+        raise StateError(
+            f"cannot write {path}: {error.strerror}",
+            hint="choose a folder that exists and can be written to",
+        ) from error
+
+
+def _in_words(path: Path, error: sqlite3.Error) -> StateError:
+    name = getattr(error, "sqlite_errorname", "") or ""
+    if name == "SQLITE_FULL":
+        return StateError(
+            f"cannot write {path}: the disk is full",
+            hint="make room; nothing is lost, and writing goes on once there is room",
+        )
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return StateError(
+            f"{path}: expected a database of newnormal, found damage: {error}",
+            hint="newnormal store check names what is damaged; restore a backup",
+        )
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return StateError(
+            f"cannot write {path}: another process has held it for {_WAIT_S:.0f} s",
+            hint="only one service can use a folder",
+        )
+    return StateError(
+        f"cannot use {path}: {error}{f' ({name})' if name else ''}",
+        hint="see whether the disk is there, has room, and can be written to",
+    )
+
+
+def _make(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        # SQLite gives its other files the mode of this one.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
