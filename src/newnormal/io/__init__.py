@@ -1,6 +1,7 @@
 """Where samples come from and where verdicts go: sources, sinks, and how both are found by name.
 
-`Source` and `Sink` are the classes to derive from; `newnormal.testing` checks what was derived.
+`Source` and `Sink` are the classes to derive from, for the service `PullSource` and `AlertSink`;
+`newnormal.testing` checks what was derived.
 """
 
 from __future__ import annotations
@@ -9,23 +10,51 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from newnormal.io.registry import find_sink, find_source, name_of
+    from newnormal.io.arrivals import Arrival
+    from newnormal.io.options import Options
+    from newnormal.io.registry import (
+        find_alert_sink,
+        find_pull_source,
+        find_sink,
+        find_source,
+        name_of,
+    )
+    from newnormal.io.sinks.alerts import Alert, AlertRefusedError, AlertSink, SinkDownError
     from newnormal.io.sinks.base import Sink, SinkOptions
     from newnormal.io.sources.base import Batch, Problem, Source, SourceOptions
+    from newnormal.io.sources.pull import PullSource
 
 __all__ = [
+    "Alert",
+    "AlertRefusedError",
+    "AlertSink",
+    "Arrival",
     "Batch",
+    "Options",
     "Problem",
+    "PullSource",
     "Sink",
+    "SinkDownError",
     "SinkOptions",
     "Source",
     "SourceOptions",
+    "find_alert_sink",
+    "find_pull_source",
     "find_sink",
     "find_source",
     "name_of",
 ]
 
 _MODULES = {
+    "Alert": "newnormal.io.sinks.alerts",
+    "AlertRefusedError": "newnormal.io.sinks.alerts",
+    "AlertSink": "newnormal.io.sinks.alerts",
+    "Arrival": "newnormal.io.arrivals",
+    "Options": "newnormal.io.options",
+    "PullSource": "newnormal.io.sources.pull",
+    "SinkDownError": "newnormal.io.sinks.alerts",
+    "find_alert_sink": "newnormal.io.registry",
+    "find_pull_source": "newnormal.io.registry",
     "Sink": "newnormal.io.sinks.base",
     "SinkOptions": "newnormal.io.sinks.base",
     "find_sink": "newnormal.io.registry",

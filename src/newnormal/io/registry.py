@@ -2,9 +2,10 @@
 
 A name is one of
 
-- a built-in: ``file`` and ``pipe`` for sources, ``jsonl`` for sinks;
+- a built-in: ``file`` and ``pipe`` for sources, ``jsonl`` for sinks, ``webhook`` for alert sinks;
 - an import path, ``package.module:Class``;
-- the name of an installed entry point of the group ``newnormal.sources`` or ``newnormal.sinks``.
+- the name of an installed entry point of the group ``newnormal.sources`` or ``newnormal.sinks``,
+  for the service ``newnormal.pull_sources`` or ``newnormal.alert_sinks``.
 """
 
 from __future__ import annotations
@@ -16,16 +17,31 @@ from typing import TYPE_CHECKING, Any
 from newnormal.errors import ParameterError
 
 if TYPE_CHECKING:
+    from newnormal.io.sinks.alerts import AlertSink
     from newnormal.io.sinks.base import Sink
     from newnormal.io.sources.base import Source
+    from newnormal.io.sources.pull import PullSource
 
-__all__ = ["SINKS", "SOURCES", "find_sink", "find_source", "kind_of", "name_of"]
+__all__ = [
+    "ALERT_SINKS",
+    "PULL_SOURCES",
+    "SINKS",
+    "SOURCES",
+    "find_alert_sink",
+    "find_pull_source",
+    "find_sink",
+    "find_source",
+    "kind_of",
+    "name_of",
+]
 
 SOURCES = {
     "file": "newnormal.io.sources.file:FileSource",
     "pipe": "newnormal.io.sources.pipe:PipeSource",
 }
 SINKS = {"jsonl": "newnormal.io.sinks.jsonl:JsonLinesSink"}
+PULL_SOURCES: dict[str, str] = {}
+ALERT_SINKS = {"webhook": "newnormal.io.sinks.webhook:WebhookSink"}
 
 
 def find_source(name: str) -> type[Source]:
@@ -57,6 +73,26 @@ def find_sink(name: str) -> type[Sink]:
     return found
 
 
+def find_pull_source(name: str) -> type[PullSource]:
+    """Return the source called `name` that the service asks for samples."""
+    from newnormal.io.sources.pull import PullSource
+
+    found: type[PullSource] = _find("pull_source", name, PULL_SOURCES, PullSource)
+    return found
+
+
+def find_alert_sink(name: str) -> type[AlertSink]:
+    """Return the sink of alerts called `name`.
+
+    >>> find_alert_sink("webhook").__name__
+    'WebhookSink'
+    """
+    from newnormal.io.sinks.alerts import AlertSink
+
+    found: type[AlertSink] = _find("alert_sink", name, ALERT_SINKS, AlertSink)
+    return found
+
+
 def name_of(found: type) -> str:
     """Return the name by which a class is found: a built-in's, or its import path.
 
@@ -77,15 +113,16 @@ def kind_of(source: Source) -> str:
 
 def _find(role: str, name: str, built_in: dict[str, str], base: type) -> Any:
     path = built_in.get(name, name)
+    group, check, role = f"newnormal.{role}s", f"check_{role}", role.replace("_", " ")
     if ":" in path:
         found = _imported(role, path)
     else:
-        group = f"newnormal.{role}s"
         installed = {each.name: each for each in entry_points(group=group)}
         if name not in installed:
-            known = ", ".join(sorted({*built_in, *installed}))
+            known = "".join(f"{each}, " for each in sorted({*built_in, *installed}))
+            known = known.removesuffix(", ") + " or " if known else ""
             raise ParameterError(
-                f"{role}: expected {known} or package.module:Class, found {name!r}",
+                f"{role}: expected {known}package.module:Class, found {name!r}",
                 hint=f"an installed package can add names with entry points of the group {group}",
             )
         found = _imported(role, installed[name].value)
@@ -100,7 +137,7 @@ def _find(role: str, name: str, built_in: dict[str, str], base: type) -> Any:
     if missing:
         raise ParameterError(
             f"{role}: expected {found.__name__} to define {' and '.join(missing)}, found none",
-            hint=f"newnormal.testing.check_{role} checks the rest",
+            hint=f"newnormal.testing.{check} checks the rest",
         )
     return found
 

@@ -8,14 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from newnormal.io.sinks.alerts import FIRED, RESOLVED
 from newnormal.service.values import EventRow, Item, StreamView
 from newnormal.types.arrays import time_text
 
-__all__ = ["FIRED", "KINDS", "RESOLVED", "alerts_of"]
-
-# The status of an alert.
-FIRED = "fired"
-RESOLVED = "resolved"
+__all__ = ["KINDS", "alerts_of"]
 
 KINDS = ("alarm", "change", "incident", "silence", "channels")  # of items that have alerts
 
