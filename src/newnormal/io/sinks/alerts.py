@@ -97,7 +97,7 @@ class AlertSink(ABC):
     An item's resolved alert is sent after its fired one. Alerts of different items may come in any
     order.
 
-    Raise `AlertRefusedError` if this alert cannot be taken: others go on, and it is tried again later.
+    Raise `AlertRefusedError` if this alert cannot be taken: others go on, it is tried again later.
     Any other exception means that the sink is down: all alerts wait, 1 s at first, 5 min at most.
     """
 

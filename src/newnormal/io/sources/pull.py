@@ -65,7 +65,7 @@ class PullSource(ABC):
 
     @abstractmethod
     def next_batch(self, limit: int) -> Sequence[Arrival] | None:
-        """Return the next samples, at most `limit`; an empty batch if none came; None at the end."""
+        """Return the next samples, at most `limit`; an empty one if none came; None at the end."""
 
     @abstractmethod
     def snapshot(self) -> dict[str, Any]:
