@@ -1,0 +1,331 @@
+"""Twenty simulated machines at high speed, for `newnormal serve --demo`.
+
+They push their samples as anybody does. A sample of each is a minute of theirs; several minutes
+pass in a second. When all are live, a fault, two changes and an incident follow within seconds;
+later there is something now and then. The same seed gives the same machines.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from newnormal.errors import NewnormalError
+from newnormal.io.arrivals import Arrival
+from newnormal.service.config import Override, ServiceConfig
+from newnormal.service.values import COLLECTING, LIVE, StreamView
+from newnormal.types import Floats
+
+__all__ = ["HISTORY", "MACHINES", "Demo", "Machine", "Simulation", "demo_config"]
+
+MINUTE = 60 * 10**9  # ns
+HISTORY = 480  # samples that a machine collects before its fit: eight of its hours
+_CYCLE = 60  # minutes of a machine's cycle
+_BLOCK = 240  # minutes whose noise is drawn at once
+_BACK = 21 * 1440  # minutes before now at which they begin
+
+# Minutes that pass in a second: while collecting, while fitting, and live.
+_COLLECTING, _FITTING, _LIVE = 160.0, 5.0, 20.0
+_PUSHES = 5.0  # a second
+_PATIENCE = 90.0  # seconds until the story begins, should a machine not go live
+_WAIT = 2.0  # seconds after a push that was refused
+
+
+class Channel(NamedTuple):
+    """base + gain · sin(phase - lag) + noise · ε."""
+
+    name: str
+    base: float
+    gain: float
+    lag: float
+    noise: float
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation."""
+        return float(np.hypot(self.gain / np.sqrt(2), self.noise))
+
+
+_KINDS: dict[str, tuple[Channel, ...]] = {
+    "press": (
+        Channel("pressure", 180.0, 12.0, 0.0, 1.5),
+        Channel("oil temperature", 52.0, 2.4, 1.2, 0.4),
+        Channel("power", 38.0, 6.0, 0.3, 0.8),
+        Channel("vibration", 2.1, 0.5, 2.0, 0.08),
+    ),
+    "oven": (
+        Channel("temperature", 420.0, 9.0, 1.5, 1.2),
+        Channel("power", 95.0, 14.0, 0.0, 2.0),
+        Channel("exhaust", 140.0, 5.0, 2.2, 0.9),
+    ),
+    "pump": (
+        Channel("flow", 64.0, 5.0, 0.0, 0.8),
+        Channel("pressure", 6.2, 0.4, 0.6, 0.05),
+        Channel("current", 11.5, 0.9, 0.2, 0.12),
+        Channel("bearing temperature", 47.0, 1.8, 1.4, 0.3),
+    ),
+    "mixer": (
+        Channel("speed", 310.0, 22.0, 0.0, 3.0),
+        Channel("torque", 27.0, 3.0, 0.8, 0.5),
+        Channel("temperature", 38.0, 1.5, 1.9, 0.3),
+    ),
+}
+
+
+class Machine(NamedTuple):
+    """A simulated machine."""
+
+    name: str
+    kind: str
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """What it measures."""
+        return _KINDS[self.kind]
+
+
+MACHINES = tuple(
+    Machine(f"hall-{hall}/{kind}-{hall}{number}", kind)
+    for hall, kinds in enumerate(
+        (
+            ("press", "press", "press", "oven", "pump"),
+            ("pump", "pump", "mixer", "mixer", "oven"),
+            ("press", "press", "oven", "oven", "pump"),
+            ("mixer", "mixer", "mixer", "pump", "press"),
+        ),
+        1,
+    )
+    for number, kind in enumerate(kinds, 1)
+)
+
+
+class Happening(NamedTuple):
+    """Something that happens to a machine.
+
+    Attributes
+    ----------
+    machine
+        Its place in `MACHINES`.
+    channel
+        Which of its channels.
+    start, length
+        In minutes since the story began; a change has no end: `length` is None.
+    size
+        How far the values move, in standard deviations.
+    """
+
+    machine: int
+    channel: int
+    start: int
+    length: int | None
+    size: float
+
+
+_BY_ITSELF, _BY_HAND, _FAULTY, _HALL = 3, 4, 1, range(5, 10)
+_STORY = (
+    Happening(_FAULTY, 1, 20, 40, 7.0),
+    Happening(_BY_ITSELF, 1, 30, None, 6.0),
+    Happening(_BY_HAND, 2, 45, None, 6.0),
+    *(Happening(machine, 0, 120, 45, -6.0) for machine in _HALL),
+)
+_LATER = 600  # minutes after which something happens now and then
+_EVERY = 240  # minutes, on average, between two of these
+
+
+def demo_config(config: ServiceConfig) -> ServiceConfig:
+    """Return a configuration in which the machines are fitted soon and accept soon.
+
+    One of them accepts nothing by itself: its change waits for a person.
+    """
+    return replace(
+        config,
+        demo=True,
+        overrides=(
+            Override("hall-*", {"history": HISTORY, "period": MINUTE, "accept_after": "3h"}),
+            Override(MACHINES[_BY_HAND].name, {"accept_after": "never"}),
+            *config.overrides,
+        ),
+    )
+
+
+class Simulation:
+    """The samples of all machines, at any minute and in any order of asking.
+
+    Parameters
+    ----------
+    begin
+        The time of minute 0 in ns.
+    seed
+        Another one gives other machines.
+
+    Attributes
+    ----------
+    story
+        The minute at which the story begins; None: not yet.
+
+    Examples
+    --------
+    >>> simulation = Simulation(0)
+    >>> arrival = simulation.arrivals(0, 10)[0]
+    >>> arrival.stream, arrival.values.shape
+    ('hall-1/press-11', (10, 4))
+    """
+
+    def __init__(self, begin: int, seed: int = 0) -> None:
+        self.begin = begin
+        self.story: int | None = None
+        self._seed = seed
+
+    def arrivals(self, first: int, count: int) -> list[Arrival]:
+        """Return `count` minutes of all machines."""
+        minutes = np.arange(first, first + count)
+        times = (self.begin + minutes * MINUTE).astype(np.int64)
+        return [
+            Arrival(
+                machine.name,
+                tuple(channel.name for channel in machine.channels),
+                times,
+                self._values(number, first, count),
+            )
+            for number, machine in enumerate(MACHINES)
+        ]
+
+    def _values(self, number: int, first: int, count: int) -> Floats:
+        channels = MACHINES[number].channels
+        minutes = np.arange(first, first + count)
+        rng = np.random.default_rng((self._seed, number))
+        phase = rng.uniform(0, 2 * np.pi) + 2 * np.pi / _CYCLE * minutes
+        scale = rng.uniform(0.9, 1.1, len(channels))
+        noise = self._noise(number, first, count, len(channels))
+        values = np.empty((count, len(channels)))
+        for at, channel in enumerate(channels):
+            wave = channel.gain * np.sin(phase - channel.lag) + channel.noise * noise[:, at]
+            values[:, at] = channel.base * scale[at] + wave
+        if self.story is not None:
+            since = minutes - self.story
+            for each in self._happenings(number, int(since[0]), int(since[-1])):
+                on = since >= each.start
+                if each.length is not None:
+                    on &= since < each.start + each.length
+                values[on, each.channel] += each.size * channels[each.channel].spread
+        return values.round(3)
+
+    def _noise(self, number: int, first: int, count: int, width: int) -> Floats:
+        blocks = range(first // _BLOCK, (first + count - 1) // _BLOCK + 1)
+        drawn = [
+            np.random.default_rng((self._seed, number, 1, block)).standard_normal((_BLOCK, width))
+            for block in blocks
+        ]
+        skipped = first - blocks[0] * _BLOCK
+        return np.concatenate(drawn)[skipped : skipped + count]
+
+    def _happenings(self, number: int, first: int, last: int) -> Iterator[Happening]:
+        """Give what happens to a machine between two minutes of the story."""
+        yield from (each for each in _STORY if each.machine == number and each.start <= last)
+        # Each stretch of `_EVERY` minutes has one fault somewhere.
+        for stretch in range(max(first - _EVERY, _LATER) // _EVERY, max(last, 0) // _EVERY + 1):
+            rng = np.random.default_rng((self._seed, 2, stretch))
+            machine = int(rng.integers(len(MACHINES)))
+            start = stretch * _EVERY + int(rng.integers(_EVERY // 2))
+            if machine == number and start >= _LATER:
+                channel = int(rng.integers(len(MACHINES[number].channels)))
+                size = float(rng.choice((-1, 1)) * rng.uniform(4, 7))
+                yield Happening(number, channel, start, int(rng.integers(5, 60)), size)
+
+
+class _Service(Protocol):
+    """What the machines need of the service."""
+
+    store: Any
+
+    def push(self, arrivals: Sequence[Arrival]) -> Future[int]: ...
+
+    def stream_named(self, name: str) -> StreamView | None: ...
+
+
+class Demo:
+    """Pushes the samples of the machines from a thread of its own.
+
+    Parameters
+    ----------
+    service
+        That takes them.
+    clock
+        The time in ns.
+    """
+
+    def __init__(
+        self, service: _Service, *, clock: Callable[[], int] = time.time_ns, seed: int = 0
+    ) -> None:
+        self._service, self._clock = service, clock
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="newnormal-demo", daemon=True)
+        kept = service.store.get("demo", "times")  # of an earlier start with the same data
+        begin = kept["begin"] if kept else (clock() // MINUTE - _BACK) * MINUTE
+        self.simulation = Simulation(begin, seed)
+        self.simulation.story = kept["story"] if kept else None
+        self.minute = self._resumed()
+
+    def start(self) -> None:
+        """Begin to push."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Push no more."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def step(self) -> float:
+        """Push some minutes; return the seconds to wait before the next."""
+        states = self._states()
+        speed = self._speed(states)
+        count = max(1, round(speed / _PUSHES))
+        if COLLECTING in states or not states:
+            count = max(1, min(count, HISTORY - self.minute))
+        ahead = (self._clock() - self.simulation.begin) // MINUTE - self.minute
+        if ahead <= 0:  # they have caught up: a minute takes a minute
+            return 1.0
+        try:
+            self._service.push(self.simulation.arrivals(self.minute, min(count, ahead))).result()
+        except NewnormalError:  # it is busy, or its disk is full; the page says so
+            return _WAIT
+        self.minute += min(count, ahead)
+        return count / speed
+
+    def begin_story(self) -> None:
+        """Let things happen from now on."""
+        self.simulation.story = self.minute
+        times = {"begin": self.simulation.begin, "story": self.minute}
+        self._service.store.put("demo", "times", times)
+
+    def _states(self) -> set[str]:
+        views = [self._service.stream_named(machine.name) for machine in MACHINES]
+        return {view.state for view in views if view is not None}
+
+    def _speed(self, states: set[str]) -> float:
+        if self.minute < HISTORY:
+            return _COLLECTING
+        return _LIVE if states == {LIVE} or self.simulation.story is not None else _FITTING
+
+    def _resumed(self) -> int:
+        """Return the first minute that the service does not have."""
+        views = [self._service.stream_named(machine.name) for machine in MACHINES]
+        newest = [view.newest for view in views if view is not None and view.newest is not None]
+        return 0 if not newest else (max(newest) - self.simulation.begin) // MINUTE + 1
+
+    def _run(self) -> None:
+        began = time.monotonic()
+        wait = 0.0
+        while not self._stop.wait(wait):
+            wait = self.step()
+            if self.simulation.story is None:
+                late = time.monotonic() - began > _PATIENCE
+                if self._states() == {LIVE} or late:
+                    self.begin_story()
