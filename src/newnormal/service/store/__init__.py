@@ -1,1 +1,6 @@
-"""What the service keeps, in SQLite: samples, alarms, changes, events, alerts and settings."""
+"""The store of the service: what follows from its log, for pages, reports and recovery."""
+
+from newnormal.service.store.outbox import Alert
+from newnormal.service.store.store import Store
+
+__all__ = ["Alert", "Store"]

@@ -1,0 +1,75 @@
+"""Levels of detail: a point of level k stands for 8^k samples, a block of it has 256 points."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from newnormal.plots.thinning import excess, extremes, means, starts_every, worst
+from newnormal.service.store.columns import POINTS, SAMPLES, Columns
+
+__all__ = ["BLOCK", "FEWER", "as_points", "complete", "covers", "thin"]
+
+BLOCK = 256  # samples or points of a block
+FEWER = 8  # points of a level that make one of the next
+
+
+def complete(count: int, level: int) -> int:
+    """Return how many points of a level are stored for so many samples.
+
+    Only full blocks of a level are thinned for the next one.
+
+    Examples
+    --------
+    >>> [complete(5000, level) for level in range(4)]
+    [5000, 608, 64, 0]
+    """
+    for _ in range(level):
+        count = count // BLOCK * (BLOCK // FEWER)
+    return count
+
+
+def covers(level: int) -> int:
+    """Return how many samples a full block of a level stands for."""
+    per: int = FEWER**level
+    return BLOCK * per
+
+
+def as_points(samples: Columns) -> Columns:
+    """Return samples as points that stand for one sample each."""
+    if samples.layout is not SAMPLES:
+        return samples
+    a = samples.arrays
+    arrays = {
+        "times": a["times"],
+        "scores": a["scores"],
+        "thresholds": a["thresholds"],
+        "anomalous": a["anomalous"],
+        "low": a["values"],
+        "high": a["values"],
+        "expected": a["expected"],
+        "least": a["expected"] - a["margins"],
+        "most": a["expected"] + a["margins"],
+    }
+    return Columns(POINTS, samples.channels, arrays)
+
+
+def thin(columns: Columns, per: int) -> Columns:
+    """Return a point for each `per` rows, fewer at the end: extremes, means, the worst score."""
+    points = as_points(columns)
+    if per == 1 or not len(points):
+        return points
+    starts = starts_every(len(points), per)
+    at = worst(excess(points["scores"], points["thresholds"]), per)
+    a = points.arrays
+    arrays = {
+        "times": a["times"][starts],
+        "scores": a["scores"][at],
+        "thresholds": a["thresholds"][at],
+        "anomalous": np.logical_or.reduceat(a["anomalous"], starts),
+        "low": extremes(a["low"], starts)[0],
+        "high": extremes(a["high"], starts)[1],
+        "expected": means(a["expected"], starts).astype(np.float32),
+        "least": extremes(a["least"], starts)[0],
+        "most": extremes(a["most"], starts)[1],
+    }
+    return Columns(POINTS, points.channels, arrays)

@@ -1,0 +1,49 @@
+"""The tables of the store, and how files of older versions become the newest one."""
+
+from __future__ import annotations
+
+from newnormal.service.database import Migration
+
+__all__ = ["MIGRATIONS"]
+
+# A version that was released is never changed: add another behind it.
+MIGRATIONS: tuple[Migration, ...] = (
+    (
+        # Level 0: samples; above: points. `count`: rows of the block. `begin`, `end`: times of the
+        # first and the last of them.
+        "CREATE TABLE blocks (stream INTEGER NOT NULL, level INTEGER NOT NULL,"
+        " number INTEGER NOT NULL, count INTEGER NOT NULL, begin INTEGER NOT NULL,"
+        " end INTEGER NOT NULL, crc INTEGER NOT NULL, data BLOB NOT NULL)",
+        "CREATE UNIQUE INDEX blocks_by_number ON blocks (stream, level, number)",
+        "CREATE INDEX blocks_by_time ON blocks (stream, level, begin, end, number)",
+        "CREATE TABLE items (key TEXT PRIMARY KEY, kind TEXT NOT NULL, stream INTEGER,"
+        " generation INTEGER NOT NULL, number INTEGER NOT NULL, state TEXT NOT NULL,"
+        " open INTEGER NOT NULL, opened INTEGER NOT NULL, updated INTEGER NOT NULL,"
+        " ended INTEGER, ratio REAL, sentence TEXT NOT NULL, body TEXT NOT NULL,"
+        " position INTEGER NOT NULL) WITHOUT ROWID",
+        "CREATE INDEX items_by_time ON items (updated DESC, key)",
+        "CREATE INDEX items_open ON items (updated DESC, key) WHERE open",
+        "CREATE INDEX items_of_stream ON items (stream, updated DESC, key)",
+        "CREATE TABLE events (position INTEGER NOT NULL, place INTEGER NOT NULL,"
+        " kind TEXT NOT NULL, time INTEGER NOT NULL, stream INTEGER, item TEXT,"
+        " body TEXT NOT NULL, PRIMARY KEY (position, place)) WITHOUT ROWID",
+        "CREATE INDEX events_of_stream ON events (stream, position, place)",
+        "CREATE TABLE comments (id INTEGER PRIMARY KEY, item TEXT NOT NULL, time INTEGER NOT NULL,"
+        " who TEXT NOT NULL, text TEXT NOT NULL)",
+        "CREATE INDEX comments_of_item ON comments (item, time, id)",
+        # `item`: the key up to the last colon; of one item, alerts are due one after the other.
+        "CREATE TABLE alerts (id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL,"
+        " sink TEXT NOT NULL, item TEXT NOT NULL, body TEXT NOT NULL, created INTEGER NOT NULL,"
+        " delivered INTEGER, attempts INTEGER NOT NULL DEFAULT 0,"
+        " next_try INTEGER NOT NULL DEFAULT 0, error TEXT NOT NULL DEFAULT '',"
+        " UNIQUE (key, sink))",
+        "CREATE INDEX alerts_waiting ON alerts (sink, id) WHERE delivered IS NULL",
+        "CREATE TABLE settings (space TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL,"
+        " PRIMARY KEY (space, name)) WITHOUT ROWID",
+        "CREATE TABLE checkpoints (position INTEGER PRIMARY KEY, crc INTEGER NOT NULL,"
+        " state BLOB NOT NULL)",
+        # A row that is written so that a transaction without anything else is synced, too.
+        "CREATE TABLE synced (one INTEGER PRIMARY KEY CHECK (one = 1), times INTEGER NOT NULL)",
+        "INSERT INTO synced VALUES (1, 0)",
+    ),
+)

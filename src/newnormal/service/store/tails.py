@@ -1,0 +1,110 @@
+"""The newest samples of a stream, in memory until they fill a block."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from newnormal.service.store.columns import SAMPLES, Columns
+from newnormal.service.store.levels import BLOCK
+from newnormal.service.values import Rows
+
+__all__ = ["Tail"]
+
+_ROOM = 32  # rows of an empty one; it doubles until it has those of a block
+
+
+class Tail:
+    """The samples behind the last full block of a stream.
+
+    Arrays that were given away by `columns` are never altered: rows are written behind them.
+
+    Attributes
+    ----------
+    number
+        Of the block that they will fill.
+    length
+        How many there are.
+    written
+        How many of them are in the database, or wait for the next commit.
+    """
+
+    __slots__ = ("_arrays", "_columns", "channels", "length", "number", "written")
+
+    def __init__(self, number: int, samples: Columns | None = None) -> None:
+        self.number = number
+        self.length = self.written = 0
+        self._make(())
+        if samples is not None and len(samples):
+            self._make(samples.channels, samples)
+            self.length = self.written = len(samples)
+
+    @property
+    def count(self) -> int:
+        """The number of the next sample of the stream."""
+        return self.number * BLOCK + self.length
+
+    @property
+    def columns(self) -> Columns:
+        """The samples that are here now."""
+        return self._columns.part(0, self.length)
+
+    def take(self, rows: Rows, begin: int, end: int) -> None:
+        """Add rows that have a place in the block."""
+        at, after = self.length, self.length + end - begin
+        if rows.channels != self.channels:
+            self._widen(rows.channels)
+        if after > len(self._columns):
+            self._grow(after)
+        times, scores, thresholds, anomalous, values, expected, margins = self._arrays
+        times[at:after] = rows.times[begin:end]
+        scores[at:after] = rows.scores[begin:end]
+        thresholds[at:after] = rows.thresholds[begin:end]
+        anomalous[at:after] = rows.anomalous[begin:end]
+        if rows.channels == self.channels:
+            values[at:after] = rows.values[begin:end]
+            expected[at:after] = rows.expected[begin:end]
+            margins[at:after] = rows.margins
+        else:
+            places = [self.channels.index(name) for name in rows.channels]
+            for array, given in (
+                (values, rows.values[begin:end]),
+                (expected, rows.expected[begin:end]),
+                (margins, rows.margins),
+            ):
+                array[at:after] = np.nan
+                array[at:after, places] = given
+        self.length = after
+
+    def next_block(self) -> None:
+        """Begin the next block."""
+        self.number += 1
+        self.length = self.written = 0
+        self._make(self.channels)
+
+    def _make(self, channels: tuple[str, ...], samples: Columns | None = None) -> None:
+        """Take new arrays, with the samples in them."""
+        count = 0 if samples is None else len(samples)
+        self._columns = Columns.empty(SAMPLES, channels, min(BLOCK, max(_ROOM, count)))
+        self.channels = channels
+        self._arrays = tuple(self._columns.arrays[column.name] for column in SAMPLES)
+        if samples is not None:
+            for column, array in zip(SAMPLES, self._arrays, strict=True):
+                array[:count] = samples.arrays[column.name]
+
+    def _grow(self, rows: int) -> None:
+        kept = self.columns
+        room = min(BLOCK, max(rows, 2 * len(self._columns)))
+        larger = Columns.empty(SAMPLES, self.channels, room)
+        for column in SAMPLES:
+            larger.arrays[column.name][: self.length] = kept.arrays[column.name]
+        self._columns = larger
+        self._arrays = tuple(larger.arrays[column.name] for column in SAMPLES)
+
+    def _widen(self, channels: tuple[str, ...]) -> None:
+        """Have room for these channels, too."""
+        if not self.length:
+            self._make(channels)
+            return
+        union = tuple(dict.fromkeys((*self.channels, *channels)))
+        if union != self.channels:
+            self._make(union, self.columns.of_channels(union))
