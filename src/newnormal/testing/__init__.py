@@ -10,21 +10,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from newnormal.testing.alerts import MemoryAlertSink, check_alert_sink
     from newnormal.testing.models import check_model
+    from newnormal.testing.pulling import MemoryPullSource, check_pull_source
     from newnormal.testing.sinks import MemorySink, check_sink
     from newnormal.testing.sources import MemorySource, check_source
     from newnormal.testing.thresholds import check_threshold
 
 __all__ = [
+    "MemoryAlertSink",
+    "MemoryPullSource",
     "MemorySink",
     "MemorySource",
+    "check_alert_sink",
     "check_model",
+    "check_pull_source",
     "check_sink",
     "check_source",
     "check_threshold",
 ]
 
 _MODULES = {
+    "MemoryAlertSink": "newnormal.testing.alerts",
+    "MemoryPullSource": "newnormal.testing.pulling",
+    "check_alert_sink": "newnormal.testing.alerts",
+    "check_pull_source": "newnormal.testing.pulling",
     "MemorySink": "newnormal.testing.sinks",
     "MemorySource": "newnormal.testing.sources",
     "check_model": "newnormal.testing.models",

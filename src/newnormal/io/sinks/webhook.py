@@ -163,7 +163,8 @@ class WebhookSink(AlertSink):
             raise SinkDownError(found, hint="redirections are not followed: set the new address")
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _DOWN:
             hint = _DOWN.get(HTTPStatus(status)) if status in _DOWN else None
-            after = _asked_wait(answer, self._clock())
+            gone = status == HTTPStatus.GONE
+            after = _LONGEST_WAIT if gone else _asked_wait(answer, self._clock())
             raise SinkDownError(found, hint=hint, after=after)
         text = " ".join(text.split())
         raise AlertRefusedError(f"{found}: {text}" if text else found)

@@ -1,0 +1,109 @@
+"""Delivery of alerts: a thread for each sink, so that none slows another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from newnormal.service.alerts.sending import GIVEN_UP, SECOND, Outbox, Sender
+from newnormal.service.config import SinkConfig
+from newnormal.service.connectors import make_sink
+from newnormal.service.looping import Loop, stop_all
+
+__all__ = ["Delivery"]
+
+_WEEK = 7 * 86_400 * SECOND
+_AT_ONCE = 1000
+_NEVER = 2**63 - 1
+
+
+class Delivery:
+    """Sends what the outbox holds to all sinks of the configuration.
+
+    Parameters
+    ----------
+    outbox
+        The store.
+    report
+        Called with ``"sink NAME"``, whether it is well, and a message.
+    clock
+        Returns the time in ns.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        report: Callable[[str, bool, str], None],
+        *,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._outbox, self._report, self._clock = outbox, report, clock
+        self._senders: dict[str, tuple[SinkConfig, Sender, Loop]] = {}
+
+    def start(self, sinks: Iterable[SinkConfig], *, keep: int = _WEEK) -> None:
+        """Send to these sinks from now on, and to no others; their secrets are read anew.
+
+        Parameters
+        ----------
+        sinks
+            What waits for a sink that is not among them stays in the outbox until it is too old,
+            and is sent if the sink comes back before.
+        keep
+            How long an alert is tried, in ns.
+        """
+        self.stop()
+        for config in sinks:
+            sender = Sender(
+                config.name,
+                lambda config=config: make_sink(config),  # type: ignore[misc]
+                self._outbox,
+                self._report,
+                clock=self._clock,
+                keep=keep,
+            )
+            loop = Loop(f"sink {config.name}", self._step(sender), sender.close)
+            self._senders[config.name] = config, sender, loop
+            loop.start()
+        self._give_up_old(keep)
+
+    def _step(self, sender: Sender) -> Callable[[], float]:
+        def step() -> float:
+            return (sender.deliver() - self._clock()) / SECOND
+
+        return step
+
+    def wake(self) -> None:
+        """Look for alerts now: some were put into the outbox."""
+        for _, _, loop in self._senders.values():
+            loop.wake()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """End all threads; what was not delivered waits in the outbox."""
+        found = list(self._senders.values())
+        self._senders = {}
+        for _, sender, _ in found:
+            sender.stop()
+        stop_all((loop for _, _, loop in found), timeout)
+
+    def states(self) -> dict[str, dict[str, Any]]:
+        """Return how each sink is: as `Sender.state`, with its kind."""
+        return {
+            name: {"kind": config.kind, **sender.state()}
+            for name, (config, sender, _) in self._senders.items()
+        }
+
+    def _give_up_old(self, keep: int) -> None:
+        """Give up what is too old of sinks that are not in the configuration any more."""
+        now = self._clock()
+        for name in set(self._outbox.alert_counts()) - set(self._senders):
+            for row in self._outbox.alerts_due(name, _NEVER, _AT_ONCE):
+                if now - row.created > keep:
+                    self._outbox.mark_alert(
+                        row.key,
+                        name,
+                        delivered=now,
+                        attempts=row.attempts,
+                        next_try=0,
+                        error=f"{GIVEN_UP}the sink was removed from the configuration",
+                    )

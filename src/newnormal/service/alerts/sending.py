@@ -1,0 +1,340 @@
+"""One sink: what is due is sent, and what failed is tried again later."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+import numpy as np
+
+from newnormal.io.sinks.alerts import (
+    FIRED,
+    RESOLVED,
+    Alert,
+    AlertRefusedError,
+    AlertSink,
+    SinkDownError,
+)
+from newnormal.service.alerts.maintenance import Settings, Window, covering, windows
+from newnormal.service.looping import backoff, one_line
+from newnormal.service.values import ItemPage
+
+__all__ = ["GIVEN_UP", "SUPPRESSED", "Outbox", "Sender", "Waiting"]
+
+SECOND = 1_000_000_000
+SUPPRESSED = "suppressed: "  # begins the error of an alert that was not to be sent
+GIVEN_UP = "given up: "  # begins the error of an alert that was too old at last
+
+_AT_ONCE = 100  # alerts that are read at once
+_LOOK_EVERY = SECOND  # how often to look for alerts that are due
+_MOST_HUNG = 3  # calls of `send` that have not returned, before none is made any more
+_LONGEST_ERROR = 500  # characters of an error that the outbox keeps
+
+_log = logging.getLogger(__name__)
+
+
+class Waiting(Protocol):
+    """An alert as the outbox has it."""
+
+    @property
+    def key(self) -> str:
+        """Names it."""
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        """What is sent."""
+
+    @property
+    def created(self) -> int:
+        """When it was put into the outbox, in ns."""
+
+    @property
+    def delivered(self) -> int | None:
+        """When it was settled, in ns; None while it waits."""
+
+    @property
+    def attempts(self) -> int:
+        """How often it was tried."""
+
+    @property
+    def error(self) -> str:
+        """Why the last attempt failed, or why none was made."""
+
+
+class Outbox(Settings, Protocol):
+    """What sending needs of the store."""
+
+    def alerts_due(self, sink: str, now: int, limit: int) -> Sequence[Waiting]:
+        """Return alerts to try now; of one item, none while an earlier one waits."""
+
+    def alert(self, key: str, sink: str) -> Waiting | None:
+        """Return an alert by its key."""
+
+    def mark_alert(
+        self,
+        key: str,
+        sink: str,
+        *,
+        delivered: int | None = None,
+        attempts: int,
+        next_try: int,
+        error: str = "",
+    ) -> None:
+        """Note the outcome of an attempt."""
+
+    def alert_counts(self) -> Mapping[str, Mapping[str, int]]:
+        """Return how many alerts wait, by sink."""
+
+    def items(
+        self, *, open_only: bool = False, cursor: str | None = None, limit: int = 50
+    ) -> ItemPage:
+        """Return items, newest first."""
+
+
+class Sender:
+    """Sends the alerts of one sink, one after the other. Used by one thread.
+
+    Where the sink is down, all its alerts wait: one of them is tried after 1 s, then after longer
+    times up to 5 min. An alert that is refused waits alone. An alert is given up when it is older
+    than `keep`.
+
+    Parameters
+    ----------
+    name
+        Of the sink.
+    make
+        Makes it: at first, and again after a call of it has not returned.
+    outbox
+        Where alerts wait.
+    report
+        Called with the name of this part of the service, whether it is well, and a message.
+    clock
+        Returns the time in ns.
+    keep
+        How long an alert is tried, in ns.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        make: Callable[[], AlertSink],
+        outbox: Outbox,
+        report: Callable[[str, bool, str], None],
+        *,
+        clock: Callable[[], int],
+        keep: int,
+    ) -> None:
+        self.name = name
+        self.keep = keep
+        self._make, self._outbox, self._report, self._clock = make, outbox, report, clock
+        self._sink: AlertSink | None = None
+        self._hung: list[threading.Thread] = []
+        self._failures = 0  # in a row
+        self._paused = (0, 0)  # from when to when
+        self._repeated = 0  # when alerts that fired were last sent again
+        self._refused: dict[str, str] = {}  # why, by key
+        self._said: tuple[bool, str] | None = None
+        self._stopping = threading.Event()
+
+    def deliver(self) -> int:
+        """Send what is due; return when to look again, in ns."""
+        begin, end = self._paused
+        now = self._clock()
+        if begin <= now < end:  # a clock that was set back does not make the pause longer
+            return end
+        try:
+            if self._sink is None:
+                self._sink = self._make()
+            rows = self._outbox.alerts_due(self.name, now, _AT_ONCE)
+            found = windows(self._outbox) if rows else []
+            # An alert that a sink fails on must not stop the others: the least tried go first.
+            for row in sorted(rows, key=lambda each: each.attempts):
+                if self._stopping.is_set():
+                    return now
+                self._settle(row, found)
+            self._repeat()
+        except Exception as error:  # noqa: BLE001 - a sink that others wrote may raise anything
+            self._pause(error)
+            return self._paused[1]
+        self._tell()
+        return now if rows else now + _LOOK_EVERY
+
+    def stop(self) -> None:
+        """Send no more; from any thread."""
+        self._stopping.set()
+
+    def close(self) -> None:
+        """Close the sink; does not wait for it."""
+        sink, self._sink = self._sink, None
+        if sink is not None:
+            _close(sink)
+
+    # ------------------------------------------------------------------ one alert
+
+    def _settle(self, row: Waiting, found: Sequence[Window]) -> None:
+        """Send an alert, or note why it is not sent."""
+        now = self._clock()
+        reason = self._unsent(row, found, now)
+        if reason is not None:
+            if reason.startswith(GIVEN_UP):
+                _log.warning("sink %s: alert %s %s", self.name, row.key, reason)
+            self._mark(row, row.attempts, delivered=now, error=reason)
+            return
+        attempts = row.attempts + 1
+        try:
+            self._send(Alert(row.key, row.body, attempts))
+        except Exception as error:
+            later = self._clock() + int(backoff(attempts) * SECOND)
+            self._mark(row, attempts, next_try=later, error=one_line(error))
+            if not isinstance(error, AlertRefusedError):
+                raise
+            self._refused[row.key] = one_line(error)
+        else:
+            self._mark(row, attempts, delivered=self._clock())
+
+    def _mark(
+        self,
+        row: Waiting,
+        attempts: int,
+        *,
+        delivered: int | None = None,
+        next_try: int = 0,
+        error: str = "",
+    ) -> None:
+        self._outbox.mark_alert(
+            row.key,
+            self.name,
+            delivered=delivered,
+            attempts=attempts,
+            next_try=next_try,
+            error=error[:_LONGEST_ERROR],
+        )
+        if delivered is not None:
+            self._refused.pop(row.key, None)
+
+    def _unsent(self, row: Waiting, found: Sequence[Window], now: int) -> str | None:
+        """Return why an alert is not to be sent, or None. Resolved follows fired."""
+        body = row.body
+        fired = None
+        if body["status"] == RESOLVED:
+            fired = self._outbox.alert(f"{body['item']}:{FIRED}", self.name)
+        if fired is not None and fired.delivered is not None and fired.error:
+            return fired.error
+        if now - row.created > self.keep:
+            return GIVEN_UP + (row.error or self.state()["message"] or "not sent in time")
+        if fired is not None:
+            return None
+        opened = int(np.datetime64(body["opened"].removesuffix("Z"), "ns").astype(np.int64))
+        window = covering(found, body["streams"], opened)
+        if window is None:
+            return None
+        reason = f": {window.reason}" if window.reason else ""
+        return f"{SUPPRESSED}maintenance window {window.id}{reason}"
+
+    def _send(self, alert: Alert) -> None:
+        """Have the sink send an alert, and wait no longer than its timeout."""
+        sink = self._sink
+        assert sink is not None
+        self._hung = [each for each in self._hung if each.is_alive()]
+        if len(self._hung) == _MOST_HUNG:
+            raise SinkDownError(f"expected send to return, found {_MOST_HUNG} calls that have not")
+        outcome: list[Exception] = []
+
+        def call() -> None:
+            try:
+                sink.send(alert)
+            except Exception as error:  # noqa: BLE001 - handed to the thread that waits
+                outcome.append(error)
+
+        thread = threading.Thread(target=call, name=f"sink {self.name}: send", daemon=True)
+        thread.start()
+        thread.join(sink.timeout)
+        if thread.is_alive():
+            self._hung.append(thread)
+            self.close()
+            raise SinkDownError(
+                f"expected send to return within {sink.timeout:g} s, found it waiting"
+            )
+        if not outcome or isinstance(outcome[0], AlertRefusedError):
+            self._failures = 0  # it is there
+        if outcome:
+            raise outcome[0]
+
+    # ------------------------------------------------------------------ again while it is open
+
+    def _repeat(self) -> None:
+        """Send the alerts of open items again, for receivers that forget."""
+        every = None if self._sink is None else self._sink.repeat_every
+        now = self._clock()
+        if every is None or 0 <= now - self._repeated < every * SECOND:
+            return
+        for key in self._open_items():
+            row = self._outbox.alert(f"{key}:{FIRED}", self.name)
+            if row is None or row.delivered is None or row.error:
+                continue
+            if self._stopping.is_set():
+                return
+            with suppress(AlertRefusedError):
+                self._send(Alert(row.key, row.body, row.attempts))
+        self._repeated = now
+
+    def _open_items(self) -> Iterator[str]:
+        cursor = None
+        while True:
+            page = self._outbox.items(open_only=True, cursor=cursor, limit=_AT_ONCE)
+            yield from (each.key for each in page.items)
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    # ------------------------------------------------------------------ how it is
+
+    def _pause(self, error: Exception) -> None:
+        self._failures += 1
+        wait = backoff(self._failures)
+        if isinstance(error, SinkDownError) and error.after is not None:
+            wait = max(error.after, 1.0)
+        now = self._clock()
+        self._paused = now, now + int(wait * SECOND)
+        self._say(False, one_line(error))
+
+    def _tell(self) -> None:
+        """Report how the sink is after alerts were settled."""
+        if self._failures:
+            return  # nothing was due: it is not known whether it is up again
+        if not self._refused:
+            self._say(True, "")
+            return
+        key, why = next(iter(self._refused.items()))
+        count = len(self._refused)
+        self._say(False, f"{count} alert{'s' * (count > 1)} refused, such as {key}: {why}")
+
+    def _say(self, ok: bool, message: str) -> None:
+        if (ok, message) != self._said:
+            if not ok:
+                _log.warning("sink %s: %s", self.name, message)
+            elif self._said is not None:
+                _log.info("sink %s: delivers again", self.name)
+            self._said = ok, message
+            self._report(f"sink {self.name}", ok, message)
+
+    def state(self) -> dict[str, Any]:
+        """Return `ok`, `message`, `failures` in a row and `next_try` in ns, None if not paused."""
+        ok, message = self._said or (True, "")
+        resumes = self._paused[1] if self._failures else None
+        return {"ok": ok, "message": message, "failures": self._failures, "next_try": resumes}
+
+
+def _close(sink: AlertSink) -> None:
+    """Close a sink in a thread of its own, as it may not return."""
+
+    def close() -> None:
+        try:
+            sink.close()
+        except Exception as error:  # noqa: BLE001 - it is not used any more
+            _log.warning("sink %s: close: %s", sink.name, error)
+
+    threading.Thread(target=close, name=f"sink {sink.name}: close", daemon=True).start()

@@ -1,0 +1,215 @@
+"""Pull sources: a thread for each, which asks it for samples and hands them to the service."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from newnormal.io.arrivals import Arrival
+from newnormal.io.sources.pull import PullSource, check_arrivals
+from newnormal.service.config import SourceConfig
+from newnormal.service.connectors import make_source
+from newnormal.service.looping import Loop, backoff, one_line, stop_all
+
+__all__ = ["Puller", "Sources", "Taking"]
+
+_LIMIT = 5000  # samples a batch
+_SERVICE_WAIT = 10.0  # s to wait at most for the service itself
+_EMPTY = 0.05  # s to wait after an empty batch, whose source has waited by itself
+
+_log = logging.getLogger(__name__)
+
+
+class Taking(Protocol):
+    """What this needs of the service."""
+
+    def push(
+        self,
+        arrivals: Sequence[Arrival],
+        *,
+        history: bool = False,
+        source: str = "",
+        place: Mapping[str, Any] | None = None,
+    ) -> Future[int]:
+        """Take samples; the future has their position once they are durable."""
+
+    def place(self, source: str) -> Mapping[str, Any] | None:
+        """Return the place of a source that was logged last."""
+
+    def report(self, part: str, ok: bool, message: str = "") -> None:
+        """Take note of how a part of the service is."""
+
+
+class Puller:
+    """Moves the samples of one source into the service, batch by batch. Used by one thread.
+
+    A batch is kept until it is durable: if the service is behind or its disk is full, the source
+    is not asked for more. Samples that the service refuses, as a limit is reached, are left out
+    and counted.
+
+    Parameters
+    ----------
+    name
+        Of the source.
+    make
+        Makes it: at first, and again after an error.
+    service
+        Takes the samples.
+    limit
+        The most samples of a batch.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        make: Callable[[], PullSource],
+        service: Taking,
+        *,
+        limit: int = _LIMIT,
+    ) -> None:
+        self.name = name
+        self._make, self._service, self._limit = make, service, limit
+        self._source: PullSource | None = None
+        self._held: tuple[Sequence[Arrival], dict[str, Any], int] | None = None
+        self._failures = 0  # in a row
+        self._said: tuple[bool, str] | None = None
+        self.samples = 0
+        self.refused = 0
+
+    def step(self) -> float | None:
+        """Move one batch; return how long to wait in s, or None at the end of the source."""
+        try:
+            if self._source is None:
+                self._source = self._resumed()
+            source = self._source
+            if self._held is None:
+                arrivals = source.next_batch(self._limit)
+                if arrivals is None:
+                    self.close()
+                    self._say(True, f"ended after {self.samples:,} samples")
+                    return None
+                count = check_arrivals(f"source {self.name}", arrivals, self._limit)
+                if not count:
+                    self._well()
+                    return _EMPTY
+                self._held = arrivals, source.snapshot(), count
+            self._push(*self._held)
+            self._held = None
+            source.acknowledge()
+        except Exception as error:  # noqa: BLE001 - a source that others wrote may raise anything
+            return self._failed(error)
+        self._well()
+        return 0.0
+
+    def close(self) -> None:
+        """Close the source."""
+        source, self._source = self._source, None
+        if source is None:
+            return
+        try:
+            source.close()
+        except Exception as error:  # noqa: BLE001 - it is not used any more
+            _log.warning("source %s: close: %s", self.name, error)
+
+    def _resumed(self) -> PullSource:
+        """Return a new source at the place that was logged last."""
+        source = self._make()
+        place = self._service.place(self.name)
+        try:
+            if place is not None and not source.resume(dict(place)):
+                _log.warning("source %s: another input than before, read as new", self.name)
+        except Exception:
+            source.close()
+            raise
+        return source
+
+    def _push(self, arrivals: Sequence[Arrival], place: dict[str, Any], count: int) -> None:
+        """Return once a batch is durable together with its place."""
+        try:
+            self._service.push(arrivals, source=self.name, place=place).result()
+        except ValueError:  # some of it cannot be taken: find out which
+            taken = sum(map(self._pushed, arrivals))
+            self._service.push((), source=self.name, place=place).result()
+            self.refused += count - taken
+            self.samples += taken
+        else:
+            self.samples += count
+
+    def _pushed(self, arrival: Arrival) -> int:
+        """Push the samples of one stream; return how many were taken."""
+        try:
+            self._service.push((arrival,), source=self.name).result()
+        except ValueError as error:
+            _log.warning("source %s: %s: refused: %s", self.name, arrival.stream, error)
+            return 0
+        return len(arrival.times)
+
+    def _failed(self, error: Exception) -> float:
+        """Report an error; return how long to wait in s."""
+        self._failures += 1
+        self._say(False, one_line(error))
+        wait = backoff(self._failures)
+        if self._held is not None:  # the source is well: the service is behind, or its disk is full
+            return min(wait, _SERVICE_WAIT)
+        self.close()
+        return wait
+
+    def _well(self) -> None:
+        self._failures = 0
+        refused = f"{self.refused:,} samples refused by the limits" if self.refused else ""
+        self._say(not refused, refused)
+
+    def _say(self, ok: bool, message: str) -> None:
+        if (ok, message) == self._said:
+            return
+        if not ok:
+            _log.warning("source %s: %s", self.name, message)
+        self._said = ok, message
+        self._service.report(f"source {self.name}", ok, message)
+
+    def state(self) -> dict[str, Any]:
+        """Return `ok`, `message`, `failures` in a row, `samples` taken and `refused`."""
+        ok, message = self._said or (True, "")
+        return {
+            "ok": ok,
+            "message": message,
+            "failures": self._failures,
+            "samples": self.samples,
+            "refused": self.refused,
+        }
+
+
+class Sources:
+    """All pull sources of the configuration, each in a thread of its own."""
+
+    def __init__(self, service: Taking) -> None:
+        self._service = service
+        self._pullers: dict[str, tuple[SourceConfig, Puller, Loop]] = {}
+
+    def start(self, sources: Iterable[SourceConfig]) -> None:
+        """Ask these sources from now on, and no others; their secrets are read anew."""
+        self.stop()
+        for config in sources:
+            puller = Puller(
+                config.name,
+                lambda config=config: make_source(config),  # type: ignore[misc]
+                self._service,
+            )
+            loop = Loop(f"source {config.name}", puller.step, puller.close)
+            self._pullers[config.name] = config, puller, loop
+            loop.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """End all threads; what was fetched and is not durable is fetched again after the start."""
+        found = list(self._pullers.values())
+        self._pullers = {}
+        stop_all((loop for _, _, loop in found), timeout)
+
+    def states(self) -> dict[str, dict[str, Any]]:
+        """Return how each source is: as `Puller.state`, with its kind."""
+        return {
+            name: {"kind": config.kind, **puller.state()}
+            for name, (config, puller, _) in self._pullers.items()
+        }
