@@ -78,6 +78,15 @@ class Outbox(Tables):
             ).fetchall()
         return [_alert(row) for row in rows]
 
+    def alert(self, key: str, sink: str) -> Alert | None:
+        """Return an alert, None if there is none of that key for this sink."""
+        with self._database.reading() as reader:
+            row = reader.execute(
+                f"SELECT {_COLUMNS} FROM alerts WHERE key = ? AND sink = ?",  # noqa: S608
+                (key, sink),
+            ).fetchone()
+        return None if row is None else _alert(row)
+
     def mark_alert(
         self,
         key: str,
@@ -112,17 +121,19 @@ class Outbox(Tables):
     def alert_counts(self) -> dict[str, dict[str, int]]:
         """Return, for each sink, how many alerts wait, were delivered, and have failed so far.
 
-        `failing` are those of `waiting` that were tried; `oldest` is when the oldest one that waits
-        was made, in ns; 0 if none waits.
+        `failing` are those of `waiting` that were tried; `unsent` those that were marked as not to
+        be sent, which is not counted as delivered; `oldest` is when the oldest one that waits was
+        made, in ns; 0 if none waits.
         """
         with self._database.reading() as reader:
             rows = reader.execute(
-                "SELECT sink, sum(delivered IS NULL), sum(delivered IS NOT NULL),"
+                "SELECT sink, sum(delivered IS NULL), sum(delivered IS NOT NULL AND error = ''),"
                 " sum(delivered IS NULL AND attempts > 0),"
+                " sum(delivered IS NOT NULL AND error != ''),"
                 " coalesce(min(CASE WHEN delivered IS NULL THEN created END), 0)"
                 " FROM alerts GROUP BY sink"
             ).fetchall()
-        names = ("waiting", "delivered", "failing", "oldest")
+        names = ("waiting", "delivered", "failing", "unsent", "oldest")
         return {sink: dict(zip(names, counts, strict=True)) for sink, *counts in rows}
 
 
