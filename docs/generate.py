@@ -284,6 +284,8 @@ def _commands(words: str, group: Any) -> Iterator[tuple[str, Any]]:
         if command.hidden:
             continue
         if hasattr(command, "commands"):
+            if command.invoke_without_command:
+                yield f"{words} {name}", command
             yield from _commands(f"{words} {name}", command)
         else:
             yield f"{words} {name}", command

@@ -29,7 +29,7 @@ def test_commands_are_in_groups(help_of: Command) -> None:
         for name, body in zip(panels[::2], panels[1::2], strict=True)
         if name != "Options"
     }
-    assert list(found) == ["Start here", "Look", "Decide", "Measure", "More"]
+    assert list(found) == ["Start here", "Look", "Decide", "Measure", "More", "Serve"]
     assert found["Start here"] == ["example", "check", "fit", "watch"]
     assert {"alarms", "inspect"} <= set(found["Look"])
     assert found["Decide"] == ["feedback"]

@@ -26,6 +26,7 @@ from newnormal.cli.plot import plot
 from newnormal.cli.report import report
 from newnormal.cli.reproduce import reproduce_app
 from newnormal.cli.score import score
+from newnormal.cli.serve import ServeGroup, serve_app
 from newnormal.cli.standard import OutputError
 from newnormal.cli.watch import watch
 from newnormal.errors import NewnormalError
@@ -39,6 +40,8 @@ newnormal fit history.csv -o plant.nn
 newnormal watch plant.nn live.csv --state plant.state
 
 Many streams: newnormal fit metrics.csv --by host -o plant.fleet
+
+A service with a page: newnormal serve --demo
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a bad line with --strict,
 4 a warning of check --strict, 130 interrupted.
@@ -55,6 +58,7 @@ app = typer.Typer(
 )
 # The groups of the help, in its order; a command's place in its group is that in this list.
 _START, _LOOK, _DECIDE, _MEASURE, _MORE = "Start here", "Look", "Decide", "Measure", "More"
+_SERVE = "Serve"
 _COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     (_START, example),
     (_START, check),
@@ -71,6 +75,7 @@ _COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
 )
 for group, command in _COMMANDS:
     app.command(cls=Command, rich_help_panel=group)(command)
+app.add_typer(serve_app, name="serve", cls=ServeGroup, rich_help_panel=_SERVE)
 app.add_typer(fleet_app, name="fleet", cls=Group, rich_help_panel=_MORE)
 app.add_typer(data_app, name="data", cls=Group, rich_help_panel=_MORE)
 app.add_typer(reproduce_app, name="reproduce", cls=Group, rich_help_panel=_MORE)

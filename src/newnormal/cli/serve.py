@@ -1,0 +1,365 @@
+"""`newnormal serve`: the service, and the tokens of those who may use it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from newnormal.cli.console import FAILED, put, say, shown
+from newnormal.cli.help import Command, Group
+from newnormal.errors import NewnormalError, ParameterError
+
+if TYPE_CHECKING:
+    from newnormal.service.config import ServiceConfig
+    from newnormal.service.store import Store
+
+__all__ = ["ServeGroup", "serve_app"]
+
+_STORE = "store.sqlite"
+_TOKENS = "tokens"
+
+
+class ServeGroup(Group):
+    """A command with an optional FILE that has commands besides."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take the first word for a command if it is the name of one, else for FILE."""
+        named = bool(args) and args[0] in self.commands
+        # Options may come after FILE; those after the name of a command belong to that.
+        ctx.allow_interspersed_args = not named
+        found: list[str] = super().parse_args(ctx, ["", *args] if named else args)
+        return found
+
+
+serve_app = typer.Typer(cls=ServeGroup, invoke_without_command=True)
+token_app = typer.Typer(help="Tokens of those who may use the service.", no_args_is_help=True)
+serve_app.add_typer(token_app, name="token", cls=Group)
+
+Data = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--data", metavar="FOLDER", help="The folder that keeps everything."),
+]
+_WHERE = "newnormal-data"
+
+
+@serve_app.callback()
+def serve(
+    ctx: typer.Context,
+    file: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Argument(metavar="FILE", help="A configuration, such as service.toml."),
+    ] = None,
+    host: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="The address to listen on.", show_default="127.0.0.1"),
+    ] = None,
+    port: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(metavar="N", help="The port to listen on.", show_default="8765"),
+    ] = None,
+    data: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            metavar="FOLDER", help="The folder that keeps everything.", show_default=_WHERE
+        ),
+    ] = None,
+    public_url: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="URL", help="How people reach the page, for links in alerts."),
+    ] = None,
+    workers: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            metavar="N",
+            help="How many processes fit models.",
+            show_default="the processors less one, at most 4",
+        ),
+    ] = None,
+    token_file: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="PATH", help="A file with a token that may do everything."),
+    ] = None,
+    insecure: Annotated[
+        bool,
+        typer.Option("--insecure", help="Everybody who reaches --host may do everything."),
+    ] = False,
+    given: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Any other setting, such as limits.streams=100."
+        ),
+    ] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Twenty simulated machines send samples.")
+    ] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Check the configuration, try each connection, and end."),
+    ] = False,
+) -> None:
+    """Watch streams that come over HTTP, and show them on a page.
+
+    newnormal serve --demo
+
+    newnormal serve service.toml --check
+
+    newnormal serve token add grafana --role read
+
+    It listens on http://127.0.0.1:8765 and keeps everything in ./newnormal-data. Every setting can
+    come from FILE, from an environment variable such as NEWNORMAL_SERVE_PORT, or from an option,
+    which goes before both. SIGTERM ends it when all that came is kept; SIGHUP reads FILE again.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    options: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "data": data,
+        "public_url": public_url,
+        "workers": workers,
+        "token_file": token_file,
+        "insecure": insecure or None,
+        "demo": demo or None,
+        **dict(_assigned(given or [])),
+    }
+
+    def load() -> ServiceConfig:
+        from newnormal.service.config_file import PREFIX, load_config
+
+        path = file or os.environ.get(f"{PREFIX}CONFIG")
+        return load_config(Path(path) if path else None, os.environ, options)
+
+    config = load()
+    if check:
+        _check(config)
+        return
+    with _data_folder(config) as kept:
+        _serve(kept, load)
+
+
+def _serve(config: ServiceConfig, load: Callable[[], ServiceConfig]) -> None:
+    from newnormal.cli.compiling import compile_first
+    from newnormal.cli.serving import run
+
+    def compile_both() -> None:
+        compile_first("fit")
+        compile_first("watch")
+
+    check_reachable(config)
+    run(config, load, prepare=compile_both)
+
+
+def _assigned(given: list[str]) -> Iterator[tuple[str, str]]:
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name.strip():
+            raise ParameterError(
+                f"--set: expected NAME=VALUE, found {each!r}",
+                hint="such as --set limits.streams=100",
+            )
+        yield name.strip(), value.strip()
+
+
+@contextmanager
+def _data_folder(config: ServiceConfig) -> Iterator[ServiceConfig]:
+    """Give a demo without a folder of its own one that is removed afterwards."""
+    from dataclasses import replace
+    from tempfile import TemporaryDirectory
+
+    from newnormal.service.config import ServiceConfig as Defaults
+    from newnormal.service.demo import demo_config
+
+    if not config.demo:
+        yield config
+    elif config.data != Defaults().data:
+        yield demo_config(config)
+    else:
+        with TemporaryDirectory(prefix="newnormal-demo-", ignore_cleanup_errors=True) as folder:
+            yield demo_config(replace(config, data=Path(folder)))
+
+
+def check_reachable(config: ServiceConfig) -> None:
+    """Raise an error if others can reach the service and nothing holds them off."""
+    from newnormal.service.config import is_loopback
+
+    if is_loopback(config.host) or config.insecure or config.tokens or _stored(config.data):
+        return
+    raise ParameterError(
+        f"--host {config.host}: expected a token, because other machines can reach this address, "
+        "found none",
+        hint=f"newnormal serve token add NAME --role operate --data {config.data} makes one; "
+        "--insecure allows everything to everybody",
+    )
+
+
+# ---------------------------------------------------------------------- --check
+
+
+def _check(config: ServiceConfig) -> None:
+    """Print a line for each thing that was tried; exit with 1 if one failed."""
+    from newnormal.service.connectors import make_sink, make_source
+
+    name = "the configuration" if config.path is None else str(config.path)
+    put(f"ok      {shown(name)}")
+    tried: list[tuple[str, Callable[[], str]]] = [
+        ("host", lambda: _checked_host(config)),
+        ("data", lambda: _checked_data(config.data)),
+    ]
+    tried += [
+        (f"sink {each.name}", lambda each=each: _checked(make_sink(each)))  # type: ignore[misc]
+        for each in config.sinks
+    ]
+    tried += [
+        (f"source {each.name}", lambda each=each: _checked(make_source(each)))  # type: ignore[misc]
+        for each in config.sources
+    ]
+    failed = 0
+    for name, attempt in tried:
+        try:
+            put(f"ok      {shown(name)}: {shown(attempt())}")
+        except Exception as error:  # noqa: BLE001  (a connector of somebody else may raise any)
+            failed += 1
+            message = error.message if isinstance(error, NewnormalError) else repr(error)
+            put(f"failed  {shown(name)}: {shown(message)}")
+            if isinstance(error, NewnormalError) and error.hint is not None:
+                put(f"        hint: {shown(error.hint)}")
+    if failed:
+        sys.exit(FAILED)
+
+
+def _checked(connection: Any) -> str:
+    try:
+        return str(connection.check())
+    finally:
+        connection.close()
+
+
+def _checked_host(config: ServiceConfig) -> str:
+    check_reachable(config)
+    return f"{config.host}, port {config.port}"
+
+
+def _checked_data(folder: Path) -> str:
+    """Return what a data folder is; raise an error if nothing can be written there."""
+    import shutil
+    import tempfile
+
+    from newnormal.errors import StateError
+
+    there = folder if folder.exists() else folder.absolute().parent
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+        free = shutil.disk_usage(there).free
+    except OSError as error:
+        raise StateError(
+            f"expected a folder that can be written, found {there}: {error.strerror}",
+            hint="make it, or give it to the user that the service runs as",
+        ) from None
+    return f"{folder}, {free / 1e9:.0f} GB free"
+
+
+# ---------------------------------------------------------------------- tokens
+
+
+def _stored(folder: Path) -> dict[str, Any]:
+    """Return the tokens of a data folder."""
+    if not (folder / _STORE).exists():
+        return {}
+    with _opened(folder) as store:
+        return dict(store.all(_TOKENS))
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[Store]:
+    """Open the store of a data folder beside a service that may be running."""
+    from newnormal.service.store import Store
+
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    store = Store(folder / _STORE)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _folder(data: Path | None) -> Path:
+    from newnormal.service.config_file import load_config
+
+    return load_config(None, _data_alone(), {"data": data}).data
+
+
+def _data_alone() -> dict[str, str]:
+    from newnormal.service.config_file import PREFIX
+
+    name = f"{PREFIX}DATA"
+    return {name: os.environ[name]} if os.environ.get(name) else {}
+
+
+@token_app.command(cls=Command)
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Who or what will use it.")],
+    role: Annotated[
+        str,
+        typer.Option(
+            metavar="read|write|operate",
+            help="read: look at everything; write: send samples too; operate: decide too.",
+        ),
+    ] = "read",
+    data: Data = None,
+) -> None:
+    """Make a token, print it once, and keep only its hash. A running service takes it at once."""
+    import time
+
+    from newnormal.service.config import TokenConfig
+    from newnormal.service.secrets import hash_token, new_token
+
+    token = new_token()
+    made = TokenConfig(name, role, hash_token(token))
+    folder = _folder(data)
+    with _opened(folder) as store:
+        if store.get(_TOKENS, name) is not None:
+            raise ParameterError(
+                f"expected a name that has no token yet, found {name}",
+                hint=f"newnormal serve token remove {name}, or choose another name",
+            )
+        kept = {"role": made.role, "hash": made.hash, "made": time.time_ns()}
+        store.put(_TOKENS, name, kept)
+    put(token)
+    say(f"{name} may {role}; this is the only time that the token is shown")
+
+
+@token_app.command("list", cls=Command)
+def list_tokens(data: Data = None) -> None:
+    """List the names and roles of all tokens of a data folder."""
+    import numpy as np
+
+    tokens = _stored(_folder(data))
+    for name, each in sorted(tokens.items()):
+        made = np.datetime64(int(each.get("made", 0)), "ns").astype("datetime64[s]")
+        put(f"{each['role']:<8} {made}Z {shown(name)}")
+    if not tokens:
+        say("there are none; newnormal serve token add NAME makes one")
+
+
+@token_app.command(cls=Command)
+def remove(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose token it is.")],
+    data: Data = None,
+) -> None:
+    """Remove a token. A running service refuses it within seconds, and ends its sessions."""
+    folder = _folder(data)
+    if name not in _stored(folder):
+        raise ParameterError(
+            f"expected the name of a token, found {name}",
+            hint="newnormal serve token list has the names",
+        )
+    with _opened(folder) as store:
+        store.delete(_TOKENS, name)
+    say(f"removed {name}")

@@ -1,0 +1,249 @@
+"""The process of the service: the port, the signals, and the order of starting and stopping."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from newnormal.cli.console import say
+from newnormal.errors import MissingExtraError, NewnormalError, StateError
+
+if TYPE_CHECKING:
+    from newnormal.service.config import ServiceConfig
+    from newnormal.service.service import Service
+
+__all__ = ["listening", "run"]
+
+_BACKLOG = 1024
+_IN_FLIGHT = 5  # seconds that requests have to end
+_KEEP_ALIVE = 75  # seconds
+_BUSY = 1.0  # seconds in which whoever asks /readyz learns that it ends
+
+
+def run(
+    config: ServiceConfig,
+    load: Callable[[], ServiceConfig],
+    *,
+    prepare: Callable[[], object] = lambda: None,
+) -> None:
+    """Run the service until a signal ends it.
+
+    Parameters
+    ----------
+    config
+        What to run.
+    load
+        Reads the configuration again.
+    prepare
+        Called once the port is taken, before the service starts.
+    """
+    _check_installed()
+    with listening(config) as (port, at):
+        from newnormal.service.api.app import make_app
+        from newnormal.service.service import Service
+
+        config = replace(config, port=at)
+        prepare()
+        service = Service(config)
+        running = _Running(service, make_app(service), config, load)
+        running.serve(port)
+
+
+def _check_installed() -> None:
+    for name in ("fastapi", "uvicorn", "httpx", "prometheus_client"):
+        try:
+            __import__(name)
+        except ImportError as error:
+            raise MissingExtraError.of("serve", name) from error
+
+
+@contextmanager
+def listening(config: ServiceConfig) -> Iterator[tuple[socket.socket, int]]:
+    """Take the port of the service, so that nobody else has it; give its number too."""
+    host = config.host.strip("[]")
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        port = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise _unusable(config, error) from None
+    try:
+        port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            with suppress(OSError):  # "::" is for IPv4 too, where the system can
+                port.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        try:
+            port.bind(address)
+            port.listen(_BACKLOG)
+        except OSError as error:
+            raise _unusable(config, error) from None
+        yield port, int(port.getsockname()[1])
+    finally:
+        port.close()
+
+
+def _unusable(config: ServiceConfig, error: OSError) -> StateError:
+    where = f"{config.host}:{config.port}"
+    if error.errno == errno.EADDRINUSE:
+        return StateError(
+            f"{where}: expected a free port, found one in use",
+            hint="another newnormal serve may be running; --port takes another port",
+        )
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return StateError(
+            f"{where}: expected a port that this user may take, found one that it may not",
+            hint="take a port above 1023, and a reverse proxy for 80 and 443",
+        )
+    return StateError(
+        f"{where}: expected an address of this machine, found: {error.strerror or error}",
+        hint="127.0.0.1 is for this machine alone, 0.0.0.0 for all that can reach it",
+    )
+
+
+class _Running:
+    """A service and its server: in the main thread, as signals come there."""
+
+    def __init__(
+        self,
+        service: Service,
+        app: Any,
+        config: ServiceConfig,
+        load: Callable[[], ServiceConfig],
+    ) -> None:
+        import uvicorn
+
+        self._service, self._config, self._load = service, config, load
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                lifespan="on",
+                timeout_keep_alive=_KEEP_ALIVE,
+                timeout_graceful_shutdown=_IN_FLIGHT,
+            )
+        )
+        # Its own handlers would end the process before the service has stopped.
+        self._server.capture_signals = _no_signals  # type: ignore[method-assign]
+        self._signals: list[int] = []
+        self._changed = threading.Event()
+        self._ended = threading.Event()
+        self._failed: BaseException | None = None
+        self._demo: Any = None
+
+    def serve(self, port: socket.socket) -> None:
+        """Serve until a signal comes, then stop in order."""
+        before = self._install()
+        follower = threading.Thread(target=self._follow, name="newnormal-signals", daemon=True)
+        starter = threading.Thread(target=self._start, name="newnormal-start", daemon=True)
+        try:
+            follower.start()
+            starter.start()
+            say(f"newnormal is at {self._config.url}")
+            self._server.run(sockets=[port])
+        finally:
+            self._ended.set()
+            self._changed.set()
+            follower.join()
+            starter.join()
+            if self._demo is not None:
+                self._demo.stop()
+            self._service.stop()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        if self._failed is not None:
+            raise self._failed
+        say("stopped: all that was acknowledged is kept")
+
+    # --- starting
+
+    def _start(self) -> None:
+        try:
+            self._service.start()
+            if self._config.demo:
+                from newnormal.service.demo import Demo
+
+                say("twenty simulated machines begin; within a minute there is something to see")
+                self._demo = Demo(self._service)
+                self._demo.start()
+        except BaseException as error:  # noqa: BLE001  (it is raised in the main thread)
+            self._failed = error
+            self._server.should_exit = True
+
+    # --- signals
+
+    def _install(self) -> dict[int, Any]:
+        """Take the signals; return their handlers of before."""
+        numbers = [signal.SIGTERM, signal.SIGINT]
+        numbers += [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []
+        return {number: signal.signal(number, self._note) for number in numbers}
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self._signals.append(number)
+        self._changed.set()
+
+    def _follow(self) -> None:
+        """Do what signals ask for, in a thread that may wait."""
+        ends = 0
+        while not self._ended.is_set():
+            self._changed.wait()
+            self._changed.clear()
+            while self._signals:
+                if self._signals.pop(0) in (signal.SIGTERM, signal.SIGINT):
+                    ends += 1
+                    self._end(ends)
+                else:
+                    self._reload()
+
+    def _end(self, times: int) -> None:
+        if times > 1:
+            self._server.force_exit = True  # requests in flight are cut off
+            return
+        say("stopping")
+        self._service.drain()
+        self._ended.wait(_BUSY)
+        self._server.should_exit = True
+
+    def _reload(self) -> None:
+        from newnormal.service.config import needs_restart
+
+        try:
+            new = self._load()
+            kept = [
+                name
+                for name in needs_restart(self._config, new)
+                # The demo without a folder has one that no file names.
+                if not (self._config.demo and name in ("data", "demo"))
+                and not (name == "port" and new.port == 0)
+            ]
+            fixed = {name: getattr(self._config, name) for name in _fixed()}
+            self._config = replace(new, **fixed)
+            self._service.reload(self._config)
+        except NewnormalError as error:
+            say(f"error: {error.message}")
+            say("the configuration stays as it was" + (f"; {error.hint}" if error.hint else ""))
+            return
+        say("reloaded" + (f"; a restart is needed for {', '.join(kept)}" if kept else ""))
+
+
+def _fixed() -> list[str]:
+    from newnormal.service.config import ServiceConfig
+    from newnormal.service.settings import settings_of
+
+    return [name for name, each in settings_of(ServiceConfig).items() if not each.live]
+
+
+@contextmanager
+def _no_signals() -> Iterator[None]:
+    yield
