@@ -30,6 +30,7 @@ from newnormal.service.values import (
     EventRow,
     Item,
     ItemPage,
+    Rows,
     Series,
     StreamView,
 )
@@ -161,6 +162,20 @@ class FakeStore:
 
     def first_kept(self, stream: int) -> int:
         return 0
+
+    def rows(
+        self, stream: int, first: int, last: int, channels: Sequence[str] | None = None
+    ) -> Rows:
+        view = self.service.stream(stream)
+        assert view is not None
+        names = view.channels if channels is None else tuple(channels)
+        numbers = np.arange(first, last + 1)
+        values, expected = self._values(view, numbers, names)
+        scores, thresholds = self._scores(view, numbers)
+        times = self.service.begin + numbers * PERIOD
+        margins = np.full(len(names), MARGIN if view.generation else np.nan)
+        anomalous = excess(scores, thresholds) > 0
+        return Rows(first, names, times, values, scores, thresholds, anomalous, expected, margins)
 
     def series(
         self,
@@ -418,7 +433,9 @@ class FakeService:
     def _happened(self, kind: str, item: Item | None, stream: int | None, body: Any) -> EventRow:
         self.position += 1
         when = self.clock() if item is None else item.updated
-        event = EventRow(self.position, 0, kind, when, stream, item and item.key, body)
+        event = EventRow(
+            self.position, 0, kind, when, stream, None if item is None else item.key, body
+        )
         self.store.put_event(event)
         self.hub.publish(event)
         return event
@@ -762,6 +779,7 @@ def _failed(error: Exception) -> Future[Any]:
 def served(service: FakeService, port: int = 0) -> Iterator[str]:
     """Serve the API and the page of a service on 127.0.0.1; give its address."""
     import uvicorn
+
     from newnormal.service.api.app import make_app
 
     config = uvicorn.Config(make_app(service), host="127.0.0.1", port=port, log_level="warning")

@@ -1,0 +1,308 @@
+"""Who may do what: tokens, sessions of browsers, and requests that another site made.
+
+Without any token, whoever reaches the service may do everything: it listens on 127.0.0.1 then, or
+was told to be insecure. With tokens, a request carries one as ``Authorization: Bearer``, or the
+cookie of a session that was begun with one.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from fastapi import Request
+
+from newnormal.service.api.facade import Facade, Reading
+from newnormal.service.api.problems import Problem
+from newnormal.service.config import OPERATE, ROLES, is_loopback
+from newnormal.service.secrets import hash_token, token_matches
+
+__all__ = ["COOKIE", "LIFETIME", "SESSIONS", "TOKENS", "Access", "Caller", "Session", "needs"]
+
+COOKIE = "newnormal_session"
+SESSIONS, TOKENS = "sessions", "tokens"  # spaces of the store's settings
+LIFETIME = 7 * 86_400  # seconds of a session
+_MOST_SESSIONS = 1_000
+_STALE = 2.0  # seconds after which tokens are read from the store again
+_TRIES, _WINDOW = 10, 300.0  # logins that fail, and in how many seconds
+_MOST_CLIENTS = 10_000
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_LOCAL = "local"  # who, where nobody is asked
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who makes a request.
+
+    Attributes
+    ----------
+    who
+        The name of the token; ``"local"`` where none is needed.
+    role
+        ``"read"``, ``"write"`` or ``"operate"``.
+    session
+        What the store knows the session by; None without one.
+    """
+
+    who: str
+    role: str
+    session: str | None = None
+
+    def may(self, role: str) -> bool:
+        """Whether it has a role, or one that includes it."""
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+
+@dataclass(frozen=True)
+class Session:
+    """A browser that is logged in."""
+
+    who: str
+    csrf: str
+    expires: float  # seconds since 1970
+    token: str  # its hash: the session ends when the token is revoked
+
+
+class Access:
+    """Tokens and sessions.
+
+    Parameters
+    ----------
+    service
+        Its configuration and its store have the tokens.
+    reading
+        Threads in which sessions are written.
+    clock
+        The time in seconds since 1970.
+    """
+
+    def __init__(
+        self, service: Facade, reading: Reading, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._service = service
+        self._reading = reading
+        self._clock = clock
+        self._stored: tuple[float, dict[str, tuple[str, str]]] = (-1.0, {})
+        self._sessions: dict[str, Session] | None = None
+        self._failed: OrderedDict[str, tuple[int, float]] = OrderedDict()
+
+    # --- who it is
+
+    @property
+    def open(self) -> bool:
+        """Whether nobody needs a token."""
+        config = self._service.config
+        return not self._tokens() and (config.insecure or is_loopback(config.host))
+
+    def caller(self, request: Request) -> Caller:
+        """Return who makes a request; a Problem where that is nobody who may."""
+        self._check_site(request)
+        if self.open:
+            self._check_browser(request)
+            return Caller(_LOCAL, OPERATE)
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            found = self._token(token.strip())
+            if found is None:
+                raise _unknown("expected a token of this service, found another one")
+            return Caller(found[0], found[1])
+        return self._of_session(request)
+
+    def _of_session(self, request: Request) -> Caller:
+        key, session = self.session(request)
+        if session is None:
+            raise _unknown("expected a token or a login, found none")
+        roles = dict(self._tokens().values())
+        if session.token not in roles:
+            raise _unknown("expected a token that is known, found one that was revoked")
+        self._check_browser(request)
+        if request.method not in _SAFE:
+            sent = request.headers.get("x-csrf-token", "")
+            if not hmac.compare_digest(sent.encode(), session.csrf.encode()):
+                raise Problem(
+                    403,
+                    "expected the header X-CSRF-Token of this session, found another or none",
+                    "GET api/v1/session gives it as csrf",
+                )
+        return Caller(session.who, roles[session.token], key)
+
+    def session(self, request: Request) -> tuple[str, Session | None]:
+        """Return the session that a request has the cookie of, if there is one."""
+        key = hash_token(request.cookies.get(COOKIE, ""))
+        session = self._known_sessions().get(key)
+        alive = session is not None and session.expires > self._clock()
+        return key, session if alive else None
+
+    def _tokens(self) -> dict[str, tuple[str, str]]:
+        """Return hash and role of each token by its name."""
+        now = time.monotonic()
+        if not 0 <= now - self._stored[0] < _STALE:
+            stored = self._service.store.all(TOKENS)
+            kept = {
+                name: (str(each["hash"]), str(each["role"]))
+                for name, each in stored.items()
+                if isinstance(each, Mapping) and each.get("role") in ROLES and "hash" in each
+            }
+            self._stored = (now, kept)
+        given = {each.name: (each.hash, each.role) for each in self._service.config.tokens}
+        return {**self._stored[1], **given}
+
+    def _token(self, token: str) -> tuple[str, str, str] | None:
+        """Return name, role and hash of a token."""
+        found = None
+        for name, (hashed, role) in self._tokens().items():
+            if token_matches(token, hashed):  # all are compared, however soon one fits
+                found = (name, role, hashed)
+        return found if token else None
+
+    # --- sessions
+
+    async def login(self, token: str, client: str) -> tuple[str, Session, str]:
+        """Begin a session; return its cookie, itself and its role."""
+        self._check_tries(client)
+        found = self._token(token)
+        if found is None:
+            self._count_failure(client)
+            raise Problem(
+                401,
+                "expected a token of this service, found another one",
+                "newnormal serve token add NAME makes one",
+            )
+        self._failed.pop(client, None)
+        name, role, hashed = found
+        cookie = secrets.token_urlsafe(32)
+        session = Session(name, secrets.token_urlsafe(32), self._clock() + LIFETIME, hashed)
+        sessions = self._known_sessions()
+        ended = [key for key, each in sessions.items() if each.expires <= self._clock()]
+        rest = len(sessions) - len(ended) - _MOST_SESSIONS + 1
+        if rest > 0:
+            oldest = sorted(sessions, key=lambda key: sessions[key].expires)
+            ended += [key for key in oldest if key not in ended][:rest]
+        for key in ended:
+            await self._forget(key)
+        sessions[hash_token(cookie)] = session
+        await self._reading(
+            self._service.store.put, SESSIONS, hash_token(cookie), vars(session).copy()
+        )
+        return cookie, session, role
+
+    async def logout(self, request: Request) -> None:
+        """End the session of a request, if there is one."""
+        key, session = self.session(request)
+        if session is not None:
+            await self._forget(key)
+
+    async def _forget(self, key: str) -> None:
+        self._known_sessions().pop(key, None)
+        await self._reading(self._service.store.delete, SESSIONS, key)
+
+    def _known_sessions(self) -> dict[str, Session]:
+        if self._sessions is None:
+            self._sessions = {
+                key: Session(**each) for key, each in self._service.store.all(SESSIONS).items()
+            }
+        return self._sessions
+
+    def _check_tries(self, client: str) -> None:
+        count, since = self._failed.get(client, (0, 0.0))
+        left = since + _WINDOW - time.monotonic()
+        if count >= _TRIES and left > 0:
+            raise Problem(
+                429,
+                f"expected at most {_TRIES} logins that fail, found more",
+                "wait some minutes, then log in with a token of this service",
+                {"Retry-After": str(int(left) + 1)},
+            )
+
+    def _count_failure(self, client: str) -> None:
+        now = time.monotonic()
+        count, since = self._failed.pop(client, (0, now))
+        self._failed[client] = (count + 1, since) if now - since < _WINDOW else (1, now)
+        while len(self._failed) > _MOST_CLIENTS:
+            self._failed.popitem(last=False)
+
+    # --- whether another site made the request
+
+    def check_foreign(self, request: Request) -> None:
+        """Refuse a login or logout that the page of another site sends."""
+        self._check_site(request)
+        self._check_browser(request)
+
+    def _check_site(self, request: Request) -> None:
+        """Refuse what the page of another site asks for behind its reader's back."""
+        if request.headers.get("sec-fetch-site", "") == "cross-site":
+            raise _foreign("found a request that the page of another site made")
+
+    def _check_browser(self, request: Request) -> None:
+        """Refuse a change that another site's page could have sent.
+
+        A browser says where a change comes from, and adds neither a content type of JSON nor a
+        header of ours to what a page of another site sends without asking. A program says none of
+        this and has no cookie that it would be given without knowing.
+        """
+        if request.method in _SAFE:
+            return
+        headers = request.headers
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+        if origin is None and site is None and COOKIE not in request.cookies:
+            return
+        if site not in (None, "same-origin", "none"):
+            raise _foreign(f"found one of a page of {site}")
+        if origin is not None and not self._own(origin, headers.get("host", "")):
+            raise _foreign(f"found one of {origin[:100]!r}")
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if "x-newnormal" not in headers and kind != "application/json":
+            raise Problem(
+                403,
+                "expected the header X-Newnormal or a body of application/json, found neither",
+                "set X-Newnormal: 1",
+            )
+
+    def _own(self, origin: str, host: str) -> bool:
+        """Whether an origin is that of the service itself."""
+        try:
+            place = urlsplit(origin).netloc.lower()
+            own = {host.lower(), urlsplit(self._service.config.public_url or "").netloc.lower()}
+        except ValueError:
+            return False
+        return bool(place) and place in own
+
+
+def needs(role: str) -> Callable[[Request], Awaitable[Caller]]:
+    """Return the dependency of a route that a role is needed for."""
+
+    async def caller(request: Request) -> Caller:
+        found: Caller = request.app.state.access.caller(request)
+        if not found.may(role):
+            raise Problem(
+                403,
+                f"expected a token of the role {role}, found one of {found.role}",
+                "ask whoever runs the service for one: newnormal serve token add NAME --role "
+                + role,
+            )
+        return found
+
+    caller.__dict__["role"] = role
+    return caller
+
+
+def _unknown(error: str) -> Problem:
+    return Problem(
+        401,
+        error,
+        "send it as Authorization: Bearer TOKEN, or log in on the page",
+        {"WWW-Authenticate": "Bearer"},
+    )
+
+
+def _foreign(found: str) -> Problem:
+    return Problem(
+        403,
+        f"expected a request of the service's own page or of a program, {found}",
+        "open the page at the address of the service itself",
+    )

@@ -1,0 +1,91 @@
+"""The app: everything that the service answers over HTTP."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+
+from newnormal import __version__
+from newnormal.service.api import (
+    events,
+    files,
+    items,
+    operations,
+    session,
+    streams,
+)
+from newnormal.service.api.access import Access
+from newnormal.service.api.facade import Facade, Reading
+from newnormal.service.api.guard import Guard
+from newnormal.service.api.parameters import READS
+from newnormal.service.api.problems import answer_problems
+from newnormal.service.api.samples import mount_decoders
+from newnormal.service.api.shown import answer
+
+__all__ = ["PREFIX", "make_app"]
+
+PREFIX = "/api/v1"
+
+
+def make_app(service: Facade) -> FastAPI:
+    """Return the app of a service, which must be started by somebody else.
+
+    `app.state.closing` is an event: set it so that subscribers are let go before the server stops.
+
+    Parameters
+    ----------
+    service
+        Whose streams, items and events it shows.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        app.state.closing.set()
+        app.state.reading.close()
+
+    app = FastAPI(
+        title="newnormal",
+        version=__version__,
+        description="Watch many streams: push samples, read alarms and changes, decide.",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+    )
+    reading = Reading()
+    app.state.service = service
+    app.state.reading = reading
+    app.state.access = Access(service, reading)
+    app.state.seats = set()
+    app.state.closing = threading.Event()
+    answer_problems(app)
+    app.include_router(files.router)
+    app.include_router(operations.root)
+    for each in (streams, items, events, session, operations):
+        app.include_router(each.router, prefix=PREFIX)
+    mount_decoders(app, PREFIX)
+
+    @app.get(f"{PREFIX}/openapi.json", include_in_schema=False, dependencies=READS)
+    async def document(request: Request) -> Response:
+        return answer(_document(request.app))
+
+    app.add_middleware(Guard, service=service, access=app.state.access)
+    return app
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document, with how to say who one is."""
+    found = app.openapi()
+    found.setdefault("components", {})["securitySchemes"] = {
+        "token": {"type": "http", "scheme": "bearer"},
+        "session": {"type": "apiKey", "in": "cookie", "name": "newnormal_session"},
+    }
+    found["security"] = [{"token": []}, {"session": []}, {}]
+    return found

@@ -1,0 +1,181 @@
+"""Routes of events: a stream of server-sent ones, and the same as a list."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.responses import Response, StreamingResponse
+
+from newnormal.service.api import schemas
+from newnormal.service.api.facade import Facade, Reading, Subscription
+from newnormal.service.api.parameters import MOST, READS, Limit, TheService, Threads
+from newnormal.service.api.problems import Problem
+from newnormal.service.api.schemas import gives
+from newnormal.service.api.shown import answer, event_json, text_of
+from newnormal.service.values import EventRow
+
+__all__ = ["router"]
+
+_ID = re.compile(r"(\d{1,18})-(\d{1,9})", re.ASCII)
+_HEARTBEAT = 15.0  # seconds between two signs of life
+_MOST_MISSED = 5_000  # events that are sent again; whoever missed more reads everything anew
+_WAITING = 1_000  # messages that a slow subscriber may be behind
+
+router = APIRouter(tags=["events"])
+_After = Annotated[str | None, Query(description="the id of an event")]
+_Only = Annotated[int | None, Query(description="the number of a stream")]
+
+
+@router.get("/events.json", dependencies=READS, responses=gives(schemas.EventList))
+async def listed_events(
+    service: TheService,
+    reading: Threads,
+    after: _After = None,
+    stream: _Only = None,
+    limit: Limit = 100,
+) -> Response:
+    """List events in the order in which they happened."""
+    place = None if after is None else _place(after, "after")
+    _check_stream(stream)
+    found = await reading(service.store.events, after=_id(place), stream=stream, limit=limit)
+    cursor = found[-1].id if found else after
+    return answer({"items": [event_json(each) for each in found], "cursor": cursor})
+
+
+@router.get(
+    "/events",
+    dependencies=READS,
+    responses={200: {"description": "server-sent events", "content": {"text/event-stream": {}}}},
+)
+async def events(
+    request: Request,
+    service: TheService,
+    reading: Threads,
+    after: _After = None,
+    stream: _Only = None,
+    ticks: Annotated[bool, Query(description="whether to tell which streams have news")] = True,
+    last_event_id: Annotated[str | None, Header()] = None,
+) -> Response:
+    """Send events as they happen, those after `Last-Event-ID` or `after` first.
+
+    The name of an event is its kind; its id is where to go on after the connection was lost. A
+    ``tick`` has the number of the newest sample of each stream that has news; ``resync`` says that
+    events were left out.
+    """
+    given, name = (last_event_id, "Last-Event-ID") if last_event_id else (after, "after")
+    place = None if not given else _place(given, name)
+    _check_stream(stream)
+    seats = request.app.state.seats
+    if len(seats) >= service.config.limits.subscribers:
+        raise Problem(
+            429,
+            f"expected at most {service.config.limits.subscribers} subscribers, found more",
+            "close a page, or raise limits.subscribers",
+            {"Retry-After": "10"},
+        )
+    seat = object()
+    seats.add(seat)
+    return StreamingResponse(
+        _sent(request, service, reading, seat, place, stream, ticks),
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
+
+
+async def _sent(
+    request: Request,
+    service: Facade,
+    reading: Reading,
+    seat: object,
+    place: tuple[int, int] | None,
+    stream: int | None,
+    ticks: bool,
+) -> AsyncIterator[str]:
+    subscription = service.hub.subscribe(_WAITING)
+    try:
+        yield "retry: 2000\n\n"
+        # What the store has is read after subscribing: an event is in one of the two, or in both.
+        newest = (-1, -1)
+        if place is not None:
+            missed, complete = await reading(_missed, service, place, stream)
+            if not complete:
+                yield _message("resync", {})
+            for event in missed:
+                newest = (event.position, event.order)
+                yield _message(event.kind, event_json(event), event.id)
+        while not request.app.state.closing.is_set():
+            message = await _next(subscription)
+            if message is None:
+                yield ": alive\n\n"
+            elif isinstance(message, EventRow):
+                here = (message.position, message.order)
+                if here > newest and stream in (None, message.stream):
+                    newest = here
+                    yield _message(message.kind, event_json(message), message.id)
+            elif hasattr(message, "streams"):
+                moved = _moved(message.streams, stream)
+                if ticks and moved:
+                    yield _message("tick", {"streams": moved})
+            else:
+                yield _message("resync", {})
+    finally:
+        subscription.close()
+        request.app.state.seats.discard(seat)
+
+
+def _missed(
+    service: Facade, place: tuple[int, int], stream: int | None
+) -> tuple[list[EventRow], bool]:
+    """Return the events after a place; none, and False, if there are too many."""
+    found: list[EventRow] = []
+    while len(found) <= _MOST_MISSED:
+        after = (found[-1].position, found[-1].order) if found else place
+        page = service.store.events(after=_id(after), stream=stream, limit=MOST)
+        found += page
+        if len(page) < MOST:
+            return found, True
+    return [], False
+
+
+async def _next(subscription: Subscription) -> Any:
+    """Return the next message; None after a while without one."""
+    try:
+        return await asyncio.wait_for(subscription.aget(), _HEARTBEAT)
+    except TimeoutError:
+        return None
+
+
+def _moved(streams: Any, only: int | None) -> dict[str, int]:
+    if only is None:
+        return {str(each): int(number) for each, number in streams.items()}
+    return {str(only): int(streams[only])} if only in streams else {}
+
+
+def _message(kind: str, body: Any, id: str | None = None) -> str:  # noqa: A002
+    first = "" if id is None else f"id: {id}\n"
+    text = text_of(body).encode("utf-8", "backslashreplace").decode()
+    return f"{first}event: {kind}\ndata: {text}\n\n"  # JSON has no line ends
+
+
+def _place(text: str, name: str) -> tuple[int, int]:
+    found = _ID.fullmatch(text.strip())
+    if found is None:
+        raise Problem(
+            422,
+            f"{name}: expected the id of an event, such as 12-0, found {text[:60]!r}",
+            "leave it out for what happens from now on",
+        )
+    return int(found[1]), int(found[2])
+
+
+def _id(place: tuple[int, int] | None) -> str | None:
+    return None if place is None else f"{place[0]}-{place[1]}"
+
+
+def _check_stream(stream: int | None) -> None:
+    if stream is not None and not 0 <= stream < 2**62:
+        raise Problem(422, f"stream: expected the number of a stream, found {str(stream)[:40]}")

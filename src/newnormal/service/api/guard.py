@@ -1,0 +1,143 @@
+"""What every request passes: its Host, how many a client makes, and headers of every answer."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from newnormal.service.api.access import Access
+from newnormal.service.api.facade import Facade
+from newnormal.service.api.files import CONTENT_POLICY
+from newnormal.service.api.problems import Problem, problem_answer
+
+__all__ = ["Guard"]
+
+_HEADERS = [
+    (b"content-security-policy", CONTENT_POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+_ALWAYS = ("/healthz", "/readyz")  # asked by address, and often
+_BURST = 2.0  # seconds' worth of requests at once
+_MOST_CLIENTS = 10_000
+
+
+class Guard:
+    """Refuse requests before anything reads them, and add headers to every answer."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        service: Facade,
+        access: Access,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._app = app
+        self._service = service
+        self._access = access
+        self._clock = clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1003})
+            else:
+                await self._app(scope, receive, send)
+            return
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = {name for name, _ in message["headers"]}
+                more = [each for each in _HEADERS if each[0] not in given]
+                message["headers"] = [*message["headers"], *more]
+            await send(message)
+
+        try:
+            if scope["path"] not in _ALWAYS:
+                self._check_rate(scope)
+                self._check_host(scope)
+        except Problem as problem:
+            await problem_answer(problem)(scope, receive, sent)
+            return
+        await self._app(scope, receive, sent)
+
+    def _check_rate(self, scope: Scope) -> None:
+        rate = float(self._service.config.limits.requests_per_second)
+        most = max(rate * _BURST, 1.0)
+        client = scope.get("client")
+        name = client[0] if client else ""
+        now = self._clock()
+        left, before = self._buckets.pop(name, (most, now))
+        left = min(most, left + (now - before) * rate)
+        self._buckets[name] = (left - 1 if left >= 1 else left, now)
+        if len(self._buckets) > _MOST_CLIENTS:
+            self._buckets.popitem(last=False)
+        if left < 1:
+            raise Problem(
+                429,
+                f"expected at most {rate:g} requests a second, found more",
+                "send more samples in a request, or raise limits.requests_per_second",
+                {"Retry-After": "1"},
+            )
+
+    def _check_host(self, scope: Scope) -> None:
+        """Refuse a name that was pointed at this machine by someone else.
+
+        Such a name makes the page of another site one of the same site: only tokens are safe from
+        that, since browsers keep cookies by name. An address in figures cannot be pointed anywhere.
+        """
+        config = self._service.config
+        if not config.allowed_hosts and not self._access.open:
+            return
+        found = [value for name, value in scope["headers"] if name == b"host"]
+        host = _host(found[0].decode("latin-1")) if len(found) == 1 else None
+        if host is not None and (_is_address(host) or host in self._names(config)):
+            return
+        shown = "none" if not found else repr(found[0][:100].decode("latin-1"))
+        raise Problem(
+            421,
+            f"expected a Host that this service has, found {shown}",
+            "use 127.0.0.1, or add the name to allowed_hosts",
+        )
+
+    def _names(self, config: Any) -> set[str]:
+        public = urlsplit(config.public_url or "").hostname or ""
+        given = {str(each).lower() for each in config.allowed_hosts}
+        return {"localhost", config.host.lower(), public, *given, *_own_names()} - {""}
+
+
+def _host(value: str) -> str | None:
+    """Return the host of a Host header without its port."""
+    try:
+        parts = urlsplit(f"//{value}")
+        _ = parts.port
+    except ValueError:
+        return None
+    plain = parts.netloc == value and "@" not in value
+    return parts.hostname if plain else None
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+@cache
+def _own_names() -> frozenset[str]:
+    return frozenset({socket.gethostname().lower()})

@@ -1,0 +1,164 @@
+"""Routes of the inbox: alarms, changes, incidents, and what people decide and write."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from newnormal.service.api import schemas
+from newnormal.service.api.bodies import read_json
+from newnormal.service.api.facade import Facade
+from newnormal.service.api.parameters import (
+    READS,
+    AnItem,
+    Limit,
+    Operator,
+    TheService,
+    Threads,
+    listed,
+)
+from newnormal.service.api.problems import Problem
+from newnormal.service.api.schemas import gives
+from newnormal.service.api.shown import answer, comment_json, item_json
+from newnormal.service.api.streams import applied, comment_of
+from newnormal.service.api.times import nanoseconds
+from newnormal.service.values import Comment, Item
+
+__all__ = ["router"]
+
+_KINDS = ("alarm", "change", "incident", "silence", "channels")
+_STATES = ("open", "closed", "pending", "accepted", "rejected", "reverted")
+_RELATED = 20
+_NEAR = 60 * 10**9  # ns around an item in which others belong to it
+
+router = APIRouter(prefix="/items", tags=["items"])
+
+
+@router.get("", dependencies=READS, responses=gives(schemas.ItemPage))
+async def items(
+    service: TheService,
+    reading: Threads,
+    kind: Annotated[str, Query(description=", ".join(_KINDS) + "; commas")] = "",
+    state: Annotated[str, Query(description=", ".join(_STATES) + "; commas")] = "",
+    stream: Annotated[int | None, Query(description="the number of a stream")] = None,
+    open: Annotated[bool, Query(description="only what is open, pending or rejected")] = False,  # noqa: A002
+    begin: Annotated[str | None, Query(alias="from", description="ISO 8601 or Unix time")] = None,
+    to: Annotated[str | None, Query(description="ISO 8601 or Unix time")] = None,
+    cursor: Annotated[str | None, Query(max_length=300)] = None,
+    limit: Limit = 50,
+) -> Response:
+    """List items, those that were reported last first."""
+    if stream is not None and service.stream(stream) is None:
+        raise Problem(
+            404,
+            f"stream: expected the number of a stream, found {str(stream)[:40]}",
+            "GET api/v1/streams lists them",
+        )
+    page = await reading(
+        service.store.items,
+        kinds=listed(kind, "kind", _KINDS),
+        states=listed(state, "state", _STATES),
+        stream=stream,
+        open_only=open,
+        begin=None if begin is None else nanoseconds(begin, "from"),
+        end=None if to is None else nanoseconds(to, "to"),
+        cursor=cursor,
+        limit=limit,
+    )
+    return answer({"items": [_json(service, each) for each in page.items], "cursor": page.cursor})
+
+
+@router.get("/{key}", dependencies=READS, responses=gives(schemas.ItemDetail))
+async def item(found: AnItem, service: TheService, reading: Threads) -> Response:
+    """Return an item with its comments and what belongs to it."""
+
+    def read() -> Response:
+        comments = [comment_json(each) for each in service.store.comments(found.key)]
+        related = [_json(service, each) for each in _related(service, found)]
+        return answer({**_json(service, found), "comments": comments, "related": related})
+
+    return await reading(read)
+
+
+@router.post(
+    "/{key}/accept",
+    responses=gives(schemas.Decided),
+    openapi_extra=schemas.takes(schemas.Decision),
+)
+async def accept(
+    request: Request, caller: Operator, found: AnItem, service: TheService
+) -> Response:
+    """Accept an alarm or a change: what it is about is normal from now on."""
+    return await _decide(request, caller.who, found, service, "accept")
+
+
+@router.post(
+    "/{key}/reject",
+    responses=gives(schemas.Decided),
+    openapi_extra=schemas.takes(schemas.Decision),
+)
+async def reject(
+    request: Request, caller: Operator, found: AnItem, service: TheService
+) -> Response:
+    """Reject an alarm or a change: it is not to be learned."""
+    return await _decide(request, caller.who, found, service, "reject")
+
+
+@router.post(
+    "/{key}/comments",
+    status_code=201,
+    responses=gives(schemas.Comment, 201),
+    openapi_extra=schemas.takes(schemas.NewComment),
+)
+async def comment(
+    request: Request, caller: Operator, found: AnItem, service: TheService, reading: Threads
+) -> Response:
+    """Write a comment."""
+    text = comment_of(await read_json(request), "text", 1)
+    made = Comment(found.key, time.time_ns(), caller.who, text)
+    await reading(service.store.comment, made)
+    return answer(comment_json(made), 201)
+
+
+async def _decide(request: Request, who: str, found: Item, service: Facade, verb: str) -> Response:
+    text = comment_of(await read_json(request), "comment")
+    changed = await applied(
+        service.decide(found.key, verb, stream=found.stream, who=who, comment=text)
+    )
+    return answer({"item": _json(service, found if changed is None else changed)})
+
+
+def _json(service: Facade, item: Item) -> dict[str, Any]:
+    return item_json(item, None if item.stream is None else service.stream(item.stream))
+
+
+def _related(service: Facade, item: Item) -> list[Item]:
+    """Return what happened at the same time in the same stream, and incidents it is part of."""
+    begin = item.opened - _NEAR
+    end = (item.updated if item.ended is None else item.ended) + _NEAR
+    if item.stream is None:
+        return _of_incident(service, item)
+    page = service.store.items(stream=item.stream, begin=begin, end=end, limit=_RELATED)
+    found = [each for each in page.items if each.key != item.key]
+    view = service.stream(item.stream)
+    if view is not None and item.kind == "alarm":
+        incidents = service.store.items(kinds=["incident"], begin=begin, end=end, limit=_RELATED)
+        found += [each for each in incidents.items if view.name in each.body.get("streams", {})]
+    return found[:_RELATED]
+
+
+def _of_incident(service: Facade, item: Item) -> list[Item]:
+    """Return the first alarms of an incident."""
+    found = []
+    for name, number in list(item.body.get("streams", {}).items())[:_RELATED]:
+        view = service.stream_named(name)
+        if view is None:
+            continue
+        alarms = service.store.items(
+            kinds=["alarm"], stream=view.id, begin=item.opened - _NEAR, limit=_RELATED
+        )
+        found += [each for each in alarms.items if each.number == number][:1]
+    return found

@@ -1,0 +1,153 @@
+"""Routes of operation: health, settings, alerts, maintenance windows, metrics."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from newnormal import __version__
+from newnormal.errors import ParameterError
+from newnormal.service import metrics
+from newnormal.service.alerts.maintenance import Window, add_window, end_window, windows
+from newnormal.service.api import schemas
+from newnormal.service.api.bodies import read_json
+from newnormal.service.api.parameters import OPERATES, READS, Operator, TheService, Threads
+from newnormal.service.api.problems import Problem, problem_of
+from newnormal.service.api.schemas import gives
+from newnormal.service.api.settings import settings_json
+from newnormal.service.api.shown import answer, finite
+from newnormal.service.api.times import iso, nanoseconds
+
+__all__ = ["root", "router"]
+
+router = APIRouter(tags=["operation"])
+root = APIRouter(tags=["operation"])
+
+
+@root.head("/healthz", include_in_schema=False)
+@root.get("/healthz", responses=gives(schemas.Done))
+async def healthz() -> Response:
+    """Say that the process answers."""
+    return answer({"done": True})
+
+
+@root.head("/readyz", include_in_schema=False)
+@root.get("/readyz", responses=gives(schemas.Done))
+async def readyz(service: TheService) -> Response:
+    """Say whether samples are taken: 503 while the service starts or stops."""
+    if not service.ready:
+        raise Problem(
+            503,
+            "expected a service that is ready, found one that starts or stops",
+            "try again soon",
+            {"Retry-After": "2"},
+        )
+    return answer({"done": True})
+
+
+@root.get(
+    "/metrics",
+    dependencies=READS,
+    responses={200: {"description": "for Prometheus", "content": {"text/plain": {}}}},
+)
+async def prometheus(service: TheService, reading: Threads) -> Response:
+    """Return measurements of the service and of its streams, as Prometheus reads them."""
+    text, kind = await reading(metrics.exposition, service)
+    return Response(text, media_type=kind, headers={"Cache-Control": "no-store"})
+
+
+@router.get("/health", dependencies=READS, responses=gives(schemas.Health))
+async def health(service: TheService, reading: Threads) -> Response:
+    """Return how every part of the service is."""
+    return answer({**finite(await reading(service.health)), "version": __version__})
+
+
+@router.get("/settings", dependencies=READS, responses=gives(schemas.Settings))
+async def settings(service: TheService) -> Response:
+    """Return the configuration, without secrets."""
+    return answer({"version": __version__, **settings_json(service.config)})
+
+
+@router.get("/alerts", dependencies=READS, responses=gives(schemas.Alerts))
+async def alerts(service: TheService, reading: Threads) -> Response:
+    """Return how many alerts of each sink wait, were delivered and fail."""
+    counts = await reading(service.store.alert_counts)
+    named = {each.name: {"kind": each.kind} for each in service.config.sinks}
+    found = {name: {**named.get(name, {}), **dict(each)} for name, each in counts.items()}
+    for name, facts in named.items():
+        found.setdefault(name, {**facts, "waiting": 0, "delivered": 0, "failing": 0})
+    for each in found.values():
+        if isinstance(each.get("oldest"), int):
+            each["oldest"] = iso(each["oldest"])
+    return answer({"sinks": finite(found)})
+
+
+@router.get("/maintenance", dependencies=READS, responses=gives(schemas.WindowList))
+async def maintenance(service: TheService, reading: Threads) -> Response:
+    """List maintenance windows, the one that begins last first."""
+    found = await reading(windows, service.store)
+    return answer({"items": [_window(each) for each in found]})
+
+
+@router.post(
+    "/maintenance",
+    status_code=201,
+    responses=gives(schemas.Window, 201),
+    openapi_extra=schemas.takes(schemas.NewWindow, required=True),
+)
+async def begin_maintenance(
+    request: Request, caller: Operator, service: TheService, reading: Threads
+) -> Response:
+    """Make a maintenance window: alerts of items that open in it are not sent."""
+    body = await read_json(request)
+    begin = body.get("begin")
+    start = time.time_ns() if begin is None else nanoseconds(begin, "begin")
+    if "end" not in body:
+        raise Problem(422, "end: expected a time, found none", "say when the window ends")
+    end = nanoseconds(body["end"], "end")
+    texts = {}
+    for name, usual in (("streams", "*"), ("reason", "")):
+        texts[name] = body.get(name, usual)
+        if not isinstance(texts[name], str):
+            raise Problem(422, f"{name}: expected text, found {str(texts[name])[:60]}")
+        texts[name] = texts[name].encode("utf-8", "backslashreplace").decode()
+    try:
+        made = await reading(
+            add_window,
+            service.store,
+            start,
+            end,
+            texts["streams"],
+            reason=texts["reason"],
+            who=caller.who,
+        )
+    except ParameterError as error:
+        raise problem_of(error, 422) from None
+    return answer(_window(made), 201)
+
+
+@router.delete("/maintenance/{name}", dependencies=OPERATES, responses=gives(schemas.Done))
+async def end_maintenance(service: TheService, reading: Threads, name: str) -> Response:
+    """Remove a maintenance window."""
+    if not await reading(end_window, service.store, name):
+        raise Problem(
+            404,
+            f"expected the id of a maintenance window, found {name[:60]!r}",
+            "GET api/v1/maintenance lists them",
+        )
+    return answer({"done": True})
+
+
+def _window(window: Window) -> dict[str, Any]:
+    return {
+        "id": window.id,
+        "begin": iso(window.begin),
+        "end": iso(window.end),
+        "streams": window.streams,
+        "reason": window.reason,
+        "who": window.who,
+        "active": window.begin <= time.time_ns() < window.end,
+    }

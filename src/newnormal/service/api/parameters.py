@@ -1,0 +1,130 @@
+"""Parameters of requests that several routes have."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Query, Request
+
+from newnormal.service.api.access import Caller, needs
+from newnormal.service.api.facade import Facade, Reading
+from newnormal.service.api.problems import Problem
+from newnormal.service.config import OPERATE, READ, WRITE
+from newnormal.service.values import Item, StreamView
+
+__all__ = [
+    "MOST",
+    "OPERATES",
+    "READS",
+    "WRITES",
+    "AStream",
+    "AnItem",
+    "Limit",
+    "Operator",
+    "Reader",
+    "TheService",
+    "Threads",
+    "Writer",
+    "cursor_of",
+    "cursor_text",
+    "listed",
+]
+
+MOST = 500  # entries of a list at once
+_KEY = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
+
+
+def _service(request: Request) -> Facade:
+    found: Facade = request.app.state.service
+    return found
+
+
+def _reading(request: Request) -> Reading:
+    found: Reading = request.app.state.reading
+    return found
+
+
+READS, WRITES, OPERATES = ([Depends(needs(each))] for each in (READ, WRITE, OPERATE))
+Reader = Annotated[Caller, Depends(needs(READ))]
+Writer = Annotated[Caller, Depends(needs(WRITE))]
+Operator = Annotated[Caller, Depends(needs(OPERATE))]
+TheService = Annotated[Facade, Depends(_service)]
+Threads = Annotated[Reading, Depends(_reading)]
+Limit = Annotated[int, Query(ge=1, le=MOST, description="how many entries at most")]
+
+
+async def _stream(
+    id: Annotated[int, Path(description="the number of a stream")],  # noqa: A002
+    service: TheService,
+) -> StreamView:
+    found = service.stream(id)
+    if found is None:
+        raise Problem(
+            404,
+            f"expected the number of a stream, found {str(id)[:40]}",
+            "GET api/v1/streams lists them",
+        )
+    return found
+
+
+async def _item(
+    key: Annotated[str, Path(description="the key of an item")],
+    service: TheService,
+    reading: Threads,
+) -> Item:
+    found = await reading(service.store.item, key) if _KEY.fullmatch(key) else None
+    if found is None:
+        raise Problem(
+            404,
+            f"expected the key of an alarm, a change or an incident, found {key[:100]!r}",
+            "GET api/v1/items lists them",
+        )
+    return found
+
+
+AStream = Annotated[StreamView, Depends(_stream)]
+AnItem = Annotated[Item, Depends(_item)]
+
+
+def cursor_text(place: list[Any]) -> str:
+    """Return where a list goes on, as text that nobody needs to read."""
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
+
+
+def cursor_of(text: str, kinds: tuple[type, ...]) -> list[Any]:
+    """Return what `cursor_text` was made from; a Problem unless its parts are of these kinds.
+
+    >>> cursor_of(cursor_text([1, "a"]), (int, str))
+    [1, 'a']
+    """
+    try:
+        place = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        fits = isinstance(place, list) and len(place) == len(kinds)
+        if not fits or not all(isinstance(a, b) for a, b in zip(place, kinds, strict=True)):
+            raise ValueError
+    except (ValueError, binascii.Error, RecursionError):
+        raise Problem(
+            422,
+            f"cursor: expected one that a list of the same order gave, found {text[:60]!r}",
+            "leave it out to begin with the first entry",
+        ) from None
+    return list(place)
+
+
+def listed(text: str | None, name: str, known: tuple[str, ...]) -> list[str] | None:
+    """Return the words of a parameter with commas between; None if it is empty.
+
+    >>> listed("alarm,change", "kind", ("alarm", "change", "silence"))
+    ['alarm', 'change']
+    """
+    words = [each.strip() for each in (text or "").split(",") if each.strip()]
+    for word in words:
+        if word not in known:
+            raise Problem(
+                422, f"{name}: expected {', '.join(known)}, found {word[:60]!r}", "commas separate"
+            )
+    return words or None

@@ -1,0 +1,231 @@
+"""A stream as the page's picture wants it: points of a range, and what happened in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from newnormal.alarms.headlines import change_text
+from newnormal.alarms.texts import length_text
+from newnormal.errors import StateError
+from newnormal.service.api.facade import Facade, Store
+from newnormal.service.api.shown import finite
+from newnormal.service.api.times import iso, seconds
+from newnormal.service.values import Item, Series, StreamView
+from newnormal.types import Alarm, Change, Floats
+
+__all__ = ["picture_json", "series_json"]
+
+_MOST_EVENTS = 500  # of each kind, the newest
+
+
+def series_json(series: Series, known: Sequence[str], period: int | None) -> dict[str, Any]:
+    """Return a stretch of a stream as `points` of a provider gives it to a picture.
+
+    Columns of a channel end in its position among the stream's channels. Where samples are
+    missing between two points, a point without values stands between them.
+    """
+    x = np.asarray(series.times, np.int64) / 1e9
+    gaps = _gaps(series, period)
+    columns = {
+        "score": _column(series.scores, gaps),
+        "threshold": _column(series.thresholds, gaps),
+    }
+    places = {name: at for at, name in enumerate(known)}
+    for k, name in enumerate(series.channels):
+        at = places[name]
+        for kind, values in (
+            ("low", series.low),
+            ("high", series.high),
+            ("expected", series.expected),
+            ("least", series.least),
+            ("most", series.most),
+        ):
+            columns[f"{kind}:{at}"] = _column(values[:, k], gaps)
+    middles = (x[gaps - 1] + x[gaps]) / 2
+    return {
+        "x": np.insert(x, gaps, middles).round(6).tolist(),
+        "columns": columns,
+        "per": int(series.per),
+        "exact": False,  # true where some stretches show every sample although others do not
+        "anomalous": np.flatnonzero(np.insert(series.anomalous, gaps, values=False)).tolist(),
+    }
+
+
+def _gaps(series: Series, period: int | None) -> Any:
+    """Return the positions of points before which samples are missing."""
+    if period is None or len(series.times) < 2:
+        return np.zeros(0, np.int64)
+    widest = 1.5 * series.per * period + 2 * period
+    return np.flatnonzero(np.diff(series.times) > widest) + 1
+
+
+def _column(values: Floats, gaps: Any) -> list[float | None]:
+    """Return values as JSON has them, to a millionth of what they span: a picture shows less."""
+    numbers = np.insert(np.asarray(values, np.float64), gaps, np.nan)
+    known = np.isfinite(numbers)
+    if not known.any():
+        return [None] * len(numbers)
+    span = float(np.ptp(numbers[known]))
+    if 1e-200 < span < 1e200:
+        decimals = 6 - math.floor(math.log10(span))
+        numbers = np.round(numbers, decimals) if decimals < 300 else numbers
+    found: list[float | None] = [*numbers.tolist()]
+    for at in np.flatnonzero(~known).tolist():
+        found[at] = None
+    return found
+
+
+def picture_json(
+    service: Facade, view: StreamView, begin: int | None = None, end: int | None = None
+) -> dict[str, Any]:
+    """Return what a report's page knows of a stream beside its numbers.
+
+    Parameters
+    ----------
+    begin, end
+        In ns: only what happened between is given; None: whenever.
+    """
+    store = service.store
+    first, margins = _edges(store, view)
+    newest = view.newest
+    found = {}
+    for kind in ("alarm", "change"):
+        page = store.items(kinds=[kind], stream=view.id, begin=begin, end=end, limit=_MOST_EVENTS)
+        found[kind] = sorted(page.items, key=lambda each: each.opened)
+    concern = _concern(found["alarm"], found["change"])
+    counts = view.counts
+    stream = {
+        "id": view.id,
+        "name": view.name,
+        "state": view.state,
+        "status": _status(found["alarm"], found["change"]),
+        "samples": view.samples,
+        "anomalous": None,
+        "missing": 0,
+        "start": None if first is None else seconds(first),
+        "end": None if newest is None else seconds(newest),
+        "period": None if view.period is None else seconds(view.period),
+        "first": 0,
+        "channels": [
+            {
+                "name": name,
+                "concern": round(concern.get(name, 0.0), 6),
+                "margin": margins.get(name),
+            }
+            for name in view.channels
+        ],
+        "alarms": [_alarm(each) for each in found["alarm"]],
+        "changes": [_change(each, newest) for each in found["change"]],
+        "labels": None,
+        "more": {
+            "alarms": _more(counts.get("alarms"), found["alarm"], begin, end),
+            "changes": _more(counts.get("changes"), found["change"], begin, end),
+            "channels": 0,
+        },
+        "sparkline": None,
+        "blocks": [],
+    }
+    return {"axis": {"kind": "time", "zone": "UTC"}, "stream": stream}
+
+
+def _edges(store: Store, view: StreamView) -> tuple[int | None, dict[str, float | None]]:
+    """Return the time of the oldest sample, and the margins of the channels at the newest."""
+    count = store.count(view.id)
+    first = store.first_kept(view.id)
+    if count <= first:
+        return view.newest, {}
+    try:
+        oldest = store.rows(view.id, first, first)
+        newest = store.rows(view.id, count - 1, count - 1)
+    except StateError:  # retention removed it meanwhile
+        return view.newest, {}
+    margins = dict(zip(newest.channels, finite(newest.margins), strict=True))
+    return int(oldest.times[0]), margins
+
+
+def _concern(alarms: Sequence[Item], changes: Sequence[Item]) -> dict[str, float]:
+    """Return how much each channel had to do with what happened, of which 1 is the most."""
+    found: dict[str, float] = {}
+    for item in alarms:
+        for name, share in item.body["peak"]["channels"].items():
+            found[name] = max(found.get(name, 0.0), float(share))
+    for item in changes:
+        for name in item.body["channels"]:
+            found[name] = 1.0
+    return found
+
+
+def _status(alarms: Sequence[Item], changes: Sequence[Item]) -> str:
+    if any(each.open for each in alarms):
+        return "in alarm"
+    states = {each.state for each in changes}
+    if "pending" in states:
+        return "change pending"
+    return "change rejected" if "rejected" in states else "normal"
+
+
+def _more(total: int | None, found: Sequence[Item], begin: int | None, end: int | None) -> int:
+    if total is None or begin is not None or end is not None:
+        return 0
+    return max(0, total - len(found))
+
+
+def _alarm(item: Item) -> dict[str, Any]:
+    body = item.body
+    alarm = replace(Alarm.from_dict(body), zone="UTC")
+    end = item.updated if item.ended is None else item.ended
+    peak = alarm.peak.time
+    return {
+        "key": item.key,
+        "number": item.number,
+        "generation": item.generation,
+        "cause": alarm.cause,
+        "open": item.open,
+        "reason": alarm.reason,
+        "sentence": item.sentence,
+        "start": seconds(item.opened),
+        "end": seconds(max(end, item.opened)),
+        "peak": seconds(item.opened if peak is None else int(peak.astype(np.int64))),
+        "ratio": finite(float(item.ratio)),
+        "samples": alarm.end - alarm.start + 1,
+        "since": _when(item.opened),
+        "until": _when(max(end, item.opened)),
+        "lasted": length_text(alarm),
+        "evidence": finite(body["evidence"]),
+        "shares": finite(body["peak"]["channels"]),
+    }
+
+
+def _change(item: Item, newest: int | None) -> dict[str, Any]:
+    body = item.body
+    change = Change.from_dict(body)
+    until = max(item.opened, item.updated if newest is None else newest)
+    decided = item.updated if item.ended is None else item.ended
+    steps = [[seconds(item.opened), "pending"]]
+    if item.state != "pending":
+        steps.append([seconds(max(decided, item.opened)), item.state])
+    return {
+        "key": item.key,
+        "number": item.number,
+        "generation": item.generation,
+        "state": item.state,
+        "sentence": change_text(change),
+        "channels": list(change.channels),
+        "before": finite(change.before),
+        "after": finite(change.after),
+        "since": _when(item.opened),
+        "alarm": change.alarm,
+        "steps": steps,
+        "end": seconds(until if item.open else max(decided, item.opened)),
+    }
+
+
+def _when(time: int) -> str:
+    """Return a time as the lists show it: without seconds that are 0."""
+    text = str(iso(time)).replace("T", " ")
+    return text[:16] + text[19:] if text[16:19] == ":00" and text[19:20] != "." else text

@@ -1,0 +1,148 @@
+"""What goes wrong with a request, as an answer: a status, a sentence, and what to do."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from newnormal.errors import FeedbackError, NewnormalError, StateError
+
+__all__ = ["Problem", "answer_problems", "problem_answer", "problem_of"]
+
+_LOGGER = logging.getLogger("newnormal.service")
+_LONGEST = 300  # characters of a sentence: what was sent is repeated in part only
+
+
+class Problem(Exception):  # noqa: N818 - it is an answer
+    """A request that is refused.
+
+    Parameters
+    ----------
+    status
+        Of HTTP, 4xx; 503 where the same request may succeed later.
+    error
+        A sentence: what was expected and what was found.
+    hint
+        What to do about it.
+    headers
+        Besides the usual ones.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        error: str,
+        hint: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(error)
+        self.status = status
+        self.error = error
+        self.hint = hint
+        self.headers = dict(headers or {})
+
+
+def problem_answer(problem: Problem) -> Response:
+    """Return a problem as JSON: `error` and `hint`."""
+    body = {"error": _short(problem.error), "hint": _short(problem.hint or "")}
+    return JSONResponse(body, problem.status, problem.headers)
+
+
+def problem_of(error: NewnormalError, status: int = 400) -> Problem:
+    """Return an error of newnormal as a problem.
+
+    An error may say its status itself, in an attribute `status`, and with it after how many
+    seconds to try again, in `retry_after`.
+    """
+    said = getattr(error, "status", None)
+    if isinstance(said, int):
+        status = said
+    elif isinstance(error, StateError):  # a full disk, most often
+        status = 503
+    elif isinstance(error, FeedbackError):
+        status = 409
+    headers = {}
+    if status in (429, 503):
+        headers["Retry-After"] = str(max(1, round(getattr(error, "retry_after", 1))))
+    return Problem(status, error.message, error.hint, headers)
+
+
+def answer_problems(app: FastAPI) -> None:
+    """Let an app answer everything that goes wrong with JSON."""
+
+    async def refused(request: Request, error: Exception) -> Response:  # noqa: ARG001
+        assert isinstance(error, Problem)
+        return problem_answer(error)
+
+    async def known(request: Request, error: Exception) -> Response:  # noqa: ARG001
+        assert isinstance(error, NewnormalError)
+        return problem_answer(problem_of(error))
+
+    async def invalid(request: Request, error: Exception) -> Response:  # noqa: ARG001
+        assert isinstance(error, RequestValidationError)
+        return problem_answer(_of_validation(error.errors()))
+
+    async def http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return problem_answer(_of_http(request, error))
+
+    async def unexpected(request: Request, error: Exception) -> Response:
+        _LOGGER.error("%s %s: %r", request.method, request.url.path, error)
+        return problem_answer(
+            Problem(
+                500,
+                "the service failed to answer; the request may have had no effect",
+                "its log has the reason: please report it",
+            )
+        )
+
+    app.add_exception_handler(Problem, refused)
+    app.add_exception_handler(NewnormalError, known)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(Exception, unexpected)
+
+
+def _of_validation(errors: Any) -> Problem:
+    first: dict[str, Any] = errors[0] if errors else {"msg": "another request"}
+    place = [str(each) for each in first.get("loc", ()) if each not in ("query", "path", "body")]
+    name = ".".join(place) or "request"
+    found = _short(repr(first.get("input")), 60)
+    said = str(first.get("msg", "")).removeprefix("Input should be ").rstrip(".")
+    return Problem(
+        422,
+        f"{name}: expected {said[:1].lower() + said[1:]}, found {found}",
+        "api/v1/openapi.json describes every parameter",
+    )
+
+
+def _of_http(request: Request, error: HTTPException) -> Problem:
+    headers = dict(error.headers or {})
+    path = _short(request.url.path, 100)
+    if error.status_code == 404:
+        return Problem(
+            404,
+            f"expected an address of this service, found {path!r}",
+            "api/v1/openapi.json lists them",
+        )
+    if error.status_code == 405:
+        allowed = headers.get("Allow", headers.get("allow", ""))
+        return Problem(
+            405,
+            f"{path}: expected {allowed or 'another method'}, found {_short(request.method, 20)}",
+            "api/v1/openapi.json lists the methods of each address",
+            headers,
+        )
+    return Problem(error.status_code, str(error.detail), None, headers)
+
+
+def _short(text: str, most: int = _LONGEST) -> str:
+    """Return text that UTF-8 can hold, cut where it is long."""
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= most else text[: most - 3] + "..."

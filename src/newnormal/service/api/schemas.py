@@ -1,0 +1,298 @@
+"""What requests and answers hold, for the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+__all__ = [
+    "Alerts",
+    "Comment",
+    "Decided",
+    "Decision",
+    "Done",
+    "EventList",
+    "Health",
+    "ItemDetail",
+    "ItemPage",
+    "Login",
+    "ModelList",
+    "NewComment",
+    "NewWindow",
+    "PictureFacts",
+    "Pushed",
+    "Refit",
+    "Refused",
+    "SeriesColumns",
+    "SessionFacts",
+    "Settings",
+    "Stream",
+    "StreamPage",
+    "Uploaded",
+    "Window",
+    "WindowList",
+    "gives",
+    "takes",
+]
+
+
+class Refused(BaseModel):
+    """A request that could not be answered."""
+
+    error: str = Field(description="what was expected and what was found")
+    hint: str = Field(description="what to do about it")
+
+
+class Done(BaseModel):
+    """Something was done."""
+
+    done: bool
+
+
+class StreamBrief(BaseModel):
+    """A stream as lists have it."""
+
+    id: int
+    name: str
+    state: str = Field(description="collecting, fitting, live or failed")
+    channel_count: int
+    samples: int
+    needed: int = Field(description="samples of history that the first fit waits for")
+    period: float | None = Field(description="seconds between two samples")
+    newest: str | None = Field(description="the time of the newest sample")
+    ratio: float | None = Field(description="score over threshold of the newest sample")
+    distance: float | None = Field(description="from the accepted normal; 1 is the limit")
+    sparkline: list[float | None] = Field(description="highest ratios of stretches, oldest first")
+    attention: str = Field(description="alarm, change, silence, channels, failed or nothing")
+    sentence: str
+    item: str | None = Field(description="the key of the item that the sentence is about")
+    last_alarm: str | None
+    generation: int = Field(description="how many models it has had")
+    counts: dict[str, int]
+    problem: str = Field(description="why the last fit failed")
+
+
+class Stream(StreamBrief):
+    """A stream."""
+
+    channels: list[str]
+
+
+class StreamPage(BaseModel):
+    """Some streams."""
+
+    items: list[StreamBrief]
+    cursor: str | None = Field(description="where the next ones begin; null: there are no more")
+    total: int = Field(description="how many fit what was asked for")
+    streams: int = Field(description="how many there are")
+    counts: dict[str, int] = Field(description="how many are in each state or need attention")
+
+
+class SeriesColumns(BaseModel):
+    """A stretch of a stream."""
+
+    x: list[float] = Field(description="seconds since 1970")
+    columns: dict[str, list[float | None]] = Field(
+        description="score, threshold, and low, high, expected, least, most of each channel, as "
+        "low:0, by its position"
+    )
+    per: int = Field(description="samples a point stands for")
+    exact: bool
+    anomalous: list[int] = Field(description="positions of points with an anomalous sample")
+
+
+class PictureFacts(BaseModel):
+    """What a picture shows beside the numbers."""
+
+    axis: dict[str, Any]
+    stream: dict[str, Any] = Field(description="channels, alarms and changes as in a report")
+
+
+class Model(BaseModel):
+    """A fitted model."""
+
+    generation: int
+    fitted: str | None = None
+    first: int | None = Field(None, description="the number of the first sample it was fitted on")
+    last: int | None = None
+    channels: list[str] = []
+    reason: str = ""
+
+
+class ModelList(BaseModel):
+    """The models that a stream has had."""
+
+    items: list[Model]
+    generation: int = Field(description="of the one that is used")
+
+
+class Refit(BaseModel):
+    """Which samples to fit; without any, the newest."""
+
+    first: int | None = None
+    last: int | None = None
+
+
+class Item(BaseModel):
+    """An alarm, a change, an incident, a silence, or other channels."""
+
+    key: str
+    kind: str
+    stream: int | None
+    stream_name: str | None
+    generation: int
+    number: int
+    state: str = Field(description="open, closed, pending, accepted, rejected or reverted")
+    open: bool
+    opened: str
+    updated: str
+    ended: str | None
+    ratio: float | None
+    sentence: str
+    body: dict[str, Any] = Field(description="evidence and all else, by kind")
+
+
+class ItemPage(BaseModel):
+    """Some items."""
+
+    items: list[Item]
+    cursor: str | None
+
+
+class Comment(BaseModel):
+    """What a person wrote."""
+
+    time: str
+    who: str
+    text: str
+
+
+class ItemDetail(Item):
+    """An item with what belongs to it."""
+
+    comments: list[Comment]
+    related: list[Item]
+
+
+class Decision(BaseModel):
+    """Why."""
+
+    comment: str = ""
+
+
+class NewComment(BaseModel):
+    """A comment to write."""
+
+    text: str
+
+
+class Decided(BaseModel):
+    """The item as it is now."""
+
+    item: Item | None
+
+
+class Event(BaseModel):
+    """Something that happened."""
+
+    id: str
+    kind: str
+    time: str
+    stream: int | None
+    item: str | None
+    body: dict[str, Any]
+
+
+class EventList(BaseModel):
+    """Some events."""
+
+    items: list[Event]
+    cursor: str | None = Field(description="the id of the last one: give it as after")
+
+
+class Pushed(BaseModel):
+    """Samples that are durable."""
+
+    samples: int
+    streams: int
+    position: int = Field(description="of the log")
+
+
+class Uploaded(Pushed):
+    """History that is durable."""
+
+    found: list[str] = Field(description="what was found out about the file")
+
+
+class Window(BaseModel):
+    """A maintenance window: alerts of items that open in it are not sent."""
+
+    id: str
+    begin: str
+    end: str
+    streams: str = Field(description="a pattern of names, such as press-*")
+    reason: str
+    who: str
+    active: bool
+
+
+class NewWindow(BaseModel):
+    """A maintenance window to make."""
+
+    begin: str | float | None = Field(None, description="ISO 8601 or Unix time; none: now")
+    end: str | float
+    streams: str = "*"
+    reason: str = ""
+
+
+class WindowList(BaseModel):
+    """All maintenance windows."""
+
+    items: list[Window]
+
+
+class Alerts(BaseModel):
+    """How the sinks are."""
+
+    sinks: dict[str, dict[str, Any]] = Field(description="waiting, delivered, failing, oldest")
+
+
+class Health(BaseModel):
+    """How everything is."""
+
+    status: str = Field(description="ok, degraded, starting or stopping")
+    parts: dict[str, Any]
+
+
+class Settings(BaseModel):
+    """The configuration without secrets."""
+
+    version: str
+
+
+class Login(BaseModel):
+    """A token."""
+
+    token: str
+
+
+class SessionFacts(BaseModel):
+    """Who uses the page."""
+
+    who: str | None
+    role: str | None
+    csrf: str | None = Field(description="to be sent as X-CSRF-Token with every change")
+    login: bool = Field(description="whether a login is needed")
+
+
+def gives(model: type[BaseModel], status: int = 200) -> dict[int | str, dict[str, Any]]:
+    """Return what a route's answers are."""
+    return {status: {"model": model}, "4XX": {"model": Refused}}
+
+
+def takes(model: type[BaseModel], *, required: bool = False) -> dict[str, Any]:
+    """Return what a route's body is."""
+    schema = model.model_json_schema()
+    content = {"application/json": {"schema": schema}}
+    return {"requestBody": {"required": required, "content": content}}

@@ -1,0 +1,81 @@
+"""Routes of login and logout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from newnormal.service.api import schemas
+from newnormal.service.api.access import COOKIE, LIFETIME, Access
+from newnormal.service.api.bodies import read_json
+from newnormal.service.api.problems import Problem
+from newnormal.service.api.schemas import gives
+from newnormal.service.api.shown import answer
+
+__all__ = ["router"]
+
+_LONGEST = 1_000  # characters of a token
+
+router = APIRouter(tags=["session"])
+
+
+@router.get("/session", responses=gives(schemas.SessionFacts))
+async def session(request: Request) -> Response:
+    """Return who uses the page, and what a change must carry; nobody before a login."""
+    access: Access = request.app.state.access
+    return answer(_facts(request, access))
+
+
+@router.post(
+    "/login",
+    responses=gives(schemas.SessionFacts),
+    openapi_extra=schemas.takes(schemas.Login, required=True),
+)
+async def login(request: Request) -> Response:
+    """Begin a session with a token."""
+    access: Access = request.app.state.access
+    access.check_foreign(request)
+    if access.open:
+        return answer(_facts(request, access))
+    token = (await read_json(request)).get("token")
+    if not isinstance(token, str) or not 1 <= len(token) <= _LONGEST:
+        raise Problem(
+            422, "token: expected a token, found none or something else", 'send {"token": "nn_..."}'
+        )
+    client = request.client.host if request.client else ""
+    cookie, made, role = await access.login(token.strip(), client)
+    found = answer({"who": made.who, "role": role, "csrf": made.csrf, "login": True})
+    public = request.app.state.service.config.public_url or ""
+    found.set_cookie(
+        COOKIE,
+        cookie,
+        max_age=LIFETIME,
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https" or public.startswith("https:"),
+        path="/",
+    )
+    return found
+
+
+@router.post("/logout", responses=gives(schemas.Done))
+async def logout(request: Request) -> Response:
+    """End the session."""
+    access: Access = request.app.state.access
+    access.check_foreign(request)
+    await access.logout(request)
+    found = answer({"done": True})
+    found.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    return found
+
+
+def _facts(request: Request, access: Access) -> dict[str, Any]:
+    try:
+        caller = access.caller(request)
+    except Problem:
+        return {"who": None, "role": None, "csrf": None, "login": True}
+    _, known = access.session(request)
+    csrf = None if known is None else known.csrf
+    return {"who": caller.who, "role": caller.role, "csrf": csrf, "login": not access.open}

@@ -1,0 +1,139 @@
+"""Streams, items, events and comments as the JSON of the API."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from fastapi.responses import Response
+
+from newnormal.service.api.times import iso, seconds
+from newnormal.service.values import Comment, EventRow, Item, StreamView
+
+__all__ = [
+    "answer",
+    "comment_json",
+    "event_json",
+    "finite",
+    "item_json",
+    "model_json",
+    "stream_json",
+    "text_of",
+]
+
+
+def text_of(value: Any) -> str:
+    """Return JSON in the fewest characters; what is not finite is null."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        return json.dumps(finite(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an answer of JSON that no cache keeps."""
+    text = text_of(value).encode("utf-8", "backslashreplace")
+    kept = {"Cache-Control": "no-store", **(headers or {})}
+    return Response(text, status, kept, "application/json")
+
+
+def finite(value: Any) -> Any:
+    """Return a value that JSON can hold: None for numbers that are not finite.
+
+    >>> finite({"a": [1.0, float("nan")], "b": np.float64(2)})
+    {'a': [1.0, None], 'b': 2.0}
+    """
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, np.integer | np.bool_):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {str(name): finite(each) for name, each in value.items()}
+    if isinstance(value, np.ndarray):
+        return finite(value.tolist())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [finite(each) for each in value]
+    return value
+
+
+def _short(value: float) -> float | None:
+    """Return a number in few digits, for a list of many."""
+    if not math.isfinite(value):
+        return None
+    short = float(f"{value:.3g}")
+    return int(short) if short.is_integer() else short
+
+
+def stream_json(view: StreamView, *, full: bool = True) -> dict[str, Any]:
+    """Return a stream; in lists without the names of its channels."""
+    found: dict[str, Any] = {
+        "id": view.id,
+        "name": view.name,
+        "state": view.state,
+        "channel_count": len(view.channels),
+        "samples": view.samples,
+        "needed": view.needed,
+        "period": None if view.period is None else seconds(view.period),
+        "newest": iso(view.newest),
+        "ratio": _short(view.ratio),
+        "distance": _short(view.distance),
+        "sparkline": [_short(each) for each in view.sparkline],
+        "attention": view.attention,
+        "sentence": view.sentence,
+        "item": view.item,
+        "last_alarm": iso(view.last_alarm),
+        "generation": view.generation,
+        "counts": dict(view.counts),
+        "problem": view.problem,
+    }
+    if full:
+        found["channels"] = list(view.channels)
+    return found
+
+
+def item_json(item: Item, stream: StreamView | None) -> dict[str, Any]:
+    """Return an item, with the name of its stream."""
+    return {
+        "key": item.key,
+        "kind": item.kind,
+        "stream": item.stream,
+        "stream_name": None if stream is None else stream.name,
+        "generation": item.generation,
+        "number": item.number,
+        "state": item.state,
+        "open": item.open,
+        "opened": iso(item.opened),
+        "updated": iso(item.updated),
+        "ended": iso(item.ended),
+        "ratio": finite(float(item.ratio)),
+        "sentence": item.sentence,
+        "body": finite(item.body),
+    }
+
+
+def comment_json(comment: Comment) -> dict[str, Any]:
+    """Return a comment."""
+    return {"time": iso(comment.time), "who": comment.who, "text": comment.text}
+
+
+def event_json(event: EventRow) -> dict[str, Any]:
+    """Return an event."""
+    return {
+        "id": event.id,
+        "kind": event.kind,
+        "time": iso(event.time),
+        "stream": event.stream,
+        "item": event.item,
+        "body": finite(event.body),
+    }
+
+
+def model_json(model: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model; where its file is stays unsaid."""
+    kept: dict[str, Any] = finite({k: v for k, v in model.items() if k != "file"})
+    if isinstance(kept.get("fitted"), int):
+        kept["fitted"] = iso(kept["fitted"])
+    return kept

@@ -1,0 +1,317 @@
+"""Routes of streams: lists, series, pictures, models."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Annotated, Any, Literal, TypeVar
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from newnormal.errors import InputError, NewnormalError
+from newnormal.service.api import schemas
+from newnormal.service.api.bodies import read_json
+from newnormal.service.api.parameters import (
+    OPERATES,
+    READS,
+    AStream,
+    Limit,
+    Operator,
+    TheService,
+    Threads,
+    cursor_of,
+    cursor_text,
+    listed,
+)
+from newnormal.service.api.pictures import picture_json, series_json
+from newnormal.service.api.problems import Problem, problem_of
+from newnormal.service.api.schemas import gives
+from newnormal.service.api.shown import answer, item_json, model_json, stream_json
+from newnormal.service.api.times import nanoseconds
+from newnormal.service.values import COLLECTING, FAILED, FITTING, LIVE, StreamView
+
+__all__ = ["applied", "router"]
+
+_T = TypeVar("_T")
+_APPLIED = 30.0  # seconds that a request waits until what it asks for is done
+_STATES = (COLLECTING, FITTING, LIVE, FAILED)
+_ATTENTION = ("alarm", "change", "silence", "channels", "failed")
+_MOST_POINTS = 5_000
+_FAR = 2**62
+_MOST_CHANNELS = 50  # of a series at once
+
+router = APIRouter(prefix="/streams", tags=["streams"])
+_Order = Literal["attention", "name", "newest", "ratio"]
+
+
+async def applied(future: Future[_T]) -> _T:
+    """Wait until something was applied; what cannot be is a conflict."""
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(future), _APPLIED)
+    except InputError as error:
+        raise problem_of(error, 409) from None
+    except TimeoutError:
+        raise Problem(
+            503,
+            f"expected an end within {_APPLIED:g} s; it is logged, and will be done",
+            "look again later",
+            {"Retry-After": "10"},
+        ) from None
+
+
+@router.get("", dependencies=READS, responses=gives(schemas.StreamPage))
+async def streams(
+    service: TheService,
+    search: Annotated[str, Query(max_length=200, description="a part of the name")] = "",
+    state: Annotated[str, Query(description="collecting, fitting, live, failed; commas")] = "",
+    attention: Annotated[
+        str, Query(description="alarm, change, silence, channels, failed; or any, none")
+    ] = "",
+    sort: _Order = "attention",
+    cursor: str | None = None,
+    offset: Annotated[int, Query(ge=0, le=10**9, description="entries to skip")] = 0,
+    limit: Limit = 50,
+) -> Response:
+    """List streams: those that need attention first, or in another order."""
+    views = service.streams()
+    chosen = _chosen(views, search, state, attention)
+    key = _KEYS[sort]
+    chosen.sort(key=key)
+    total = len(chosen)
+    if cursor is not None:
+        place = tuple(cursor_of(cursor, _KINDS[sort]))
+        chosen = [each for each in chosen if key(each) > place]
+    found = chosen[offset : offset + limit]
+    more = len(chosen) > offset + limit
+    counts: dict[str, int] = {}
+    for each in views:
+        for name in {each.state, each.attention} - {""}:
+            counts[name] = counts.get(name, 0) + 1
+    return answer(
+        {
+            "items": [stream_json(each, full=False) for each in found],
+            "cursor": cursor_text(list(key(found[-1]))) if more and found else None,
+            "total": total,
+            "streams": len(views),
+            "counts": counts,
+        }
+    )
+
+
+def _chosen(
+    views: Sequence[StreamView], search: str, state: str, attention: str
+) -> list[StreamView]:
+    states = listed(state, "state", _STATES)
+    wanted = listed(attention, "attention", (*_ATTENTION, "any", "none"))
+    if wanted is not None:
+        kinds = {*wanted} - {"any", "none"}
+        kinds |= {*_ATTENTION} if "any" in wanted else set()
+        kinds |= {""} if "none" in wanted else set()
+    part = search.casefold()
+    return [
+        each
+        for each in views
+        if (not part or part in each.name.casefold())
+        and (states is None or each.state in states)
+        and (wanted is None or each.attention in kinds)
+    ]
+
+
+def _urgency(view: StreamView) -> tuple[Any, ...]:
+    rank = _ATTENTION.index(view.attention) if view.attention in _ATTENTION else len(_ATTENTION)
+    return (rank, -(view.last_alarm or 0), view.name, view.id)
+
+
+def _badness(view: StreamView) -> tuple[Any, ...]:
+    known = view.ratio == view.ratio
+    return (-min(float(view.ratio), 1e300) if known else 1.0, view.name, view.id)
+
+
+_KEYS: dict[str, Callable[[StreamView], tuple[Any, ...]]] = {
+    "attention": _urgency,
+    "name": lambda view: (view.name, view.id),
+    "newest": lambda view: (-(view.newest or 0), view.name, view.id),
+    "ratio": _badness,
+}
+_KINDS: dict[str, tuple[type, ...]] = {
+    "attention": (int, int, str, int),
+    "name": (str, int),
+    "newest": (int, str, int),
+    "ratio": (float, str, int),
+}
+
+
+@router.get("/by-name/{name:path}", dependencies=READS, responses=gives(schemas.Stream))
+async def by_name(service: TheService, name: str) -> Response:
+    """Return a stream by its name."""
+    found = service.stream_named(name)
+    if found is None:
+        raise Problem(
+            404,
+            f"expected the name of a stream, found {name[:200]!r}",
+            "GET api/v1/streams?search= finds names by a part",
+        )
+    return answer(stream_json(found))
+
+
+@router.get("/{id}", dependencies=READS, responses=gives(schemas.Stream))
+async def stream(view: AStream) -> Response:
+    """Return a stream."""
+    return answer(stream_json(view))
+
+
+@router.delete("/{id}", dependencies=OPERATES, responses=gives(schemas.Done))
+async def remove(view: AStream, service: TheService) -> Response:
+    """Remove a stream with all that is kept of it."""
+    await applied(service.remove(view.id))
+    return answer({"done": True})
+
+
+@router.get("/{id}/series", dependencies=READS, responses=gives(schemas.SeriesColumns))
+async def series(
+    view: AStream,
+    service: TheService,
+    reading: Threads,
+    begin: Annotated[str | None, Query(alias="from", description="ISO 8601 or Unix time")] = None,
+    to: Annotated[str | None, Query(description="ISO 8601 or Unix time")] = None,
+    points: Annotated[int, Query(ge=1, le=_MOST_POINTS, description="about how many")] = 500,
+    channels: Annotated[str | None, Query(description="names, commas between; none: all")] = None,
+) -> Response:
+    """Return a stretch of a stream, thinned so that no extreme is lost."""
+    names = _channels(view, channels)
+    start, end = _range(begin, to)
+    if view.newest is None or start > end:
+        return answer({"x": [], "columns": {}, "per": 1, "exact": False, "anomalous": []})
+
+    def read() -> Response:
+        found = service.store.series(view.id, start, end, points, names)
+        return answer(series_json(found, view.channels, view.period))
+
+    return await reading(read)
+
+
+def _range(begin: str | None, to: str | None) -> tuple[int, int]:
+    start = -_FAR if begin is None else nanoseconds(begin, "from")
+    return start, _FAR if to is None else nanoseconds(to, "to")
+
+
+def _channels(view: StreamView, text: str | None) -> tuple[str, ...]:
+    """Return the channels that are asked for: by name, or by position where no name fits."""
+    if text is None:
+        return view.channels[:_MOST_CHANNELS]
+    if text in view.channels:  # a name may have commas
+        return (text,)
+    found = []
+    for word in text.split(",") if text else ():
+        if word in view.channels:
+            found.append(word)
+        elif word.isascii() and word.isdigit() and len(word) < 6 and int(word) < len(view.channels):
+            found.append(view.channels[int(word)])
+        else:
+            raise Problem(
+                422,
+                f"channels: expected channels of {view.name!r}, found {word[:100]!r}",
+                "GET api/v1/streams/ID lists them; commas separate names or positions",
+            )
+    if len(found) > _MOST_CHANNELS:
+        raise Problem(
+            422,
+            f"channels: expected at most {_MOST_CHANNELS}, found {len(found)}",
+            "ask for the others in another request",
+        )
+    return tuple(dict.fromkeys(found))
+
+
+@router.get("/{id}/picture", dependencies=READS, responses=gives(schemas.PictureFacts))
+async def picture(
+    view: AStream,
+    service: TheService,
+    reading: Threads,
+    begin: Annotated[str | None, Query(alias="from", description="ISO 8601 or Unix time")] = None,
+    to: Annotated[str | None, Query(description="ISO 8601 or Unix time")] = None,
+) -> Response:
+    """Return alarms, changes and channels of a stream as a report's page has them."""
+    start, end = _range(begin, to)
+    given = (None if begin is None else start, None if to is None else end)
+    return answer(await reading(picture_json, service, view, *given))
+
+
+@router.get("/{id}/models", dependencies=READS, responses=gives(schemas.ModelList))
+async def models(view: AStream, service: TheService, reading: Threads) -> Response:
+    """List the models that a stream has had, newest first."""
+    found = [model_json(each) for each in await reading(service.models, view.id)]
+    found.sort(key=lambda each: -each["generation"])
+    return answer({"items": found, "generation": view.generation})
+
+
+@router.post(
+    "/{id}/models/{generation}/restore", dependencies=OPERATES, responses=gives(schemas.Done)
+)
+async def restore(view: AStream, service: TheService, generation: int) -> Response:
+    """Go back to an older model."""
+    if not 0 <= generation < 2**31:
+        raise Problem(422, f"generation: expected a number, found {str(generation)[:40]}")
+    await applied(service.restore_model(view.id, generation))
+    return answer({"done": True})
+
+
+@router.post(
+    "/{id}/refit",
+    dependencies=OPERATES,
+    responses=gives(schemas.Done),
+    openapi_extra=schemas.takes(schemas.Refit),
+)
+async def refit(request: Request, view: AStream, service: TheService) -> Response:
+    """Fit again, on the newest history or on the samples `first` to `last`."""
+    body = await read_json(request)
+    given = {}
+    for name in ("first", "last"):
+        value = body.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < view.samples:
+            raise Problem(
+                422,
+                f"{name}: expected the number of a sample of {view.name!r}, "
+                f"found {str(value)[:60]}",
+                f"it has {view.samples:,} samples, counted from 0",
+            )
+        given[name] = value
+    if given.get("last", view.samples) < given.get("first", 0):
+        raise Problem(422, "expected first before last, found it after", "exchange them")
+    try:
+        await applied(service.refit(view.id, **given))
+    except NewnormalError as error:
+        raise problem_of(error, 409) from None
+    return answer({"done": True})
+
+
+@router.post(
+    "/{id}/rollback",
+    responses=gives(schemas.Decided),
+    openapi_extra=schemas.takes(schemas.Decision),
+)
+async def rollback(
+    request: Request, caller: Operator, view: AStream, service: TheService
+) -> Response:
+    """Undo the last change that was accepted."""
+    comment = comment_of(await read_json(request), "comment")
+    item = await applied(
+        service.decide(None, "rollback", stream=view.id, who=caller.who, comment=comment)
+    )
+    return answer({"item": None if item is None else item_json(item, view)})
+
+
+def comment_of(body: Any, name: str, least: int = 0) -> str:
+    """Return the comment in a body."""
+    text = body.get(name, "")
+    most = 2_000
+    if not isinstance(text, str) or not least <= len(text.strip()) <= most:
+        raise Problem(
+            422,
+            f"{name}: expected text of {least} to {most:,} characters, found {str(text)[:60]!r}",
+            f'such as {{"{name}": "the new pump"}}',
+        )
+    return text.encode("utf-8", "backslashreplace").decode().strip()

@@ -1,0 +1,171 @@
+"""The service and its streams as Prometheus measures them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from newnormal.errors import MissingExtraError
+from newnormal.service.values import StreamView
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+__all__ = ["MOST_STREAMS", "Measured", "exposition"]
+
+MOST_STREAMS = 2_000  # that have measurements of their own; the others are counted
+_DROPPED = ("late", "duplicate", "out_of_order", "unknown")
+_ATTENTION = ("alarm", "change", "silence", "channels", "failed")
+
+
+class _Alerts(Protocol):
+    def alert_counts(self) -> Mapping[str, Mapping[str, Any]]: ...
+
+
+class Measured(Protocol):
+    """What is measured of a service."""
+
+    @property
+    def store(self) -> _Alerts:
+        """Knows about alerts."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it takes samples."""
+
+    def streams(self) -> Sequence[StreamView]:
+        """Return all streams."""
+
+    def health(self) -> dict[str, Any]:
+        """Return how everything is."""
+
+
+def exposition(
+    service: Measured,
+    *,
+    most: int = MOST_STREAMS,
+    clock: Callable[[], int] = time.time_ns,
+) -> tuple[bytes, str]:
+    """Return all measurements as text, and its content type.
+
+    Parameters
+    ----------
+    service
+        What is measured.
+    most
+        How many streams have measurements of their own: those that need attention first. How many
+        are left out is a measurement, too.
+    clock
+        The time in ns since 1970.
+    """
+    try:
+        from prometheus_client import CollectorRegistry
+        from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+        from prometheus_client.registry import Collector
+    except ImportError:
+        raise MissingExtraError.of("serve", "prometheus_client") from None
+
+    class Of(Collector):
+        def collect(self) -> Iterable[Metric]:
+            yield from _of_service(service)
+            yield from _of_streams(service.streams(), most, clock())
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Of())
+    return generate_latest(registry), CONTENT_TYPE_LATEST
+
+
+def _of_service(service: Measured) -> Iterator[Metric]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    health = service.health()
+    views = service.streams()
+    yield GaugeMetricFamily("newnormal_ready", "Whether samples are taken.", float(service.ready))
+    healthy = GaugeMetricFamily(
+        "newnormal_healthy", "Whether a part of the service works.", labels=["part"]
+    )
+    for name, part in health.get("parts", {}).items():
+        healthy.add_metric([str(name)], float(bool(part.get("ok", True))))
+    yield healthy
+    states = GaugeMetricFamily("newnormal_streams", "Streams by state.", labels=["state"])
+    for state, count in sorted(Counter(each.state for each in views).items()):
+        states.add_metric([state], count)
+    yield states
+    needing = GaugeMetricFamily(
+        "newnormal_streams_attention", "Streams that need a person.", labels=["kind"]
+    )
+    found = Counter(each.attention for each in views)
+    for kind in _ATTENTION:
+        needing.add_metric([kind], found[kind])
+    yield needing
+    yield GaugeMetricFamily("newnormal_alarms_open", "Streams with an open alarm.", found["alarm"])
+    yield CounterMetricFamily(
+        "newnormal_log_position", "Records of the log.", _number(health.get("position"))
+    )
+    for name, text, key in (
+        ("newnormal_log_lag_entries", "Records that are logged and not applied.", "lag_entries"),
+        ("newnormal_log_lag_seconds", "How far judging is behind the log.", "lag_s"),
+        ("newnormal_samples_per_second", "Samples that are judged.", "samples_per_s"),
+    ):
+        yield GaugeMetricFamily(name, text, _number(health.get(key)))
+    disk = GaugeMetricFamily("newnormal_disk_bytes", "Of the data folder's disk.", labels=["what"])
+    for name, value in (health.get("disk") or {}).items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            disk.add_metric([str(name)], float(value))
+    yield disk
+    dropped = CounterMetricFamily(
+        "newnormal_samples_dropped", "Samples that changed nothing.", labels=["reason"]
+    )
+    for reason in _DROPPED:
+        dropped.add_metric([reason], sum(each.counts.get(reason, 0) for each in views))
+    yield dropped
+    alerts = GaugeMetricFamily("newnormal_alerts", "Alerts by sink.", labels=["sink", "state"])
+    for sink, counts in service.store.alert_counts().items():
+        for state in ("waiting", "delivered", "failing"):
+            alerts.add_metric([sink, state], _number(counts.get(state)))
+    yield alerts
+
+
+def _of_streams(views: Sequence[StreamView], most: int, now: int) -> Iterator[Metric]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    shown = sorted(views, key=lambda each: (not each.attention, each.name))[:most]
+    yield GaugeMetricFamily(
+        "newnormal_streams_left_out",
+        "Streams without measurements of their own, since there are too many.",
+        len(views) - len(shown),
+    )
+    label = ["stream"]
+    ratio = GaugeMetricFamily(
+        "newnormal_score_ratio", "Score over threshold of the newest sample.", labels=label
+    )
+    distance = GaugeMetricFamily(
+        "newnormal_distance", "Distance from the accepted normal; 1 is the limit.", labels=label
+    )
+    lag = GaugeMetricFamily("newnormal_lag_seconds", "Age of the newest sample.", labels=label)
+    alarm = GaugeMetricFamily("newnormal_alarm", "Whether an alarm is open.", labels=label)
+    state = GaugeMetricFamily(
+        "newnormal_stream_state", "1 for the state that a stream is in.", labels=["stream", "state"]
+    )
+    samples = CounterMetricFamily("newnormal_samples", "Samples of a stream.", labels=label)
+    alarms = CounterMetricFamily("newnormal_alarms", "Alarms of a stream.", labels=label)
+    for view in shown:
+        name = [view.name]
+        if math.isfinite(view.ratio):
+            ratio.add_metric(name, view.ratio)
+        if math.isfinite(view.distance):
+            distance.add_metric(name, view.distance)
+        if view.newest is not None:
+            lag.add_metric(name, (now - view.newest) / 1e9)
+        alarm.add_metric(name, float(view.attention == "alarm"))
+        state.add_metric([view.name, view.state], 1)
+        samples.add_metric(name, view.samples)
+        alarms.add_metric(name, view.counts.get("alarms", 0))
+    yield from (ratio, distance, lag, alarm, state, samples, alarms)
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
