@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +32,7 @@ def store(path: Path) -> Iterator[Store]:
 
 
 def assert_same_rows(comp: Rows, ref: Rows) -> None:
-    for name in Rows._fields:
+    for name in (each.name for each in fields(Rows)):
         if name in ("first", "channels"):
             assert getattr(comp, name) == getattr(ref, name)
         else:

@@ -155,6 +155,9 @@ class Retention:
     alerts_age: int = setting(
         7 * _DAY, Span(), "how long an alert that cannot be delivered is tried again"
     )
+    log_age: int = setting(
+        0, Span(), "how long the log is kept after all of it was saved elsewhere; 0: not at all"
+    )
     size: int | None = setting(
         None, Maybe(Size()), "how large the store may be; the oldest samples go first"
     )

@@ -31,7 +31,8 @@ LIVE = "live"
 FAILED = "failed"  # the last fit failed: it goes on collecting, and will be tried again
 
 
-class Rows(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Rows:
     """Consecutive samples of a stream as they are stored.
 
     Attributes

@@ -9,7 +9,7 @@ a duplicate. Both are counted and change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -66,7 +66,7 @@ class Aligner:
         """How many steps are open."""
         return len(self._steps)
 
-    def take(self, arrival: Arrival, complete: Bools | None = None) -> Steps:
+    def take(self, arrival: Arrival, complete: Callable[[], Bools | None] | None = None) -> Steps:
         """Take samples in; return the steps that they close.
 
         Parameters
@@ -74,7 +74,7 @@ class Aligner:
         arrival
             The samples.
         complete
-            (C,) the channels that make a step complete; None: it closes by lateness alone.
+            Gives (C,) the channels that make a step complete; None: it closes by lateness alone.
         """
         same = arrival.channels == self.channels
         times, values = arrival.times, arrival.values
@@ -89,7 +89,7 @@ class Aligner:
         if not same and not set(self.channels) <= set(arrival.channels):
             self._whole = False
         self._put(times, values, self._places(arrival.channels))
-        return self._close(complete)
+        return self._close(None if complete is None else complete())
 
     def _places(self, channels: tuple[str, ...]) -> Ints:
         """Return where channels are, new ones at the end."""

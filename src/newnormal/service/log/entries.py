@@ -19,12 +19,14 @@ from newnormal.io.arrivals import Arrival
 __all__ = [
     "Arrived",
     "Closed",
+    "Configured",
     "Entry",
     "Feedback",
     "FitBegan",
     "FitFailed",
     "FitTaken",
     "Removed",
+    "Restored",
     "Silent",
     "pack",
     "unpack",
@@ -150,10 +152,56 @@ class Removed:
     stream: int
 
 
-Entry = Arrived | Closed | FitBegan | FitTaken | FitFailed | Feedback | Silent | Removed
+@dataclass(frozen=True)
+class Restored:
+    """A stream goes back to an earlier model, from the next sample on."""
+
+    kind: ClassVar[str] = "restored"
+    stream: int
+    generation: int
+
+
+@dataclass(frozen=True)
+class Configured:
+    """From here on, new streams are put in order by these settings.
+
+    Attributes
+    ----------
+    patterns
+        (pattern, period, lateness): of the streams whose names match, in ns or None; later ones
+        hold more.
+    """
+
+    kind: ClassVar[str] = "configured"
+    patterns: tuple[tuple[str, int | None, int | None], ...]
+
+
 _PLAIN: dict[str, Any] = {
-    each.kind: each for each in (Closed, FitBegan, FitTaken, FitFailed, Feedback, Silent, Removed)
+    each.kind: each
+    for each in (
+        Closed,
+        Configured,
+        FitBegan,
+        FitTaken,
+        FitFailed,
+        Feedback,
+        Silent,
+        Removed,
+        Restored,
+    )
 }
+Entry = (
+    Arrived
+    | Closed
+    | Configured
+    | FitBegan
+    | FitTaken
+    | FitFailed
+    | Feedback
+    | Silent
+    | Removed
+    | Restored
+)
 
 
 def pack(entries: Sequence[Entry]) -> bytes:
@@ -199,8 +247,7 @@ def unpack(record: bytes) -> list[Entry]:
                     arrivals.append(Arrival(stream, tuple(channels), times, numbers))
                 found.append(Arrived(tuple(arrivals), source, place, history))
             else:
-                values = [tuple(each) if isinstance(each, list) else each for each in values]
-                found.append(_PLAIN[kind](*values))
+                found.append(_PLAIN[kind](*map(_tupled, values)))
         if at != len(record):
             raise ValueError("length")
     except (LookupError, TypeError, ValueError, struct.error) as error:
@@ -209,3 +256,7 @@ def unpack(record: bytes) -> list[Entry]:
             hint="newnormal store check names what is damaged; restore a backup",
         ) from error
     return found
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(map(_tupled, value)) if isinstance(value, list) else value

@@ -1,0 +1,327 @@
+"""Applies the entries of the log, in their order: the one place where streams change.
+
+The same entries give the same streams, verdicts, alarms and events, whenever they are applied:
+nothing here looks at a clock or at what the store has beyond them. Everything that is stored has
+a name that follows from the log, so that applying an entry again changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from newnormal.errors import InputError, NewnormalError, StateError
+from newnormal.fleet import Fleet
+from newnormal.io.arrivals import Arrival
+from newnormal.service.engine import items
+from newnormal.service.engine.aligning import Aligner, Steps
+from newnormal.service.engine.channels import compare_channels
+from newnormal.service.engine.judging import Batch, judge
+from newnormal.service.engine.modelling import begin_fit, fail_fit, restore_model, take_fit
+from newnormal.service.engine.reporting import Reporter
+from newnormal.service.engine.streams import KeptStream, KeptStreams
+from newnormal.service.log import entries as log
+from newnormal.service.store import Store
+from newnormal.service.values import Item, Rows
+
+__all__ = ["Applier", "Outcome"]
+
+_LOG = logging.getLogger("newnormal")
+Outcome = Item | NewnormalError | None
+
+
+class Applier:
+    """The streams of the service, and what entries do to them.
+
+    Parameters
+    ----------
+    store
+        Where what follows from the log is kept.
+    fleet
+        The detectors of the live streams.
+    models
+        The folder of fitted models.
+    report
+        Takes events and items to the store, the sinks and the subscribers.
+
+    Attributes
+    ----------
+    position
+        Of the last record that was applied.
+    streams
+        All of them.
+    places
+        The newest snapshot of each pull source.
+    touched
+        Streams that the last record concerned.
+    started
+        Streams whose fits have begun, and were not handed to a worker yet.
+    samples
+        How many closed samples there were in all.
+    """
+
+    def __init__(self, store: Store, fleet: Fleet, models: Path, report: Reporter) -> None:
+        self.store, self.fleet, self.models, self.report = store, fleet, models, report
+        self.position = 0
+        self.streams = KeptStreams()
+        self.places: dict[str, Mapping[str, Any]] = {}
+        self.patterns: tuple[Any, ...] = ()
+        self.touched: dict[int, KeptStream] = {}
+        self.started: list[KeptStream] = []
+        self.samples = 0
+        self._batch = Batch()
+        self._handlers: dict[type, Callable[[Any], Outcome]] = {
+            log.Arrived: self._arrived,
+            log.Closed: self._closed,
+            log.Configured: self._configured,
+            log.FitBegan: self._fit_began,
+            log.FitTaken: self._fit_taken,
+            log.FitFailed: self._fit_failed,
+            log.Feedback: self._feedback,
+            log.Silent: self._silent,
+            log.Removed: self._removed,
+            log.Restored: self._restored,
+        }
+
+    def apply(self, position: int, entries: Sequence[log.Entry]) -> list[Outcome]:
+        """Apply the entries of one record; return what came of each.
+
+        Samples of entries that follow each other are judged in one call; anything else waits for
+        the samples before it.
+        """
+        self.position = position
+        self.touched = {}
+        self.report.begin(position)
+        outcomes: list[Outcome] = []
+        for entry in entries:
+            if not isinstance(entry, log.Arrived | log.Closed):
+                self._outcome(self._judge)
+            outcomes.append(self._outcome(partial(self._handlers[type(entry)], entry)))
+        self._outcome(self._judge)
+        for stream in self.touched.values():
+            stream.version += 1
+        return outcomes
+
+    def _outcome(self, act: Callable[[], Outcome]) -> Outcome:
+        """Do one thing; an error of it is its outcome, and what follows goes on.
+
+        An error of the store is raised: nothing can be kept then.
+        """
+        try:
+            return act()
+        except StateError:
+            raise
+        except NewnormalError as error:
+            return error
+        except Exception as error:  # noqa: BLE001  (the log goes on; it fails alike every time)
+            _LOG.exception("position %d could not be applied", self.position)
+            return NewnormalError(f"{type(error).__name__}: {error}")
+
+    # ------------------------------------------------------------------ samples
+
+    def _arrived(self, entry: log.Arrived) -> None:
+        for arrival in entry.arrivals:
+            if not len(arrival.times):
+                continue
+            stream = self.streams.named(arrival.stream) or self._appear(arrival)
+            if entry.history:
+                self._history(stream, arrival)
+                continue
+            self._take(stream, stream.aligner.take(arrival, stream.needed_channels))
+        if entry.source and entry.place is not None:
+            self.places[entry.source] = entry.place
+
+    def _closed(self, entry: log.Closed) -> None:
+        stream = self.streams.get(entry.stream)
+        if stream is not None:
+            self._take(stream, stream.aligner.close(entry.until))
+
+    def _appear(self, arrival: Arrival) -> KeptStream:
+        """Begin a stream that was not known."""
+        period = lateness = None
+        for pattern, own_period, own_lateness in self.patterns:
+            if fnmatchcase(arrival.stream, pattern):
+                period = own_period if own_period is not None else period
+                lateness = own_lateness if own_lateness is not None else lateness
+        number = self.streams.next_id
+        self.store.truncate(number, 0)
+        stream = KeptStream(number, arrival.stream, Aligner(period, lateness))
+        self.streams.add(stream)
+        self.report.state_of(stream, int(arrival.times.max()))
+        return stream
+
+    def _take(self, stream: KeptStream, steps: Steps) -> None:
+        """Take closed time steps: judged if the stream is live, kept as history if not."""
+        self.touched[stream.id] = stream
+        count = len(steps.times)
+        if not count:
+            return
+        self.samples += count
+        silent = next((each for each in stream.items.values() if each.kind == items.SILENT), None)
+        if silent is not None:
+            self._batch.after_silence.add(stream.name)
+            now = int(steps.times[0])
+            self.report.item(
+                "samples_again", stream, items.ended(silent, "closed", now, self.position), now
+            )
+        if stream.is_live:
+            self._batch.add(stream, steps)
+        else:
+            channels = stream.aligner.channels
+            rows = Rows.of_samples(stream.count, channels, steps.times, steps.values)
+            self.store.add(stream.id, rows)
+        stream.count += count
+
+    def _judge(self) -> None:
+        """Judge the samples of live streams that were taken."""
+        batch, self._batch = self._batch, Batch()
+        if batch:
+            judge(self, batch)
+            for stream, steps in batch.taken():
+                compare_channels(self, stream, steps)
+
+    def _history(self, stream: KeptStream, arrival: Arrival) -> None:
+        """Take uploaded samples as the history of a stream, before those that it has."""
+        if stream.is_live or stream.fit is not None:
+            raise InputError(
+                f"expected a stream without a model, found {stream.name!r}, which is "
+                f"{stream.state}",
+                hint="push samples and ask for a refit, or remove the stream first",
+            )
+        kept: Rows | None = None
+        if stream.count:
+            kept = self.store.rows(stream.id, 0, stream.count - 1)
+        order = np.argsort(arrival.times, kind="stable")
+        times, values = arrival.times[order], arrival.values[order]
+        first = np.append(True, np.diff(times) > 0)
+        times, values = times[first], values[first]
+        aligner = stream.aligner
+        stream.aligner = fresh = Aligner(aligner.period, aligner.lateness)
+        stream.count = 0
+        self.store.truncate(stream.id, 0)
+        steps = fresh.take(Arrival(stream.name, arrival.channels, times, values))
+        self._take(stream, steps)
+        self._take(stream, fresh.close(int(times[-1]) + 1))
+        last = stream.count - 1
+        if kept is not None:
+            later = kept.times > times[-1]
+            given = Arrival(stream.name, kept.channels, kept.times[later], kept.values[later])
+            if later.any():
+                self._take(stream, fresh.take(given))
+        self._fit_began(log.FitBegan(stream.id, 0, last, "uploaded"))
+
+    # ------------------------------------------------------------------ models
+
+    def _fit_began(self, entry: log.FitBegan) -> None:
+        begin_fit(self, self._stream(entry.stream), entry)
+
+    def _fit_taken(self, entry: log.FitTaken) -> None:
+        take_fit(self, self._stream(entry.stream), entry)
+
+    def _fit_failed(self, entry: log.FitFailed) -> None:
+        fail_fit(self, self._stream(entry.stream), entry)
+
+    def _restored(self, entry: log.Restored) -> None:
+        restore_model(self, self._stream(entry.stream), entry.generation)
+
+    # ------------------------------------------------------------------ people and the clock
+
+    def _feedback(self, entry: log.Feedback) -> Item | None:
+        stream = self._stream(entry.stream)
+        if entry.verb == items.ROLLBACK:
+            self._live(stream)
+            self.fleet.rollback(stream.name)
+            self.report.events(stream, self.fleet.take_events())
+            self.report.feedback(stream, entry, None)
+            return None
+        key = items.key_of(entry.item or "")
+        if key.generation != stream.generation:
+            raise InputError(
+                f"expected an item of the model that {stream.name!r} has now, found one of an "
+                f"earlier model",
+                hint="what the new model finds has an item of its own",
+            )
+        if key.kind == items.CHANNELS:
+            item: Item | None = self._decide_channels(stream, entry)
+        elif key.kind == items.SILENT:
+            raise InputError(
+                "expected an alarm or a change, found a silence",
+                hint="it ends when samples come again; remove the stream if it never will",
+            )
+        else:
+            self._live(stream)
+            act = self.fleet.accept if entry.verb == items.ACCEPT else self.fleet.reject
+            if key.kind == items.ALARM:
+                act(stream.name, key.number)
+            else:
+                act(stream.name, change=key.number)
+            found = self.report.events(stream, self.fleet.take_events())
+            item = found.get(key.text)
+        self.report.feedback(stream, entry, item)
+        return item
+
+    def _decide_channels(self, stream: KeptStream, entry: log.Feedback) -> Item:
+        known = stream.items.get(entry.item or "")
+        if known is None or stream.model is None:
+            raise InputError(
+                f"expected a pending change of channels of {stream.name!r}, found none",
+                hint="it was decided, or the channels are those of the model again",
+            )
+        new, gone = (list(known.body[name]) for name in ("new", "gone"))
+        now = stream.aligner.closed
+        if entry.verb == items.ACCEPT:
+            kept = [name for name in stream.model.channels if name not in gone]
+            first = max((stream.since.get(name, 0) for name in new), default=0)
+            stream.wanted = (*kept, *new), first
+        else:
+            stream.ignored = tuple({*stream.ignored, *new, *gone})
+        state = "accepted" if entry.verb == items.ACCEPT else "rejected"
+        item = items.ended(known, state, now, self.position)
+        stream.items.pop(known.key, None)
+        self.report.item(state, stream, item, now, keep=False)
+        self.touched[stream.id] = stream
+        return item
+
+    def _silent(self, entry: log.Silent) -> None:
+        stream = self._stream(entry.stream)
+        already = any(each.kind == items.SILENT for each in stream.items.values())
+        if stream.is_live and stream.aligner.closed == entry.since and not already:
+            item = items.silent_item(stream, entry.since, entry.now, self.position)
+            self.report.item("silent", stream, item, entry.now)
+            self.touched[stream.id] = stream
+
+    def _removed(self, entry: log.Removed) -> None:
+        stream = self._stream(entry.stream)
+        if stream.name in self.fleet:
+            self.fleet.remove(stream.name)
+        now = stream.aligner.closed
+        for item in list(stream.items.values()):
+            ended = items.ended(item, "closed", now, self.position, reason="stream removed")
+            self.report.item("closed", stream, ended, now)
+        self.streams.remove(stream)
+        self.touched.pop(stream.id, None)
+        self.store.forget(stream.id)
+        self.report.removed(stream)
+
+    def _configured(self, entry: log.Configured) -> None:
+        self.patterns = entry.patterns
+
+    def _stream(self, number: int) -> KeptStream:
+        stream = self.streams.get(number)
+        if stream is None:
+            raise InputError(f"expected a stream, found none of number {number}")
+        self.touched[stream.id] = stream
+        return stream
+
+    def _live(self, stream: KeptStream) -> None:
+        if stream.name not in self.fleet:
+            raise InputError(
+                f"expected a live stream, found {stream.name!r}, which is {stream.state}",
+                hint="wait until its model is fitted",
+            )

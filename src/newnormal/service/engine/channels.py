@@ -1,0 +1,66 @@
+"""Channels of a live stream that are not those of its model: missing values until accepted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newnormal.service.engine import items
+from newnormal.service.engine.aligning import Steps
+from newnormal.service.engine.streams import KeptStream
+
+if TYPE_CHECKING:
+    from newnormal.service.engine.applying import Applier
+
+__all__ = ["compare_channels"]
+
+_NEW_FOR = 20  # samples since a new channel came, before it is reported
+_GONE_FOR = 60  # samples without a value of a channel, before it is reported as gone
+
+
+def compare_channels(applier: Applier, stream: KeptStream, steps: Steps) -> None:
+    """Open, update or end the item of a stream whose channels are not its model's."""
+    assert stream.model is not None
+    seen = stream.aligner.channels
+    missing = np.isnan(steps.values)
+    if len(seen) == len(stream.model.channels) and not stream.absent and not missing.any():
+        return  # by far the most frequent
+    _count_absent(stream, steps)
+    own = set(stream.model.channels)
+    for name in seen:
+        if name not in own:
+            stream.since.setdefault(name, stream.count - len(steps.times))
+    new = [
+        name
+        for name, first in stream.since.items()
+        if stream.count - first >= _NEW_FOR and not stream.absent.get(name)
+    ]
+    gone = [name for name in stream.model.channels if stream.absent.get(name, 0) >= _GONE_FOR]
+    new, gone = ([n for n in names if n not in stream.ignored] for names in (new, gone))
+    known = next((each for each in stream.items.values() if each.kind == items.CHANNELS), None)
+    if known is None and (new or gone):
+        if stream.wanted is None:
+            item = items.channels_item(stream, new, gone, None, applier.position)
+            applier.report.item("channels", stream, item, item.updated)
+    elif known is not None and [new, gone] != [known.body["new"], known.body["gone"]]:
+        item = items.channels_item(stream, new, gone, known, applier.position)
+        kind = "updated" if item.open else "reverted"
+        applier.report.item(kind, stream, item, item.updated)
+
+
+def _count_absent(stream: KeptStream, steps: Steps) -> None:
+    """Count for how many steps each channel has had no value."""
+    there = ~np.isnan(steps.values)
+    count = len(steps.times)
+    for at, name in enumerate(stream.aligner.channels[: there.shape[1]]):
+        column = there[:, at]
+        if column.any():
+            since = int(np.flatnonzero(column)[-1])
+            absent = count - 1 - since
+        else:
+            absent = stream.absent.get(name, 0) + count
+        if absent:
+            stream.absent[name] = absent
+        else:
+            stream.absent.pop(name, None)

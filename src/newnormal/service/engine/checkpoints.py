@@ -1,0 +1,116 @@
+"""Checkpoints: all state at one position of the log, and the way back to it.
+
+The store has the state of the service at a position, the fleet's folder that of the detectors. The
+store is written first: the position that counts is the fleet's, whose state the store still has.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+from newnormal.errors import StateError
+from newnormal.fleet import Fleet
+from newnormal.service.engine.applying import Applier, Outcome
+from newnormal.service.engine.reporting import Reporter
+from newnormal.service.engine.streams import stream_from_json, stream_to_json
+from newnormal.service.log.entries import unpack
+from newnormal.service.log.sqlite_log import SqliteLog
+from newnormal.service.store import Store
+
+__all__ = ["recover", "save_checkpoint"]
+
+_VERSION = 1
+
+
+def save_checkpoint(applier: Applier) -> int:
+    """Save everything as it is after the last record; return its position."""
+    state = {
+        "version": _VERSION,
+        "next_id": applier.streams.next_id,
+        "streams": [stream_to_json(stream) for stream in applier.streams],
+        "places": {name: dict(place) for name, place in applier.places.items()},
+        "patterns": applier.patterns,
+        "samples": applier.samples,
+    }
+    body = zlib.compress(json.dumps(state, separators=(",", ":")).encode(), 1)
+    applier.store.flush_tails()
+    applier.store.save_checkpoint(applier.position, body)
+    applier.store.commit(sync=True)
+    applier.fleet.checkpoint(applier.position)
+    return applier.position
+
+
+def recover(
+    folder: Path,
+    log: SqliteLog,
+    store: Store,
+    report: Reporter,
+    applied: Callable[[int, list[Outcome]], None],
+) -> Applier:
+    """Return the applier at the end of the log: from the last checkpoint, and the records since.
+
+    Parameters
+    ----------
+    folder
+        With the fleet's folder and the models.
+    log, store, report
+        Of the service.
+    applied
+        Called with the position and the outcomes of each record.
+    """
+    models = folder / "models"
+    models.mkdir(parents=True, exist_ok=True)
+    fleet = Fleet.attach(folder / "fleet")
+    applier = Applier(store, fleet, models, report)
+    try:
+        _restore(applier, folder)
+        for position, record in log.read(applier.position):
+            outcomes = applier.apply(position, unpack(record))
+            store.commit()
+            report.drop()
+            applied(position, outcomes)
+    except BaseException:
+        fleet.close(save=False)
+        raise
+    return applier
+
+
+def _restore(applier: Applier, folder: Path) -> None:
+    """Give an applier the state of the checkpoint that its fleet is at."""
+    position = applier.fleet.position
+    found = applier.store.checkpoint(position)
+    if found is None:
+        if position or len(applier.fleet):
+            raise StateError(
+                f"{folder}: expected the state of the service at position {position}, where its "
+                "detectors are, found none",
+                hint="newnormal store check names what is damaged; restore a backup",
+            )
+        return
+    _, body = found
+    try:
+        state = json.loads(zlib.decompress(body))
+        if state["version"] > _VERSION:
+            raise StateError(
+                f"{folder} was written by a newer newnormal",
+                hint="pip install --upgrade newnormal",
+            )
+        for each in state["streams"]:
+            stream = applier.streams.add(stream_from_json(each))
+            if stream.fit is not None:
+                applier.started.append(stream)
+        applier.streams.next_id = state["next_id"]
+        applier.places, applier.samples = state["places"], state["samples"]
+        applier.patterns = tuple(tuple(each) for each in state["patterns"])
+    except (LookupError, TypeError, ValueError, zlib.error) as error:
+        raise StateError(
+            f"{folder}: the state of the service at position {position} is damaged: {error}",
+            hint="restore a backup",
+        ) from error
+    applier.position = position
+    for stream in applier.streams:
+        applier.store.truncate(stream.id, stream.count)
+    applier.store.commit()

@@ -1,0 +1,201 @@
+"""Items of the inbox from what happened to alarms, changes, incidents, silence and channels."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from newnormal.alarms.sentences import silence_sentence
+from newnormal.errors import InputError
+from newnormal.service.engine.streams import KeptStream
+from newnormal.service.values import Item
+from newnormal.texts import counted
+from newnormal.types import PENDING, Event, IncidentEvent
+
+__all__ = [
+    "ACCEPT",
+    "ALARM",
+    "CHANGE",
+    "CHANNELS",
+    "REJECT",
+    "ROLLBACK",
+    "SILENT",
+    "Key",
+    "channels_item",
+    "ended",
+    "event_item",
+    "incident_item",
+    "key_of",
+    "silent_item",
+]
+
+ALARM, CHANGE, INCIDENT, SILENT, CHANNELS = "alarm", "change", "incident", "silence", "channels"
+ACCEPT, REJECT, ROLLBACK = "accept", "reject", "rollback"
+_PARTS = 4
+
+
+class Key(NamedTuple):
+    """What the key of an item of a stream says."""
+
+    kind: str
+    stream: int
+    generation: int
+    number: int
+
+    @property
+    def text(self) -> str:
+        """The key.
+
+        >>> Key("alarm", 12, 1, 3).text
+        'alarm-12-1-3'
+        """
+        return "-".join(map(str, self))
+
+
+def key_of(text: str) -> Key:
+    """Return what a key says, or raise an InputError if it is none of a stream's item.
+
+    >>> key_of("change-12-1-3")
+    Key(kind='change', stream=12, generation=1, number=3)
+    """
+    kind, *numbers = text.split("-")
+    known = (ALARM, CHANGE, SILENT, CHANNELS)
+    if kind not in known or len(numbers) != _PARTS - 1 or not all(map(str.isdecimal, numbers)):
+        raise InputError(
+            f"expected an alarm or a change of a stream, found {text!r}",
+            hint="alarms, changes and channels can be accepted or rejected",
+        )
+    return Key(kind, *map(int, numbers))
+
+
+def _ns(time: np.datetime64 | None, otherwise: int) -> int:
+    if time is None or np.isnat(time):
+        return otherwise
+    return int(time.astype("datetime64[ns]").astype(np.int64))
+
+
+def event_item(stream: KeptStream, event: Event, position: int) -> Item | None:
+    """Return the alarm or the change that an event is about, as an item; None without one."""
+    now = _ns(event.time, stream.aligner.closed)
+    if event.change is not None:
+        change = event.change
+        opened = change.state == PENDING or change.open
+        return Item(
+            Key(CHANGE, stream.id, stream.generation, change.number).text,
+            CHANGE,
+            stream.id,
+            stream.generation,
+            change.number,
+            change.state,
+            _ns(change.start_time, now),
+            now,
+            None if opened else now,
+            float(change.distance),
+            change.sentence,
+            change.as_dict(),
+            position,
+        )
+    if event.alarm is None:
+        return None
+    alarm = event.alarm
+    return Item(
+        Key(ALARM, stream.id, stream.generation, alarm.number).text,
+        ALARM,
+        stream.id,
+        stream.generation,
+        alarm.number,
+        "open" if alarm.open else "closed",
+        _ns(alarm.start_time, now),
+        now,
+        None if alarm.open else now,
+        float(alarm.peak.ratio),
+        alarm.sentence,
+        alarm.as_dict(),
+        position,
+    )
+
+
+def incident_item(event: IncidentEvent, position: int) -> Item:
+    """Return an incident as an item."""
+    incident = event.incident
+    return Item(
+        f"{INCIDENT}-{incident.number}",
+        INCIDENT,
+        None,
+        0,
+        incident.number,
+        "open" if incident.open else "closed",
+        incident.start,
+        incident.end,
+        None if incident.open else incident.end,
+        float(len(incident.streams)),
+        incident.sentence,
+        incident.as_dict(),
+        position,
+    )
+
+
+def silent_item(stream: KeptStream, since: int, now: int, position: int) -> Item:
+    """Return the item of a stream that has sent nothing since a time."""
+    number = stream.numbers[SILENT] = stream.numbers.get(SILENT, 0) + 1
+    seconds = max(now - since, 0) / 1e9
+    period = (stream.aligner.period or 0) / 1e9
+    samples = round(seconds / period) if period else 0
+    sentence = silence_sentence((), samples, seconds, period)
+    return Item(
+        Key(SILENT, stream.id, stream.generation, number).text,
+        SILENT,
+        stream.id,
+        stream.generation,
+        number,
+        "open",
+        since,
+        now,
+        None,
+        0.0,
+        sentence,
+        {"since": since, "noticed": now},
+        position,
+    )
+
+
+def channels_item(
+    stream: KeptStream, new: list[str], gone: list[str], known: Item | None, position: int
+) -> Item:
+    """Return the item of a stream whose channels are not those of its model."""
+    if known is None:
+        number = stream.numbers[CHANNELS] = stream.numbers.get(CHANNELS, 0) + 1
+    else:
+        number = known.number
+    parts = []
+    if new:
+        parts.append(f"{counted(len(new), 'new channel')}: {', '.join(new[:5])}")
+    if gone:
+        parts.append(f"{counted(len(gone), 'channel')} without values: {', '.join(gone[:5])}")
+    if not parts:
+        parts.append("the channels are those of the model again")
+    now = stream.aligner.closed
+    state = PENDING if new or gone else "reverted"
+    return Item(
+        Key(CHANNELS, stream.id, stream.generation, number).text,
+        CHANNELS,
+        stream.id,
+        stream.generation,
+        number,
+        state,
+        now if known is None else known.opened,
+        now,
+        None if state == PENDING else now,
+        0.0,
+        "; ".join(parts),
+        {"new": new, "gone": gone, "channels": [*new, *gone]},
+        position,
+    )
+
+
+def ended(item: Item, state: str, now: int, position: int, **body: Any) -> Item:
+    """Return an item that has ended."""
+    found = {**item.body, **body}
+    facts = {**vars(item), "state": state, "updated": now, "ended": now}
+    return Item(**{**facts, "body": found, "position": position})

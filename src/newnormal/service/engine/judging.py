@@ -1,0 +1,169 @@
+"""Samples of live streams, judged by the fleet; verdicts as rows of the store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newnormal.alarms.log import margins
+from newnormal.fleet.results import FleetVerdicts, Part
+from newnormal.service.engine.aligning import Steps
+from newnormal.service.engine.streams import KeptStream
+from newnormal.service.values import Rows
+from newnormal.tabular import Table
+from newnormal.types import Floats, Ints
+
+if TYPE_CHECKING:
+    from newnormal.service.engine.applying import Applier
+
+__all__ = ["Batch", "judge"]
+
+_LOG = logging.getLogger("newnormal")
+
+
+class Batch:
+    """Closed time steps of live streams that are judged in one call.
+
+    Attributes
+    ----------
+    after_silence
+        The names of streams that the clock had found silent: the gap is known already.
+    """
+
+    def __init__(self) -> None:
+        self.after_silence: set[str] = set()
+        self._steps: dict[str, tuple[KeptStream, int, list[Steps]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._steps)
+
+    def add(self, stream: KeptStream, steps: Steps) -> None:
+        """Add steps of a stream, which follow those it has."""
+        if stream.name not in self._steps:
+            self._steps[stream.name] = stream, stream.count, []
+        self._steps[stream.name][2].append(steps)
+
+    def taken(self) -> Iterator[tuple[KeptStream, Steps]]:
+        """Give the steps of each stream."""
+        for stream, _, parts in self._steps.values():
+            yield stream, _joined(parts)
+
+    def of(self, name: str) -> tuple[KeptStream, int, Steps]:
+        """Return a stream, the number of its first sample here, and its steps."""
+        stream, first, parts = self._steps[name]
+        return stream, first, _joined(parts)
+
+    def tables(self) -> dict[str, Table]:
+        """Return what the fleet takes: the channels of each stream's model."""
+        found = {}
+        for name, (stream, _, parts) in self._steps.items():
+            assert stream.model is not None
+            steps = _joined(parts)
+            at = model_columns(stream)
+            values = steps.values if at is None else np.ascontiguousarray(steps.values[:, at])
+            times = steps.times.view("datetime64[ns]")
+            found[name] = Table(values, stream.model.channels, times)
+        return found
+
+
+def _joined(parts: list[Steps]) -> Steps:
+    if len(parts) == 1:
+        return parts[0]
+    width = max(part.values.shape[1] for part in parts)
+    return Steps(
+        np.concatenate([part.times for part in parts]),
+        np.concatenate([_wide(part.values, width) for part in parts]),
+    )
+
+
+def _wide(values: Floats, width: int) -> Floats:
+    """Return values with columns of missing values at the end: channels that came later."""
+    missing = width - values.shape[1]
+    if not missing:
+        return values
+    return np.concatenate([values, np.full((len(values), missing), np.nan)], axis=1)
+
+
+def model_columns(stream: KeptStream) -> Ints | None:
+    """Return where the model's channels are among those that were seen; None: they are the same."""
+    seen = stream.aligner.channels
+    if stream.columns is None or stream.columns[0] != len(seen):
+        assert stream.model is not None
+        channels = stream.model.channels
+        known = {name: at for at, name in enumerate(seen)}
+        at = None
+        if channels != seen:
+            at = np.array([known[name] for name in channels], np.int64)
+        stream.columns = len(seen), at
+    columns: Ints | None = stream.columns[1]
+    return columns
+
+
+def judge(applier: Applier, batch: Batch) -> None:
+    """Judge a batch; store verdicts as rows, and report what happened."""
+    verdicts = applier.fleet.consume(batch.tables())
+    for part in verdicts.parts:
+        for name, rows, ratios, distance in _rows_of(part):
+            stream, first, steps = batch.of(name)
+            applier.store.add(stream.id, _stored(stream, first, steps, rows))
+            stream.note_ratios(ratios)
+            stream.distance = distance
+    for error in verdicts.errors:  # the aligner keeps times in order: this is a fault of ours
+        _LOG.error("stream %s: samples were not judged: %s", error.stream, error.error.message)
+    report_events(applier, verdicts, batch)
+
+
+def report_events(applier: Applier, verdicts: FleetVerdicts, batch: Batch) -> None:
+    """Report the events of verdicts, stream by stream, and incidents."""
+    applier.fleet.take_events()  # they are in the verdicts
+    for each in verdicts.events:
+        stream = applier.streams.named(each.stream)
+        if stream is not None:
+            known = each.stream in batch.after_silence
+            applier.report.events(stream, [each], gap_is_known=known)
+    for incident in verdicts.incidents:
+        applier.report.incident(incident)
+
+
+def _rows_of(part: Part) -> Iterator[tuple[str, Rows, Floats, float]]:
+    """Give the verdicts of each stream: name, rows of its model's channels, ratios, distance."""
+    columns = part.judged.columns
+    for at, own in part.spans.items():
+        kept = part.streams[at]
+        found = margins(kept.fitted)
+        width = len(kept.fitted.channels)
+        rows = Rows(
+            0,
+            kept.fitted.channels,
+            part.judged.times[own],
+            np.empty((0, width)),  # the values are the batch's
+            columns.scores[own],
+            columns.thresholds[own],
+            columns.anomalous[own],
+            columns.expected[own],
+            np.full(width, np.nan) if found is None else found,
+        )
+        distances = columns.distances[own]
+        yield kept.name, rows, columns.ratios[own], float(distances[-1])
+
+
+def _stored(stream: KeptStream, first: int, steps: Steps, rows: Rows) -> Rows:
+    """Return the verdicts with the values of all channels that were seen."""
+    at = model_columns(stream)
+    if at is None:
+        return replace(rows, first=first, values=steps.values)
+    count, width = steps.values.shape
+    expected, margin = np.full((count, width), np.nan), np.full(width, np.nan)
+    expected[:, at], margin[at] = rows.expected, rows.margins
+    return replace(
+        rows,
+        first=first,
+        channels=stream.aligner.channels[:width],
+        values=steps.values,
+        expected=expected,
+        margins=margin,
+    )

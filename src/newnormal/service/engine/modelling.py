@@ -1,0 +1,198 @@
+"""Models of streams: a fit begins, is taken over, or fails.
+
+A stream goes live at the sample after its history, however long its fit took: the samples that
+came meanwhile are in the store, and are judged when the model is taken over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newnormal import detector as detectors
+from newnormal.base import BaseDetector
+from newnormal.errors import InputError, NewnormalError
+from newnormal.service.engine import items
+from newnormal.service.engine.aligning import Steps
+from newnormal.service.engine.judging import Batch, judge
+from newnormal.service.engine.streams import Fit, KeptStream, Model
+from newnormal.service.log.entries import FitBegan, FitFailed, FitTaken
+from newnormal.service.values import FAILED, FITTING, LIVE
+from newnormal.tabular import Table
+
+if TYPE_CHECKING:
+    from newnormal.service.config import StreamDefaults
+    from newnormal.service.engine.applying import Applier
+
+__all__ = [
+    "begin_fit",
+    "fail_fit",
+    "fit_due",
+    "history_of",
+    "model_file",
+    "restore_model",
+    "take_fit",
+]
+
+
+def model_file(stream: KeptStream, fit: Fit) -> str:
+    """Return the name of the file of a fitted model."""
+    return f"{stream.id}-{fit.began}.nn"
+
+
+def fit_due(stream: KeptStream, settings: StreamDefaults) -> FitBegan | None:
+    """Return the fit that a stream is due for; None if it is not."""
+    if stream.fit is not None or stream.begun:
+        return None
+    last = stream.count - 1
+    first = max(0, stream.count - settings.max_history)
+    if stream.wanted is not None:
+        channels, since = stream.wanted
+        enough = stream.count - since >= min(settings.history, settings.max_history)
+        return (
+            FitBegan(stream.id, max(since, first), last, "channels", channels) if enough else None
+        )
+    if not stream.is_live:
+        enough = stream.count >= max(settings.history, 2 * stream.tried)
+        return FitBegan(stream.id, first, last, "history") if enough else None
+    model = stream.model
+    every = settings.refit_every
+    if every is not None and model is not None and stream.aligner.closed - model.time >= every:
+        return FitBegan(stream.id, first, last, "schedule") if last > model.last else None
+    return None
+
+
+def begin_fit(applier: Applier, stream: KeptStream, entry: FitBegan) -> None:
+    """Begin a fit."""
+    stream.begun = False
+    if stream.fit is not None:
+        raise InputError(
+            f"expected no fit of {stream.name!r} under way, found one",
+            hint="wait until it has finished",
+        )
+    last = min(entry.last, stream.count - 1)
+    first = min(max(entry.first, applier.store.first_kept(stream.id)), last)
+    if last < first or last < 0:
+        raise InputError(f"expected samples of {stream.name!r}, found none")
+    channels = entry.channels
+    if channels is None:
+        channels = stream.aligner.channels if stream.model is None else stream.model.channels
+    stream.fit = Fit(applier.position, first, last, channels, entry.reason)
+    stream.wanted = None
+    if not stream.is_live:
+        stream.state = FITTING
+    applier.started.append(stream)
+    applier.report.state_of(stream, stream.aligner.closed)
+
+
+def history_of(applier: Applier, stream: KeptStream) -> Table:
+    """Return the samples that the fit under way takes: channels without any value are left out."""
+    fit = stream.fit
+    assert fit is not None
+    rows = applier.store.rows(stream.id, fit.first, fit.last, fit.channels)
+    seen = np.flatnonzero((~np.isnan(rows.values)).any(axis=0))
+    channels = tuple(rows.channels[at] for at in seen.tolist())
+    values = np.ascontiguousarray(rows.values[:, seen])
+    return Table(values, channels, rows.times.view("datetime64[ns]"))
+
+
+def fail_fit(applier: Applier, stream: KeptStream, entry: FitFailed) -> None:
+    """Take note of a fit that failed: the stream goes on as it was."""
+    if stream.fit is None or stream.fit.began != entry.began:
+        return
+    stream.tried = stream.fit.last + 1
+    stream.fit = None
+    stream.problem = entry.message if entry.hint is None else f"{entry.message}; {entry.hint}"
+    if not stream.is_live:
+        stream.state = FAILED
+    applier.report.state_of(stream, stream.aligner.closed)
+
+
+def take_fit(applier: Applier, stream: KeptStream, entry: FitTaken) -> None:
+    """Take a fitted model over, and judge the samples that came since its history."""
+    fit = stream.fit
+    if fit is None or fit.began != entry.began:
+        return
+    try:
+        detector = detectors.load(applier.models / entry.model)
+    except NewnormalError as error:
+        fail_fit(applier, stream, FitFailed(stream.id, entry.began, error.message, error.hint))
+        return
+    _replace(applier, stream, detector)
+    rows = applier.store.rows(stream.id, fit.last, fit.last)
+    stream.models.append(
+        Model(
+            stream.generation + 1,
+            entry.model,
+            detector.channels_,
+            fit.first,
+            fit.last,
+            fit.reason,
+            int(rows.times[0]),
+        )
+    )
+    stream.fit, stream.tried = None, 0
+    _go_live(applier, stream, fit.last + 1, detector)
+    _catch_up(applier, stream)
+
+
+def restore_model(applier: Applier, stream: KeptStream, generation: int) -> None:
+    """Go back to an earlier model as it was when it was replaced, from the next sample on."""
+    found = next((each for each in stream.models[:-1] if each.generation == generation), None)
+    if found is None:
+        known = ", ".join(str(each.generation) for each in stream.models[:-1])
+        raise InputError(
+            f"expected an earlier model of {stream.name!r}, found {generation}",
+            hint=f"there are {known}" if known else "it has had one model only",
+        )
+    detector = detectors.load(applier.models / found.file)
+    _replace(applier, stream, detector)
+    restored = replace(found, generation=stream.generation + 1, reason="restored")
+    stream.models.append(restored)
+    _go_live(applier, stream, stream.count, detector)
+
+
+def _replace(applier: Applier, stream: KeptStream, detector: BaseDetector) -> None:
+    """Put another detector in the place of the one that a stream has, which is kept."""
+    _end_items(applier, stream)
+    fleet, old = applier.fleet, stream.model
+    if old is not None and stream.name in fleet:
+        kept = f"{stream.id}-{old.generation}-kept.nn"
+        fleet.take_out(stream.name, applier.models / kept)
+        stream.models[-1] = replace(old, file=kept)
+        fleet.remove(stream.name)
+    fleet.add(stream.name, detector)
+
+
+def _go_live(applier: Applier, stream: KeptStream, offset: int, detector: BaseDetector) -> None:
+    period = detector.to_parts().fitted.period
+    if stream.aligner.period is None and period is not None:
+        stream.aligner.period = int(period.astype("timedelta64[ns]").astype(np.int64))
+    stream.columns, stream.problem, stream.offset, stream.state = None, "", offset, LIVE
+    stream.since, stream.absent, stream.ignored = {}, {}, ()
+    applier.report.state_of(stream, stream.aligner.closed)
+
+
+def _end_items(applier: Applier, stream: KeptStream) -> None:
+    """End what is open: its alarms and changes are the old model's."""
+    now = stream.aligner.closed
+    for item in list(stream.items.values()):
+        if item.kind != items.SILENT:
+            state = "closed" if item.kind == items.ALARM else "reverted"
+            reason = "a new model took over"
+            over = items.ended(item, state, now, applier.position, reason=reason)
+            applier.report.item("closed", stream, over, now)
+
+
+def _catch_up(applier: Applier, stream: KeptStream) -> None:
+    """Judge the samples after the model's history."""
+    if stream.offset >= stream.count:
+        return
+    rows = applier.store.rows(stream.id, stream.offset, stream.count - 1, stream.aligner.channels)
+    batch = Batch()
+    count, stream.count = stream.count, stream.offset
+    batch.add(stream, Steps(rows.times, rows.values))
+    stream.count = count
+    judge(applier, batch)

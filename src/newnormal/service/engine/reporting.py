@@ -1,0 +1,163 @@
+"""What happened, to where it belongs: the store, the outbox, the subscribers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from newnormal.fleet.results import FleetEvent
+from newnormal.service.alerts.making import alerts_of
+from newnormal.service.engine import items
+from newnormal.service.engine.streams import KeptStream
+from newnormal.service.hub import Hub
+from newnormal.service.log.entries import Feedback
+from newnormal.service.store import Store
+from newnormal.service.values import EventRow, Item
+from newnormal.types import OPENED, SILENCE, IncidentEvent
+
+__all__ = ["Reporter"]
+
+
+class Reporter:
+    """Takes events and items of the record that is applied to all who are concerned.
+
+    Parameters
+    ----------
+    store
+        Keeps items, events and alerts.
+    hub
+        Tells subscribers, once the record is applied.
+    sinks
+        Gives the names of the sinks that alerts are for.
+    url
+        Gives the address of the page, for links.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        hub: Hub,
+        sinks: Callable[[], Iterable[str]],
+        url: Callable[[], str | None],
+    ) -> None:
+        self._store, self._hub, self._sinks, self._url = store, hub, sinks, url
+        self._position = self._order = 0
+        self._waiting: list[EventRow] = []
+
+    def begin(self, position: int) -> None:
+        """Begin with another record."""
+        self._position, self._order = position, 0
+
+    def publish(self) -> None:
+        """Give subscribers what happened, once it is stored."""
+        waiting, self._waiting = self._waiting, []
+        for event in waiting:
+            self._hub.publish(event)
+
+    def drop(self) -> None:
+        """Forget what subscribers were not given: they learned of it before a kill, or will."""
+        self._waiting.clear()
+
+    def _event(
+        self, kind: str, time: int, stream: int | None, item: str | None, body: Mapping[str, Any]
+    ) -> EventRow:
+        event = EventRow(self._position, self._order, kind, time, stream, item, body)
+        self._order += 1
+        self._store.put_event(event)
+        self._waiting.append(event)
+        return event
+
+    def item(
+        self,
+        kind: str,
+        stream: KeptStream,
+        item: Item,
+        now: int,
+        *,
+        keep: bool = True,
+        alert: bool = True,
+    ) -> None:
+        """Report that an item of a stream opened, changed or ended.
+
+        Parameters
+        ----------
+        kind
+            Of the event.
+        stream, item
+            The item as it is now.
+        now
+            The time of the sample at which it was known.
+        keep
+            Whether the stream keeps it while it is open.
+        alert
+            Whether sinks are told.
+        """
+        if keep:
+            stream.put(item)
+        self._store.put_item(item)
+        shown = {"stream": stream.name, "sentence": item.sentence, "state": item.state}
+        event = self._event(kind, now, stream.id, item.key, {**shown, "kind": item.kind})
+        if alert:
+            self._alert(event, item, stream)
+
+    def _alert(self, event: EventRow, item: Item, stream: KeptStream | None) -> None:
+        view = None if stream is None else stream.shown()
+        for key, body in alerts_of(event, item, view, self._url()):
+            for sink in self._sinks():
+                self._store.put_alert(key, sink, body)
+
+    def events(
+        self, stream: KeptStream, found: Iterable[FleetEvent], *, gap_is_known: bool = False
+    ) -> dict[str, Item]:
+        """Report what a detector reported; return the items concerned by key.
+
+        With `gap_is_known` an alarm about a gap in the samples tells nobody: the clock found it.
+        """
+        concerned: dict[str, Item] = {}
+        for each in found:
+            event = each.event
+            item = items.event_item(stream, event, self._position)
+            now = item.updated if item is not None else stream.aligner.closed
+            if item is None:
+                body = {"stream": stream.name, "kind": event.kind}
+                self._event(event.kind, now, stream.id, None, body)
+                continue
+            concerned[item.key] = item
+            alarm = event.alarm
+            if event.kind == OPENED:
+                stream.counts["alarms"] += 1
+                stream.last_alarm = item.opened
+            elif item.kind == items.CHANGE and event.kind == "changed":
+                stream.counts["changes"] += 1
+            silence = alarm is not None and alarm.cause == SILENCE and event.change is None
+            self.item(event.kind, stream, item, now, alert=not (gap_is_known and silence))
+        return concerned
+
+    def incident(self, event: IncidentEvent) -> None:
+        """Report that an incident began or ended."""
+        item = items.incident_item(event, self._position)
+        self._store.put_item(item)
+        body = {"sentence": item.sentence, "state": item.state, "kind": item.kind}
+        row = self._event(event.kind, item.updated, None, item.key, body)
+        self._alert(row, item, None)
+
+    def state_of(self, stream: KeptStream, now: int) -> None:
+        """Report that a stream appeared, or is in another state."""
+        stream.version += 1
+        body = {"stream": stream.name, "state": stream.state, "problem": stream.problem}
+        self._event("stream", now, stream.id, None, body)
+
+    def removed(self, stream: KeptStream) -> None:
+        """Report that a stream is gone."""
+        self._event("removed", stream.aligner.closed, stream.id, None, {"stream": stream.name})
+
+    def feedback(self, stream: KeptStream, entry: Feedback, item: Item | None) -> None:
+        """Report what a person decided."""
+        body = {
+            "stream": stream.name,
+            "verb": entry.verb,
+            "who": entry.who,
+            "comment": entry.comment,
+            "sentence": "" if item is None else item.sentence,
+        }
+        self._event("feedback", stream.aligner.closed, stream.id, entry.item, body)

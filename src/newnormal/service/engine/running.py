@@ -1,0 +1,233 @@
+"""The threads of the engine: one writes the log, one applies it.
+
+An entry is durable when the writer has committed it, and acts when the applier has come to it. The
+writer commits what has come meanwhile in one record, so that many senders share one write.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from queue import Empty, Queue, SimpleQueue
+from typing import Any, NamedTuple
+
+from newnormal.errors import NewnormalError, StateError
+from newnormal.service.engine.applying import Applier, Outcome
+from newnormal.service.log.entries import Arrived, Entry, pack
+from newnormal.service.log.sqlite_log import SqliteLog
+
+__all__ = ["Engine", "Submitted"]
+
+_LOG = logging.getLogger("newnormal")
+_SAMPLES = 20_000  # in one record, about
+_AGAIN_S = 1.0  # before what failed is tried again
+
+
+class Submitted(NamedTuple):
+    """An entry on its way.
+
+    Attributes
+    ----------
+    durable
+        Gets the position once it is in the log.
+    applied
+        Gets what came of it once it is applied.
+    own
+        Whether the engine itself submitted it: then it is tried until it is in the log.
+    """
+
+    entry: Entry
+    durable: Future[int]
+    applied: Future[Any]
+    own: bool
+
+    @property
+    def samples(self) -> int:
+        """How many samples it has."""
+        if not isinstance(self.entry, Arrived):
+            return 0
+        return sum(len(each.times) for each in self.entry.arrivals)
+
+
+class Engine:
+    """Writes entries to the log, and applies them.
+
+    Parameters
+    ----------
+    log
+        Where entries go first.
+    recover
+        Gives the applier as the log has it, and calls back with the position and the outcomes of
+        each record that it applies; may be called again after an error.
+    after
+        Called in the applying thread after each record, and when there is nothing to apply.
+    report
+        Called with the name of a part, whether it is well, and a message.
+    """
+
+    def __init__(
+        self,
+        log: SqliteLog,
+        recover: Callable[[Callable[[int, list[Outcome]], None]], Applier],
+        after: Callable[[Applier, bool], None],
+        report: Callable[[str, bool, str], None],
+    ) -> None:
+        self._log, self._recover, self._after, self._report = log, recover, after, report
+        self._incoming: SimpleQueue[Submitted | None] = SimpleQueue()
+        self._committed: Queue[tuple[int, list[Submitted]] | None] = Queue()
+        self._unapplied: dict[int, list[Submitted]] = {}
+        self._again: deque[Submitted] = deque()
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self.lag = 0  # samples in the log, or on their way to it, that are not applied
+        self.applier = recover(self._resolve)
+        self._writer = threading.Thread(target=self._write, name="newnormal-log", daemon=True)
+        self._worker = threading.Thread(target=self._work, name="newnormal-apply", daemon=True)
+
+    def start(self) -> None:
+        """Start both threads."""
+        self._worker.start()
+        self._writer.start()
+
+    def submit(self, entry: Entry, *, own: bool = False) -> Submitted:
+        """Hand an entry in, from any thread."""
+        found = Submitted(entry, Future(), Future(), own)
+        with self._lock:
+            if self._stop.is_set():
+                raise StateError(
+                    "expected a service that runs, found one that stops", hint="try again later"
+                )
+            self.lag += found.samples
+            self._incoming.put(found)
+        return found
+
+    def stop(self) -> None:
+        """Write and apply what was handed in, then end both threads."""
+        with self._lock:
+            if self._stop.is_set():
+                return
+            self._stop.set()
+            self._incoming.put(None)
+        self._writer.join()
+        self._committed.put(None)
+        self._worker.join()
+
+    # ------------------------------------------------------------------ the log
+
+    def _write(self) -> None:
+        ending = False
+        while not ending:
+            first = self._next()
+            if first is None:
+                if self._stop.is_set():
+                    return
+                continue
+            taken, samples = [first], first.samples
+            while samples < _SAMPLES:
+                try:
+                    other = self._incoming.get_nowait()
+                except Empty:
+                    break
+                if other is None:
+                    ending = True
+                    break
+                taken.append(other)
+                samples += other.samples
+            self._commit(taken)
+
+    def _next(self) -> Submitted | None:
+        if self._again:
+            self._stop.wait(_AGAIN_S)
+            return self._again.popleft()
+        return self._incoming.get()
+
+    def _commit(self, taken: list[Submitted]) -> None:
+        try:
+            position = self._log.append(pack([each.entry for each in taken]))
+        except Exception as error:  # noqa: BLE001  (the thread must go on: disks have room again)
+            self._refuse(taken, error)
+            return
+        self._report("log", True, "")
+        with self._lock:
+            self._unapplied[position] = taken
+        self._committed.put((position, taken))
+        for each in taken:
+            each.durable.set_result(position)
+
+    def _refuse(self, taken: list[Submitted], error: Exception) -> None:
+        _LOG.error("the log cannot be written: %s", error)
+        self._report("log", False, str(error))
+        with self._lock:
+            self.lag -= sum(each.samples for each in taken if not each.own)
+        for each in taken:
+            if each.own and not self._stop.is_set():
+                self._again.append(each)
+            else:
+                each.durable.set_exception(error)
+                each.applied.set_exception(error)
+
+    # ------------------------------------------------------------------ what it says
+
+    def _work(self) -> None:
+        while True:
+            try:
+                found = self._committed.get(timeout=0.1)
+            except Empty:
+                self._guard(partial(self._after, self.applier, True))
+                continue
+            if found is None:
+                return
+            position, taken = found
+            if position > self.applier.position:
+                self._guard(partial(self._apply, position, [each.entry for each in taken]))
+
+    def _apply(self, position: int, entries: Sequence[Entry]) -> None:
+        outcomes = self.applier.apply(position, entries)
+        self.applier.store.commit()
+        self.applier.report.publish()
+        self._report("store", True, "")
+        self._resolve(position, outcomes)
+        self._after(self.applier, False)
+
+    def _guard(self, act: Callable[[], None]) -> None:
+        """Do something; if it fails, go back to the last checkpoint and apply the log anew."""
+        try:
+            act()
+        except Exception as error:  # noqa: BLE001  (whatever it was, the log has all of it)
+            _LOG.exception("what the log says could not be applied: it is applied anew")
+            self._report("store", False, _text(error))
+            self._start_over()
+
+    def _start_over(self) -> None:
+        while True:
+            try:
+                self.applier.fleet.close(save=False)
+                self.applier = self._recover(self._resolve)
+                self._report("store", True, "")
+                return
+            except Exception as error:  # noqa: BLE001  (until it can)
+                _LOG.exception("the log could not be applied anew")
+                self._report("store", False, _text(error))
+                if self._stop.wait(_AGAIN_S) and self._incoming.empty():
+                    return
+
+    def _resolve(self, position: int, outcomes: list[Outcome]) -> None:
+        """Tell those who handed entries in what came of them."""
+        with self._lock:
+            taken = self._unapplied.pop(position, [])
+            self.lag -= sum(each.samples for each in taken)
+        for each, outcome in zip(taken, outcomes, strict=False):
+            if isinstance(outcome, NewnormalError):
+                each.applied.set_exception(outcome)
+            else:
+                each.applied.set_result(outcome)
+
+
+def _text(error: Exception) -> str:
+    return (
+        error.message if isinstance(error, NewnormalError) else f"{type(error).__name__}: {error}"
+    )

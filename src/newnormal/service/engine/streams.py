@@ -1,0 +1,278 @@
+"""The streams of the service: what is known of each beside its detector."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from newnormal.service.engine.aligning import Aligner
+from newnormal.service.values import COLLECTING, Item, StreamView
+from newnormal.types import Bools, Floats
+
+__all__ = ["Fit", "KeptStream", "KeptStreams", "Model", "stream_from_json", "stream_to_json"]
+
+_POINTS = 60  # of a sparkline
+_STRETCH = 8  # samples of a point of it
+_ATTENTION = ("alarm", "silence", "change", "channels")  # worst first
+_GONE = 5  # steps without a value, after which no step waits for a channel
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fit that has begun, of samples `first` to `last`."""
+
+    began: int  # the position of its entry
+    first: int
+    last: int
+    channels: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model that a stream has, or had."""
+
+    generation: int
+    file: str
+    channels: tuple[str, ...]
+    first: int
+    last: int
+    reason: str
+    time: int  # of the last sample it was fitted on, in ns
+
+
+@dataclass
+class KeptStream:
+    """A stream as the engine has it.
+
+    Attributes
+    ----------
+    count
+        How many closed samples it has: the number of the next one.
+    offset
+        The number of the first sample that its model has judged.
+    fit
+        The fit that is under way, or None.
+    models
+        Those it has had, the newest last.
+    tried
+        At how many samples the last fit began that failed; 0 if none did.
+    wanted
+        Channels that a person accepted for the next model, and the first sample that has them.
+    items
+        Those that are open, by key.
+    last_item
+        The newest item.
+    absent
+        For how many steps each channel has had no value.
+    ring
+        The highest ratio of each of the last stretches of samples.
+    """
+
+    id: int
+    name: str
+    aligner: Aligner
+    state: str = COLLECTING
+    count: int = 0
+    offset: int = 0
+    fit: Fit | None = None
+    models: list[Model] = field(default_factory=list)
+    tried: int = 0
+    wanted: tuple[tuple[str, ...], int] | None = None
+    problem: str = ""
+    items: dict[str, Item] = field(default_factory=dict)
+    last_item: Item | None = None
+    last_alarm: int | None = None
+    numbers: dict[str, int] = field(default_factory=dict)  # of silences and of other channels
+    counts: dict[str, int] = field(default_factory=lambda: {"alarms": 0, "changes": 0})
+    since: dict[str, int] = field(default_factory=dict)  # first sample of channels not the model's
+    ignored: tuple[str, ...] = ()  # channels that a person rejected
+    absent: dict[str, int] = field(default_factory=dict)
+    ratio: float = math.nan
+    distance: float = math.nan
+    ring: list[float] = field(default_factory=list)
+    ringed: int = 0  # samples in the newest stretch
+    columns: Any = None  # where the model's channels are among the aligner's, and for how many
+    version: int = 0  # increases when it changes
+    view: tuple[int, StreamView] | None = None  # as it was last asked for, and its version then
+    begun: bool = False  # a fit was handed to the log, and has not come back from it
+
+    @property
+    def generation(self) -> int:
+        """How many models it has had."""
+        return len(self.models)
+
+    @property
+    def model(self) -> Model | None:
+        """The model that judges it."""
+        return self.models[-1] if self.models else None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a model judges it, also while another is fitted."""
+        return bool(self.models)
+
+    def needed_channels(self) -> Bools | None:
+        """Return which channels make a step complete; None where nothing waits for that."""
+        if self.model is None:
+            return None
+        model = set(self.model.channels)
+        return np.array(
+            [name in model and self.absent.get(name, 0) < _GONE for name in self.aligner.channels]
+        )
+
+    def note_ratios(self, ratios: Floats) -> None:
+        """Take the ratios of score and threshold of newly judged samples into the sparkline."""
+        for ratio in ratios.tolist():
+            value = ratio if math.isfinite(ratio) else 0.0
+            if not self.ring or self.ringed == _STRETCH:
+                self.ring = [*self.ring[1 - _POINTS :], value]
+                self.ringed = 1
+            else:
+                self.ring[-1] = max(self.ring[-1], value)
+                self.ringed += 1
+        if len(ratios):
+            self.ratio = float(ratios[-1])
+
+    def put(self, item: Item) -> None:
+        """Take note of an item as it is now."""
+        if item.open:
+            self.items[item.key] = item
+        else:
+            self.items.pop(item.key, None)
+        if self.last_item is None or item.opened >= self.last_item.opened:
+            self.last_item = item
+        self.version += 1
+
+    def shown(self) -> StreamView:
+        """Return it as pages show it; from any thread."""
+        version, known = self.version, self.view
+        if known is None or known[0] != version:
+            opened = sorted(self.items.values(), key=lambda each: each.opened)
+            kinds = {each.kind for each in opened if each.state != "rejected"}
+            attention = next((kind for kind in _ATTENTION if kind in kinds), "")
+            about = next((each for each in reversed(opened) if each.kind == attention), None)
+            about = about or (opened[-1] if opened else self.last_item)
+            aligner = self.aligner
+            model = self.model
+            view = StreamView(
+                id=self.id,
+                name=self.name,
+                state=self.state,
+                channels=aligner.channels if model is None else model.channels,
+                samples=self.count,
+                period=aligner.period,
+                newest=aligner.closed if self.count else None,
+                ratio=self.ratio,
+                distance=self.distance,
+                sparkline=tuple(self.ring),
+                attention=attention or ("failed" if self.problem else ""),
+                sentence="" if about is None else about.sentence,
+                item=None if about is None else about.key,
+                last_alarm=self.last_alarm,
+                generation=self.generation,
+                counts={**aligner.counts, **self.counts},
+                problem=self.problem,
+            )
+            self.view = known = version, view
+        return known[1]
+
+
+class KeptStreams:
+    """All streams, by number and by name."""
+
+    def __init__(self) -> None:
+        self.next_id = 1
+        self._by_id: dict[int, KeptStream] = {}
+        self._by_name: dict[str, KeptStream] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[KeptStream]:
+        return iter(list(self._by_id.values()))
+
+    def get(self, number: int) -> KeptStream | None:
+        """Return a stream by its number."""
+        return self._by_id.get(number)
+
+    def named(self, name: str) -> KeptStream | None:
+        """Return a stream by its name."""
+        return self._by_name.get(name)
+
+    def add(self, stream: KeptStream) -> KeptStream:
+        """Add a stream."""
+        self._by_id[stream.id] = self._by_name[stream.name] = stream
+        self.next_id = max(self.next_id, stream.id + 1)
+        return stream
+
+    def remove(self, stream: KeptStream) -> None:
+        """Remove a stream."""
+        del self._by_id[stream.id], self._by_name[stream.name]
+
+
+def stream_to_json(stream: KeptStream) -> dict[str, Any]:
+    """Return a stream as JSON values."""
+    plain = (
+        "id",
+        "name",
+        "state",
+        "count",
+        "offset",
+        "tried",
+        "problem",
+        "last_alarm",
+        "numbers",
+        "counts",
+        "since",
+        "ignored",
+        "absent",
+        "ring",
+        "ringed",
+    )
+    return {
+        **{name: getattr(stream, name) for name in plain},
+        "ratio": _number(stream.ratio),
+        "distance": _number(stream.distance),
+        "aligner": stream.aligner.to_json(),
+        "fit": None if stream.fit is None else vars(stream.fit),
+        "models": [vars(model) for model in stream.models],
+        "wanted": stream.wanted,
+        "items": [vars(item) for item in stream.items.values()],
+        "last_item": None if stream.last_item is None else vars(stream.last_item),
+    }
+
+
+def stream_from_json(found: Mapping[str, Any]) -> KeptStream:
+    """Return what `stream_to_json` was called on."""
+    facts = dict(found)
+    items = [Item(**each) for each in facts.pop("items")]
+    last, fit, wanted = facts.pop("last_item"), facts.pop("fit"), facts.pop("wanted")
+    models = [
+        Model(**{**each, "channels": tuple(each["channels"])}) for each in facts.pop("models")
+    ]
+    facts["ignored"] = tuple(facts["ignored"])
+    ratio, distance = (_from_number(facts.pop(name)) for name in ("ratio", "distance"))
+    return KeptStream(
+        aligner=Aligner.from_json(facts.pop("aligner")),
+        fit=None if fit is None else Fit(**{**fit, "channels": tuple(fit["channels"])}),
+        models=models,
+        wanted=None if wanted is None else (tuple(wanted[0]), wanted[1]),
+        items={each.key: each for each in items},
+        last_item=None if last is None else Item(**last),
+        ratio=ratio,
+        distance=distance,
+        **facts,
+    )
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _from_number(value: float | None) -> float:
+    return math.nan if value is None else value

@@ -1,0 +1,98 @@
+"""How the service and its parts are, for the page and for monitoring."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from newnormal.service.service import Service
+
+__all__ = ["Health"]
+
+_RATE_S = 10  # seconds that a rate is taken over
+
+
+class Health:
+    """What the parts report of themselves.
+
+    Attributes
+    ----------
+    samples
+        How many closed samples there were in all.
+    recovering
+        The position of the log that a start has come to; 0 when it is done.
+    stopping
+        Whether the service stops.
+    checkpoint_s
+        How long the last checkpoint took.
+    """
+
+    def __init__(self) -> None:
+        self.samples = self.recovering = 0
+        self.stopping = False
+        self.checkpoint_s = 0.0
+        self._parts: dict[str, tuple[bool, str]] = {}
+        self._lock = threading.Lock()
+        self._rates: deque[tuple[float, int]] = deque(maxlen=_RATE_S + 1)
+
+    def report(self, part: str, ok: bool, message: str = "") -> None:
+        """Take note of how a part is."""
+        if self._parts.get(part) != (ok, message):
+            with self._lock:
+                self._parts[part] = ok, message
+
+    def tick(self) -> None:
+        """Take note of the samples so far, once a second."""
+        self._rates.append((time.monotonic(), self.samples))
+
+    @property
+    def rate(self) -> float:
+        """Samples a second."""
+        rates = list(self._rates)
+        if len(rates) < 2:
+            return 0.0
+        (begin, before), (end, after) = rates[0], rates[-1]
+        return (after - before) / max(end - begin, 1e-9)
+
+    def shown(self, service: Service) -> dict[str, Any]:
+        """Return all of it as JSON values."""
+        with self._lock:
+            reported = dict(self._parts)
+        parts: dict[str, Any] = {
+            name: {"ok": ok, "message": message} for name, (ok, message) in reported.items()
+        }
+        for name in ("log", "store"):
+            parts.setdefault(name, {"ok": True, "message": ""})
+        if not service.ready:
+            status = "stopping" if self.stopping else "starting"
+            return {"status": status, "parts": parts, "recovering": self.recovering}
+        applier, fits = service.applier, service.fits
+        parts["log"] |= {"bytes": service.log.size, "position": service.log.last}
+        parts["store"] |= {"bytes": service.store.size, "checkpoint_s": self.checkpoint_s}
+        parts["fitting"] = {
+            "ok": True,
+            "message": "",
+            "running": fits.running,
+            "waiting": fits.waiting,
+        }
+        disk = shutil.disk_usage(service.config.data)
+        states = Counter(stream.state for stream in applier.streams)
+        rate = self.rate
+        return {
+            "status": "ok" if all(part["ok"] for part in parts.values()) else "degraded",
+            "parts": parts,
+            "position": service.log.last,
+            "applied": applier.position,
+            "lag_entries": service.log.last - applier.position,
+            "lag_samples": service.lag,
+            "lag_s": service.lag / rate if rate else 0.0,
+            "streams": dict(states),
+            "samples": self.samples,
+            "samples_per_s": rate,
+            "subscribers": len(service.hub),
+            "disk": {"total": disk.total, "free": disk.free},
+        }

@@ -1,0 +1,141 @@
+"""What happens, to everybody who follows it: pages, clients and sinks."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from newnormal.service.values import EventRow
+
+__all__ = ["Hub", "Message", "Resync", "Subscription", "Tick"]
+
+
+class Tick(NamedTuple):
+    """Streams that have newer samples, with the number of the newest."""
+
+    streams: Mapping[int, int]
+
+
+class Resync(NamedTuple):
+    """The subscriber was too slow, and messages were dropped: it must read everything anew."""
+
+
+Message = EventRow | Tick | Resync
+
+
+class Subscription:
+    """The messages for one subscriber, from any thread; `get` waits, `aget` in an event loop."""
+
+    def __init__(self, hub: Hub, most: int) -> None:
+        self._hub, self._most = hub, most
+        self._messages: deque[Message] = deque()
+        self._condition = threading.Condition()
+        self._wake: Callable[[], None] | None = None
+        self.closed = False
+
+    def put(self, message: Message) -> None:
+        """Add a message; where there is no room, drop all and say so."""
+        with self._condition:
+            if len(self._messages) >= self._most:
+                self._messages.clear()
+                self._messages.append(Resync())
+            if isinstance(message, Tick) and self._messages:
+                last = self._messages[-1]
+                if isinstance(last, Tick):  # the newer one says it all
+                    self._messages[-1] = Tick({**last.streams, **message.streams})
+                    return
+            self._messages.append(message)
+            self._condition.notify()
+            wake = self._wake
+        if wake is not None:
+            wake()
+
+    def get(self, timeout: float | None = None) -> Message | None:
+        """Return the next message; None if none came in time, or when it is closed."""
+        with self._condition:
+            if not self._messages and not self.closed:
+                self._condition.wait(timeout)
+            return self._messages.popleft() if self._messages else None
+
+    async def aget(self, timeout: float | None = None) -> Message | None:
+        """Do as `get` in an event loop."""
+        loop = asyncio.get_running_loop()
+        there = asyncio.Event()
+
+        def wake() -> None:
+            try:
+                loop.call_soon_threadsafe(there.set)
+            except RuntimeError:  # the loop has ended, and with it the subscriber
+                self.close()
+
+        with self._condition:
+            if self._messages:
+                return self._messages.popleft()
+            if self.closed:
+                return None
+            self._wake = wake
+        try:
+            await asyncio.wait_for(there.wait(), timeout)
+        except TimeoutError:
+            pass
+        finally:
+            self._wake = None
+        with self._condition:
+            return self._messages.popleft() if self._messages else None
+
+    def close(self) -> None:
+        """End it."""
+        with self._condition:
+            self.closed = True
+            self._condition.notify_all()
+            wake = self._wake
+        self._hub.leave(self)
+        if wake is not None:
+            wake()
+
+
+class Hub:
+    """Gives each message to all subscribers.
+
+    Examples
+    --------
+    >>> hub = Hub()
+    >>> follower = hub.subscribe()
+    >>> hub.publish(Tick({1: 7}))
+    >>> follower.get()
+    Tick(streams={1: 7})
+    """
+
+    def __init__(self) -> None:
+        self._subscribers: set[Subscription] = set()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._subscribers)
+
+    def subscribe(self, maxsize: int = 1000) -> Subscription:
+        """Return a new subscription, of at most so many messages that wait."""
+        found = Subscription(self, maxsize)
+        with self._lock:
+            self._subscribers.add(found)
+        return found
+
+    def leave(self, subscription: Subscription) -> None:
+        """Forget a subscription."""
+        with self._lock:
+            self._subscribers.discard(subscription)
+
+    def publish(self, message: Message) -> None:
+        """Give a message to all."""
+        with self._lock:
+            subscribers = list(self._subscribers)
+        for each in subscribers:
+            each.put(message)
+
+    def close(self) -> None:
+        """End all subscriptions."""
+        for each in list(self._subscribers):
+            each.close()

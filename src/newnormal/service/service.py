@@ -1,0 +1,427 @@
+"""`Service`: what the API, the page, the sinks and the command do with it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+from newnormal.detector import Detector
+from newnormal.errors import InputError, NewnormalError, StateError
+from newnormal.fleet.folder.lock import FolderLock, InUseError
+from newnormal.io.arrivals import Arrival
+from newnormal.service.alerts.delivery import Delivery
+from newnormal.service.config import ServiceConfig
+from newnormal.service.engine.applying import Applier, Outcome
+from newnormal.service.engine.checkpoints import recover, save_checkpoint
+from newnormal.service.engine.clock import StreamClock
+from newnormal.service.engine.fitting import FitJob, FitPool
+from newnormal.service.engine.items import key_of
+from newnormal.service.engine.modelling import fit_due, history_of, model_file
+from newnormal.service.engine.reporting import Reporter
+from newnormal.service.engine.running import Engine
+from newnormal.service.engine.streams import KeptStream
+from newnormal.service.health import Health
+from newnormal.service.hub import Hub, Tick
+from newnormal.service.log import entries as log
+from newnormal.service.log.sqlite_log import SqliteLog
+from newnormal.service.sources import Sources
+from newnormal.service.store import Store
+from newnormal.service.values import Comment, Item, StreamView
+
+__all__ = ["LimitError", "Service", "ServiceBusy"]
+
+_TICK_S = 1.0
+_RETENTION_S = 600.0
+_LEAST_CHECKPOINT = 20  # times as long as the last one took, at least, between two of them
+
+
+class ServiceBusy(StateError):  # noqa: N818  (it is a state, and not a fault)
+    """The service is too far behind, or stops: the same request can be made again later."""
+
+
+class LimitError(InputError):
+    """A limit of the configuration would be exceeded."""
+
+
+class Service:
+    """Streams that are fitted, judged and kept by themselves.
+
+    Parameters
+    ----------
+    config
+        Its configuration.
+    clock
+        Gives the time in ns.
+
+    Attributes
+    ----------
+    store
+        What is kept; open from `start` on.
+    hub
+        Gives subscribers what happens.
+    ready
+        Whether it takes samples.
+    """
+
+    def __init__(self, config: ServiceConfig, *, clock: Callable[[], int] = time.time_ns) -> None:
+        self.config = config
+        self.clock = clock
+        self.hub = Hub()
+        self.ready = False
+        self._health = Health()
+        self._lock: FolderLock | None = None
+        self._touched: dict[int, int] = {}
+        self._touch_lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._checkpoint_at = self._retention_at = 0.0
+        self._positions: deque[tuple[float, int]] = deque()
+
+    # ------------------------------------------------------------------ start and stop
+
+    def start(self) -> None:
+        """Open the data folder, apply what the log has after the last checkpoint, and begin."""
+        folder = self.config.data
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            self._lock = FolderLock(folder).acquire()
+        except InUseError as error:
+            raise InUseError(
+                error.message, hint="stop the other service, or give another folder with --data"
+            ) from None
+        try:
+            self._log = SqliteLog(folder / "log.sqlite")
+            self.store = Store(folder / "store.sqlite")
+            self._reporter = Reporter(
+                self.store,
+                self.hub,
+                lambda: [each.name for each in self.config.sinks],
+                lambda: self.config.url,
+            )
+            self._clock = StreamClock(self.clock)
+            self._fits = FitPool(self.config.workers, self._fitted)
+            self._engine = Engine(self._log, self._recovered, self._after, self._health.report)
+            if not len(self._engine.applier.streams) and not self._engine.applier.position:
+                save_checkpoint(self._engine.applier)
+        except BaseException:
+            self._lock.release()
+            raise
+        self._checkpoint_at = time.monotonic() + self.config.checkpoint_every / 1e9
+        self._retention_at = time.monotonic() + _RETENTION_S
+        self._engine.start()
+        self._configure()
+        self._delivery = Delivery(self.store, self._health.report, clock=self.clock)
+        self._delivery.start(self.config.sinks, keep=self.config.retention.alerts_age)
+        self._sources = Sources(self)
+        self._sources.start(self.config.sources)
+        self._ticker = threading.Thread(target=self._tick, name="newnormal-clock", daemon=True)
+        self._ticker.start()
+        self.ready = True
+
+    def _recovered(self, applied: Callable[[int, list[Outcome]], None]) -> Applier:
+        def each(position: int, outcomes: list[Outcome]) -> None:
+            self._health.recovering = position
+            applied(position, outcomes)
+
+        applier = recover(self.config.data, self._log, self.store, self._reporter, each)
+        self._health.recovering = 0
+        return applier
+
+    def stop(self) -> None:
+        """Take nothing more in, apply what was taken, save everything, and end."""
+        if self._lock is None:
+            return
+        self.ready = False
+        self._stopping.set()
+        self._health.stopping = True
+        self._sources.stop()
+        self._ticker.join()
+        self._fits.close()
+        self._engine.stop()
+        self._delivery.stop()
+        try:
+            self.checkpoint()
+        finally:
+            self._engine.applier.fleet.close(save=False)
+            self.hub.close()
+            self.store.close()
+            self._log.close()
+            self._lock.release()
+            self._lock = None
+
+    def reload(self, config: ServiceConfig) -> None:
+        """Take over another configuration: what can change while it runs."""
+        self.config = config
+        self._configure()
+        self._delivery.start(config.sinks, keep=config.retention.alerts_age)
+        self._sources.start(config.sources)
+
+    def _configure(self) -> None:
+        """Log the settings that new streams are put in order by, if they are others."""
+        own = self.config.streams
+        patterns: list[tuple[str, int | None, int | None]] = [("*", own.period, own.lateness)]
+        patterns += [
+            (each.match, each.given.get("period"), each.given.get("lateness"))
+            for each in self.config.overrides
+        ]
+        if tuple(patterns) != self._engine.applier.patterns:
+            self._engine.submit(log.Configured(tuple(patterns)), own=True)
+
+    # ------------------------------------------------------------------ in
+
+    def push(
+        self,
+        arrivals: Sequence[Arrival],
+        *,
+        history: bool = False,
+        source: str = "",
+        place: Mapping[str, Any] | None = None,
+    ) -> Future[int]:
+        """Hand samples in; the future has their position in the log once they are durable."""
+        if not self.ready:
+            raise ServiceBusy("expected a service that runs, found one that does not", hint=_LATER)
+        if self._engine.lag > self.config.limits.lag:
+            raise ServiceBusy(
+                f"expected at most {self.config.limits.lag:,} samples that wait to be judged, "
+                f"found {self._engine.lag:,}",
+                hint=_LATER,
+            )
+        self._check_limits(arrivals)
+        entry = log.Arrived(tuple(arrivals), source, place, history)
+        return self._engine.submit(entry).durable
+
+    def upload(self, arrival: Arrival) -> Future[None]:
+        """Hand in the history of a stream; the future is done once its fit has begun."""
+        self._check_limits([arrival])
+        return self._engine.submit(log.Arrived((arrival,), history=True)).applied
+
+    def _check_limits(self, arrivals: Sequence[Arrival]) -> None:
+        streams, limits = self._engine.applier.streams, self.config.limits
+        new: set[str] = set()
+        for arrival in arrivals:
+            stream = streams.named(arrival.stream)
+            if stream is None:
+                new.add(arrival.stream)
+                count = len(arrival.channels)
+            elif arrival.channels == stream.aligner.channels:
+                continue
+            else:
+                count = len({*stream.aligner.channels, *arrival.channels})
+            if count > limits.channels:
+                raise LimitError(
+                    f"stream {arrival.stream!r}: expected at most {limits.channels} channels, "
+                    f"found {count}",
+                    hint="limits.channels in the configuration",
+                )
+        if new and len(streams) + len(new) > limits.streams:
+            raise LimitError(
+                f"expected at most {limits.streams} streams, found {len(streams) + len(new)}",
+                hint="remove streams, or set limits.streams in the configuration",
+            )
+
+    def place(self, source: str) -> Mapping[str, Any] | None:
+        """Return where a pull source is, as the log has it."""
+        return self._engine.applier.places.get(source)
+
+    # ------------------------------------------------------------------ people
+
+    def decide(
+        self,
+        item: str | None,
+        verb: str,
+        *,
+        stream: int | None = None,
+        who: str = "",
+        comment: str = "",
+    ) -> Future[Item | None]:
+        """Accept or reject an item, or roll a stream back; done once it is applied."""
+        number = key_of(item).stream if item is not None else stream
+        if number is None or self.stream(number) is None:
+            raise InputError(f"expected a stream, found none of number {number}")
+        found = self._engine.submit(log.Feedback(number, verb, item, who, comment)).applied
+        if comment and item is not None:
+            found.add_done_callback(lambda done: self._comment_decided(done, item, who, comment))
+        return found
+
+    def _comment_decided(self, done: Future[Any], item: str, who: str, text: str) -> None:
+        if done.exception() is None:
+            self.store.comment(Comment(item, self.clock(), who, text))
+
+    def refit(
+        self, stream: int, *, first: int | None = None, last: int | None = None
+    ) -> Future[None]:
+        """Fit a stream anew, on its newest samples or on those given; done once it has begun."""
+        kept = self._kept(stream)
+        newest = kept.count - 1 if last is None else last
+        settings = self.config.for_stream(kept.name)
+        oldest = max(0, newest + 1 - settings.max_history) if first is None else first
+        return self._engine.submit(log.FitBegan(stream, oldest, newest, "request")).applied
+
+    def restore_model(self, stream: int, generation: int) -> Future[None]:
+        """Go back to an earlier model."""
+        self._kept(stream)
+        return self._engine.submit(log.Restored(stream, generation)).applied
+
+    def remove(self, stream: int) -> Future[None]:
+        """Remove a stream, with all that is kept of it."""
+        self._kept(stream)
+        return self._engine.submit(log.Removed(stream)).applied
+
+    # ------------------------------------------------------------------ out
+
+    def streams(self) -> list[StreamView]:
+        """Return all streams as they are."""
+        return [self._shown(stream) for stream in self._engine.applier.streams]
+
+    def stream(self, number: int) -> StreamView | None:
+        """Return a stream by its number."""
+        found = self._engine.applier.streams.get(number)
+        return None if found is None else self._shown(found)
+
+    def stream_named(self, name: str) -> StreamView | None:
+        """Return a stream by its name."""
+        found = self._engine.applier.streams.named(name)
+        return None if found is None else self._shown(found)
+
+    def models(self, stream: int) -> list[dict[str, Any]]:
+        """Return the models that a stream has had, the newest last."""
+        return [vars(each) for each in self._kept(stream).models]
+
+    def health(self) -> dict[str, Any]:
+        """Return how everything is."""
+        return self._health.shown(self)
+
+    def report(self, part: str, ok: bool, message: str = "") -> None:
+        """Take note of how a sink or a source is."""
+        self._health.report(part, ok, message)
+
+    @property
+    def applier(self) -> Applier:
+        """What applies the log: for `health`, to look at."""
+        return self._engine.applier
+
+    @property
+    def lag(self) -> int:
+        """How many samples were taken in that are not applied."""
+        return self._engine.lag
+
+    @property
+    def log(self) -> SqliteLog:
+        """The log, to look at."""
+        return self._log
+
+    @property
+    def fits(self) -> FitPool:
+        """The processes that fit, to look at."""
+        return self._fits
+
+    def _shown(self, stream: KeptStream) -> StreamView:
+        view = stream.shown()
+        if stream.is_live:
+            return view
+        return replace(view, needed=self.config.for_stream(stream.name).history)
+
+    def _kept(self, number: int) -> KeptStream:
+        found = self._engine.applier.streams.get(number)
+        if found is None:
+            raise InputError(f"expected a stream, found none of number {number}")
+        return found
+
+    # ------------------------------------------------------------------ the applying thread
+
+    def _after(self, applier: Applier, idle: bool) -> None:
+        """Do what follows from a record: hand in fits that are due, and start those that began."""
+        if not idle:
+            self._clock.heard(applier.touched)
+            with self._touch_lock:
+                for number, stream in applier.touched.items():
+                    self._touched[number] = stream.count
+            self._health.samples = applier.samples
+            for stream in applier.touched.values():
+                self._begin_if_due(stream)
+            self._delivery.wake()
+        while applier.started:
+            self._start_fit(applier, applier.started.pop())
+        if time.monotonic() >= self._checkpoint_at and applier.position > self._saved:
+            self.checkpoint()
+        if time.monotonic() >= self._retention_at:
+            self._retention_at = time.monotonic() + _RETENTION_S
+            self._retain(applier)
+
+    def _begin_if_due(self, stream: KeptStream) -> None:
+        due = fit_due(stream, self.config.for_stream(stream.name))
+        if due is not None and not self._stopping.is_set():
+            stream.begun = True
+            self._engine.submit(due, own=True)
+
+    def _start_fit(self, applier: Applier, stream: KeptStream) -> None:
+        fit = stream.fit
+        if fit is None or applier.streams.get(stream.id) is not stream or self._stopping.is_set():
+            return
+        path = applier.models / model_file(stream, fit)
+        if path.exists():  # it was fitted before a kill, and not taken over yet
+            taken = log.FitTaken(stream.id, fit.began, path.name)
+            self._engine.submit(taken, own=True)
+            return
+        settings = self.config.for_stream(stream.name)
+        limit = settings.alarms_per_day
+        if self.config.service_alarms_per_day is not None:
+            limit = self.config.service_alarms_per_day / max(len(applier.streams), 1)
+        try:
+            detector = Detector(alarms_per_day=limit, accept_after=settings.accept_after)
+            history = history_of(applier, stream)
+        except NewnormalError as error:
+            failed = log.FitFailed(stream.id, fit.began, error.message, error.hint)
+            self._engine.submit(failed, own=True)
+            return
+        self._fits.add(FitJob(stream.id, fit.began, detector, history, path))
+
+    def _fitted(self, job: FitJob, error: NewnormalError | None) -> None:
+        entry: log.Entry = log.FitTaken(job.stream, job.began, job.path.name)
+        if error is not None:
+            entry = log.FitFailed(job.stream, job.began, error.message, error.hint)
+        self._engine.submit(entry, own=True)
+
+    _saved = 0
+
+    def checkpoint(self) -> None:
+        """Save everything; in the applying thread, or when that has ended."""
+        began = time.monotonic()
+        self._saved = save_checkpoint(self._engine.applier)
+        took = time.monotonic() - began
+        self._health.checkpoint_s = took
+        every = max(self.config.checkpoint_every / 1e9, _LEAST_CHECKPOINT * took)
+        self._checkpoint_at = time.monotonic() + every
+        self._positions.append((time.monotonic(), self._saved))
+        oldest = time.monotonic() - self.config.retention.log_age / 1e9
+        while self._positions and self._positions[0][0] <= oldest:
+            self._log.trim(self._positions.popleft()[1])
+
+    def _retain(self, applier: Applier) -> None:
+        kept = {
+            stream.id: self.config.for_stream(stream.name).max_history for stream in applier.streams
+        }
+        self.store.apply_retention(self.config.retention, now=self.clock(), keep=kept)
+        self.store.commit()
+
+    # ------------------------------------------------------------------ the clock's thread
+
+    def _tick(self) -> None:
+        while not self._stopping.wait(_TICK_S):
+            for entry in self._clock.decide(self._engine.applier.streams):
+                try:
+                    self._engine.submit(entry, own=True)
+                except StateError:
+                    return
+            with self._touch_lock:
+                touched, self._touched = self._touched, {}
+            if touched:
+                self.hub.publish(Tick(touched))
+            self._health.tick()
+
+
+_LATER = "send the same samples again in a moment: those that are there already are counted once"
