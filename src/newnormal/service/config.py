@@ -155,8 +155,8 @@ class Retention:
     alerts_age: int = setting(
         7 * _DAY, Span(), "how long an alert that cannot be delivered is tried again"
     )
-    log_age: int = setting(
-        0, Span(), "how long the log is kept after all of it was saved elsewhere; 0: not at all"
+    log_age: int | None = setting(
+        None, Maybe(Span()), "how long the log is kept after a checkpoint has all of it"
     )
     size: int | None = setting(
         None, Maybe(Size()), "how large the store may be; the oldest samples go first"

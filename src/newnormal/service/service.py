@@ -37,6 +37,7 @@ __all__ = ["LimitError", "Service", "ServiceBusy"]
 
 _TICK_S = 1.0
 _RETENTION_S = 600.0
+_AGAIN_S = 1.0  # where retention has more to remove
 _LEAST_CHECKPOINT = 20  # times as long as the last one took, at least, between two of them
 
 
@@ -397,16 +398,24 @@ class Service:
         every = max(self.config.checkpoint_every / 1e9, _LEAST_CHECKPOINT * took)
         self._checkpoint_at = time.monotonic() + every
         self._positions.append((time.monotonic(), self._saved))
-        oldest = time.monotonic() - self.config.retention.log_age / 1e9
+        oldest = time.monotonic() - (self.config.retention.log_age or 0) / 1e9
         while self._positions and self._positions[0][0] <= oldest:
             self._log.trim(self._positions.popleft()[1])
 
     def _retain(self, applier: Applier) -> None:
-        kept = {
+        kept = self.config.retention
+        needed = {
             stream.id: self.config.for_stream(stream.name).max_history for stream in applier.streams
         }
-        self.store.apply_retention(self.config.retention, now=self.clock(), keep=kept)
-        self.store.commit()
+        removed = self.store.apply_retention(
+            now=self.clock(),
+            age_ns={0: kept.samples_age, 1: kept.thinned_age},
+            size=kept.size,
+            needed=needed,
+            items_age_ns=kept.items_age,
+        )
+        if removed.more:
+            self._retention_at = time.monotonic() + _AGAIN_S
 
     # ------------------------------------------------------------------ the clock's thread
 
