@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np

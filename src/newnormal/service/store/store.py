@@ -9,14 +9,14 @@ from pathlib import Path
 from newnormal.service.database import Database
 from newnormal.service.store.items import Items
 from newnormal.service.store.outbox import Outbox
-from newnormal.service.store.samples import Samples
+from newnormal.service.store.retention import Retention
 from newnormal.service.store.schema import MIGRATIONS
 from newnormal.service.store.settings import Checkpoints, Settings
 
 __all__ = ["Store"]
 
 
-class Store(Samples, Items, Outbox, Settings, Checkpoints):
+class Store(Retention, Items, Outbox, Settings, Checkpoints):
     """Samples, items, events, alerts, settings and checkpoints.
 
     What follows from the log (`add`, `truncate`, `forget`, `put_item`, `put_event`, `put_alert`,

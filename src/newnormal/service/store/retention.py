@@ -1,0 +1,215 @@
+"""Remove what is older than it has to be, or what does not fit."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from newnormal.service.store.levels import BLOCK
+from newnormal.service.store.samples import Samples
+
+__all__ = ["Removed", "Retention"]
+
+_PIECE = 500  # rows that one transaction deletes, so that other writers do not wait long
+_PAGES = 2_000  # that a call gives back to the disk
+
+
+class Removed(NamedTuple):
+    """How much `apply_retention` removed.
+
+    Attributes
+    ----------
+    blocks, items, events, alerts
+        How many of each.
+    more
+        Whether there is more to remove: call it again.
+    """
+
+    blocks: int = 0
+    items: int = 0
+    events: int = 0
+    alerts: int = 0
+    more: bool = False
+
+
+class Retention(Samples):
+    """What is kept for how long."""
+
+    def apply_retention(
+        self,
+        *,
+        now: int,
+        age_ns: Mapping[int, int],
+        size: int | None = None,
+        needed: int | Mapping[int, int] = 0,
+        items_age_ns: int | None = None,
+        most: int = 2_000,
+    ) -> Removed:
+        """Remove samples, closed items, events and delivered alerts that are too old.
+
+        It never removes open items, alerts that wait, the newest `needed` samples of a stream, nor
+        the newest block of any level. It takes effect at once, without `commit`.
+
+        Parameters
+        ----------
+        now
+            The time in ns.
+        age_ns
+            How long to keep samples (level 0) and points of 8, 64, ... samples (levels 1, 2, ...).
+            A level that is not in it is kept as long as the one below it; without level 0, samples
+            are kept without end. A level is kept at least as long as the one below it.
+        size
+            How many bytes the store may have. The oldest samples go first, then the oldest points.
+        needed
+            How many samples of each stream to keep, whatever their age and size; one number, or
+            one a stream (for others: all).
+        items_age_ns
+            How long to keep closed items with their comments, events, and delivered alerts.
+        most
+            At most so many blocks, items, events and alerts each in a call.
+        """
+        blocks = self._old_blocks(now, age_ns, needed, most)
+        if size is not None and blocks < most:
+            blocks += self._too_many_blocks(size, needed, most - blocks)
+        items = events = alerts = 0
+        if items_age_ns is not None:
+            items, events, alerts = (self._delete(each, now - items_age_ns, most) for each in _OLD)
+        if blocks or items or events or alerts:
+            self._database.give_back(_PAGES)
+        more = max(blocks, items, events, alerts) >= most
+        return Removed(blocks, items, events, alerts, more)
+
+    # ------------------------------------------------------------------ blocks
+
+    def _old_blocks(
+        self, now: int, age_ns: Mapping[int, int], needed: int | Mapping[int, int], most: int
+    ) -> int:
+        if 0 not in age_ns:
+            return 0
+        found: list[int] = []
+        with self._database.reading() as reader:
+            for stream, level in _levels(reader):
+                age = max(age for each, age in age_ns.items() if each <= level)
+                rows = reader.execute(
+                    "SELECT rowid FROM blocks WHERE stream = ? AND level = ? AND begin < ?"
+                    " AND end < ? AND number < ? ORDER BY begin LIMIT ?",
+                    (
+                        stream,
+                        level,
+                        now - age,
+                        now - age,
+                        self._removable(reader, stream, level, needed),
+                        most - len(found),
+                    ),
+                )
+                found += (rowid for (rowid,) in rows.fetchall())
+                if len(found) >= most:
+                    break
+        return self._delete_rows(found)
+
+    def _too_many_blocks(self, size: int, needed: int | Mapping[int, int], most: int) -> int:
+        """Delete the oldest blocks of the finest level that has any, until the rest fits."""
+        excess, level, deleted = self._database.used - size, 0, 0
+        while excess > 0 and deleted < most:
+            with self._database.reading() as reader:
+                streams = [stream for stream, each in _levels(reader) if each == level]
+                if not streams:
+                    break
+                rows: list[tuple[int, int, int]] = []
+                for stream in streams:
+                    # Oldest first in each stream, so no more than `most` of one can be needed.
+                    rows += reader.execute(
+                        "SELECT end, length(data), rowid FROM blocks"
+                        " WHERE stream = ? AND level = ? AND number < ? ORDER BY number LIMIT ?",
+                        (
+                            stream,
+                            level,
+                            self._removable(reader, stream, level, needed),
+                            most - deleted,
+                        ),
+                    ).fetchall()
+            found = []
+            for _, length, rowid in sorted(rows)[: most - deleted]:
+                if excess <= 0:
+                    break
+                found.append(rowid)
+                excess -= length
+            deleted += self._delete_rows(found)
+            excess = self._database.used - size
+            level += 1
+        return deleted
+
+    def _removable(
+        self, reader: sqlite3.Connection, stream: int, level: int, needed: int | Mapping[int, int]
+    ) -> int:
+        """Return the number of the first block that must stay: newest, not full, or needed."""
+        number, rows = reader.execute(
+            "SELECT number, count FROM blocks WHERE stream = ? AND level = ?"
+            " ORDER BY number DESC LIMIT 1",
+            (stream, level),
+        ).fetchone()
+        if level:
+            return int(number)
+        keep = needed if isinstance(needed, int) else needed.get(stream)
+        if keep is None:
+            return 0
+        # Only what is committed counts; there may be newer samples in memory.
+        return max(0, min(int(number), (int(number) * BLOCK + int(rows) - keep) // BLOCK))
+
+    def _delete_rows(self, found: list[int]) -> int:
+        for at in range(0, len(found), _PIECE):
+            with self._database.transaction() as writer:
+                writer.executemany(
+                    "DELETE FROM blocks WHERE rowid = ?",
+                    [(rowid,) for rowid in found[at : at + _PIECE]],
+                )
+        return len(found)
+
+    # ------------------------------------------------------------------ the rest
+
+    def _delete(self, statements: tuple[str, ...], before: int, most: int) -> int:
+        deleted = 0
+        while deleted < most:
+            piece = min(_PIECE, most - deleted)
+            with self._database.transaction() as writer:
+                for statement in statements:
+                    found = writer.execute(statement, (before, piece)).rowcount
+            deleted += found
+            if found < piece:
+                break
+        return deleted
+
+
+# What deletes at most so many rows that ended before a time; the last statement's are counted.
+_CLOSED = "(SELECT key FROM items WHERE NOT open AND updated < ? ORDER BY updated, key LIMIT ?)"
+_OLD = (
+    (
+        f"DELETE FROM comments WHERE item IN {_CLOSED}",  # noqa: S608 - a constant
+        f"DELETE FROM items WHERE key IN {_CLOSED}",  # noqa: S608
+    ),
+    (
+        "DELETE FROM events WHERE (position, place) IN"
+        " (SELECT position, place FROM events WHERE time < ?"
+        " ORDER BY position, place LIMIT ?)",
+    ),
+    (
+        "DELETE FROM alerts WHERE id IN"
+        " (SELECT id FROM alerts WHERE delivered < ? ORDER BY id LIMIT ?)",
+    ),
+)
+
+
+def _levels(reader: sqlite3.Connection) -> list[tuple[int, int]]:
+    """Return streams and their levels, without reading all blocks: by steps over the index."""
+    return reader.execute(
+        "WITH RECURSIVE steps (stream, level) AS ("
+        " SELECT * FROM (SELECT stream, level FROM blocks ORDER BY stream, level LIMIT 1)"
+        " UNION ALL SELECT"
+        " (SELECT b.stream FROM blocks AS b WHERE (b.stream, b.level) > (s.stream, s.level)"
+        "  ORDER BY b.stream, b.level LIMIT 1),"
+        " (SELECT b.level FROM blocks AS b WHERE (b.stream, b.level) > (s.stream, s.level)"
+        "  ORDER BY b.stream, b.level LIMIT 1)"
+        " FROM steps AS s WHERE s.stream IS NOT NULL)"
+        " SELECT stream, level FROM steps WHERE stream IS NOT NULL"
+    ).fetchall()
