@@ -10,6 +10,7 @@
     for (const [name, value] of Object.entries(attributes || {})) {
       if (value === null || value === undefined || value === false) continue;
       if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+      else if (name === "style") made.style.cssText = value; // the attribute is against a strict policy
       else made.setAttribute(name, value === true ? "" : value);
     }
     made.append(

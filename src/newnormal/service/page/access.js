@@ -1,0 +1,143 @@
+/* Logging in and out, and the page of a service that has no streams yet. */
+(function () {
+  "use strict";
+  const h = NN.h;
+
+  /** Read who uses the page; null where a login is needed. */
+  NN.readSession = async function () {
+    try {
+      const session = await NN.api.get("/session", {}, { quiet: true });
+      NN.api.state.session = session;
+      NN.api.state.csrf = session.csrf || null;
+      NN.showSession(session);
+      return session;
+    } catch (error) {
+      if (error.status === 401) return null;
+      throw error;
+    }
+  };
+
+  NN.logout = async function () {
+    try {
+      await NN.api.post("/logout", {}, { quiet: true });
+    } catch (error) {
+      if (error.status !== 401) return NN.complain(error);
+    }
+    NN.live.stop();
+    NN.api.state.session = NN.api.state.csrf = null;
+    NN.showSession(null);
+    location.hash = "#/login";
+    return undefined;
+  };
+
+  NN.view(/^\/login$/, (place) => {
+    const problem = h("p", { class: "nn-bad", role: "alert" });
+    const field = h("input", {
+      type: "password",
+      id: "token",
+      name: "token",
+      class: "nn-search nn-token",
+      autocomplete: "current-password",
+      required: true,
+      spellcheck: "false",
+    });
+    const button = h("button", { type: "submit", class: "nn-button nn-primary" }, "Log in");
+    const send = async (event) => {
+      event.preventDefault();
+      button.disabled = true;
+      problem.textContent = "";
+      try {
+        await NN.api.post("/login", { token: field.value.trim() }, { quiet: true });
+        field.value = "";
+        await NN.readSession();
+        NN.begin();
+        const to = place.query.then;
+        location.hash = to && to.startsWith("#/") ? to : "#/";
+      } catch (error) {
+        problem.textContent = error.status === 401 ? "This token is not known here." : `${error.message} ${error.hint || ""}`;
+        field.select();
+      } finally {
+        button.disabled = false;
+      }
+    };
+    setTimeout(() => field.focus());
+    return {
+      title: "Log in",
+      element: h(
+        "form",
+        { class: "nn-login", onsubmit: send },
+        h("h1", {}, "Log in"),
+        h("p", {}, "Whoever runs this service made a token for you. It is kept by this browser for as long as you are logged in."),
+        h("label", { for: "token" }, "Token"),
+        h("div", { class: "nn-login-row" }, field, button),
+        problem,
+        h("p", { class: "nn-note" }, "No token? ", h("code", {}, "newnormal serve token add NAME --role operate"), " on the machine of the service makes one."),
+      ),
+    };
+  });
+
+  /* ------------------------------------------------------------------ first start */
+
+  const code = (title, text) => {
+    const copy = h(
+      "button",
+      {
+        type: "button",
+        class: "nn-button nn-copy",
+        onclick: async () => {
+          try {
+            await navigator.clipboard.writeText(text);
+            copy.textContent = "Copied";
+            setTimeout(() => (copy.textContent = "Copy"), 2000);
+          } catch {
+            getSelection().selectAllChildren(block);
+          }
+        },
+      },
+      "Copy",
+    );
+    const block = h("code", {}, text);
+    return h("section", { class: "nn-code", "aria-label": title }, h("div", { class: "nn-code-head" }, h("h2", {}, title), copy), h("pre", { tabindex: "0" }, block));
+  };
+
+  /** What to do first: push samples. */
+  NN.firstStart = function () {
+    const url = location.origin + location.pathname.replace(/\/$/, "");
+    const token = NN.api.state.session && NN.api.state.session.login;
+    const curl = [
+      `curl ${url}/api/v1/samples \\`,
+      token ? '  -H "Authorization: Bearer $TOKEN" \\' : null,
+      "  -H 'Content-Type: application/json' \\",
+      '  -d \'{"stream": "press-1", "values": {"temperature": 71.3, "pressure": 4.02}}\'',
+    ]
+      .filter(Boolean)
+      .join("\n");
+    const python = [
+      "from newnormal.client import Client",
+      "",
+      `client = Client("${url}"${token ? ', token="…"' : ""})`,
+      'client.push("press-1", times, {"temperature": t, "pressure": p})',
+      'client.upload_history("press-1", "history.csv")  # goes live at once',
+    ].join("\n");
+    return h(
+      "div",
+      { class: "nn-first" },
+      h(
+        "div",
+        { class: "nn-headline" },
+        h("h1", { tabindex: "-1" }, "Ready for the first samples"),
+        h("p", { class: "nn-line" }, "No stream has sent anything yet. A stream is a name with channels: it appears here by itself with its first sample."),
+      ),
+      code("From a shell", curl),
+      code("From Python", python),
+      h(
+        "ol",
+        { class: "nn-steps" },
+        h("li", {}, h("b", {}, "Collecting. "), "Samples are kept until there are enough to learn from. Upload a history to skip this."),
+        h("li", {}, h("b", {}, "Fitting. "), "A model learns what is normal, usually in less than a minute."),
+        h("li", {}, h("b", {}, "Live. "), "Every sample is judged. Alarms and changes appear here, with what was expected."),
+      ),
+      h("p", { class: "nn-note" }, "To look around first: ", h("code", {}, "newnormal serve --demo"), " shows twenty simulated machines."),
+    );
+  };
+})();

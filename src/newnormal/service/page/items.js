@@ -1,0 +1,462 @@
+/* Items: alarms, changes, incidents, silences and other channels, with their evidence and what may be decided. */
+(function () {
+  "use strict";
+  const h = NN.h;
+
+  const names = new Map(); // of streams, by their numbers
+
+  /** Keep the names of streams that were read. */
+  NN.learnNames = (streams) => streams.forEach((stream) => names.set(stream.id, stream.name));
+
+  /** An item with times in seconds. */
+  NN.itemOf = function (raw) {
+    const item = { ...raw, body: raw.body || {} };
+    for (const name of ["opened", "updated", "ended"]) item[name] = NN.seconds(raw[name]);
+    const known = raw.stream_name || (raw.stream === null ? null : names.get(raw.stream));
+    if (raw.stream_name) names.set(raw.stream, raw.stream_name);
+    item.name = known || (raw.stream === null || raw.stream === undefined ? "" : `stream ${raw.stream}`);
+    return item;
+  };
+
+  /** Read the names of streams that items are about and that are not known yet. */
+  NN.nameItems = async function (items) {
+    const unknown = [...new Set(items.map((item) => item.stream))].filter((id) => id !== null && !names.has(id));
+    await Promise.all(
+      unknown.slice(0, 20).map((id) =>
+        NN.api.get(`/streams/${id}`).then(
+          (stream) => names.set(id, stream.name),
+          () => names.set(id, `stream ${id}`),
+        ),
+      ),
+    );
+    for (const item of items) if (names.has(item.stream)) item.name = names.get(item.stream);
+    return items;
+  };
+
+  /** The state of an item as a chip: words first, colour besides. */
+  NN.chip = function (item) {
+    const kind = { open: "alarm", pending: "pending", accepted: "accepted", rejected: "rejected" }[item.state];
+    return h("span", { class: `nn-chip ${kind ? `nn-chip-${kind}` : ""}` }, NN.stateText(item));
+  };
+
+  /** Since when and for how long. */
+  NN.duration = function (item) {
+    const parts = [];
+    if (NN.isOpen(item)) {
+      parts.push(["since ", NN.time(item.opened)]);
+      const passed = Math.max(0, Math.max(item.updated, item.seen || 0) - item.opened);
+      if (passed > 0) parts.push(`for ${NN.lasting(passed)}`);
+    } else {
+      parts.push(NN.time(item.opened));
+      if (item.ended !== null && item.ended > item.opened) parts.push(`lasted ${NN.lasting(item.ended - item.opened)}`);
+      if (item.ended !== null && NN.ago(item.ended)) parts.push(`ended ${NN.ago(item.ended)}`);
+    }
+    return parts.map((text, k) => [k ? " · " : null, h("span", {}, text)]);
+  };
+
+  const WORDS = { high: "too high", low: "too low", missing: "missing", within: "within its range" };
+
+  const table = (caption, columns, rows) =>
+    h(
+      "div",
+      { class: "nn-scroll" },
+      h(
+        "table",
+        { class: "nn-evidence" },
+        h("caption", {}, caption),
+        h("thead", {}, h("tr", {}, columns.map((text) => h("th", { scope: "col" }, text)))),
+        h("tbody", {}, rows),
+      ),
+    );
+
+  /** What was observed beside what was expected. */
+  NN.evidence = function (item) {
+    const { body } = item;
+    if (item.kind === "alarm" && (body.evidence || []).length) {
+      const shares = (body.peak && body.peak.channels) || {};
+      return table(
+        "Evidence",
+        ["Channel", "Observed", "Expected", "Expected range"],
+        body.evidence.map((each) =>
+          h(
+            "tr",
+            {},
+            h(
+              "th",
+              { scope: "row" },
+              each.channel,
+              shares[each.channel]
+                ? h("small", {}, ` ${Math.round(100 * shares[each.channel])} % of the score`)
+                : null,
+            ),
+            h(
+              "td",
+              { class: /high|low|missing/.test(each.direction) ? "nn-bad" : "" },
+              h("b", {}, each.observed === null ? "no value" : NN.number(each.observed, 4)),
+              each.observed === null ? null : h("small", {}, ` ${WORDS[each.direction] || ""}`),
+            ),
+            h("td", {}, NN.number(each.expected, 4)),
+            h(
+              "td",
+              {},
+              each.low === null || each.low === undefined ? "–" : `${NN.number(each.low, 4)} to ${NN.number(each.high, 4)}`,
+            ),
+          ),
+        ),
+      );
+    }
+    if (item.kind === "change" && (body.channels || []).length && body.before) {
+      return table(
+        "Levels",
+        ["Channel", "Before", "After"],
+        body.channels.map((name) =>
+          h(
+            "tr",
+            {},
+            h("th", { scope: "row" }, name),
+            h("td", {}, NN.number(body.before[name], 4)),
+            h("td", {}, h("b", {}, NN.number((body.after || {})[name], 4))),
+          ),
+        ),
+      );
+    }
+    if (item.kind === "channels") {
+      const row = (title, found) =>
+        found && found.length ? [h("dt", {}, title), h("dd", {}, found.join(", "))] : null;
+      return h(
+        "dl",
+        { class: "nn-pairs" },
+        row("New", body.added || body.new),
+        row("Gone", body.missing || body.gone || body.removed),
+      );
+    }
+    return null;
+  };
+
+  /** The streams of an incident, each leading to its picture. */
+  NN.incidentStreams = function (item, most = 12) {
+    const found = item.related || [];
+    const listed = Object.keys(item.body.streams || {});
+    const links = found.length
+      ? found.map((each) => ({ text: each.stream_name || names.get(each.stream) || each.key, href: NN.link(["item", each.key]) }))
+      : listed.map((name) => ({ text: name, href: NN.link(["named", name]) }));
+    const total = Math.max(item.body.count || 0, links.length);
+    return h(
+      "p",
+      { class: "nn-streams" },
+      links.slice(0, most).map(({ text, href }) => h("a", { href }, text)),
+      total > most && h("span", {}, `and ${NN.count(total - most)} more`),
+    );
+  };
+
+  /* ------------------------------------------------------------------ decisions */
+
+  const TITLES = {
+    accept: (item) =>
+      item.kind === "alarm" && item.state === "closed"
+        ? `Accept alarm ${item.number} as normal?`
+        : `Accept ${NN.kindText(item.kind).toLowerCase()} as normal?`,
+    reject: (item) => (item.kind === "channels" ? "Keep the channels as they are?" : `Reject ${NN.kindText(item.kind).toLowerCase()} as a fault?`),
+  };
+  const DONE = { accept: "Accepted", reject: "Rejected" };
+
+  const mayDecide = () => {
+    const role = NN.api.state.session && NN.api.state.session.role;
+    return !role || role === "operate";
+  };
+  NN.mayDecide = mayDecide;
+
+  /** Ask, then accept or reject an item. Gives the item as it is now, or null. */
+  NN.decide = async function (item, verb) {
+    const given = await NN.ask({
+      title: TITLES[verb](item),
+      text: [h("strong", {}, `${item.name}: ${item.sentence}`), NN.effect(verb, item.kind)],
+      yes: verb === "accept" ? "Accept as normal" : "Reject as a fault",
+      comment: true,
+    });
+    if (!given) return null;
+    try {
+      const raw = await NN.api.post(`/items/${encodeURIComponent(item.key)}/${verb}`, given);
+      const undo = verb === "accept" && item.kind !== "channels" ? ["Undo", () => NN.rollback(item.stream, item.name)] : undefined;
+      NN.say(`${DONE[verb]}: ${item.name}, ${NN.kindText(item.kind).toLowerCase()} ${item.number}.`, "good", undo);
+      const found = raw && raw.item ? NN.itemOf(raw.item) : { ...item };
+      NN.api.tell("decided", found);
+      return found;
+    } catch (error) {
+      NN.complain(error);
+      return null;
+    }
+  };
+
+  /** Ask, then undo the newest acceptance of a stream. */
+  NN.rollback = async function (id, name) {
+    const given = await NN.ask({
+      title: `Roll ${name} back?`,
+      text: "Model, threshold and accepted normal become what they were before the newest acceptance. If the stream is still away from that, a change opens: reject it, or it is accepted again by time.",
+      yes: "Roll back",
+      danger: true,
+      comment: true,
+    });
+    if (!given) return false;
+    try {
+      await NN.api.post(`/streams/${id}/rollback`, given);
+      NN.say(`${name} is rolled back to before its newest acceptance.`, "good");
+      return true;
+    } catch (error) {
+      NN.complain(error);
+      return false;
+    }
+  };
+
+  /** The buttons of what may be decided about an item. */
+  NN.decisions = function (item, done = () => {}) {
+    const verbs = mayDecide() ? NN.verbs(item) : [];
+    const text = (verb) => {
+      if (item.kind === "channels") return verb === "accept" ? "Accept these channels" : "Keep the old ones";
+      if (item.state === "rejected") return "Accept after all";
+      return verb === "accept" ? "Accept as normal" : "Reject as a fault";
+    };
+    return verbs.map((verb) =>
+      h(
+        "button",
+        {
+          type: "button",
+          class: `nn-button ${verb === "accept" ? "nn-accept" : "nn-reject"}`,
+          "data-verb": verb,
+          title: `${NN.effect(verb, item.kind)}`,
+          onclick: async () => {
+            const found = await NN.decide(item, verb);
+            if (found) done(found);
+          },
+        },
+        text(verb),
+      ),
+    );
+  };
+
+  /* ------------------------------------------------------------------ one item, all of it */
+
+  /** A picture of the channel that an item is about, read when it is near the part that is seen. */
+  function smallPicture(item) {
+    const { body } = item;
+    const channel =
+      item.kind === "alarm"
+        ? Object.keys((body.peak && body.peak.channels) || {})[0] || ((body.evidence || [])[0] || {}).channel
+        : (body.channels || [])[0];
+    if (!channel || item.stream === null || item.kind === "channels") return null;
+    const box = h("figure", { class: "nn-small" }, h("p", { class: "nn-note" }, "reading the samples …"));
+    const end = item.ended === null ? Math.max(item.updated, item.seen || 0) : item.ended;
+    const room = Math.max(end - item.opened, 600);
+    const [from, to] = [item.opened - room, end + 0.5 * room];
+    const draw = async () => {
+      try {
+        const points = await NN.api.get(`/streams/${item.stream}/series`, {
+          from,
+          to,
+          points: 280,
+          channels: channel,
+        });
+        const made = NN.channelPicture(points, [item.opened, end], `${channel} around the ${item.kind}`);
+        if (!made) return box.remove();
+        box.replaceChildren(
+          h(
+            "figcaption",
+            {},
+            h("b", {}, channel),
+            h("span", {}, `${NN.number(made.bottom, 3)} to ${NN.number(made.ceiling, 3)}`),
+          ),
+          made.element,
+          h(
+            "p",
+            { class: "nn-small-axis" },
+            h("span", {}, NN.moment(made.from)),
+            h("span", { class: "nn-small-key" }, "orange: in alarm · grey: expected range"),
+            h("span", {}, NN.moment(made.to)),
+          ),
+        );
+      } catch (error) {
+        if (error.status) box.remove();
+      }
+    };
+    const near = new IntersectionObserver((seen) => {
+      if (!seen.some((each) => each.isIntersecting)) return;
+      near.disconnect();
+      draw();
+    });
+    near.observe(box);
+    return box;
+  }
+
+  /** What was written about an item, and a field to write more. */
+  function comments(item, changed) {
+    const list = h(
+      "ol",
+      { class: "nn-comments" },
+      (item.comments || []).map((each) =>
+        h(
+          "li",
+          {},
+          h("span", { class: "nn-facts" }, h("b", {}, each.who || "somebody"), " · ", NN.time(NN.seconds(each.time))),
+          h("span", { class: "nn-comment-text" }, each.text),
+        ),
+      ),
+    );
+    if (!mayDecide()) return list;
+    const field = h("textarea", { rows: 1, maxlength: 2000, placeholder: "Write a comment", "aria-label": "Comment" });
+    const send = async (event) => {
+      event.preventDefault();
+      const text = field.value.trim();
+      if (!text) return;
+      try {
+        await NN.api.post(`/items/${encodeURIComponent(item.key)}/comments`, { text });
+        field.value = "";
+        changed();
+      } catch (error) {
+        NN.complain(error);
+      }
+    };
+    field.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) send(event);
+    });
+    return [
+      list,
+      h(
+        "form",
+        { class: "nn-write", onsubmit: send },
+        field,
+        h("button", { type: "submit", class: "nn-button", title: "Ctrl + Enter" }, "Comment"),
+      ),
+    ];
+  }
+
+  /**
+   * All about one item: what, where, since when, what to do, evidence, picture, comments.
+   * `head` is the level of its heading.
+   */
+  NN.ItemDetail = class {
+    constructor(key, head = 2, onchange = () => {}) {
+      Object.assign(this, { key, head, onchange, item: null, gone: false });
+      this.element = h("article", { class: "nn-item", "data-key": key }, h("p", { class: "nn-none" }, "reading …"));
+      this.ready = this.read();
+    }
+
+    async read() {
+      try {
+        const raw = await NN.api.get(`/items/${encodeURIComponent(this.key)}`);
+        if (this.gone) return;
+        const [item] = await NN.nameItems([NN.itemOf(raw)]);
+        if (!this.gone) this.show(item);
+      } catch (error) {
+        if (this.gone || error.status === 401) return;
+        this.element.replaceChildren(
+          h("p", { class: "nn-none", role: "alert" }, error.status === 404 ? "There is no such item; it may be older than what is kept." : error.message),
+        );
+      }
+    }
+
+    show(item) {
+      const writing = this.element.querySelector(".nn-write textarea");
+      const kept = writing && writing.value;
+      const focused = writing && document.activeElement === writing;
+      const pictured =
+        this.item && this.item.updated === item.updated && this.item.ended === item.ended && this.picture;
+      this.item = item;
+      this.picture = pictured || smallPicture(item);
+      const status = { alarm: "alarm", incident: "alarm", silence: "silence" }[item.kind] || "change";
+      const sign = NN.isOpen(item) ? status : "live";
+      const where =
+        item.stream === null || item.stream === undefined
+          ? null
+          : h("a", { class: "nn-item-stream", href: this.streamLink(item) }, item.name);
+      const advice = NN.advice(item);
+      const decide = NN.decisions(item, (found) => {
+        this.onchange(found);
+        this.read();
+      });
+      this.element.replaceChildren(
+        ...[
+          h(
+            `h${this.head}`,
+            { class: "nn-item-head", tabindex: "-1" },
+            NN.badge(sign, `${NN.kindText(item.kind)} ${item.number || ""}`),
+            " ",
+            NN.chip(item),
+          ),
+          where && h("p", { class: "nn-item-where" }, where),
+          h("p", { class: "nn-item-sentence" }, item.sentence),
+          h(
+            "p",
+            { class: "nn-facts" },
+            NN.duration(item),
+            item.ratio > 0 ? ` · peak ${NN.number(item.ratio, 3)} × threshold` : "",
+            !NN.isOpen(item) && item.body.reason ? ` · ${item.body.reason}` : "",
+          ),
+          advice && h("p", { class: "nn-advice" }, h("strong", {}, "What to do: "), advice),
+          (decide.length || where) &&
+            h(
+              "div",
+              { class: "nn-decide" },
+              decide,
+              where && h("a", { class: "nn-button nn-as-button", href: this.streamLink(item) }, "Show in its picture"),
+            ),
+          item.kind === "incident" && NN.incidentStreams(item, 40),
+          this.picture,
+          NN.evidence(item),
+          related(item),
+          h("section", { class: "nn-talk", "aria-label": "Comments" }, h(`h${this.head + 1}`, {}, "Comments"), comments(item, () => this.read())),
+        ].filter(Boolean),
+      );
+      const field = this.element.querySelector(".nn-write textarea");
+      if (field && kept) field.value = kept;
+      if (field && focused) field.focus();
+    }
+
+    streamLink(item) {
+      return NN.link(["stream", item.stream], { item: item.key });
+    }
+
+    leave() {
+      this.gone = true;
+    }
+  };
+
+  function related(item) {
+    if (item.kind === "incident" || !(item.related || []).length) return null;
+    return h(
+      "p",
+      { class: "nn-streams" },
+      h("span", {}, "Belongs together with"),
+      item.related
+        .slice(0, 8)
+        .map((each) => h("a", { href: NN.link(["item", each.key]), title: each.sentence || "" }, `${NN.kindText(each.kind).toLowerCase()} ${each.number || each.key}`)),
+    );
+  }
+
+  NN.view(/^\/item\/.+/, (place) => {
+    const key = place.parts[1];
+    const detail = new NN.ItemDetail(key, 1);
+    const ends = [
+      NN.api.on("event", (event) => event.item === key && detail.read()),
+      NN.api.on("resync", () => detail.read()),
+    ];
+    const back = h("p", { class: "nn-back" }, h("a", { href: "#/inbox" }, "‹ Inbox"));
+    detail.ready.then(() => detail.item && NN.title(`${NN.kindText(detail.item.kind)} ${detail.item.number} of ${detail.item.name}`));
+    return {
+      element: h("div", { class: "nn-item-page" }, back, detail.element),
+      title: "Item",
+      keys(event) {
+        const verb = { a: "accept", r: "reject" }[event.key];
+        const button = verb && detail.element.querySelector(`[data-verb=${verb}]`);
+        if (button) button.click();
+        else if (event.key === "c") detail.element.querySelector(".nn-write textarea")?.focus();
+        else if (event.key === "s" && detail.item && detail.item.stream) location.hash = detail.streamLink(detail.item);
+        else return false;
+        return true;
+      },
+      leave: () => {
+        detail.leave();
+        ends.forEach((end) => end());
+      },
+    };
+  });
+})();
