@@ -52,6 +52,9 @@ class Delivery:
         keep
             How long an alert is tried, in ns.
         """
+        sinks = list(sinks)
+        for name in set(self._senders) - {each.name for each in sinks}:
+            self._report(f"sink {name}", True, "removed from the configuration")
         self.stop()
         for config in sinks:
             sender = Sender(

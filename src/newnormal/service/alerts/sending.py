@@ -128,7 +128,7 @@ class Sender:
         keep: int,
     ) -> None:
         self.name = name
-        self.keep = keep
+        self._keep = keep
         self._make, self._outbox, self._report, self._clock = make, outbox, report, clock
         self._sink: AlertSink | None = None
         self._hung: list[threading.Thread] = []
@@ -218,14 +218,16 @@ class Sender:
     def _unsent(self, row: Waiting, found: Sequence[Window], now: int) -> str | None:
         """Return why an alert is not to be sent, or None. Resolved follows fired."""
         body = row.body
-        fired = None
-        if body["status"] == RESOLVED:
+        resolved = body["status"] == RESOLVED
+        if resolved:
             fired = self._outbox.alert(f"{body['item']}:{FIRED}", self.name)
-        if fired is not None and fired.delivered is not None and fired.error:
-            return fired.error
-        if now - row.created > self.keep:
+            if fired is None:
+                return f"{SUPPRESSED}it did not fire here"
+            if fired.error:  # `alerts_due` gives this one out when that one is settled
+                return fired.error
+        if now - row.created > self._keep:
             return GIVEN_UP + (row.error or self.state()["message"] or "not sent in time")
-        if fired is not None:
+        if resolved:
             return None
         opened = int(np.datetime64(body["opened"].removesuffix("Z"), "ns").astype(np.int64))
         window = covering(found, body["streams"], opened)
