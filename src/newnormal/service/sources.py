@@ -191,9 +191,10 @@ class Sources:
     def start(self, sources: Iterable[SourceConfig]) -> None:
         """Ask these sources from now on, and no others; their secrets are read anew."""
         sources = list(sources)
-        for name in set(self._pullers) - {each.name for each in sources}:
-            self._service.report(f"source {name}", True, "removed from the configuration")
+        removed = set(self._pullers) - {each.name for each in sources}
         self.stop()
+        for name in removed:
+            self._service.report(f"source {name}", True, "removed from the configuration")
         for config in sources:
             puller = Puller(
                 config.name,

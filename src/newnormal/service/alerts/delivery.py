@@ -53,9 +53,10 @@ class Delivery:
             How long an alert is tried, in ns.
         """
         sinks = list(sinks)
-        for name in set(self._senders) - {each.name for each in sinks}:
-            self._report(f"sink {name}", True, "removed from the configuration")
+        removed = set(self._senders) - {each.name for each in sinks}
         self.stop()
+        for name in removed:
+            self._report(f"sink {name}", True, "removed from the configuration")
         for config in sinks:
             sender = Sender(
                 config.name,
