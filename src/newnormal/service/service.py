@@ -38,7 +38,7 @@ __all__ = ["LimitError", "Service", "ServiceBusy"]
 _TICK_S = 1.0
 _RETENTION_S = 600.0
 _AGAIN_S = 1.0  # where retention has more to remove
-_LEAST_CHECKPOINT = 20  # times as long as the last one took, at least, between two of them
+_LEAST_CHECKPOINT = 20  # seconds between two of them, or times as long as the last one took
 
 
 class ServiceBusy(StateError):  # noqa: N818  (it is a state, and not a fault)
@@ -81,6 +81,8 @@ class Service:
         self._stopping = threading.Event()
         self._checkpoint_at = self._retention_at = 0.0
         self._positions: deque[tuple[float, int]] = deque()
+        self._saved = 0  # the position of the last checkpoint
+        self._looked = False  # whether all streams were looked at for fits that are due
 
     # ------------------------------------------------------------------ start and stop
 
@@ -114,6 +116,7 @@ class Service:
         self._checkpoint_at = time.monotonic() + self.config.checkpoint_every / 1e9
         self._retention_at = time.monotonic() + _RETENTION_S
         self._engine.start()
+        self._engine.submit(log.Started(self.clock()), own=True)
         self._configure()
         self._delivery = Delivery(self.store, self._health.report, clock=self.clock)
         self._delivery.start(self.config.sinks, keep=self.config.retention.alerts_age)
@@ -342,7 +345,10 @@ class Service:
                 for number, stream in applier.touched.items():
                     self._touched[number] = stream.count
             self._health.samples = applier.samples
-            for stream in applier.touched.values():
+            # At a start all streams: one may have been due when the service was killed.
+            looked_at = applier.touched.values() if self._looked else list(applier.streams)
+            self._looked = True
+            for stream in looked_at:
                 self._begin_if_due(stream)
             self._delivery.wake()
         while applier.started:
@@ -387,11 +393,11 @@ class Service:
             entry = log.FitFailed(job.stream, job.began, error.message, error.hint)
         self._engine.submit(entry, own=True)
 
-    _saved = 0
 
     def checkpoint(self) -> None:
         """Save everything; in the applying thread, or when that has ended."""
         began = time.monotonic()
+        self._checkpoint_at = began + _LEAST_CHECKPOINT  # where it cannot be written
         self._saved = save_checkpoint(self._engine.applier)
         took = time.monotonic() - began
         self._health.checkpoint_s = took

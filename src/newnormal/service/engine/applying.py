@@ -87,6 +87,7 @@ class Applier:
             log.Silent: self._silent,
             log.Removed: self._removed,
             log.Restored: self._restored,
+            log.Started: self._started,
         }
 
     def apply(self, position: int, entries: Sequence[log.Entry]) -> list[Outcome]:
@@ -170,6 +171,9 @@ class Applier:
             self.report.item(
                 "samples_again", stream, items.ended(silent, "closed", now, self.position), now
             )
+        if stream.excused:
+            self._batch.after_silence.add(stream.name)
+            stream.excused = False
         if stream.is_live:
             self._batch.add(stream, steps)
         else:
@@ -308,6 +312,12 @@ class Applier:
         self.touched.pop(stream.id, None)
         self.store.forget(stream.id)
         self.report.removed(stream)
+
+    def _started(self, entry: log.Started) -> None:
+        """Take note that a gap before the next sample may be the service's own."""
+        del entry
+        for stream in self.streams:
+            stream.excused = stream.is_live
 
     def _configured(self, entry: log.Configured) -> None:
         self.patterns = entry.patterns

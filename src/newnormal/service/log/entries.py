@@ -28,6 +28,7 @@ __all__ = [
     "Removed",
     "Restored",
     "Silent",
+    "Started",
     "pack",
     "unpack",
 ]
@@ -162,6 +163,14 @@ class Restored:
 
 
 @dataclass(frozen=True)
+class Started:
+    """The service started, at a time in ns: until then it could not take samples in."""
+
+    kind: ClassVar[str] = "started"
+    now: int
+
+
+@dataclass(frozen=True)
 class Configured:
     """From here on, new streams are put in order by these settings.
 
@@ -188,6 +197,7 @@ _PLAIN: dict[str, Any] = {
         Silent,
         Removed,
         Restored,
+        Started,
     )
 }
 Entry = (
@@ -201,6 +211,7 @@ Entry = (
     | Silent
     | Removed
     | Restored
+    | Started
 )
 
 
