@@ -8,23 +8,23 @@ What the API's and the page's tests talk to. To look at the page by hand::
 from __future__ import annotations
 
 import argparse
-import asyncio
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from newnormal.errors import FeedbackError, InputError
 from newnormal.io.arrivals import Arrival
 from newnormal.plots.thinning import excess, extremes, means, starts_every, worst
+from newnormal.service.hub import Hub, Tick
 from newnormal.service.values import (
     Comment,
     EventRow,
@@ -70,76 +70,6 @@ def fake_config(**changes: Any) -> Any:
         "limits": SimpleNamespace(**limits),
     }
     return SimpleNamespace(**{**known, **changes})
-
-
-class Tick(NamedTuple):
-    """Which streams have new samples, by their newest number."""
-
-    streams: Mapping[int, int]
-
-
-class Resync(NamedTuple):
-    """The subscriber was too slow: it must read everything again."""
-
-
-class FakeSubscription:
-    """What one subscriber has not read yet."""
-
-    def __init__(self, hub: FakeHub, maxsize: int) -> None:
-        self.hub = hub
-        self.maxsize = maxsize
-        self.waiting: deque[Any] = deque()
-        self.changed = threading.Condition()
-        self.wake: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
-
-    def put(self, message: Any) -> None:
-        with self.changed:
-            if len(self.waiting) >= self.maxsize:
-                self.waiting.clear()
-                message = Resync()
-            self.waiting.append(message)
-            self.changed.notify()
-            if self.wake is not None:
-                self.wake[0].call_soon_threadsafe(self.wake[1].set)
-
-    def get(self, timeout: float | None = None) -> Any:
-        with self.changed:
-            self.changed.wait_for(lambda: self.waiting, timeout)
-            return self.waiting.popleft() if self.waiting else None
-
-    async def aget(self) -> Any:
-        event = asyncio.Event()
-        with self.changed:
-            self.wake = (asyncio.get_running_loop(), event)
-        try:
-            while True:
-                with self.changed:
-                    if self.waiting:
-                        return self.waiting.popleft()
-                    event.clear()
-                await event.wait()
-        finally:
-            with self.changed:
-                self.wake = None
-
-    def close(self) -> None:
-        self.hub.subscriptions.discard(self)
-
-
-class FakeHub:
-    """Gives every message to every subscriber."""
-
-    def __init__(self) -> None:
-        self.subscriptions: set[FakeSubscription] = set()
-
-    def subscribe(self, maxsize: int = 1000) -> FakeSubscription:
-        made = FakeSubscription(self, maxsize)
-        self.subscriptions.add(made)
-        return made
-
-    def publish(self, message: Any) -> None:
-        for each in tuple(self.subscriptions):
-            each.put(message)
 
 
 class FakeStore:
@@ -228,7 +158,8 @@ class FakeStore:
         values = expected + (noise - np.floor(noise) - 0.5)
         for item in self.of_stream(view.id, "alarm"):
             inside = (numbers >= item.body["start"]) & (numbers <= item.body["end"])
-            values[inside, 0] += 4 * item.ratio
+            for at in [k for k, name in enumerate(names) if name == view.channels[0]]:
+                values[inside, at] += 4 * item.ratio
         if view.generation == 0:
             expected = np.full_like(expected, np.nan)
         return values, expected
@@ -357,7 +288,7 @@ class FakeService:
     ) -> None:
         self.begin = begin
         self.config = fake_config() if config is None else config
-        self.hub = FakeHub()
+        self.hub = Hub()
         self.store = FakeStore(self)
         self.ready = True
         self.position = 0
@@ -650,6 +581,7 @@ class FakeService:
         self,
         item_key: str | None,
         verb: str,
+        /,
         *,
         stream: int | None = None,
         who: str,
@@ -724,8 +656,8 @@ class FakeService:
         with self.lock:
             return tuple(self.views.values())
 
-    def stream(self, id: int) -> StreamView | None:  # noqa: A002 - as the facade has it
-        return self.views.get(id)
+    def stream(self, number: int, /) -> StreamView | None:
+        return self.views.get(number)
 
     def stream_named(self, name: str) -> StreamView | None:
         with self.lock:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from newnormal.io.arrivals import Arrival
+    from newnormal.io.decoders.base import Decoder, DecoderLimits
     from newnormal.io.options import Options
     from newnormal.io.registry import (
         find_alert_sink,
+        find_decoder,
         find_pull_source,
         find_sink,
         find_source,
@@ -30,6 +32,8 @@ __all__ = [
     "AlertSink",
     "Arrival",
     "Batch",
+    "Decoder",
+    "DecoderLimits",
     "Options",
     "Problem",
     "PullSource",
@@ -39,6 +43,7 @@ __all__ = [
     "Source",
     "SourceOptions",
     "find_alert_sink",
+    "find_decoder",
     "find_pull_source",
     "find_sink",
     "find_source",
@@ -50,10 +55,13 @@ _MODULES = {
     "AlertRefusedError": "newnormal.io.sinks.alerts",
     "AlertSink": "newnormal.io.sinks.alerts",
     "Arrival": "newnormal.io.arrivals",
+    "Decoder": "newnormal.io.decoders.base",
+    "DecoderLimits": "newnormal.io.decoders.base",
     "Options": "newnormal.io.options",
     "PullSource": "newnormal.io.sources.pull",
     "SinkDownError": "newnormal.io.sinks.alerts",
     "find_alert_sink": "newnormal.io.registry",
+    "find_decoder": "newnormal.io.registry",
     "find_pull_source": "newnormal.io.registry",
     "Sink": "newnormal.io.sinks.base",
     "SinkOptions": "newnormal.io.sinks.base",

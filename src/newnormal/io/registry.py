@@ -2,10 +2,11 @@
 
 A name is one of
 
-- a built-in: ``file`` and ``pipe`` for sources, ``jsonl`` for sinks, ``webhook`` for alert sinks;
+- a built-in: ``file`` and ``pipe`` for sources, ``jsonl`` for sinks, ``webhook`` for alert sinks,
+  ``samples`` for decoders;
 - an import path, ``package.module:Class``;
 - the name of an installed entry point of the group ``newnormal.sources`` or ``newnormal.sinks``,
-  for the service ``newnormal.pull_sources`` or ``newnormal.alert_sinks``.
+  for the service ``newnormal.pull_sources``, ``newnormal.alert_sinks`` or ``newnormal.decoders``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from newnormal.errors import ParameterError
 
 if TYPE_CHECKING:
+    from newnormal.io.decoders.base import Decoder
     from newnormal.io.sinks.alerts import AlertSink
     from newnormal.io.sinks.base import Sink
     from newnormal.io.sources.base import Source
@@ -24,10 +26,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALERT_SINKS",
+    "DECODERS",
     "PULL_SOURCES",
     "SINKS",
     "SOURCES",
+    "decoder_names",
     "find_alert_sink",
+    "find_decoder",
     "find_pull_source",
     "find_sink",
     "find_source",
@@ -42,6 +47,7 @@ SOURCES = {
 SINKS = {"jsonl": "newnormal.io.sinks.jsonl:JsonLinesSink"}
 PULL_SOURCES: dict[str, str] = {}
 ALERT_SINKS = {"webhook": "newnormal.io.sinks.webhook:WebhookSink"}
+DECODERS = {"samples": "newnormal.io.decoders.samples:SamplesDecoder"}
 
 
 def find_source(name: str) -> type[Source]:
@@ -91,6 +97,28 @@ def find_alert_sink(name: str) -> type[AlertSink]:
 
     found: type[AlertSink] = _find("alert_sink", name, ALERT_SINKS, AlertSink)
     return found
+
+
+def find_decoder(name: str) -> type[Decoder]:
+    """Return the decoder of pushed bodies called `name`.
+
+    >>> find_decoder("samples").path
+    'samples'
+    """
+    from newnormal.io.decoders.base import Decoder
+
+    found: type[Decoder] = _find("decoder", name, DECODERS, Decoder)
+    return found
+
+
+def decoder_names() -> list[str]:
+    """Return the names of all decoders that are known: those that the service mounts.
+
+    >>> "samples" in decoder_names()
+    True
+    """
+    installed = {each.name for each in entry_points(group="newnormal.decoders")}
+    return sorted({*DECODERS, *installed})
 
 
 def name_of(found: type) -> str:

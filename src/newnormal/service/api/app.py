@@ -14,6 +14,7 @@ from newnormal import __version__
 from newnormal.service.api import (
     events,
     files,
+    history,
     items,
     operations,
     session,
@@ -68,7 +69,7 @@ def make_app(service: Facade) -> FastAPI:
     answer_problems(app)
     app.include_router(files.router)
     app.include_router(operations.root)
-    for each in (streams, items, events, session, operations):
+    for each in (history, streams, items, events, session, operations):
         app.include_router(each.router, prefix=PREFIX)
     mount_decoders(app, PREFIX)
 

@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 
 from newnormal.service.api.problems import Problem
 
-__all__ = ["read_body", "read_json", "receive_body"]
+__all__ = ["Gunzip", "read_body", "read_json", "receive_body"]
 
 _PATIENCE = 60.0  # seconds for a body to come
 _SMALL = 65_536  # bytes of a body that is not samples
@@ -87,7 +87,7 @@ async def read_json(request: Request) -> Mapping[str, Any]:
     return found
 
 
-class _Gunzip:
+class Gunzip:
     """Undo gzip, of one member or several, up to a limit."""
 
     def __init__(self, most: int) -> None:
@@ -130,12 +130,12 @@ class _Gunzip:
             raise Problem(400, "expected a body of gzip, found only its beginning")
 
 
-def _unpacker(request: Request, most: int, encodings: Sequence[str]) -> _Gunzip | None:
+def _unpacker(request: Request, most: int, encodings: Sequence[str]) -> Gunzip | None:
     encoding = request.headers.get("content-encoding", "").strip().lower()
     if encoding in ("", "identity", *encodings):
         return None
     if encoding in ("gzip", "x-gzip"):
-        return _Gunzip(most)
+        return Gunzip(most)
     known = ", ".join(("gzip", *encodings))
     raise Problem(
         415,

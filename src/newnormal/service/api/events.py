@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from newnormal.service.api import schemas
-from newnormal.service.api.facade import Facade, Reading, Subscription
+from newnormal.service.api.facade import Facade, Reading
 from newnormal.service.api.parameters import MOST, READS, Limit, TheService, Threads
 from newnormal.service.api.problems import Problem
 from newnormal.service.api.schemas import gives
@@ -107,8 +106,8 @@ async def _sent(
             for event in missed:
                 newest = (event.position, event.order)
                 yield _message(event.kind, event_json(event), event.id)
-        while not request.app.state.closing.is_set():
-            message = await _next(subscription)
+        while not (request.app.state.closing.is_set() or subscription.closed):
+            message = await subscription.aget(_HEARTBEAT)
             if message is None:
                 yield ": alive\n\n"
             elif isinstance(message, EventRow):
@@ -139,14 +138,6 @@ def _missed(
         if len(page) < MOST:
             return found, True
     return [], False
-
-
-async def _next(subscription: Subscription) -> Any:
-    """Return the next message; None after a while without one."""
-    try:
-        return await asyncio.wait_for(subscription.aget(), _HEARTBEAT)
-    except TimeoutError:
-        return None
 
 
 def _moved(streams: Any, only: int | None) -> dict[str, int]:

@@ -28,8 +28,10 @@ _THREADS = 4  # that read the store; each has a connection of its own
 class Subscription(Protocol):
     """What one subscriber has not read yet."""
 
-    async def aget(self) -> Any:
-        """Wait for the next message and return it."""
+    closed: bool
+
+    async def aget(self, timeout: float | None = None) -> Any:
+        """Return the next message; None if none came in time, or when it is closed."""
 
     def close(self) -> None:
         """Get no more messages."""
@@ -145,8 +147,9 @@ class Facade(Protocol):
 
     def decide(
         self,
-        item_key: str | None,
+        item: str | None,
         verb: str,
+        /,
         *,
         stream: int | None = None,
         who: str,
@@ -168,7 +171,7 @@ class Facade(Protocol):
     def streams(self) -> Sequence[StreamView]:
         """Return all streams."""
 
-    def stream(self, id: int) -> StreamView | None:  # noqa: A002
+    def stream(self, number: int, /) -> StreamView | None:
         """Return a stream by its number."""
 
     def stream_named(self, name: str) -> StreamView | None:

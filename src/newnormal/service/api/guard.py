@@ -67,12 +67,22 @@ class Guard:
 
         try:
             if scope["path"] not in _ALWAYS:
+                self._check_begun()
                 self._check_rate(scope)
                 self._check_host(scope)
         except Problem as problem:
             await problem_answer(problem)(scope, receive, sent)
             return
         await self._app(scope, receive, sent)
+
+    def _check_begun(self) -> None:
+        if getattr(self._service, "store", None) is None:
+            raise Problem(
+                503,
+                "expected a service that runs, found one that starts",
+                "try again soon",
+                {"Retry-After": "2"},
+            )
 
     def _check_rate(self, scope: Scope) -> None:
         rate = float(self._service.config.limits.requests_per_second)

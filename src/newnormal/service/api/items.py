@@ -126,7 +126,7 @@ async def comment(
 async def _decide(request: Request, who: str, found: Item, service: Facade, verb: str) -> Response:
     text = comment_of(await read_json(request), "comment")
     changed = await applied(
-        service.decide(found.key, verb, stream=found.stream, who=who, comment=text)
+        lambda: service.decide(found.key, verb, stream=found.stream, who=who, comment=text)
     )
     return answer({"item": _json(service, found if changed is None else changed)})
 

@@ -1,11 +1,100 @@
-"""Routes that take samples."""
+"""Routes that take samples: a decoder each."""
 
 from __future__ import annotations
 
-from fastapi import FastAPI
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
-__all__ = ["mount_decoders"]
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+
+from newnormal.errors import InputError, NewnormalError
+from newnormal.io.arrivals import Arrival
+from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits
+from newnormal.io.registry import decoder_names, find_decoder
+from newnormal.service.api import schemas
+from newnormal.service.api.bodies import read_body
+from newnormal.service.api.facade import Facade, Reading
+from newnormal.service.api.parameters import WRITES
+from newnormal.service.api.schemas import gives
+
+__all__ = ["mount_decoders", "pushed"]
+
+_LOGGER = logging.getLogger("newnormal.service")
+_SMALL = 1 << 15  # bytes that are decoded at once, without another thread
+_FORMS = ("application/json", "application/x-ndjson", "text/csv")
 
 
 def mount_decoders(app: FastAPI, prefix: str) -> None:
-    """Mount all decoders."""
+    """Mount all decoders that are known."""
+    for name in decoder_names():
+        kind = find_decoder(name)
+        path = kind.path if kind.path.startswith("/") else f"{prefix}/{kind.path}"
+        content: dict[str, Any] = {each: {} for each in _FORMS if name == "samples"}
+        app.add_api_route(
+            path,
+            _route(name, kind),
+            methods=["POST"],
+            name=name,
+            operation_id=f"push_{name}",
+            dependencies=WRITES,
+            status_code=kind.status,
+            responses=gives(schemas.Pushed, kind.status) if kind.status == 200 else None,
+            openapi_extra={"requestBody": {"required": True, "content": content or {"*/*": {}}}},
+            description=kind.__doc__,
+            summary=f"Push samples: {name}",
+            tags=["samples"],
+        )
+
+
+def _route(name: str, kind: type[Decoder]) -> Callable[[Request], Awaitable[Response]]:
+    made: dict[DecoderLimits, Decoder] = {}  # one, until the limits are others
+
+    async def push(request: Request) -> Response:
+        service: Facade = request.app.state.service
+        reading: Reading = request.app.state.reading
+        limits = service.config.limits
+        own = DecoderLimits(limits.samples_per_request, limits.channels, limits.decompressed)
+        decoder = made.get(own)
+        if decoder is None:
+            made.clear()
+            decoder = made[own] = kind(own)
+        body = await read_body(request, limits.body, limits.decompressed, kind.encodings)
+        headers = {each.lower(): value for each, value in request.headers.items()}
+        headers[QUERY] = request.url.query
+        if len(body) <= _SMALL:
+            arrivals = _decoded(name, decoder, body, headers)
+        else:
+            arrivals = await reading(_decoded, name, decoder, body, headers)
+        position = await pushed(service, arrivals)
+        text, media = decoder.response(arrivals, position)
+        kept = {"Cache-Control": "no-store"}
+        return Response(text or None, kind.status, kept, media or None)
+
+    return push
+
+
+def _decoded(
+    name: str, decoder: Decoder, body: bytes, headers: dict[str, str]
+) -> Sequence[Arrival]:
+    try:
+        return decoder.decode(body, headers)
+    except NewnormalError:
+        raise
+    except Exception as error:  # a stranger's decoder: whatever it could not read is refused
+        _LOGGER.warning("the decoder %s failed: %r", name, error)
+        raise InputError(
+            f"expected a body that the decoder {name} can read, found one that it failed on: "
+            f"{type(error).__name__}",
+            hint="the log of the service has more",
+        ) from error
+
+
+async def pushed(service: Facade, arrivals: Sequence[Arrival], **options: Any) -> int:
+    """Return the position of samples once they are durable; 0 if there are none."""
+    some = [each for each in arrivals if len(each.times)]
+    if not some:
+        return 0
+    return await asyncio.wrap_future(service.push(some, **options))

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from newnormal.errors import InputError, NewnormalError
+from newnormal.errors import InputError
 from newnormal.service.api import schemas
 from newnormal.service.api.bodies import read_json
 from newnormal.service.api.parameters import (
@@ -46,10 +46,10 @@ router = APIRouter(prefix="/streams", tags=["streams"])
 _Order = Literal["attention", "name", "newest", "ratio"]
 
 
-async def applied(future: Future[_T]) -> _T:
-    """Wait until something was applied; what cannot be is a conflict."""
+async def applied(begin: Callable[[], Future[_T]]) -> _T:
+    """Begin something, and wait until it was applied; what cannot be is a conflict."""
     try:
-        return await asyncio.wait_for(asyncio.wrap_future(future), _APPLIED)
+        return await asyncio.wait_for(asyncio.wrap_future(begin()), _APPLIED)
     except InputError as error:
         raise problem_of(error, 409) from None
     except TimeoutError:
@@ -165,7 +165,7 @@ async def stream(view: AStream) -> Response:
 @router.delete("/{id}", dependencies=OPERATES, responses=gives(schemas.Done))
 async def remove(view: AStream, service: TheService) -> Response:
     """Remove a stream with all that is kept of it."""
-    await applied(service.remove(view.id))
+    await applied(lambda: service.remove(view.id))
     return answer({"done": True})
 
 
@@ -253,7 +253,7 @@ async def restore(view: AStream, service: TheService, generation: int) -> Respon
     """Go back to an older model."""
     if not 0 <= generation < 2**31:
         raise Problem(422, f"generation: expected a number, found {str(generation)[:40]}")
-    await applied(service.restore_model(view.id, generation))
+    await applied(lambda: service.restore_model(view.id, generation))
     return answer({"done": True})
 
 
@@ -281,10 +281,7 @@ async def refit(request: Request, view: AStream, service: TheService) -> Respons
         given[name] = value
     if given.get("last", view.samples) < given.get("first", 0):
         raise Problem(422, "expected first before last, found it after", "exchange them")
-    try:
-        await applied(service.refit(view.id, **given))
-    except NewnormalError as error:
-        raise problem_of(error, 409) from None
+    await applied(lambda: service.refit(view.id, **given))
     return answer({"done": True})
 
 
@@ -299,7 +296,7 @@ async def rollback(
     """Undo the last change that was accepted."""
     comment = comment_of(await read_json(request), "comment")
     item = await applied(
-        service.decide(None, "rollback", stream=view.id, who=caller.who, comment=comment)
+        lambda: service.decide(None, "rollback", stream=view.id, who=caller.who, comment=comment)
     )
     return answer({"item": None if item is None else item_json(item, view)})
 

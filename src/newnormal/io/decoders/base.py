@@ -1,0 +1,145 @@
+"""What a decoder of pushed bodies is."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from newnormal.errors import InputError
+from newnormal.io.arrivals import Arrival
+
+__all__ = ["QUERY", "Decoder", "DecoderLimits", "TooManyError", "UnknownFormError", "check_name"]
+
+QUERY = ":query"  # what `headers` has the text behind the question mark under
+_LONGEST_NAME = 200
+
+
+class UnknownFormError(InputError):
+    """A body in a form that the decoder does not read: HTTP's 415."""
+
+    status = 415
+
+
+class TooManyError(InputError):
+    """A body with more than the limits allow: HTTP's 413."""
+
+    status = 413
+
+
+@dataclass(frozen=True)
+class DecoderLimits:
+    """What a body may hold.
+
+    Attributes
+    ----------
+    samples
+        Samples, of all streams together. Where a line has one channel, lines.
+    channels
+        Channels of a stream.
+    decompressed
+        Bytes, once a compression is undone that the decoder undoes itself.
+    """
+
+    samples: int = 100_000
+    channels: int = 500
+    decompressed: int = 64 << 20
+
+
+class Decoder(ABC):
+    """Makes samples of the bodies of one address. Derive from it, and register your class.
+
+    The service mounts each registered decoder as a route, ``POST`` to `path`, that needs the role
+    ``write``. It reads the body, up to its limits, undoes gzip, calls `decode` in any of several
+    threads, and answers once the samples are durable.
+
+    Parameters
+    ----------
+    limits
+        What `decode` must refuse.
+    clock
+        Gives the time in ns since 1970, for samples without one.
+
+    Attributes
+    ----------
+    path
+        Where it is mounted: below ``/api/v1`` if it does not begin with ``/``.
+    encodings
+        Values of Content-Encoding besides gzip that `decode` undoes itself, such as ``"snappy"``.
+    status
+        Of the answer.
+    """
+
+    path: ClassVar[str]
+    encodings: ClassVar[tuple[str, ...]] = ()
+    status: ClassVar[int] = 200
+
+    def __init__(
+        self,
+        limits: DecoderLimits = DecoderLimits(),  # noqa: B008 - it is frozen
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.limits = limits
+        self.clock = clock
+
+    @abstractmethod
+    def decode(self, body: bytes, headers: Mapping[str, str]) -> Sequence[Arrival]:
+        """Return the samples of a body.
+
+        Parameters
+        ----------
+        body
+            As it was sent, without gzip.
+        headers
+            Of the request, by their names in lower case; under ``":query"`` the text behind the
+            question mark of the address.
+
+        Raises
+        ------
+        InputError
+            If the body is not what was expected: the request is refused with 400, or with the
+            error's `status`. The message names the line or the sample.
+        """
+
+    def response(self, arrivals: Sequence[Arrival], position: int) -> tuple[bytes, str]:
+        """Return the body of the answer, and its type. By default JSON, or nothing with 204.
+
+        Parameters
+        ----------
+        arrivals
+            What `decode` returned.
+        position
+            Of the log.
+        """
+        import json
+
+        if self.status == 204:
+            return b"", ""
+        found: dict[str, Any] = {
+            "samples": sum(len(each.times) for each in arrivals),
+            "streams": len({each.stream for each in arrivals}),
+            "position": position,
+        }
+        return json.dumps(found).encode(), "application/json"
+
+
+def check_name(name: object, what: str, place: str) -> str:
+    """Return the name of a stream or a channel; raise an InputError unless it can be one.
+
+    >>> check_name("press-1", "stream", "sample 0")
+    'press-1'
+    >>> check_name("", "stream", "sample 0")
+    Traceback (most recent call last):
+    ...
+    newnormal.errors.InputError: sample 0: stream: expected a name of 1 to 200 printable characters, found ''
+    """  # noqa: E501 - the message is one line
+    good = isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME and name.isprintable()
+    if not good or not str(name).strip():
+        shown = ascii(name)
+        raise InputError(
+            f"{place}: {what}: expected a name of 1 to {_LONGEST_NAME} printable characters, "
+            f"found {shown if len(shown) <= 60 else shown[:57] + '...'}"
+        )
+    return str(name)

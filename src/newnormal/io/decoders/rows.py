@@ -1,0 +1,223 @@
+"""Samples of many streams, one after the other, as arrivals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from newnormal.errors import InputError
+from newnormal.io.arrivals import Arrival
+from newnormal.io.decoders.base import DecoderLimits, TooManyError, check_name
+from newnormal.io.decoders.cells import numbers_of, times_of
+from newnormal.types import Floats, Ints
+
+__all__ = ["Rows", "from_long"]
+
+
+class _Group:
+    """The samples of one stream that have the same channels."""
+
+    __slots__ = ("channels", "rows", "stream", "times", "values")
+
+    def __init__(self, stream: str, channels: tuple[str, ...]) -> None:
+        self.stream = stream
+        self.channels = channels
+        self.times: list[Any] = []
+        self.values: list[Any] = []
+        self.rows: list[int] = []
+
+
+class Rows:
+    """Collects samples, each with the channels that it has.
+
+    Parameters
+    ----------
+    limits
+        How many samples and channels there may be.
+    now
+        The time in ns of samples without one.
+    word
+        What a row is called in errors, such as ``"line"``, and what the first one's number is.
+    """
+
+    def __init__(
+        self, limits: DecoderLimits, now: int, word: str = "sample", first: int = 0
+    ) -> None:
+        self._limits = limits
+        self._now = now
+        self._word = word
+        self._first = first
+        self._groups: dict[tuple[str, tuple[str, ...]], _Group] = {}
+        self._checked: set[tuple[str, ...]] = set()
+        self._count = 0
+
+    def place(self, row: int) -> str:
+        """Return where a row is, for errors."""
+        return f"{self._word} {self._first + row}"
+
+    def add(
+        self, row: int, stream: Any, time: Any, channels: tuple[str, ...], values: Sequence[Any]
+    ) -> None:
+        """Add a sample.
+
+        Parameters
+        ----------
+        row
+            Its number, counted from 0.
+        time
+            As it was sent; None: it has none.
+        """
+        try:
+            group = self._groups.get((stream, channels))
+        except TypeError:  # a name that is a list
+            group = None
+        if group is None:
+            group = self._begun(row, stream, channels)
+        group.times.append(time)
+        group.values += values
+        group.rows.append(row)
+        self._count += 1
+        if self._count > self._limits.samples:
+            raise too_many_samples(self._limits)
+
+    def _begun(self, row: int, stream: Any, channels: tuple[str, ...]) -> _Group:
+        name = check_name(stream, "stream", self.place(row))
+        if channels not in self._checked:
+            check_channels(channels, self._limits, self.place(row))
+            self._checked.add(channels)
+        made = self._groups[name, channels] = _Group(name, channels)
+        return made
+
+    def arrivals(self) -> list[Arrival]:
+        """Return all of them, in the order in which the streams came."""
+        groups = list(self._groups.values())
+        # All at once: a body often has one sample of each of many streams.
+        numbers = numbers_of(
+            [value for group in groups for value in group.values],
+            lambda at: self._value_place(groups, at),
+        )
+        times = self._times(groups)
+        found = []
+        row = cell = 0
+        for group in groups:
+            count, width = len(group.rows), len(group.channels)
+            own = numbers[cell : cell + count * width].reshape(count, width)
+            found.append(Arrival(group.stream, group.channels, times[row : row + count], own))
+            row += count
+            cell += count * width
+        return found
+
+    def _value_place(self, groups: Sequence[_Group], at: int) -> str:
+        for group in groups:
+            if at < len(group.values):
+                row, column = divmod(at, len(group.channels))
+                place = self.place(group.rows[row])
+                return f"{place}: channel {group.channels[column]!r} of {group.stream!r}"
+            at -= len(group.values)
+        return "the body"
+
+    def _times(self, groups: Sequence[_Group]) -> Ints:
+        times = [time for group in groups for time in group.times]
+        rows = [row for group in groups for row in group.rows]
+        without = [at for at, time in enumerate(times) if time is None]
+        if without:
+            self._check_single(groups)
+            for at in without:
+                times[at] = 0
+        found = times_of(times, lambda at: self.place(rows[at]))
+        found[without] = self._now
+        return found
+
+    def _check_single(self, groups: Sequence[_Group]) -> None:
+        """Raise an InputError if two samples of a stream have no time: they would have the same."""
+        seen: set[str] = set()
+        for group in groups:
+            for time, row in zip(group.times, group.rows, strict=True):
+                if time is None and group.stream in seen:
+                    raise InputError(
+                        f"{self.place(row)}: expected a time, since there are several samples of "
+                        f"{group.stream!r}, found none",
+                        hint="only a single sample gets the time at which it came",
+                    )
+                if time is None:
+                    seen.add(group.stream)
+
+
+def check_channels(channels: Sequence[str], limits: DecoderLimits, place: str) -> None:
+    """Raise an InputError unless these can be the channels of a stream."""
+    if not channels:
+        raise InputError(
+            f"{place}: expected the value of a channel, found none",
+            hint='such as "values": {"temperature": 21.5}',
+        )
+    if len(channels) > limits.channels:
+        raise TooManyError(
+            f"{place}: expected at most {limits.channels} channels, found {len(channels)}",
+            hint="make several streams of them, or raise limits.channels",
+        )
+    for name in channels:
+        check_name(name, "channel", place)
+    if len(set(channels)) < len(channels):
+        twice = next(name for name in channels if list(channels).count(name) > 1)
+        raise InputError(
+            f"{place}: expected each channel once, found {twice!r} twice",
+            hint="rename one of them",
+        )
+
+
+def too_many_samples(limits: DecoderLimits) -> TooManyError:
+    """Return the error of a body with too many samples."""
+    return TooManyError(
+        f"expected at most {limits.samples:,} samples, found more",
+        hint="send them in several requests, or raise limits.samples_per_request",
+    )
+
+
+def from_long(
+    streams: Sequence[str],
+    channels: Sequence[str],
+    times: Ints,
+    values: Floats,
+    limits: DecoderLimits,
+    place: Callable[[int], str] = lambda row: f"sample {row}",
+) -> list[Arrival]:
+    """Return values that came one by one as arrivals: those of one time are one sample.
+
+    Where a channel has two values of the same time, the samples of its stream stay apart, one
+    arrival a channel, so that the second is counted as a duplicate.
+
+    Parameters
+    ----------
+    streams, channels
+        The names of each value's stream and channel.
+    times, values
+        (N,) each.
+    place
+        Where a value was, for errors.
+    """
+    if len(values) > limits.samples:
+        raise too_many_samples(limits)
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(streams):
+        rows.setdefault(name, []).append(row)
+    found: list[Arrival] = []
+    for name, own in rows.items():
+        check_name(name, "stream", place(own[0]))
+        known: dict[str, int] = {}
+        columns = np.array([known.setdefault(channels[row], len(known)) for row in own])
+        names = tuple(known)
+        check_channels(names, limits, place(own[0]))
+        steps, at = np.unique(times[own], return_inverse=True)
+        table = np.full((len(steps), len(names)), np.nan)
+        cells = at * len(names) + columns
+        if len(np.unique(cells)) == len(cells):
+            table.reshape(-1)[cells] = values[own]
+            found.append(Arrival(name, names, steps, table))
+            continue
+        picked = np.array(own)
+        for column, channel in enumerate(names):
+            mine = picked[columns == column]
+            found.append(Arrival(name, (channel,), times[mine], values[mine][:, None]))
+    return found
