@@ -45,7 +45,7 @@ _ALONE = ("index.md", "tutorial.md")
 _WIDE = "---\nhide: [navigation]\n---\n\n"
 # What is copied beside them: pictures, tables, and the files of the site itself.
 _KINDS = (".png", ".csv", ".ipynb")
-_OWN = ("docs/site/site.css", "docs/site/favicon.svg")
+_OWN = ("docs/site/site.css", "docs/site/favicon.svg", "docs/site/worker.js")
 _VENDOR = "src/newnormal/vendor/iframe-worker/iframe-worker.js"  # is at vendor/ on the site
 
 _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -626,6 +627,17 @@ def test_one_sample_and_no_expectation_are_drawn_too(visit: Visit, tmp_path: Pat
         path.write_text(page_of(made.run(length, 1, [])), encoding="utf-8")
         page = visit(str(path))
         assert page.evaluate("NN.state.picture.found.x.length") == length
+
+
+def test_the_legend_names_only_what_is_drawn(visit: Visit, tmp_path: Path) -> None:
+    assert "expected range" in visit("open").locator(".nn-legend").inner_text()
+    own = made.run(500, 2)
+    path = tmp_path / "m2n2.html"  # which has no range around what it expects
+    path.write_text(
+        page_of(replace(own, observed=replace(own.observed, margins=None))), encoding="utf-8"
+    )
+    text = visit(str(path)).locator(".nn-legend").inner_text()
+    assert "expected" in text and "expected range" not in text
 
 
 def test_samples_that_cannot_be_read_are_reported(visit: Visit, tmp_path: Path) -> None:

@@ -192,6 +192,39 @@ def test_a_fleet_lists_incidents_and_then_streams(site: Site, newnormal: Command
     assert few.count("ALARM 1 open") == 1
 
 
+def test_a_fleet_lists_what_is_past_in_all_of_its_streams(site: Site, newnormal: Command) -> None:
+    newnormal("watch", site.fleet, site.live, "--by", "host")
+    text = newnormal("alarms", site.fleet).stdout
+    _, past = text.split("\n4 alarms past, in 4 streams\n")
+    names = re.findall(r"^(\S+) +2026-01-01 09:20:00  alarm 1: cpu high for ", past, re.M)
+    assert sorted(names) == ["db", "web-1", "web-2", "web-3"]
+    assert past.count("    cpu  ") == 4  # the evidence of each
+    few = newnormal("alarms", site.fleet, "--last", 1).stdout
+    assert few.count("alarm 1: cpu high") == 1
+    assert "\n3 more: --last 4\n" in few
+    only_open = newnormal("alarms", site.fleet, "--open").stdout
+    assert "\n0 incidents open\n\n0 of 4 streams with something open\n" in only_open
+    assert "past" not in only_open
+    found = json.loads(newnormal("alarms", site.fleet, "--json").stdout)
+    assert {name: len(each) for name, each in found["past_alarms"].items()} == dict.fromkeys(
+        names, 1
+    )
+    assert found["past_changes"] == {}
+    some = json.loads(newnormal("alarms", site.fleet, "--json", "--open").stdout)
+    assert some["past_alarms"] == {}
+
+
+def test_the_past_of_a_fleet_is_sorted_by_time(site: Site, newnormal: Command) -> None:
+    early = "2026-01-01T08:40"
+    lines = [line.replace(f"{early}:00,db,", f"{early}:00,db,9") for line in site.lines]
+    newnormal("watch", site.fleet, site.write(lines), "--by", "host")
+    past = newnormal("alarms", site.fleet).stdout.split(" past, in ")[1]
+    times = re.findall(r"^\S+ +(2026-01-01 \S+)  alarm ", past, re.M)
+    assert times[-1] == "2026-01-01 08:40:00"
+    assert len(times) == 5
+    assert times == sorted(times, reverse=True)
+
+
 def test_one_stream_of_a_fleet(site: Site, newnormal: Command) -> None:
     newnormal("watch", site.fleet, site.live, "--by", "host")
     text = newnormal("alarms", site.fleet, "db").stdout

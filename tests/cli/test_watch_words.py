@@ -107,10 +107,13 @@ def test_a_fleet_names_its_streams_first(newnormal: Command, site: Site) -> None
         "INCIDENT 1",
         "incident 1",
     ]
+    times = [line[7:26] for line in headings]
+    assert times == sorted(times)  # an incident is not after all else that a file holds
     width = max(map(len, HOSTS))
-    for line, event in zip(headings, events, strict=True):
-        if event["stream"] is not None:
-            assert line.startswith(f"{event['stream']:{width}}  {str(event['time'])[:10]} ")
+    own = [event for event in events if event["stream"] is not None]
+    streams = [line for line in headings if not line.startswith(" ")]
+    for line, event in zip(streams, own, strict=True):
+        assert line.startswith(f"{event['stream']:{width}}  {str(event['time'])[:10]} ")
 
 
 @pytest.mark.external

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -213,6 +214,14 @@ def test_a_sparkline_has_the_worst_and_every_alarm() -> None:
     assert found["alarms"] == [[0, 1], [30, 30]]
     assert sparkline(timeline(np.ones((3, 1))), 50) == {"score": [0.5] * 3, "alarms": []}
     assert sparkline(timeline(np.ones((0, 1))), 50) == {"score": [], "alarms": []}
+
+
+def test_an_alarm_of_a_sparkline_is_as_long_as_on_the_page_of_its_stream() -> None:
+    own = timeline(np.ones((100, 1)), found=(alarm_at(1, 20, 39),))
+    until_closed = np.zeros(100, dtype=np.int64)
+    until_closed[20:80] = 1  # the samples after its last one, until it was closed, are quiet
+    own = replace(own, verdicts=replace(own.verdicts, alarms=until_closed))
+    assert sparkline(own, 100)["alarms"] == [[20, 39]]
 
 
 def test_streams_without_times_count_samples() -> None:

@@ -139,7 +139,11 @@ def page() -> Iterator[Any]:
 def test_search_finds_a_page_from_a_folder_without_a_network(site: Path, page: Any) -> None:
     page.goto((site / "index.html").as_uri())
     page.get_by_role("button", name="Search").first.click()
-    page.keyboard.type("rollback")
+    box = page.get_by_role("combobox", name="Search")
+    box.wait_for(timeout=20_000)
+    box.press_sequentially("rollback", delay=50)  # as a person types, with results between
+    page.wait_for_timeout(500)
+    assert box.input_value() == "rollback"
     found = page.locator("a[href*='guides/alarms.html?h=']").first
     found.wait_for(timeout=20_000)
     found.click()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from newnormal import M2N2, NewnormalWarning, Verdicts
+from newnormal.errors import ParameterError
 from newnormal.types import time_text
 from tests.strategies import nasty_series
 
@@ -121,6 +122,17 @@ def test_a_verdicts_values_are_pythons_own() -> None:
         float,
         bool,
     ]
+
+
+def test_a_slice_of_verdicts_is_verdicts_of_those_samples() -> None:
+    verdicts = three()
+    for rows in (slice(1, None), slice(-2, None), slice(1, 99)):
+        assert verdicts[rows].samples.tolist() == [42, 43]
+        np.testing.assert_array_equal(verdicts[rows].scores, verdicts.scores[1:])
+    assert len(verdicts[2:1]) == len(verdicts[:0]) == 0
+    assert repr(verdicts[:0]) == "Verdicts(no samples, 0 anomalous)"
+    with pytest.raises(ParameterError, match="expected consecutive rows, found a step of 2"):
+        verdicts[::2]
 
 
 def test_verdicts_are_a_sequence_of_rows_and_an_array_of_scores() -> None:

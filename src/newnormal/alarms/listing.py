@@ -23,6 +23,7 @@ from newnormal.alarms.texts import (
     streams_text,
     unusual_text,
 )
+from newnormal.texts import counted
 from newnormal.types import (
     ACCEPTED,
     PENDING,
@@ -35,7 +36,15 @@ from newnormal.types import (
     Incident,
 )
 
-__all__ = ["acceptable", "alarm_note", "change_note", "full_lines", "incident_note", "urgency"]
+__all__ = [
+    "acceptable",
+    "alarm_note",
+    "change_note",
+    "counts_text",
+    "full_lines",
+    "incident_note",
+    "urgency",
+]
 
 _STATES = {
     PENDING: "it waits for a decision",
@@ -106,6 +115,13 @@ def incident_note(incident: Incident, most: int = 12) -> Note:
     if incident.open:
         return Note(when, f"INCIDENT {incident.number} open", BAD, incident.sentence, (line,))
     return Note(when, f"incident {incident.number}", PLAIN, incident.sentence, (line,))
+
+
+def counts_text(found: Collection[Alarm | Change]) -> str:
+    """Return how many alarms and changes there are; empty where none is."""
+    alarms = sum(isinstance(each, Alarm) for each in found)
+    parts = [(alarms, "alarm"), (len(found) - alarms, "change")]
+    return ", ".join(counted(count, what) for count, what in parts if count)
 
 
 def acceptable(past: Sequence[Alarm | Change], changes: Collection[Change]) -> list[int]:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["alarms"]
 
 _LAST = 10  # past ones that are listed
-_ROWS = 20  # streams and incidents of a fleet that are listed
 
 
 def alarms(
@@ -51,8 +50,8 @@ def alarms(
             "-n",
             metavar="N",
             min=0,
-            help="List so many past ones; of a fleet, so many streams.",
-            show_default=f"{_LAST}; of a fleet, {_ROWS}",
+            help="List so many past ones; of a fleet, so many streams with something open, too.",
+            show_default=f"{_LAST}; of a fleet, 20 streams",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
@@ -79,7 +78,7 @@ def alarms(
         from newnormal.cli.fleet_reading import load_fleet
 
         if stream is None:
-            list_fleet(state, classes, _ROWS if last is None else last, as_json)
+            list_fleet(state, classes, only_open, last, as_json)
             return
         detector, written = load_fleet(state, classes)[stream], written_of(state)
     else:
@@ -154,7 +153,7 @@ class Listed(NamedTuple):
 
 
 def _list(found: Listed, only_open: bool, last: int) -> None:
-    from newnormal.alarms.listing import acceptable
+    from newnormal.alarms.listing import acceptable, counts_text
     from newnormal.types import time_text
 
     detector, past = found.detector, found.past
@@ -163,11 +162,11 @@ def _list(found: Listed, only_open: bool, last: int) -> None:
     newest = detector.last_time_
     at = "" if newest is None else f", last {time_text(newest, detector.zone_).replace('T', ' ')}"
     print_text(f"{counted(detector.counters['seen'], 'sample')}{at}: {detector.status_}")
-    print_text(f"\n{_counts(found.open) or 'nothing is'} open", bold=True)
+    print_text(f"\n{counts_text(found.open) or 'nothing is'} open", bold=True)
     print_notes(found.note(each) for each in found.open)
     if only_open:
         return
-    print_text(f"\n{_counts(past) or 'nothing is'} past", bold=True)
+    print_text(f"\n{counts_text(past) or 'nothing is'} past", bold=True)
     print_notes(found.note(each) for each in past[:last])
     if len(past) > last:
         print_text(f"{len(past) - last:,} more: --last {len(past)}")
@@ -180,13 +179,6 @@ def _list(found: Listed, only_open: bool, last: int) -> None:
 
 def _numbers(numbers: list[int]) -> str:
     return ", ".join(map(str, numbers))
-
-
-def _counts(found: list[Alarm | Change]) -> str:
-    """Return how many alarms and changes there are; empty where none is."""
-    many = sum(map(_is_alarm, found))
-    parts = [(many, "alarm"), (len(found) - many, "change")]
-    return ", ".join(counted(count, what) for count, what in parts if count)
 
 
 def _is_alarm(found: Alarm | Change) -> bool:

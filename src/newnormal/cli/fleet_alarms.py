@@ -21,19 +21,23 @@ if TYPE_CHECKING:
 
 __all__ = ["list_fleet"]
 
+_STREAMS = 20  # with something open that are listed
+_PAST = 10  # alarms and changes that are over that are listed
 _INCIDENTS = 5  # past ones that are listed
 _WIDEST = 24  # characters of a name that others are aligned to
 
 
-def list_fleet(folder: Path, classes: Classes, most: int, as_json: bool) -> None:
-    """List the incidents of a fleet, and its streams in which something is open.
+def list_fleet(
+    folder: Path, classes: Classes, only_open: bool, last: int | None, as_json: bool
+) -> None:
+    """List the incidents of a fleet, its streams with something open, and what is past in all.
 
     The streams are sorted by what needs attention: alarms before pending changes before rejected
-    ones, and the worst first. As JSON, ``incidents`` are the newest last, and ``open_alarms`` and
-    ``open_changes`` are by stream, in that order; `most` limits nothing there.
+    ones, and the worst first. What is past follows, the newest first, unless `only_open`. As JSON,
+    ``incidents`` are the newest last, and alarms and changes are by stream; `last` limits only what
+    is past there, over all streams.
     """
     from newnormal.alarms.listing import urgency
-    from newnormal.alarms.texts import typed
 
     fleet = load_fleet(folder, classes)
     alarms, changes = fleet.alarms_, fleet.changes_
@@ -42,32 +46,77 @@ def list_fleet(folder: Path, classes: Classes, most: int, as_json: bool) -> None
         {**alarms, **changes},
         key=lambda name: (urgency(alarms.get(name, ()), changes.get(name, ())), name),
     )
+    past = [] if only_open else _past(fleet)
     if as_json:
-        found = _data(folder, fleet, names, alarms, changes, incidents)
+        found = _data(folder, fleet, names, alarms, changes, incidents, past[:last])
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
         return
     print_text(str(folder), bold=True)
     print_text(f"written {written_of(folder)}")
-    opened = [each for each in incidents if each.open]
-    past = [each for each in reversed(incidents) if not each.open]
-    _list_incidents(opened, past)
+    over = [] if only_open else [each for each in reversed(incidents) if not each.open]
+    _list_incidents([each for each in incidents if each.open], over, only_open)
     print_text(
         f"\n{len(names):,} of {counted(len(fleet), 'stream')} with something open", bold=True
     )
+    most = _STREAMS if last is None else last
     shown = names[:most]
     print_notes(_notes(folder, fleet, shown, alarms, changes), _width(shown))
     if len(names) > most:
         print_text(f"{counted(len(names) - most, 'more stream')}: --last {len(names)}")
+    if not only_open:
+        _list_past(past, _PAST if last is None else last)
+    _print_next(folder, [*names, *(name for name, _ in past)])
+
+
+def _past(fleet: Fleet) -> list[tuple[str, Alarm | Change]]:
+    """Return what is over in each stream, by the name of its stream; the newest first."""
+    found = [(name, each) for name, own in fleet.past_.items() for each in own if not each.open]
+    return sorted(found, key=lambda one: _since(one[1]), reverse=True)
+
+
+def _since(each: Alarm | Change) -> tuple[int, int]:
+    """Return what is sorted by: the time of the first sample where it is known, and the sample."""
+    time = each.start_time
+    return (-1 if time is None else int(time.astype("datetime64[ns]").astype(int))), each.start
+
+
+def _list_past(past: list[tuple[str, Alarm | Change]], most: int) -> None:
+    from newnormal.alarms.listing import alarm_note, change_note, counts_text
+    from newnormal.alarms.texts import Deciding
+    from newnormal.types import Alarm
+
+    if not past:
+        print_text("\nnothing is past", bold=True)
+        return
+    streams = counted(len({name for name, _ in past}), "stream")
+    counts = counts_text([each for _, each in past])
+    print_text(f"\n{counts} past, in {streams}", bold=True)
+    nothing = Deciding()
+    notes = [
+        (alarm_note(each, nothing) if isinstance(each, Alarm) else change_note(each, nothing), name)
+        for name, each in past[:most]
+    ]
+    print_notes(notes, _width([name for _, name in notes]))
+    if len(past) > most:
+        print_text(f"{len(past) - most:,} more: --last {len(past)}")
+
+
+def _print_next(folder: Path, names: list[str]) -> None:
+    from newnormal.alarms.texts import typed
+
     if names:
         command = typed("alarms", [str(folder), names[0]])
-        print_text(f"\nOne stream, with what is past: {command}")
+        print_text(f"\nOne stream, and what can be done about it: {command}")
 
 
-def _list_incidents(opened: list[Incident], past: list[Incident]) -> None:
+def _list_incidents(opened: list[Incident], past: list[Incident], only_open: bool) -> None:
     from newnormal.alarms.listing import incident_note
 
-    text = f"{counted(len(opened), 'incident')} open, {counted(len(past), 'incident')} past"
-    print_text(f"\n{text if opened or past else 'no incident'}", bold=True)
+    text = f"{counted(len(opened), 'incident')} open"
+    if not only_open:
+        none = not opened and not past
+        text = "no incident" if none else f"{text}, {counted(len(past), 'incident')} past"
+    print_text(f"\n{text}", bold=True)
     print_notes(map(incident_note, (*opened, *past[:_INCIDENTS])))
     if len(past) > _INCIDENTS:
         print_text(f"{len(past) - _INCIDENTS:,} more: --json has all")
@@ -105,6 +154,7 @@ def _data(
     alarms: dict[str, list[Alarm]],
     changes: dict[str, list[Change]],
     incidents: list[Incident],
+    past: list[tuple[str, Alarm | Change]],
 ) -> dict[str, Any]:
     return {
         **written_of(folder).as_dict(),
@@ -116,4 +166,17 @@ def _data(
         "open_changes": {
             name: [each.as_dict() for each in changes[name]] for name in names if name in changes
         },
+        "past_alarms": _by_stream(past, alarms=True),
+        "past_changes": _by_stream(past, alarms=False),
     }
+
+
+def _by_stream(past: list[tuple[str, Alarm | Change]], alarms: bool) -> dict[str, Any]:
+    """Return the alarms that are past, or the changes, of each stream that has any."""
+    from newnormal.types import Alarm
+
+    found: dict[str, Any] = {}
+    for name, each in past:
+        if isinstance(each, Alarm) == alarms:
+            found.setdefault(name, []).append(each.as_dict())
+    return found

@@ -131,6 +131,11 @@ class StreamViews:
         """The open changes of each stream that has any."""
         return self._opened("changes_")
 
+    @property
+    def past_(self) -> dict[str, list[Alarm | Change]]:
+        """The last hundred alarms and changes of each stream that had any, the oldest first."""
+        return self._opened("past_")
+
     def opened(self, names: Iterable[str]) -> dict[str, tuple[Alarm | Change, ...]]:
         """Return the open alarms and changes of each of some streams that has any."""
         found: dict[str, tuple[Alarm | Change, ...]] = {}

@@ -81,6 +81,7 @@ def fleet_streams(axes: Sequence[Axis], room: float) -> tuple[list[dict[str, Any
 def sparkline(timeline: Timeline, points: int) -> dict[str, Any]:
     """Return how bad a stream was, in a few points: the worst ratio of each, and the alarms.
 
+    An alarm is as long as on the page of its stream: until its last sample that was not quiet.
     Where alarms are not tracked, the anomalous samples take their place. Alarms by silence count.
     """
     verdicts = timeline.verdicts
@@ -89,7 +90,8 @@ def sparkline(timeline: Timeline, points: int) -> dict[str, Any]:
         return {"score": [], "alarms": []}
     starts = bin_starts(length, points)
     worst = np.fmax.reduceat(ratios_of(verdicts), starts)
-    flags = verdicts.anomalous.copy() if verdicts.alarms is None else verdicts.alarms > 0
+    tracked = verdicts.alarms is not None
+    flags = np.zeros(length, dtype=bool) if tracked else verdicts.anomalous.copy()
     for alarm in timeline.alarms:
         flags[max(alarm.start - timeline.first, 0) : alarm.end - timeline.first + 1] = True
     first, after = runs(np.logical_or.reduceat(flags, starts))

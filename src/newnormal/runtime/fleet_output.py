@@ -79,7 +79,10 @@ class FleetTextSink(TextSink):
     def write_fleet_events(
         self, events: Sequence[FleetEvent], incidents: Sequence[IncidentEvent]
     ) -> None:
-        """Write what happened in streams, and then to the fleet."""
+        """Write what happened in streams and to the fleet, by time where all of it has times.
+
+        Without times the incidents follow. Of a whole file they would be hours after their alarms.
+        """
         notes: list[tuple[Note, str | None]] = []
         for each in events:
             if self.screen is not None:
@@ -87,4 +90,10 @@ class FleetTextSink(TextSink):
             deciding = self.deciding._replace(stream=each.stream)
             notes.append((event_note(each.event, deciding), each.stream))
         notes += [(incident_event_note(each), "") for each in incidents]
+        times = [each.event.time for each in events]
+        times += [each.incident.end_time for each in incidents]
+        known = [time for time in times if time is not None]
+        if incidents and len(known) == len(times):
+            order = np.argsort(np.array(known, dtype="datetime64[ns]"), kind="stable")
+            notes = [notes[at] for at in order.tolist()]
         self.write_notes(notes, self.name_width)

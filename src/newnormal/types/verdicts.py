@@ -6,12 +6,13 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from newnormal import hooks
+from newnormal.errors import ParameterError
 from newnormal.types.arrays import Bools, Floats, Floats32, Ints, Times, time_at, time_text
 from newnormal.types.frames import FrameKind, frame_of, kind_of
 from newnormal.types.observed import Observed
@@ -247,7 +248,18 @@ class Verdicts:
             "as in cross_val_score(detector, X, labels), or a scoring= of your own"
         )
 
-    def __getitem__(self, row: int) -> Verdict:
+    @overload
+    def __getitem__(self, row: int) -> Verdict: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> Verdicts: ...
+
+    def __getitem__(self, row: int | slice) -> Verdict | Verdicts:
+        if isinstance(row, slice):
+            start, stop, step = row.indices(len(self))
+            if step != 1:
+                raise ParameterError(f"expected consecutive rows, found a step of {step}")
+            return self.rows(slice(start, max(start, stop)))
         if not -len(self) <= row < len(self):
             raise IndexError(f"row {row} of {len(self)} verdicts")
         return Verdict(self, row % len(self))

@@ -85,7 +85,8 @@
         ([kind]) =>
           (kind !== "alarm" || alarms.length) &&
           (kind !== "pending" || changes.length) &&
-          (!/expected|range/.test(kind) || this.expects()),
+          (kind !== "expected" || this.expects()) &&
+          (kind !== "range" || this.stream.channels.some((c) => c.margin !== null)),
       );
       if (labels.length) used.push(["label", "labelled as a fault"]);
       const legend = h(
