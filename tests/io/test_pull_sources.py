@@ -1,0 +1,321 @@
+"""Seams of the service's connectors: by name, their options, and checks that find bad ones."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import newnormal.io
+from newnormal.errors import InputError, ParameterError
+from newnormal.io import Alert, AlertSink, Arrival, Options, PullSource
+from newnormal.io.registry import find_alert_sink, find_pull_source
+from newnormal.io.sources.pull import check_arrivals
+from newnormal.testing import (
+    MemoryAlertSink,
+    MemoryPullSource,
+    check_alert_sink,
+    check_pull_source,
+)
+
+
+def arrival(stream: str = "a", count: int = 12, channels: int = 2) -> Arrival:
+    values = np.arange(count * channels, dtype=np.float64).reshape(count, channels)
+    values[count // 2 : count // 2 + 1, 0] = np.nan
+    names = tuple(f"c{each}" for each in range(channels))
+    return Arrival(stream, names, np.arange(count, dtype=np.int64) * 10**9, values)
+
+
+ARRIVALS = [arrival("a"), arrival("b", 3, 1), arrival("a", 0)]
+
+
+class Arrivals(MemoryPullSource):
+    """The source in memory as the configuration makes it."""
+
+    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
+        super().__init__(ARRIVALS, name, options)
+
+
+# ------------------------------------------------------------------ by name
+
+
+def test_the_seams_are_part_of_the_package() -> None:
+    for name in newnormal.io.__all__:
+        assert getattr(newnormal.io, name) is not None
+
+
+def test_a_class_is_found_by_its_import_path() -> None:
+    assert find_pull_source(f"{__name__}:Arrivals").__name__ == "Arrivals"
+    assert find_alert_sink("newnormal.testing:MemoryAlertSink") is MemoryAlertSink
+
+
+def test_a_name_that_nobody_has_is_an_error_that_names_the_group() -> None:
+    with pytest.raises(ParameterError) as caught:
+        find_pull_source("carrier")
+    assert str(caught.value) == (
+        "pull source: expected package.module:Class, found 'carrier'\n"
+        "hint: an installed package can add names with entry points of the group "
+        "newnormal.pull_sources"
+    )
+
+
+def test_another_class_is_an_error() -> None:
+    with pytest.raises(ParameterError, match="expected a subclass of newnormal"):
+        find_pull_source("newnormal.testing:MemoryAlertSink")
+
+
+class Half(PullSource):
+    """A source without a place."""
+
+    def next_batch(self, limit: int) -> Sequence[Arrival] | None:
+        return None
+
+
+def test_a_class_that_lacks_a_method_is_an_error_that_names_it_and_the_check() -> None:
+    with pytest.raises(ParameterError) as caught:
+        find_pull_source(f"{__name__}:Half")
+    assert "expected Half to define resume and snapshot, found none" in str(caught.value)
+    assert "newnormal.testing.check_pull_source checks the rest" in str(caught.value)
+
+
+# ------------------------------------------------------------------ options
+
+
+def test_options_are_taken_by_what_they_must_be() -> None:
+    options = Options(
+        "source a", {"url": "x", "wait": 3, "topics": ["a", "b"], "one": "c", "on": True}
+    )
+    assert options.text("url") == "x"
+    assert options.number("wait") == 3.0
+    assert options.texts("topics") == ("a", "b")
+    assert options.texts("one") == ("c",)
+    assert options.flag("on") is True
+    assert options.flag("off") is False
+    assert options.text("missing", None) is None
+    assert options.texts("missing", ()) == ()
+    options.end()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "message"),
+    [
+        ("text", 3, "source a: x: expected a text, found another int"),
+        ("text", "", "source a: x: expected a text, found an empty text"),
+        ("number", "3", "source a: x: expected a number of at least 0, found another str"),
+        ("number", float("nan"), "expected a number of at least 0, found another float"),
+        ("number", -1, "expected a number of at least 0, found another int"),
+        ("flag", 1, "source a: x: expected true or false, found another int"),
+        ("texts", [1], "source a: x: expected a list of texts, found another list"),
+        ("texts", [], "source a: x: expected a list of texts, found another list"),
+    ],
+)
+def test_options_that_are_something_else_are_named_without_their_value(
+    kind: str, value: Any, message: str
+) -> None:
+    with pytest.raises(ParameterError) as caught:
+        getattr(Options("source a", {"x": value}), kind)("x")
+    assert message in str(caught.value)
+
+
+def test_options_that_nobody_takes_are_an_error() -> None:
+    with pytest.raises(ParameterError, match="source a: expected options among none, found x"):
+        Options("source a", {"x": 1}).end()
+
+
+# ------------------------------------------------------------------ batches
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"stream": ""}, "expected a stream's name and channels that differ"),
+        ({"channels": ("c0", "c0")}, "expected a stream's name and channels that differ"),
+        ({"times": np.arange(12.0)}, "expected times of int64"),
+        ({"values": np.zeros((12, 3))}, r"shape \(12, 2\), found int64, float64 and \(12, 3\)"),
+        ({"values": np.full((12, 2), np.inf)}, "expected finite values, found an infinite one"),
+    ],
+)
+def test_a_batch_that_is_not_as_promised_is_an_error(change: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        check_arrivals("source a", [arrival()._replace(**change)], 100)
+
+
+def test_a_batch_that_is_too_large_is_an_error() -> None:
+    with pytest.raises(InputError, match="source a: expected at most 20 samples, found 24"):
+        check_arrivals("source a", [arrival("a"), arrival("b")], 20)
+
+
+# ------------------------------------------------------------------ the check of pull sources
+
+
+def test_the_source_in_memory_passes_the_check() -> None:
+    check_pull_source(
+        lambda: MemoryPullSource(ARRIVALS), other=lambda: MemoryPullSource(ARRIVALS, "other")
+    )
+
+
+class Quiet(MemoryPullSource):
+    """Never ends, as a broker does."""
+
+    def next_batch(self, limit: int) -> Sequence[Arrival] | None:
+        return super().next_batch(limit) or ()
+
+
+class Repeating(MemoryPullSource):
+    """Gives some samples again when it is resumed."""
+
+    def resume(self, snapshot: Mapping[str, Any]) -> bool:
+        return super().resume({**snapshot, "at": max(0, snapshot["at"] - 2)})
+
+
+@pytest.mark.parametrize("kind", [Quiet, Repeating])
+def test_sources_that_do_not_end_or_repeat_themselves_pass(kind: type[MemoryPullSource]) -> None:
+    check_pull_source(lambda: kind(ARRIVALS))
+
+
+class Greedy(MemoryPullSource):
+    def next_batch(self, limit: int) -> Sequence[Arrival] | None:
+        return super().next_batch(limit + 1)
+
+
+class Leaving(MemoryPullSource):
+    def resume(self, snapshot: Mapping[str, Any]) -> bool:
+        return super().resume({**snapshot, "at": snapshot["at"] + 1})
+
+
+class Forgetful(MemoryPullSource):
+    def resume(self, snapshot: Mapping[str, Any]) -> bool:
+        return False
+
+
+class Unsaved(MemoryPullSource):
+    def snapshot(self) -> dict[str, Any]:
+        return {**super().snapshot(), "at": np.int64(3)}
+
+
+class Moving(MemoryPullSource):
+    asked = 0
+
+    def snapshot(self) -> dict[str, Any]:
+        self.asked += 1
+        return {**super().snapshot(), "asked": self.asked}
+
+
+class Listed(MemoryPullSource):
+    def next_batch(self, limit: int) -> Any:
+        batch = super().next_batch(limit)
+        return None if batch is None else [tuple(each)[1:] for each in batch]
+
+
+class Silent(MemoryPullSource):
+    def check(self) -> str:
+        return ""
+
+
+class Trusting(MemoryPullSource):
+    def resume(self, snapshot: Mapping[str, Any]) -> bool:
+        return super().resume({**snapshot, "input": self.name})
+
+
+class Wrong(MemoryPullSource):
+    secrets = "password"  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Greedy, "expected at most 1 samples, found 2"),
+        (Leaving, "expected all of the rest when resumed after .* values, found some are missing"),
+        (Forgetful, "expected resume to return True for a snapshot of the same input"),
+        (Unsaved, "expected a snapshot of JSON values"),
+        (Moving, "expected the same snapshot when asked twice"),
+        (Listed, "expected a sequence of newnormal.io.Arrival"),
+        (Silent, "expected check to return a sentence, or to raise"),
+        (Trusting, "expected resume to return False for the snapshot of another input"),
+        (Wrong, "expected secrets to be a tuple of names of options, found 'password'"),
+    ],
+)
+def test_the_check_finds_what_is_wrong_with_a_source(
+    kind: type[MemoryPullSource], message: str
+) -> None:
+    with pytest.raises(AssertionError, match=message):
+        check_pull_source(lambda: kind(ARRIVALS), other=lambda: kind(ARRIVALS, "other"))
+
+
+def test_the_check_asks_for_an_input_that_shows_something() -> None:
+    with pytest.raises(AssertionError, match="an input of at least 3 samples, found 1"):
+        check_pull_source(lambda: MemoryPullSource([arrival("a", 2, 1)]))
+
+
+# ------------------------------------------------------------------ the check of alert sinks
+
+
+class Changing(MemoryAlertSink):
+    def send(self, alert: Alert) -> None:
+        alert.body["key"] = "mine"  # type: ignore[index]
+
+
+class Telling(MemoryAlertSink):
+    def send(self, alert: Alert) -> Any:
+        return True
+
+
+class Strict(MemoryAlertSink):
+    def send(self, alert: Alert) -> None:
+        alert.body["stream"].upper()
+        super().send(alert)
+
+
+class Once(MemoryAlertSink):
+    def send(self, alert: Alert) -> None:
+        if alert.key in self.keys:
+            raise ValueError("twice")
+        super().send(alert)
+
+
+class Losing(MemoryAlertSink):
+    def send(self, alert: Alert) -> None:
+        return
+
+
+class Hasty(MemoryAlertSink):
+    timeout = 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Changing, "expected send to leave an alarm that fired as it is, found it changed"),
+        (Telling, "expected send to return None, found True"),
+        (Strict, "expected send of an incident, which has no stream to work, found AttributeError"),
+        (Once, "expected send of an alarm that fired to work, found ValueError: twice"),
+        (Losing, "expected an alarm that fired at the receiver when send returns"),
+        (Hasty, "expected timeout to be a number of seconds, found 0"),
+    ],
+)
+def test_the_check_finds_what_is_wrong_with_a_sink(
+    kind: type[MemoryAlertSink], message: str
+) -> None:
+    sink = kind()
+
+    def received() -> Collection[str]:
+        return sink.keys
+
+    with pytest.raises(AssertionError, match=message):
+        check_alert_sink(lambda: sink, received=received)
+
+
+def test_the_check_finds_a_sink_that_hides_that_its_receiver_is_down() -> None:
+    with pytest.raises(AssertionError, match="expected send to raise an error if the receiver"):
+        check_alert_sink(MemoryAlertSink, down=Losing)
+
+
+def test_a_sink_that_raises_when_its_receiver_is_down_passes() -> None:
+    def down() -> AlertSink:
+        sink = MemoryAlertSink()
+        sink.fails = OSError("no route")
+        return sink
+
+    check_alert_sink(MemoryAlertSink, down=down)

@@ -1,0 +1,330 @@
+"""The webhook: what it posts, how it is signed, and what it makes of each answer."""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import hmac
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from newnormal.errors import MissingExtraError, ParameterError
+from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
+from newnormal.io.sinks.webhook import WebhookSink, signature
+from newnormal.service.alerts.delivery import Delivery
+from newnormal.service.config import SinkConfig
+from newnormal.service.connectors import make_sink
+from newnormal.service.store import Store
+from newnormal.testing import check_alert_sink
+from tests.service.receiver import Receiver, Request, receiving
+
+NOW = 1_800_000_000.0
+ALERT = Alert(
+    "alarm-1-1-1:fired",
+    {
+        "key": "alarm-1-1-1:fired",
+        "item": "alarm-1-1-1",
+        "status": "fired",
+        "sentence": "température 90",
+        "streams": ["press-1"],
+        "opened": "2027-01-15T08:00:00Z",
+    },
+)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def sinks() -> Iterator[list[WebhookSink]]:
+    made: list[WebhookSink] = []
+    yield made
+    for each in made:
+        each.close()
+
+
+def sink_for(sinks: list[WebhookSink], url: str, **options: Any) -> WebhookSink:
+    sinks.append(WebhookSink("chat", {"url": url, **options}, clock=lambda: NOW))
+    return sinks[-1]
+
+
+def test_an_alert_is_posted_as_json_with_its_key(
+    receiver: Receiver, sinks: list[WebhookSink]
+) -> None:
+    sink_for(sinks, receiver.url).send(ALERT)
+    [request] = receiver.requests
+    assert request.method == "POST"
+    assert request.json == ALERT.body
+    assert request.key == "alarm-1-1-1:fired"
+    assert request.headers["content-type"] == "application/json"
+    assert request.headers["user-agent"].startswith("newnormal/")
+    assert "x-newnormal-signature" not in request.headers
+    assert "authorization" not in request.headers
+
+
+def test_a_receiver_can_verify_the_signature(receiver: Receiver, sinks: list[WebhookSink]) -> None:
+    sink_for(sinks, receiver.url, secret="swordfish", token="nn_1").send(ALERT)
+    [request] = receiver.requests
+    timestamp = request.headers["x-newnormal-timestamp"]
+    assert timestamp == "1800000000"
+    message = timestamp.encode() + b"." + request.body
+    ref = hmac.new(b"swordfish", message, hashlib.sha256).hexdigest()
+    assert request.headers["x-newnormal-signature"] == f"sha256={ref}"
+    assert signature("swordfish", timestamp, request.body) == f"sha256={ref}"
+    assert signature("swordfish", timestamp, request.body + b" ") != f"sha256={ref}"
+    assert request.headers["authorization"] == "Bearer nn_1"
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204])
+def test_any_status_2xx_means_that_it_was_taken(
+    receiver: Receiver, sinks: list[WebhookSink], status: int
+) -> None:
+    receiver.answer = lambda _: (status, {})
+    sink_for(sinks, receiver.url).send(ALERT)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (500, "expected a status 2xx, found 500 Internal Server Error"),
+        (503, "found 503 Service Unavailable"),
+        (429, "found 429 Too Many Requests"),
+        (401, "found 401 Unauthorized"),
+        (404, "found 404 Not Found"),
+        (410, "found 410 Gone"),
+        (408, "found 408 Request Timeout"),
+    ],
+)
+def test_a_receiver_that_is_not_well_takes_nothing(
+    receiver: Receiver, sinks: list[WebhookSink], status: int, message: str
+) -> None:
+    receiver.answer = lambda _: (status, {})
+    with pytest.raises(SinkDownError, match=message):
+        sink_for(sinks, receiver.url).send(ALERT)
+
+
+@pytest.mark.parametrize("status", [400, 409, 413, 422])
+def test_a_receiver_may_refuse_an_alert_and_the_message_has_its_answer(
+    receiver: Receiver, sinks: list[WebhookSink], status: int
+) -> None:
+    receiver.answer = lambda _: (status, {})
+    with pytest.raises(AlertRefusedError, match=f"found {status} .*: seen by the <receiver>"):
+        sink_for(sinks, receiver.url).send(ALERT)
+
+
+def test_redirections_are_not_followed(receiver: Receiver, sinks: list[WebhookSink]) -> None:
+    receiver.answer = lambda _: (307, {"Location": "http://169.254.169.254/latest"})
+    with pytest.raises(SinkDownError) as caught:
+        sink_for(sinks, receiver.url).send(ALERT)
+    assert caught.value.hint == "redirections are not followed: set the new address"
+    assert len(receiver.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("120", 120.0),
+        ("1000000", 3600.0),
+        ("-5", 0.0),
+        ("Fri, 15 Jan 2027 08:02:00 GMT", 120.0),
+        ("soon", None),
+    ],
+)
+def test_a_receiver_may_ask_for_a_wait(
+    receiver: Receiver, sinks: list[WebhookSink], text: str, after: float | None
+) -> None:
+    receiver.answer = lambda _: (503, {"Retry-After": text})
+    with pytest.raises(SinkDownError) as caught:
+        sink_for(sinks, receiver.url).send(ALERT)
+    assert caught.value.after == after
+
+
+def test_a_receiver_that_is_gone_is_asked_once_an_hour(
+    receiver: Receiver, sinks: list[WebhookSink]
+) -> None:
+    receiver.answer = lambda _: (410, {})
+    with pytest.raises(SinkDownError, match="410 Gone") as caught:
+        sink_for(sinks, receiver.url).send(ALERT)
+    assert caught.value.after == 3600.0
+    assert "remove the sink" in str(caught.value.hint)
+
+
+def test_a_receiver_that_is_not_there_is_an_error_without_the_address(
+    sinks: list[WebhookSink],
+) -> None:
+    with receiving() as receiver:
+        url = receiver.url + "/key-that-is-a-secret"
+    with pytest.raises(SinkDownError, match=r"127\.0\.0\.1: expected an answer, found") as caught:
+        sink_for(sinks, url).send(ALERT)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_receiver_that_is_too_slow_is_an_error(
+    receiver: Receiver, sinks: list[WebhookSink]
+) -> None:
+    release = threading.Event()
+
+    def answer(_: Request) -> tuple[int, dict[str, str]]:
+        release.wait(60)
+        return 200, {}
+
+    receiver.answer = answer
+    with pytest.raises(SinkDownError, match="expected an answer in time, found none"):
+        sink_for(sinks, receiver.url, timeout=0.1).send(ALERT)
+    release.set()
+
+
+def test_a_sink_that_was_closed_raises_and_does_not_hang(
+    receiver: Receiver, sinks: list[WebhookSink]
+) -> None:
+    sink = sink_for(sinks, receiver.url)
+    sink.close()
+    with pytest.raises(SinkDownError, match="RuntimeError"):
+        sink.send(ALERT)
+
+
+def test_the_webhook_passes_its_own_check(receiver: Receiver) -> None:
+    with receiving() as other:
+        nobody = other.url
+    check_alert_sink(
+        lambda: WebhookSink("chat", {"url": receiver.url, "secret": "s"}),
+        received=lambda: receiver.keys,
+        down=lambda: WebhookSink("chat", {"url": nobody}),
+    )
+
+
+def test_the_check_asks_without_delivering(receiver: Receiver, sinks: list[WebhookSink]) -> None:
+    receiver.answer = lambda _: (405, {})
+    found = sink_for(sinks, receiver.url, secret="s").check()
+    assert found == "127.0.0.1 answers (status 405); alerts are signed"
+    assert [each.method for each in receiver.requests] == ["HEAD"]
+    assert sink_for(sinks, receiver.url).check().endswith("not signed")
+
+
+# ------------------------------------------------------------------ options and secrets
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "sink chat: expected the option url, found none"),
+        ({"url": 3}, "sink chat: url: expected a text, found another int"),
+        ({"url": " "}, "sink chat: url: expected a text, found an empty text"),
+        ({"url": "ftp://x"}, "url: expected an address that begins with http:// or https://"),
+        ({"url": "http://[::1"}, "url: expected an address that begins with http://"),
+        ({"url": "http://u:pw@host/"}, "url: expected an address without a password"),
+        ({"url": "http://h", "timeout": 0}, "timeout: expected a number of at least 0.1"),
+        ({"url": "http://h", "timeout": True}, "timeout: expected a number of at least 0.1"),
+        ({"url": "http://h", "ca_file": "/nowhere"}, "ca_file: expected a file of certificates"),
+        (
+            {"url": "http://h", "sekret": "x"},
+            "expected options among ca_file, secret, timeout, token and url, found sekret",
+        ),
+    ],
+)
+def test_options_that_cannot_work_are_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        WebhookSink("chat", options)
+    assert message in str(caught.value)
+    assert "pw" not in str(caught.value)
+
+
+def test_secrets_come_from_files_and_the_environment(receiver: Receiver, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("swordfish\n")
+    config = SinkConfig(
+        "chat",
+        "webhook",
+        {"url_env": "HOOK", "secret_file": str(tmp_path / "secret"), "token_env": "TOKEN"},
+    )
+    sink = make_sink(config, {"HOOK": receiver.url, "TOKEN": "nn_1"})
+    sink.send(ALERT)
+    sink.close()
+    [request] = receiver.requests
+    assert request.headers["authorization"] == "Bearer nn_1"
+    timestamp = request.headers["x-newnormal-timestamp"]
+    assert request.headers["x-newnormal-signature"] == signature(
+        "swordfish", timestamp, request.body
+    )
+
+
+def test_a_secret_in_the_configuration_is_refused() -> None:
+    config = SinkConfig("chat", "webhook", {"url": "http://h", "secret": "swordfish"})
+    with pytest.raises(
+        ParameterError, match=r"\[sinks\.chat\] secret: expected no secret"
+    ) as caught:
+        make_sink(config)
+    assert "swordfish" not in str(caught.value)
+
+
+def test_a_kind_that_is_not_there_is_named() -> None:
+    with pytest.raises(ParameterError) as caught:
+        make_sink(SinkConfig("chat", "pigeon", {}))
+    assert str(caught.value) == (
+        "alert sink: expected webhook or package.module:Class, found 'pigeon'\n"
+        "hint: an installed package can add names with entry points of the group "
+        "newnormal.alert_sinks"
+    )
+
+
+def test_without_httpx_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any, **named: Any) -> Any:
+        if name == "httpx":
+            raise ImportError(name)
+        return real(name, *rest, **named)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtraError, match=r'pip install "newnormal\[serve\]"'):
+        WebhookSink("chat", {"url": "http://h"})
+
+
+# ------------------------------------------------------------------ all of it
+
+
+def test_a_receiver_that_honours_keys_sees_each_alert_once_whatever_goes_wrong(
+    receiver: Receiver, tmp_path: Path
+) -> None:
+    """Every other request is taken, but answered with an error: the alert comes again."""
+    keys = [f"{item}:{status}" for item in range(10) for status in ("fired", "resolved")]
+    done = threading.Event()
+
+    def answer(request: Request) -> tuple[int, dict[str, str]]:
+        receiver._take(request.key)
+        if len(set(receiver.seen)) == len(keys) and len(receiver.requests) % 2 == 0:
+            done.set()
+        return (500, {}) if len(receiver.requests) % 2 else (200, {})
+
+    receiver.answer = answer
+    store = Store(tmp_path / "store.sqlite")
+    for key in keys:
+        item, _, status = key.partition(":")
+        body = {**ALERT.body, "key": key, "item": item, "status": status}
+        store.put_alert(key, "chat", body)
+    store.commit()
+    ahead = iter(range(10**9))
+    delivery = Delivery(store, lambda *_: None, clock=lambda: next(ahead) * 10**9)
+    try:
+        delivery.start([SinkConfig("chat", "webhook", {"url": receiver.url})])
+        while store.alert_counts()["chat"]["waiting"]:
+            delivery.wake()
+            done.wait(0.01)
+    finally:
+        delivery.stop()
+        store.close()
+    assert sorted(receiver.seen) == sorted(keys)
+    for number in range(10):
+        fired, resolved = f"{number}:fired", f"{number}:resolved"
+        assert receiver.seen.index(fired) < receiver.seen.index(resolved)
+    repeated = [key for key in keys if receiver.keys.count(key) > 1]
+    assert repeated
+    bodies = {each.key: json.dumps(each.json) for each in receiver.requests}
+    assert all(json.dumps(each.json) == bodies[each.key] for each in receiver.requests)
