@@ -28,6 +28,7 @@ class Items(Tables):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self._unwritten: dict[str, Item] = {}
+        self._hidden: frozenset[int] = frozenset()
 
     # ------------------------------------------------------------------ items
 
@@ -60,8 +61,11 @@ class Items(Tables):
     def item(self, key: str) -> Item | None:
         """Return an item, also one that is not yet committed."""
         found = self._unwritten.get(key)
-        if found is not None:
-            return found
+        if found is None:
+            found = self._read_item(key)
+        return None if found is None or found.stream in self._hidden else found
+
+    def _read_item(self, key: str) -> Item | None:
         with self._database.reading() as reader:
             row = reader.execute(
                 f"SELECT {_COLUMNS} FROM items WHERE key = ?",  # noqa: S608
@@ -106,6 +110,8 @@ class Items(Tables):
             values.append(stream)
         if open_only:
             conditions.append("open")
+        if self._hidden:
+            conditions.append("(stream IS NULL OR stream NOT IN (SELECT stream FROM forgotten))")
         if begin is not None:
             conditions.append("coalesce(ended, CASE WHEN open THEN ? ELSE updated END) >= ?")
             values += (begin, begin)
@@ -126,15 +132,9 @@ class Items(Tables):
         more = len(rows) > limit and found
         return ItemPage(found, f"{found[-1].updated}~{found[-1].key}" if more else None)
 
-    def forget_items(self, stream: int) -> None:
-        """Delete the items of a stream, with their comments."""
-        self._unwritten = {
-            key: item for key, item in self._unwritten.items() if item.stream != stream
-        }
-        self._write(
-            "DELETE FROM comments WHERE item IN (SELECT key FROM items WHERE stream = ?)", stream
-        )
-        self._write("DELETE FROM items WHERE stream = ?", stream)
+    def _hide(self, streams: set[int]) -> None:
+        """Do not give the items of streams that were removed."""
+        self._hidden = frozenset(streams)
 
     # ------------------------------------------------------------------ comments
 

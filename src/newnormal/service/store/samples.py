@@ -81,13 +81,6 @@ class Samples(Tables):
             if tail.count != count:
                 self._cut(stream, tail, count)
 
-    def forget(self, stream: int) -> None:
-        """Forget all samples of a stream."""
-        with self._lock:
-            self._tails[stream] = Tail(0)
-            self._blocks.pop(stream, None)
-            self._write("DELETE FROM blocks WHERE stream = ?", stream)
-
     def flush_tails(self) -> None:
         """Collect also blocks that are not full, so that the next commit has every sample."""
         for stream, tail in list(self._tails.items()):
@@ -146,6 +139,7 @@ class Samples(Tables):
             blocks = self._blocks.get(stream, {})
             for key in [key for key in blocks if key[0] == level and key[1] >= number]:
                 del blocks[key]
+            self._before_cut(stream, level, number, count)
             self._write(_CUT, stream, level, number)
             if kept is not None:
                 # Without it the database would have fewer samples than a checkpoint counts on.
@@ -157,6 +151,9 @@ class Samples(Tables):
             level += 1
         self._tails[stream] = shorter
         return shorter
+
+    def _before_cut(self, stream: int, level: int, number: int, count: int) -> None:
+        """Blocks of a level from a number on are about to be deleted, samples from `count` on."""
 
     def _keep(self, stream: int, level: int, number: int, block: Columns) -> None:
         self._blocks.setdefault(stream, {})[level, number] = block

@@ -16,6 +16,14 @@ MIGRATIONS: tuple[Migration, ...] = (
         " end INTEGER NOT NULL, crc INTEGER NOT NULL, data BLOB NOT NULL)",
         "CREATE UNIQUE INDEX blocks_by_number ON blocks (stream, level, number)",
         "CREATE INDEX blocks_by_time ON blocks (stream, level, begin, end, number)",
+        # Blocks that were replaced after the checkpoint at the position `after`.
+        "CREATE TABLE undo (stream INTEGER NOT NULL, level INTEGER NOT NULL,"
+        " number INTEGER NOT NULL, count INTEGER NOT NULL, begin INTEGER NOT NULL,"
+        " end INTEGER NOT NULL, crc INTEGER NOT NULL, data BLOB NOT NULL,"
+        " after INTEGER NOT NULL)",
+        "CREATE UNIQUE INDEX undo_once ON undo (after, stream, level, number)",
+        # Streams that were removed after that checkpoint.
+        "CREATE TABLE forgotten (stream INTEGER PRIMARY KEY, after INTEGER NOT NULL)",
         "CREATE TABLE items (key TEXT PRIMARY KEY, kind TEXT NOT NULL, stream INTEGER,"
         " generation INTEGER NOT NULL, number INTEGER NOT NULL, state TEXT NOT NULL,"
         " open INTEGER NOT NULL, opened INTEGER NOT NULL, updated INTEGER NOT NULL,"

@@ -7,16 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from newnormal.service.database import Database
-from newnormal.service.store.items import Items
 from newnormal.service.store.outbox import Outbox
-from newnormal.service.store.retention import Retention
+from newnormal.service.store.recovery import Recovery
 from newnormal.service.store.schema import MIGRATIONS
-from newnormal.service.store.settings import Checkpoints, Settings
+from newnormal.service.store.settings import Settings
 
 __all__ = ["Store"]
 
 
-class Store(Retention, Items, Outbox, Settings, Checkpoints):
+class Store(Recovery, Outbox, Settings):
     """Samples, items, events, alerts, settings and checkpoints.
 
     What follows from the log (`add`, `truncate`, `forget`, `put_item`, `put_event`, `put_alert`,
@@ -35,11 +34,6 @@ class Store(Retention, Items, Outbox, Settings, Checkpoints):
     def __init__(self, path: Path, *, clock: Callable[[], int] = time.time_ns) -> None:
         super().__init__(Database(path, MIGRATIONS, synchronous="NORMAL"))
         self._clock = clock
-
-    def forget(self, stream: int) -> None:
-        """Forget all that is kept of a stream, except its events."""
-        super().forget(stream)
-        self.forget_items(stream)
 
     def close(self) -> None:
         """Close it; what was not committed is lost."""

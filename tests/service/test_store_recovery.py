@@ -1,0 +1,201 @@
+"""The store after a kill: what it was at a checkpoint, whatever happened since."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from newnormal.errors import StateError
+from newnormal.service.store import Store
+from newnormal.service.values import Item
+from tests.service.naive_store import NaiveStore, Sample, some_rows
+from tests.service.test_store_samples import NAMES, compare
+
+
+def test_a_store_goes_back_to_either_checkpoint_whatever_was_replaced_or_removed(
+    tmp_path: Path,
+) -> None:
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        path = tmp_path / f"{seed}.sqlite"
+        store, naive = Store(path), NaiveStore()
+        kept: list[tuple[int, list[Sample]]] = [(0, [])]  # checkpoints
+        for position in range(1, 50):
+            step = rng.choice(
+                ["add", "replace", "forget", "commit", "checkpoint", "kill"],
+                p=[0.35, 0.2, 0.05, 0.1, 0.15, 0.15],
+            )
+            match step:
+                case "add" | "replace":
+                    first = len(naive.samples)
+                    if step == "replace":
+                        first = int(rng.integers(0, first + 1)) * int(rng.integers(0, 2))
+                    size = int(rng.choice([1, 100, 257, 900]))
+                    channels = tuple(rng.permutation(NAMES)[: rng.integers(1, 3)])
+                    rows = some_rows(rng, first, size, channels)
+                    store.add(1, rows)
+                    naive.add(rows)
+                    store.commit()
+                case "forget":
+                    store.forget(1)
+                    naive.samples = []
+                case "commit":
+                    store.commit()
+                case "checkpoint":
+                    store.flush_tails()
+                    store.save_checkpoint(position, b"state")
+                    store.commit(sync=True)
+                    kept = [*kept[-1:], (position, list(naive.samples))]
+                case "kill":
+                    store.close()
+                    store = Store(path)
+                    # The fleet's folder may be one behind.
+                    kept = kept[: int(rng.integers(1, len(kept) + 1))]
+                    at, samples = kept[-1]
+                    naive.samples = list(samples)
+                    store.return_to(at, {1: len(samples)} if samples else {})
+                    if not samples:  # a stream that appears begins so
+                        store.truncate(1, 0)
+                    if at:
+                        assert store.checkpoint() == store.checkpoint(at) == (at, b"state")
+            compare(rng, store, naive)
+        store.close()
+
+
+def item(stream: int) -> Item:
+    return Item(f"alarm-{stream}", "alarm", stream, 1, 1, "open", 1, 2, None, 1.5, "a: high", {}, 1)
+
+
+def test_a_removed_stream_is_hidden_at_once_and_deleted_two_checkpoints_later(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "store.sqlite"
+    store = Store(path)
+    for stream in (1, 2):
+        store.add(stream, some_rows(np.random.default_rng(0), 0, 600, ("a",)))
+        store.put_item(item(stream))
+    store.flush_tails()
+    store.save_checkpoint(10, b"")
+    store.commit()
+    store.forget(2)
+    store.commit()
+    for position in (None, 20, 30):
+        if position is not None:
+            store.save_checkpoint(position, b"")
+            store.commit()
+        assert store.count(2) == 0
+        assert store.item("alarm-2") is None
+        assert [each.key for each in store.items().items] == ["alarm-1"]
+        store.close()
+        store = Store(path)
+        reader = sqlite3.connect(path)
+        (blocks,) = reader.execute("SELECT count(*) FROM blocks WHERE stream = 2").fetchone()
+        (items,) = reader.execute("SELECT count(*) FROM items WHERE stream = 2").fetchone()
+        reader.close()
+        assert (blocks > 0, items) == ((False, 0) if position == 30 else (True, 1))
+    assert store.count(1) == 600
+    store.close()
+
+
+def test_a_checkpoint_that_counts_on_samples_which_are_not_there_is_an_error(
+    tmp_path: Path,
+) -> None:
+    store = Store(tmp_path / "store.sqlite")
+    with pytest.raises(StateError, match="expected 5 samples of stream 3, found 0"):
+        store.return_to(0, {3: 5})
+    store.close()
+
+
+def test_two_checkpoints_are_kept_and_later_ones_go_when_the_log_is_applied_again(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "store.sqlite"
+    store = Store(path)
+    assert store.checkpoint() is None
+    for position in (5, 9, 12):
+        store.save_checkpoint(position, b"at %d" % position)
+        store.commit(sync=True)
+    assert store.checkpoints() == [12, 9]
+    assert store.checkpoint() == (12, b"at 12")
+    assert store.checkpoint(9) == (9, b"at 9")
+    assert store.checkpoint(5) is None
+    store.save_checkpoint(10, b"at 10")
+    store.commit()
+    assert store.checkpoints() == [10, 9]
+    other = sqlite3.connect(path)
+    other.execute("UPDATE checkpoints SET state = x'00' WHERE position = 10")
+    other.commit()
+    other.close()
+    with pytest.raises(StateError, match="the checkpoint at position 10 is damaged"):
+        store.checkpoint()
+    store.close()
+
+
+_WRITER = """
+import sys
+from pathlib import Path
+import numpy as np
+from newnormal.service.store import Store
+from tests.service.naive_store import some_rows
+store = Store(Path(sys.argv[1]))
+position = 0
+while True:
+    position += 1
+    for stream in (1, 2):
+        count = store.count(stream)
+        first = count if position % 7 else count // 2
+        rng = np.random.default_rng((stream, position, first))
+        store.add(stream, some_rows(rng, first, 150, ("a", "b")))
+    if position % 5 == 0:
+        store.flush_tails()
+        state = f"{position} {store.count(1)} {store.count(2)}"
+        store.save_checkpoint(position, state.encode())
+        store.commit(sync=True)
+        # What counts is on the disk; who reads this line may rely on it.
+        print(state, flush=True)
+    else:
+        store.commit()
+"""
+
+
+def test_a_writer_killed_in_the_middle_leaves_its_last_checkpoint_whole(tmp_path: Path) -> None:
+    for run in range(3):
+        path = tmp_path / f"{run}.sqlite"
+        with subprocess.Popen(
+            [sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE, text=True
+        ) as writer:
+            assert writer.stdout is not None
+            lines = [writer.stdout.readline() for _ in range(4 + 3 * run)]
+            os.kill(writer.pid, signal.SIGKILL)
+        store = Store(path)
+        found = store.checkpoint()
+        assert found is not None
+        position, one, two = map(int, found[1].split())
+        assert position >= int(lines[-1].split()[0])
+        store.return_to(position, {1: one, 2: two})
+        assert (store.count(1), store.count(2)) == (one, two)
+        # The same steps without a kill, up to there.
+        whole = Store(tmp_path / f"whole-{run}.sqlite")
+        for at in range(1, position + 1):
+            for stream in (1, 2):
+                count = whole.count(stream)
+                first = count if at % 7 else count // 2
+                rng = np.random.default_rng((stream, at, first))
+                whole.add(stream, some_rows(rng, first, 150, ("a", "b")))
+        for stream, count in ((1, one), (2, two)):
+            comp, ref = (each.rows(stream, 0, count - 1) for each in (store, whole))
+            np.testing.assert_array_equal(comp.values, ref.values)
+            np.testing.assert_array_equal(comp.times, ref.times)
+            for points in (1, 20, 300):
+                comps, refs = (each.series(stream, 0, 2**62, points) for each in (store, whole))
+                np.testing.assert_array_equal(comps.low, refs.low)
+                np.testing.assert_array_equal(comps.scores, refs.scores)
+        store.close()
+        whole.close()
