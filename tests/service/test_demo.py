@@ -153,11 +153,13 @@ def test_history_comes_fast_then_it_waits_for_the_fits_then_the_story_begins() -
     service.state = FITTING
     demo.step()
     assert demo.minute == HISTORY + 1
+    assert not demo.ready()
     service.state = LIVE
-    demo.step()
-    assert demo.minute > HISTORY + 2
+    assert demo.ready()
     demo.begin_story()
     assert demo.simulation.story == demo.minute
+    demo.step()
+    assert demo.minute > HISTORY + 2
 
 
 def test_what_is_refused_comes_again() -> None:

@@ -146,13 +146,20 @@ def serve(
 def _serve(config: ServiceConfig, load: Callable[[], ServiceConfig]) -> None:
     from newnormal.cli.compiling import compile_first
     from newnormal.cli.serving import run
+    from newnormal.service.demo import demo_config
+
+    def load_again() -> ServiceConfig:
+        new = demo_config(load()) if config.demo else load()
+        _check_connections(new)
+        return new
 
     def compile_both() -> None:
         compile_first("fit")
         compile_first("watch")
 
     check_reachable(config)
-    run(config, load, prepare=compile_both)
+    _check_connections(config)
+    run(config, load_again, prepare=compile_both)
 
 
 def _assigned(given: list[str]) -> Iterator[tuple[str, str]]:
@@ -196,6 +203,17 @@ def check_reachable(config: ServiceConfig) -> None:
         hint=f"newnormal serve token add NAME --role operate --data {config.data} makes one; "
         "--insecure allows everything to everybody",
     )
+
+
+def _check_connections(config: ServiceConfig) -> None:
+    """Raise an error if a sink or a source cannot work, without connecting to it."""
+    from newnormal.io.registry import find_pull_source
+    from newnormal.service.connectors import make_sink
+
+    for sink in config.sinks:
+        make_sink(sink).close()
+    for source in config.sources:
+        find_pull_source(source.kind)
 
 
 # ---------------------------------------------------------------------- --check

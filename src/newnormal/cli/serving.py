@@ -24,7 +24,7 @@ __all__ = ["listening", "run"]
 _BACKLOG = 1024
 _IN_FLIGHT = 5  # seconds that requests have to end
 _KEEP_ALIVE = 75  # seconds
-_BUSY = 1.0  # seconds in which whoever asks /readyz learns that it ends
+_NOTICE = 1.0  # seconds in which those who ask /readyz learn that it ends
 
 
 def run(
@@ -121,9 +121,10 @@ class _Running:
         import uvicorn
 
         self._service, self._config, self._load = service, config, load
+        self._app, self._gate = app, _Gate(app)
         self._server = uvicorn.Server(
             uvicorn.Config(
-                app,
+                self._gate,
                 log_config=None,
                 log_level="warning",
                 access_log=False,
@@ -158,7 +159,8 @@ class _Running:
             starter.join()
             if self._demo is not None:
                 self._demo.stop()
-            self._service.stop()
+            if self._gate.open:
+                self._service.stop()
             for number, handler in before.items():
                 signal.signal(number, handler)
         if self._failed is not None:
@@ -170,6 +172,7 @@ class _Running:
     def _start(self) -> None:
         try:
             self._service.start()
+            self._gate.open = True
             if self._config.demo:
                 from newnormal.service.demo import Demo
 
@@ -211,8 +214,9 @@ class _Running:
             self._server.force_exit = True  # requests in flight are cut off
             return
         say("stopping")
-        self._service.drain()
-        self._ended.wait(_BUSY)
+        self._service.ready = False  # /readyz and senders learn it first
+        self._ended.wait(_NOTICE)
+        self._app.state.closing.set()  # pages that follow events are let go
         self._server.should_exit = True
 
     def _reload(self) -> None:
@@ -235,6 +239,40 @@ class _Running:
             say("the configuration stays as it was" + (f"; {error.hint}" if error.hint else ""))
             return
         say("reloaded" + (f"; a restart is needed for {', '.join(kept)}" if kept else ""))
+
+
+class _Gate:
+    """Answers for the service while it starts, which after a kill can take a while.
+
+    Attributes
+    ----------
+    open
+        Whether the service answers itself.
+    """
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self.open = False
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request."""
+        if self.open or scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        alive = scope["path"] == "/healthz"
+        body = b'{"status": "starting"}' if alive else _STARTING
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"retry-after", b"2"),
+            (b"refresh", b"2"),
+        ]
+        start = {"type": "http.response.start", "status": 200 if alive else 503}
+        await send({**start, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+_STARTING = b'{"error": "newnormal is starting", "hint": "try again in a moment"}'
 
 
 def _fixed() -> list[str]:

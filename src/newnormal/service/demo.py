@@ -1,8 +1,8 @@
 """Twenty simulated machines at high speed, for `newnormal serve --demo`.
 
-They push their samples as anybody does. A sample of each is a minute of theirs; several minutes
-pass in a second. When all are live, a fault, two changes and an incident follow within seconds;
-later there is something now and then. The same seed gives the same machines.
+They push their samples as anybody does. A sample of each is a minute of theirs; many minutes pass
+in a second. When those that it needs are live, a fault, two changes and an incident follow within
+seconds; later there is something now and then. The same seed gives the same machines.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from newnormal.errors import NewnormalError
+from newnormal.fleet.processors import cores
 from newnormal.io.arrivals import Arrival
 from newnormal.service.config import Override, ServiceConfig
-from newnormal.service.values import COLLECTING, LIVE, StreamView
+from newnormal.service.values import LIVE, StreamView
 from newnormal.types import Floats
 
 __all__ = ["HISTORY", "MACHINES", "Demo", "Machine", "Simulation", "demo_config"]
@@ -146,8 +147,17 @@ def demo_config(config: ServiceConfig) -> ServiceConfig:
     return replace(
         config,
         demo=True,
+        workers=max(config.workers, min(cores(), 4)),  # all machines want a fit at once
         overrides=(
-            Override("hall-*", {"history": HISTORY, "period": MINUTE, "accept_after": "3h"}),
+            Override(
+                "hall-*",
+                {
+                    "history": HISTORY,
+                    "period": MINUTE,
+                    "accept_after": "3h",
+                    "alarms_per_day": 0.2,
+                },
+            ),
             Override(MACHINES[_BY_HAND].name, {"accept_after": "never"}),
             *config.overrides,
         ),
@@ -284,11 +294,10 @@ class Demo:
 
     def step(self) -> float:
         """Push some minutes; return the seconds to wait before the next."""
-        states = self._states()
-        speed = self._speed(states)
+        speed = self._speed()
         count = max(1, round(speed / _PUSHES))
-        if COLLECTING in states or not states:
-            count = max(1, min(count, HISTORY - self.minute))
+        if self.minute < HISTORY:
+            count = min(count, HISTORY - self.minute)
         ahead = (self._clock() - self.simulation.begin) // MINUTE - self.minute
         if ahead <= 0:  # they have caught up: a minute takes a minute
             return 1.0
@@ -305,14 +314,16 @@ class Demo:
         times = {"begin": self.simulation.begin, "story": self.minute}
         self._service.store.put("demo", "times", times)
 
-    def _states(self) -> set[str]:
-        views = [self._service.stream_named(machine.name) for machine in MACHINES]
-        return {view.state for view in views if view is not None}
+    def ready(self) -> bool:
+        """Whether all machines of the story are live."""
+        needed = {each.machine for each in _STORY}
+        views = [self._service.stream_named(MACHINES[each].name) for each in needed]
+        return all(view is not None and view.state == LIVE for view in views)
 
-    def _speed(self, states: set[str]) -> float:
+    def _speed(self) -> float:
         if self.minute < HISTORY:
             return _COLLECTING
-        return _LIVE if states == {LIVE} or self.simulation.story is not None else _FITTING
+        return _FITTING if self.simulation.story is None else _LIVE
 
     def _resumed(self) -> int:
         """Return the first minute that the service does not have."""
@@ -327,5 +338,5 @@ class Demo:
             wait = self.step()
             if self.simulation.story is None:
                 late = time.monotonic() - began > _PATIENCE
-                if self._states() == {LIVE} or late:
+                if self.ready() or late:
                     self.begin_story()

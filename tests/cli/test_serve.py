@@ -1,0 +1,371 @@
+"""`newnormal serve`: what it refuses, what it checks, and how it starts, reloads and stops."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from newnormal.cli.serving import listening
+from newnormal.service.config import ServiceConfig
+from newnormal.service.secrets import hash_token
+from newnormal.service.store import Store
+from tests.cli.conftest import Command
+from tests.waiting import until
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in list(os.environ):
+        if name.startswith("NEWNORMAL_SERVE_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that somebody else has."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+# ------------------------------------------------------------------ refused
+
+
+def test_another_address_needs_a_token(newnormal: Command) -> None:
+    done = newnormal("serve", "--host", "0.0.0.0")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: --host 0.0.0.0: expected a token, because other machines can reach this address, "
+        "found none\n"
+        "hint: newnormal serve token add NAME --role operate --data newnormal-data makes one; "
+        "--insecure allows everything to everybody\n"
+    )
+
+
+@pytest.mark.parametrize("how", ["option", "environment", "file", "store", "insecure"])
+def test_a_token_from_anywhere_or_insecure_opens_another_address(
+    newnormal: Command, how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, taken: int
+) -> None:
+    options: list[str] = []
+    (tmp_path / "token").write_text("a-token\n")
+    if how == "option":
+        options = ["--token-file", "token"]
+    elif how == "environment":
+        monkeypatch.setenv("NEWNORMAL_SERVE_TOKEN", "a-token")
+    elif how == "file":
+        text = f'[[token]]\nname = "me"\nrole = "read"\nhash = "{hash_token("a")}"\n'
+        (tmp_path / "service.toml").write_text(text)
+        options = ["service.toml"]
+    elif how == "store":
+        newnormal("serve", "token", "add", "me", "--role", "operate")
+    else:
+        options = ["--insecure"]
+    done = newnormal("serve", *options, "--host", "0.0.0.0", "--check")
+    assert done.returncode == 0, done.stderr
+    assert "a-token" not in done.stdout + done.stderr
+
+
+def test_a_port_in_use_is_named(newnormal: Command, taken: int) -> None:
+    done = newnormal("serve", "--port", taken)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"error: 127.0.0.1:{taken}: expected a free port, found one in use\n"
+        "hint: another newnormal serve may be running; --port takes another port\n"
+    )
+
+
+def test_an_address_that_is_not_of_this_machine_is_named(newnormal: Command) -> None:
+    done = newnormal("serve", "--host", "192.0.2.1", "--insecure")
+    assert done.returncode == 1
+    assert "192.0.2.1:8765: expected an address of this machine" in done.stderr
+
+
+def test_wrong_options_are_named(newnormal: Command) -> None:
+    done = newnormal("serve", "--port", "70000")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: --port: expected a whole number of at least 0 and at mo")
+    done = newnormal("serve", "--set", "limits")
+    assert done.stderr.startswith("error: --set: expected NAME=VALUE, found 'limits'")
+    done = newnormal("serve", "none.toml")
+    assert "none.toml: expected a configuration, could not read it" in done.stderr
+
+
+def test_a_sink_of_an_unknown_kind_is_refused_before_anything_starts(
+    newnormal: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "service.toml").write_text('[sinks.chat]\nkind = "pigeon"\n')
+    done = newnormal("serve", "service.toml", "--port", "0")
+    assert done.returncode == 1
+    assert "pigeon" in done.stderr
+    assert not (tmp_path / "newnormal-data").exists()
+
+
+def test_port_zero_takes_a_free_one() -> None:
+    with listening(ServiceConfig(port=0)) as (port, number):
+        assert number > 0
+        assert port.getsockname() == ("127.0.0.1", number)
+
+
+# ------------------------------------------------------------------ --check
+
+
+def test_check_says_what_it_tried_one_line_each(
+    newnormal: Command, tmp_path: Path, taken: int
+) -> None:
+    text = f'[sinks.chat]\nkind = "webhook"\nurl = "http://127.0.0.1:{taken}/in"\n'
+    (tmp_path / "service.toml").write_text(text)
+    done = newnormal("serve", "service.toml", "--check")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "ok      service.toml"
+    assert lines[1] == "ok      host: 127.0.0.1, port 8765"
+    assert re.fullmatch(r"ok      data: newnormal-data, \d+ GB free", lines[2])
+    assert "sink chat: " in lines[3]
+    assert not (tmp_path / "newnormal-data").exists()
+
+
+def test_check_fails_if_a_connection_fails(newnormal: Command, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    text = (
+        f'[sinks.gone]\nkind = "webhook"\nurl = "http://127.0.0.1:{port}/in"\n'
+        '[sources.none]\nkind = "nothing"\n'
+    )
+    (tmp_path / "service.toml").write_text(text)
+    done = newnormal("serve", "service.toml", "--check")
+    assert done.returncode == 1
+    assert "failed  sink gone: " in done.stdout
+    assert "failed  source none: " in done.stdout
+
+
+def test_check_names_a_secret_that_is_missing_and_shows_none(
+    newnormal: Command, tmp_path: Path
+) -> None:
+    text = '[sinks.chat]\nkind = "webhook"\nurl = "http://127.0.0.1:1/in"\nsecret_file = "none"\n'
+    (tmp_path / "service.toml").write_text(text)
+    done = newnormal("serve", "service.toml", "--check")
+    assert done.returncode == 1
+    assert "[sinks.chat] secret_file: expected a file with a secret" in done.stdout
+
+
+# ------------------------------------------------------------------ tokens
+
+
+def test_a_token_is_shown_once_and_only_its_hash_is_kept(
+    newnormal: Command, tmp_path: Path
+) -> None:
+    done = newnormal("serve", "token", "add", "grafana", "--role", "read")
+    token = done.stdout.strip()
+    assert token.startswith("nn_")
+    assert done.stderr == ("grafana may read; this is the only time that the token is shown\n")
+    folder = tmp_path / "newnormal-data"
+    assert all(token.encode() not in path.read_bytes() for path in folder.iterdir())
+    store = Store(folder / "store.sqlite")
+    assert store.all("tokens")["grafana"]["hash"] == hash_token(token)
+    store.close()
+
+
+def test_tokens_are_listed_and_removed(newnormal: Command) -> None:
+    newnormal("serve", "token", "add", "b", "--role", "operate", "--data", "kept")
+    newnormal("serve", "token", "add", "a", "--data", "kept")
+    listed = newnormal("serve", "token", "list", "--data", "kept").stdout.splitlines()
+    assert [re.sub(r" \d{4}-\S+Z ", " ", line).split() for line in listed] == [
+        ["read", "a"],
+        ["operate", "b"],
+    ]
+    assert newnormal("serve", "token", "remove", "a", "--data", "kept").returncode == 0
+    assert "b" in newnormal("serve", "token", "list", "--data", "kept").stdout
+    done = newnormal("serve", "token", "remove", "a", "--data", "kept")
+    assert done.stderr == (
+        "error: expected the name of a token, found a\n"
+        "hint: newnormal serve token list has the names\n"
+    )
+
+
+def test_a_name_has_one_token_and_a_role_is_one_of_three(newnormal: Command) -> None:
+    newnormal("serve", "token", "add", "a")
+    done = newnormal("serve", "token", "add", "a")
+    assert "expected a name that has no token yet, found a" in done.stderr
+    done = newnormal("serve", "token", "add", "b", "--role", "admin")
+    assert 'expected one of "read", "write", "operate", found \'admin\'' in done.stderr
+
+
+def test_without_tokens_the_list_says_so(newnormal: Command, tmp_path: Path) -> None:
+    done = newnormal("serve", "token", "list")
+    assert done.stdout == ""
+    assert "there are none" in done.stderr
+    assert not (tmp_path / "newnormal-data").exists()
+
+
+# ------------------------------------------------------------------ the process
+
+
+class Served:
+    """A service in a process of its own."""
+
+    def __init__(self, folder: Path, *options: object) -> None:
+        self.errors = folder / "errors.txt"
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "newnormal", "serve", "--port", "0", *map(str, options)],
+                cwd=folder,
+                stderr=errors,
+                stdout=subprocess.DEVNULL,
+            )
+        found = until(self._started, "the address of the page", seconds=180)
+        assert found is not None
+        self.url = found[1]
+        until(lambda: self.status("/readyz") == 200, "that it is ready")
+
+    def _started(self) -> re.Match[str] | None:
+        assert self.process.poll() is None, self.text()
+        return re.search(r"newnormal is at (http://\S+)", self.text())
+
+    def text(self) -> str:
+        return self.errors.read_text()
+
+    def get(self, path: str, token: str | None = None) -> Any:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        request = urllib.request.Request(self.url + path, headers=headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+    def post(self, path: str, body: object) -> Any:
+        request = urllib.request.Request(
+            self.url + path,
+            json.dumps(body).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+    def status(self, path: str, token: str | None = None) -> int:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        try:
+            request = urllib.request.Request(self.url + path, headers=headers)
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return error.code
+        except OSError:
+            return 0
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(60)
+
+
+@contextmanager
+def serving(folder: Path, *options: object) -> Iterator[Served]:
+    served = Served(folder, *options)
+    try:
+        yield served
+    finally:
+        served.end()
+
+
+def samples(count: int) -> list[dict[str, Any]]:
+    return [
+        {"stream": "press-1", "time": 1_767_225_600 + 60 * i, "values": {"a": i % 7, "b": i % 5}}
+        for i in range(count)
+    ]
+
+
+@pytest.mark.external
+def test_samples_that_were_acknowledged_are_there_after_sigterm(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        assert served.post("/api/v1/samples", samples(100))["samples"] == 100
+        assert served.end() == 0
+        assert "stopping\n" in served.text()
+        assert served.text().endswith("stopped: all that was acknowledged is kept\n")
+    with serving(tmp_path) as served:
+        assert served.get("/api/v1/streams")["items"][0]["samples"] == 100
+
+
+@pytest.mark.external
+def test_an_interrupt_stops_it_as_sigterm_does(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        assert served.end(signal.SIGINT) == 0
+
+
+@pytest.mark.external
+def test_readyz_says_no_before_the_port_closes(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        served.process.send_signal(signal.SIGTERM)
+        found = []
+
+        def refused() -> bool:
+            found.append(served.status("/readyz"))
+            return found[-1] == 0
+
+        until(refused, "the port to close")
+        assert 503 in found
+
+
+@pytest.mark.external
+def test_a_second_service_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+    with serving(tmp_path):
+        done = subprocess.run(
+            [sys.executable, "-m", "newnormal", "serve", "--port", "0"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "newnormal-data" in done.stderr
+    assert "hint: stop the other service, or give another folder with --data" in done.stderr
+
+
+@pytest.mark.external
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="needs SIGHUP")
+def test_sighup_reads_the_file_again(tmp_path: Path) -> None:
+    path = tmp_path / "service.toml"
+    path.write_text("[limits]\nstreams = 1\n")
+    with serving(tmp_path, "service.toml") as served:
+        served.post("/api/v1/samples", samples(1))
+        more = [{"stream": "press-2", "values": {"a": 1}}]
+        with pytest.raises(urllib.error.HTTPError, match="4"):
+            served.post("/api/v1/samples", more)
+        path.write_text("workers = 7\n[limits]\nstreams = 2\n")
+        served.process.send_signal(signal.SIGHUP)
+        until(lambda: "reloaded" in served.text(), "the configuration")
+        assert "reloaded; a restart is needed for workers\n" in served.text()
+        assert served.post("/api/v1/samples", more)["samples"] == 1
+        path.write_text("[limits]\nstreams = 0\n")
+        served.process.send_signal(signal.SIGHUP)
+        until(lambda: "the configuration stays as it was" in served.text(), "the error")
+        assert "service.toml, [limits] streams: expected a whole number" in served.text()
+        assert served.status("/readyz") == 200
+
+
+@pytest.mark.external
+def test_a_token_that_is_added_while_it_runs_is_needed_from_then_on(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        assert served.status("/api/v1/streams") == 200
+        done = subprocess.run(
+            [sys.executable, "-m", "newnormal", "serve", "token", "add", "me", "--role", "read"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        until(lambda: served.status("/api/v1/streams") == 401, "that a token is needed")
+        assert served.status("/api/v1/streams", done.stdout.strip()) == 200
+        assert done.stdout.strip() not in served.text()
