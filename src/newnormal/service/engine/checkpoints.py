@@ -89,6 +89,7 @@ def _restore(applier: Applier, folder: Path) -> None:
                 "detectors are, found none",
                 hint="newnormal store check names what is damaged; restore a backup",
             )
+        applier.store.return_to(0, {})
         return
     _, body = found
     try:
@@ -111,6 +112,4 @@ def _restore(applier: Applier, folder: Path) -> None:
             hint="restore a backup",
         ) from error
     applier.position = position
-    for stream in applier.streams:
-        applier.store.truncate(stream.id, stream.count)
-    applier.store.commit()
+    applier.store.return_to(position, {stream.id: stream.count for stream in applier.streams})
