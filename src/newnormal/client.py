@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from urllib.parse import quote
@@ -29,6 +29,7 @@ _COMPRESSED = 2000  # bytes of a body from which on it is compressed
 _WAITS = (0.5, 1.0, 2.0, 4.0, 8.0)  # s before each retry
 _LONGEST_WAIT = 60.0  # s that a Retry-After may ask for
 _PAGE = 500  # rows a list is asked for at once
+_SILENT = 60.0  # s without a sign of life, which comes every 15 s, after which a stream is dead
 _BUSY = (429, 502, 503, 504)  # statuses of a service that may answer later
 
 
@@ -157,19 +158,24 @@ class Client:
             sent += len(part["values"]) if "times" in part else 1
         return sent
 
-    def upload_history(self, stream: str, file: str | Path | bytes) -> dict[str, Any]:
-        """Send a file as the history of a stream, which is then fitted.
+    def upload_history(
+        self, stream: str, file: str | Path | bytes, **options: str
+    ) -> dict[str, Any]:
+        """Send a file as the history of a stream, which is then fitted; return what was found.
 
         Parameters
         ----------
         stream
             Its name.
         file
-            A path or the content: CSV, JSON lines, as `newnormal fit` reads it.
+            A path, or the content: CSV or JSON lines, as `newnormal fit` reads them.
+        options
+            `time`, the column of the time, and `zone`, of times without one.
         """
         content = file if isinstance(file, bytes) else Path(file).read_bytes()
+        query = {"stream": stream, **options}
         found: dict[str, Any] = self._send(
-            "POST", f"streams/history?stream={quote(stream, safe='')}", content=content, repeat=True
+            "POST", "streams/history", query=query, content=content, repeat=True
         )
         return found
 
@@ -226,12 +232,12 @@ class Client:
         return found
 
     def _decide(self, path: str, comment: str) -> dict[str, Any]:
-        found: dict[str, Any] = self._send("POST", path, body={"comment": comment})
+        found: dict[str, Any] = self._send("POST", path, body={"comment": comment})["item"]
         return found
 
     # ------------------------------------------------------------------ events
 
-    def events(self, after: str | None = None, *, ticks: bool = False) -> Iterator[Happened]:
+    def events(self, after: str | None = None, *, ticks: bool = False) -> Generator[Happened]:
         """Give what happens, as it happens, without end; a lost connection is made again.
 
         Parameters
@@ -243,26 +249,39 @@ class Client:
         """
         failures = 0
         while True:
-            headers = {"Accept": "text/event-stream"}
-            if after is not None:
-                headers["Last-Event-ID"] = after
             try:
-                for kind, name, data in self._event_stream(headers):
+                for kind, name, data in self._event_stream(after, ticks):
                     failures = 0
-                    after = name or after
-                    if kind == "resync" and after is not None:
-                        break  # events were left out: read them again, after the last one seen
-                    if name or (ticks and kind == "tick"):
+                    if kind == "resync":  # some were left out: the service has them as a list
+                        for each in self._missed(after):
+                            after = each.id
+                            yield each
+                    elif name and not (after and _place(name) <= _place(after)):
+                        after = name
                         yield Happened(name, kind, json.loads(data))
+                    elif kind == "tick" and ticks:
+                        yield Happened("", kind, json.loads(data))
             except self._httpx.TransportError as error:
                 if failures == len(_WAITS):
                     raise self._unreachable(error) from error
-                self._wait(_WAITS[failures])
-                failures += 1
+            except ServiceError as error:
+                if failures == len(_WAITS) or error.status not in _BUSY:
+                    raise
+            self._wait(_WAITS[min(failures, len(_WAITS) - 1)])
+            failures += 1
 
-    def _event_stream(self, headers: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    def _missed(self, after: str | None) -> Iterator[Happened]:
+        """Give the events after one that was seen."""
+        while after is not None:
+            page = self._send("GET", "events.json", query={"after": after, "limit": _PAGE})
+            for each in page["items"]:
+                yield Happened(each["id"], each["kind"], each)
+            after = page["cursor"] if page["items"] else None
+
+    def _event_stream(self, after: str | None, ticks: bool) -> Iterator[tuple[str, str, str]]:
         """Give kind, id and data of the server-sent events of one connection."""
-        with self._http.stream("GET", "events", headers=headers) as answer:
+        query = {"ticks": "true" if ticks else "false"} | ({"after": after} if after else {})
+        with self._http.stream("GET", "events", params=query, timeout=_SILENT) as answer:
             if answer.status_code != 200:
                 answer.read()
                 raise _refusal(answer)
@@ -335,6 +354,11 @@ class Client:
             f"{self._url}: expected the service to answer, found {type(error).__name__}: {error}",
             hint="newnormal serve starts it",
         )
+
+
+def _place(name: str) -> tuple[int, ...]:
+    """Return the id of an event as numbers, which increase."""
+    return tuple(map(int, name.split("-")))
 
 
 def _refusal(answer: httpx.Response) -> ServiceError:
