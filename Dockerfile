@@ -1,14 +1,16 @@
 # newnormal as a container: `docker build -t newnormal .`, then
 #
 #   docker run --rm -v plant:/data -i newnormal watch plant.nn - --state plant.state < live.csv
+#   docker run --rm -p 127.0.0.1:8765:8765 newnormal serve --demo --host 0.0.0.0 --insecure
 #
+# packaging/compose.yaml runs the service with a token and a volume.
 # All install steps are packaging/install.sh, which .ci/run runs in an empty folder.
 ARG PYTHON=3.13
 
 FROM python:${PYTHON}-slim AS build
 WORKDIR /source
 COPY . .
-RUN CONSTRAINTS=constraints.txt packaging/install.sh . /opt/newnormal parquet,excel,zstd,plot
+RUN CONSTRAINTS=constraints.txt packaging/install.sh . /opt/newnormal parquet,excel,zstd,plot,serve
 
 FROM python:${PYTHON}-slim
 COPY --from=build /opt/newnormal /opt/newnormal
@@ -20,5 +22,8 @@ RUN useradd --system --uid 10001 --home-dir /data newnormal && mkdir /data && ch
 USER newnormal
 WORKDIR /data
 VOLUME /data
+EXPOSE 8765
+# `serve` stops in order: what it has taken in is applied and saved.
+STOPSIGNAL SIGTERM
 ENTRYPOINT ["newnormal"]
 CMD ["--help"]

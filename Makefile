@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 export NEWNORMAL_DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak check lint format types imports bench bench-fleet bench-reading bench-report bench-first docs pictures report-shots site constraints clean
+.PHONY: help demo serve test soak check lint format types imports bench bench-fleet bench-reading bench-report bench-first docs pictures report-shots site constraints clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -14,6 +14,10 @@ help: ## Show this list.
 demo: .venv/demo ## Install what the demo needs and run it: one table, one picture.
 	@echo "==> running the demo on a synthetic plant"
 	@$(BIN)/newnormal demo
+
+serve: .venv/serve ## Install the service and run it with twenty simulated machines, on a page.
+	@echo "==> starting the service; Ctrl-C stops it"
+	@$(BIN)/newnormal serve --demo
 
 test: .venv/dev ## Install the development tools and run the whole test suite.
 	@echo "==> running the tests"
@@ -89,10 +93,15 @@ constraints: .venv/dev ## Write constraints.txt from what is installed.
 	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[eval,plot]'
 	@touch $@
 
+.venv/serve: .venv/bin/python pyproject.toml constraints.txt
+	@echo "==> installing newnormal with the extra serve (a minute or two the first time)"
+	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[serve]'
+	@touch $@
+
 .venv/dev: .venv/bin/python pyproject.toml constraints.txt
 	@echo "==> installing newnormal with the development tools (a minute or two the first time)"
 	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[dev]'
-	@touch $@ .venv/demo
+	@touch $@ .venv/demo .venv/serve
 
 .venv/bench: .venv/dev
 	@echo "==> installing PyTorch (CONTRIBUTING.md says how to get the smaller CPU build)"

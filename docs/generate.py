@@ -60,6 +60,45 @@ What each command takes, from the commands themselves. The [shell guide](../guid
 them at work.
 """
 
+_SERVICE_INTRO = """# Settings of the service
+
+What `newnormal serve` can be told, from the code. A setting comes from an option (`--port 9000`, or
+`--set limits.streams=100` for those without an option of their own), from its environment variable,
+or from the file, in this order. [The guide](../guides/service.md) shows them at work, and
+[the example](../../packaging/service.toml) is a file with all of them. After SIGHUP the service
+takes over new values of settings that are marked live; others need a restart.
+"""
+
+_SERVICE_NAMED = (
+    (
+        "`[[stream]]`",
+        "`NEWNORMAL_SERVE_STREAM`",
+        '`match`, a pattern such as `"press-*"`, and any of the settings of `[streams]`, for the '
+        "streams whose names match; later tables go before earlier ones",
+    ),
+    (
+        "`[[token]]`",
+        "`NEWNORMAL_SERVE_TOKENS`",
+        "`name`, `role` (`read`, `write`, `operate`), and one of `token_file`, `token_env`, `hash`",
+    ),
+    (
+        "`[sinks.NAME]`",
+        "`NEWNORMAL_SERVE_SINKS`",
+        '`kind`, such as `"webhook"`, and its options: where alerts go',
+    ),
+    (
+        "`[sources.NAME]`",
+        "`NEWNORMAL_SERVE_SOURCES`",
+        "`kind` and its options: from where samples are fetched",
+    ),
+)
+
+_SERVICE_SECRETS = """A secret is never written into the file: the option `secret` of a sink is
+given as `secret_file`, the path of a file, or as `secret_env`, the name of a variable. Three more
+variables: `NEWNORMAL_SERVE_CONFIG` is the path of the file, `NEWNORMAL_SERVE_TOKEN` a token that
+may do everything, and `NEWNORMAL_SERVE_TOKEN_FILE` the path of a file with one.
+"""
+
 _STARS: dict[Any, str] = {
     inspect.Parameter.VAR_POSITIONAL: "*",
     inspect.Parameter.VAR_KEYWORD: "**",
@@ -89,6 +128,7 @@ def pages() -> dict[Path, str]:
     return {
         _FOLDER / "python.md": _python_page(),
         _FOLDER / "cli.md": _cli_page(),
+        _FOLDER / "service.md": _service_page(),
         _README: _readme(),
     }
 
@@ -352,6 +392,31 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [head, ("---",) * len(head), *rows]
     escaped = ([cell.replace("|", r"\|") for cell in line] for line in lines)
     return "\n".join(f"| {' | '.join(line)} |" for line in escaped)
+
+
+def _service_page() -> str:
+    from newnormal.service.config_file import known_settings
+
+    blocks, rows = [_SERVICE_INTRO], dict[str, list[tuple[str, ...]]]()
+    for each in known_settings().values():
+        table, _, name = each.name.rpartition(".")
+        default = each.setting.kind.shown(each.setting.default)
+        default = f"`{default}`" if default else ""
+        if name == "workers":  # it differs between machines
+            default = "the processors less one, at most 4"
+        live = "live" if each.setting.live else ""
+        row = (f"`{name}`", f"`{each.variable}`", default, live, each.setting.what)
+        rows.setdefault(table, []).append(row)
+    for table, lines in rows.items():
+        blocks.append(f"## `[{table}]`" if table else "## At the top of the file")
+        blocks.append(_table(("setting", "variable", "default", "", "what it is"), lines))
+    blocks += [
+        "## Tables with names",
+        "In the environment, a variable has all of its tables as JSON.",
+        _table(("table", "variable", "what it has"), _SERVICE_NAMED),
+        _SERVICE_SECRETS,
+    ]
+    return "\n".join([_NOTE, "\n\n".join(block.strip() for block in blocks), ""])
 
 
 def _readme() -> str:

@@ -206,7 +206,9 @@ class SourceConfig(_Connection):
 
 
 def _default_workers() -> int:
-    return max(1, min(4, (os.cpu_count() or 1) - 1))
+    usable = getattr(os, "sched_getaffinity", None)
+    count = len(usable(0)) if usable is not None else os.cpu_count() or 1
+    return max(1, min(4, count - 1))
 
 
 @dataclass(frozen=True)
