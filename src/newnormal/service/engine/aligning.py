@@ -59,6 +59,7 @@ class Aligner:
         self.period, self.lateness = period, lateness
         self._whole = True
         self._origin: int | None = None  # where steps begin, once channels come apart
+        self._after = NO_TIME  # the newest whole sample then: steps begin after it
         self._steps: dict[int, Floats] = {}  # open ones, by their times
 
     @property
@@ -124,7 +125,8 @@ class Aligner:
         """Return the time of the step that a time belongs to."""
         if self._whole or self.period is None or self._origin is None:
             return time
-        return self._origin + (time - self._origin) // self.period * self.period
+        step = self._origin + (time - self._origin) // self.period * self.period
+        return self._after + 1 if step <= self._after < time else step
 
     def _close(self, complete: Bools | None) -> Steps:
         """Close what can be closed, in order."""
@@ -146,6 +148,8 @@ class Aligner:
 
     def _find_steps(self) -> bool:
         """Find the period, and where steps begin; return whether they are known."""
+        if not self._steps:
+            return False
         times = np.array(sorted(self._steps), np.int64)
         if self.period is None:
             rows = np.array([self._steps[time] for time in times.tolist()]).reshape(len(times), -1)
@@ -154,14 +158,14 @@ class Aligner:
             if counts[most] < _TIMES:
                 return False
             self.period = int(np.median(np.diff(times[~np.isnan(rows[:, most])])))
-        if not len(times) or self.period <= 0:
-            return False
         # The channels come at different moments of the period: steps begin in the middle of the
         # longest stretch in which none comes.
-        phases = np.unique(times % self.period)
+        known = times if self.closed == NO_TIME else np.append(times, self.closed)
+        phases = np.unique(known % self.period)
         gaps = np.diff(phases, append=phases[0] + self.period)
         widest = int(gaps.argmax())
         self._origin = int(phases[widest] + gaps[widest] // 2)
+        self._after = self.closed
         rows_by_time, self._steps = self._steps, {}
         for time in sorted(rows_by_time):
             step, row = self._step(time), rows_by_time[time]
@@ -198,6 +202,7 @@ class Aligner:
             "lateness": self.lateness,
             "whole": self._whole,
             "origin": self._origin,
+            "after": self._after,
             "steps": steps,
         }
 
@@ -209,6 +214,7 @@ class Aligner:
         aligner.newest, aligner.closed = found["newest"], found["closed"]
         aligner.counts = dict(found["counts"])
         aligner._whole, aligner._origin = found["whole"], found["origin"]
+        aligner._after = found["after"]
         for time, row in found["steps"]:
             aligner._steps[time] = np.array([np.nan if each is None else each for each in row])
         return aligner

@@ -1,0 +1,122 @@
+"""A slow and obvious twin of the aligner: keeps every sample, and decides anew each time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from newnormal.io.arrivals import Arrival
+
+NEVER = np.iinfo(np.int64).min
+
+
+class NaiveAligner:
+    """Does what `Aligner` says, sample by sample, with lists and dicts."""
+
+    def __init__(self, period: int | None = None, lateness: int | None = None) -> None:
+        self.period, self.lateness = period, lateness
+        self.channels: list[str] = []
+        self.newest = self.closed = NEVER
+        self.counts = {"late": 0, "duplicate": 0, "out_of_order": 0}
+        self.whole = True
+        self.origin: int | None = None
+        self.last_whole = NEVER  # the newest sample before channels came apart
+        self.open: dict[int, dict[str, float]] = {}  # by the time of the step
+        self.steps: list[tuple[int, dict[str, float]]] = []  # all that closed
+
+    def take(self, arrival: Arrival, needed: Sequence[str] | None) -> None:
+        """Take samples; `needed` makes a step complete, None: nothing does."""
+        if any(name not in arrival.channels for name in self.channels):
+            self.whole = False
+        self.channels += [name for name in arrival.channels if name not in self.channels]
+        for time, row in zip(arrival.times.tolist(), arrival.values.tolist(), strict=True):
+            given = {
+                name: value
+                for name, value in zip(arrival.channels, row, strict=True)
+                if value == value
+            }
+            self._sample(time, given)
+        if not self.whole and self.origin is None:
+            self._begin_steps()
+        while self.open and (self.whole or self.origin is not None):
+            first = min(self.open)
+            if not self._is_over(first) and not self._is_complete(first, needed):
+                break
+            self._end(first)
+
+    def close(self, until: int) -> None:
+        """Close what began before a time."""
+        for time in sorted(self.open):
+            if time < until:
+                self._end(time)
+
+    def _sample(self, time: int, given: dict[str, float]) -> None:
+        if time < self.newest:
+            self.counts["out_of_order"] += 1
+        self.newest = max(self.newest, time)
+        step = self._step_of(time)
+        if step <= self.closed:
+            self.counts["duplicate" if time == self.closed else "late"] += 1
+            return
+        own = self.open.setdefault(step, {})
+        if any(name in own for name in given):
+            self.counts["duplicate"] += 1
+        for name, value in given.items():
+            own.setdefault(name, value)
+
+    def _step_of(self, time: int) -> int:
+        if self.whole or self.origin is None or self.period is None:
+            return time
+        step = self.origin + (time - self.origin) // self.period * self.period
+        if step <= self.last_whole < time:
+            return self.last_whole + 1
+        return step
+
+    def _begin_steps(self) -> None:
+        if not self.open:
+            return
+        if self.period is None:
+            times = {
+                name: [time for time in sorted(self.open) if name in self.open[time]]
+                for name in self.channels
+            }
+            most = max(self.channels, key=lambda name: len(times[name]))
+            if len(times[most]) < 8:
+                return
+            apart = [b - a for a, b in zip(times[most], times[most][1:], strict=False)]
+            self.period = int(median(apart))
+        known = [*self.open] if self.closed == NEVER else [*self.open, self.closed]
+        phases = sorted({time % self.period for time in known})
+        gaps = [
+            (phases[(at + 1) % len(phases)] - phase) % self.period or self.period
+            for at, phase in enumerate(phases)
+        ]
+        widest = gaps.index(max(gaps))
+        self.origin = phases[widest] + gaps[widest] // 2
+        self.last_whole = self.closed
+        before, self.open = self.open, {}
+        for time in sorted(before):
+            own = self.open.setdefault(self._step_of(time), {})
+            for name, value in before[time].items():
+                own.setdefault(name, value)
+
+    def _is_over(self, step: int) -> bool:
+        if self.whole:
+            return not self.lateness or step + self.lateness <= self.newest
+        assert self.period is not None
+        allowed = 2 * self.period if self.lateness is None else self.lateness
+        return step + self.period + allowed <= self.newest
+
+    def _is_complete(self, step: int, needed: Sequence[str] | None) -> bool:
+        return needed is not None and all(name in self.open[step] for name in needed)
+
+    def _end(self, step: int) -> None:
+        self.steps.append((step, self.open.pop(step)))
+        self.closed = step
+
+    def rows(self) -> list[Any]:
+        """Return all closed steps: time, and values by channel."""
+        return self.steps
