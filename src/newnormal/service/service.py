@@ -26,7 +26,7 @@ from newnormal.service.engine.reporting import Reporter
 from newnormal.service.engine.running import Engine
 from newnormal.service.engine.streams import KeptStream
 from newnormal.service.health import Health
-from newnormal.service.hub import Hub, Tick
+from newnormal.service.hub import Hub, Resync, Tick
 from newnormal.service.log import entries as log
 from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.sources import Sources
@@ -37,7 +37,7 @@ __all__ = ["LimitError", "Service", "ServiceBusy"]
 
 _TICK_S = 1.0
 _RETENTION_S = 600.0
-_AGAIN_S = 1.0  # where retention has more to remove
+_AGAIN_S = 10.0  # where retention has more to remove
 _LEAST_CHECKPOINT = 20  # seconds between two of them, or times as long as the last one took
 
 
@@ -133,6 +133,7 @@ class Service:
 
         applier = recover(self.config.data, self._log, self.store, self._reporter, each)
         self._health.recovering = 0
+        self.hub.publish(Resync())  # what was applied anew was not published
         return applier
 
     def stop(self) -> None:
@@ -263,6 +264,7 @@ class Service:
         newest = kept.count - 1 if last is None else last
         settings = self.config.for_stream(kept.name)
         oldest = max(0, newest + 1 - settings.max_history) if first is None else first
+        oldest = max(oldest, self.store.first_kept(stream))
         return self._engine.submit(log.FitBegan(stream, oldest, newest, "request")).applied
 
     def restore_model(self, stream: int, generation: int) -> Future[None]:
@@ -357,6 +359,8 @@ class Service:
             self.checkpoint()
         if time.monotonic() >= self._retention_at:
             self._retention_at = time.monotonic() + _RETENTION_S
+            if applier.position > self._saved:
+                self.checkpoint()  # to apply the log again needs no sample that is removed now
             self._retain(applier)
 
     def _begin_if_due(self, stream: KeptStream) -> None:
@@ -393,7 +397,6 @@ class Service:
             entry = log.FitFailed(job.stream, job.began, error.message, error.hint)
         self._engine.submit(entry, own=True)
 
-
     def checkpoint(self) -> None:
         """Save everything; in the applying thread, or when that has ended."""
         began = time.monotonic()
@@ -410,9 +413,10 @@ class Service:
 
     def _retain(self, applier: Applier) -> None:
         kept = self.config.retention
-        needed = {
-            stream.id: self.config.for_stream(stream.name).max_history for stream in applier.streams
-        }
+        needed = {}
+        for stream in applier.streams:
+            newest, fit = self.config.for_stream(stream.name).max_history, stream.fit
+            needed[stream.id] = newest if fit is None else max(newest, stream.count - fit.first)
         removed = self.store.apply_retention(
             now=self.clock(),
             age_ns={0: kept.samples_age, 1: kept.thinned_age},

@@ -198,9 +198,11 @@ class Applier:
                 f"{stream.state}",
                 hint="push samples and ask for a refit, or remove the stream first",
             )
+        self._take(stream, stream.aligner.close(stream.aligner.newest + 1))
         kept: Rows | None = None
         if stream.count:
             kept = self.store.rows(stream.id, 0, stream.count - 1)
+            self.samples -= stream.count
         order = np.argsort(arrival.times, kind="stable")
         times, values = arrival.times[order], arrival.values[order]
         first = np.append(True, np.diff(times) > 0)
@@ -266,7 +268,7 @@ class Applier:
             else:
                 act(stream.name, change=key.number)
             found = self.report.events(stream, self.fleet.take_events())
-            item = found.get(key.text)
+            item = found.get(key.text) or self.store.item(key.text)
         self.report.feedback(stream, entry, item)
         return item
 

@@ -118,13 +118,17 @@ def judge(applier: Applier, batch: Batch) -> None:
 
 
 def report_events(applier: Applier, verdicts: FleetVerdicts, batch: Batch) -> None:
-    """Report the events of verdicts, stream by stream, and incidents."""
+    """Report the events of verdicts, stream by stream, and incidents.
+
+    The fleet gives events of one moment in the order in which it has the streams, which is another
+    after a recovery: here they are in the order of the streams' numbers.
+    """
     applier.fleet.take_events()  # they are in the verdicts
-    for each in verdicts.events:
-        stream = applier.streams.named(each.stream)
-        if stream is not None:
-            known = each.stream in batch.after_silence
-            applier.report.events(stream, [each], gap_is_known=known)
+    found = [(batch.of(each.stream)[0], each) for each in verdicts.events]
+    found.sort(key=lambda each: each[0].id)
+    for stream, event in found:
+        known = stream.name in batch.after_silence
+        applier.report.events(stream, [event], gap_is_known=known)
     for incident in verdicts.incidents:
         applier.report.incident(incident)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from newnormal import detector as detectors
 from newnormal.base import BaseDetector
-from newnormal.errors import InputError, NewnormalError
+from newnormal.errors import InputError, NewnormalError, StateError
 from newnormal.service.engine import items
 from newnormal.service.engine.aligning import Steps
 from newnormal.service.engine.judging import Batch, judge
@@ -59,9 +59,10 @@ def fit_due(stream: KeptStream, settings: StreamDefaults) -> FitBegan | None:
         return FitBegan(stream.id, first, last, "history") if enough else None
     model = stream.model
     every = settings.refit_every
-    if every is not None and model is not None and stream.aligner.closed - model.time >= every:
-        return FitBegan(stream.id, first, last, "schedule") if last > model.last else None
-    return None
+    if every is None or model is None or stream.aligner.closed - model.time < every:
+        return None
+    enough = last > model.last and stream.count >= stream.tried + settings.history
+    return FitBegan(stream.id, first, last, "schedule") if enough else None
 
 
 def begin_fit(applier: Applier, stream: KeptStream, entry: FitBegan) -> None:
@@ -72,9 +73,11 @@ def begin_fit(applier: Applier, stream: KeptStream, entry: FitBegan) -> None:
             f"expected no fit of {stream.name!r} under way, found one",
             hint="wait until it has finished",
         )
+    if stream.is_live and entry.reason == "history":
+        return  # it was due twice: what the first one began is done
     last = min(entry.last, stream.count - 1)
-    first = min(max(entry.first, applier.store.first_kept(stream.id)), last)
-    if last < first or last < 0:
+    first = max(entry.first, 0)
+    if last < first:
         raise InputError(f"expected samples of {stream.name!r}, found none")
     channels = entry.channels
     if channels is None:
@@ -147,7 +150,10 @@ def restore_model(applier: Applier, stream: KeptStream, generation: int) -> None
             f"expected an earlier model of {stream.name!r}, found {generation}",
             hint=f"there are {known}" if known else "it has had one model only",
         )
-    detector = detectors.load(applier.models / found.file)
+    try:
+        detector = detectors.load(applier.models / found.file)
+    except StateError as error:  # of this model alone: the service goes on
+        raise InputError(error.message, hint=error.hint) from error
     _replace(applier, stream, detector)
     restored = replace(found, generation=stream.generation + 1, reason="restored")
     stream.models.append(restored)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -80,7 +79,7 @@ class Engine:
         self._incoming: SimpleQueue[Submitted | None] = SimpleQueue()
         self._committed: Queue[tuple[int, list[Submitted]] | None] = Queue()
         self._unapplied: dict[int, list[Submitted]] = {}
-        self._again: deque[Submitted] = deque()
+        self._again: list[Submitted] = []
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self.lag = 0  # samples in the log, or on their way to it, that are not applied
@@ -96,6 +95,8 @@ class Engine:
     def submit(self, entry: Entry, *, own: bool = False) -> Submitted:
         """Hand an entry in, from any thread."""
         found = Submitted(entry, Future(), Future(), own)
+        for future in (found.durable, found.applied):
+            future.set_running_or_notify_cancel()  # a caller who goes away cancels nothing
         with self._lock:
             if self._stop.is_set():
                 raise StateError(
@@ -126,7 +127,7 @@ class Engine:
                 if self._stop.is_set():
                     return
                 continue
-            taken, samples = [first], first.samples
+            taken, samples = first, sum(each.samples for each in first)
             while samples < _SAMPLES:
                 try:
                     other = self._incoming.get_nowait()
@@ -139,21 +140,26 @@ class Engine:
                 samples += other.samples
             self._commit(taken)
 
-    def _next(self) -> Submitted | None:
+    def _next(self) -> list[Submitted] | None:
         if self._again:
             self._stop.wait(_AGAIN_S)
-            return self._again.popleft()
-        return self._incoming.get()
+            again, self._again = self._again, []
+            return again
+        found = self._incoming.get()
+        return None if found is None else [found]
 
     def _commit(self, taken: list[Submitted]) -> None:
+        position = self._log.last + 1
+        with self._lock:  # before it can be read from the log, and applied
+            self._unapplied[position] = taken
         try:
-            position = self._log.append(pack([each.entry for each in taken]))
+            self._log.append(pack([each.entry for each in taken]))
         except Exception as error:  # noqa: BLE001  (the thread must go on: disks have room again)
+            with self._lock:
+                del self._unapplied[position]
             self._refuse(taken, error)
             return
         self._report("log", True, "")
-        with self._lock:
-            self._unapplied[position] = taken
         self._committed.put((position, taken))
         for each in taken:
             each.durable.set_result(position)

@@ -1,0 +1,79 @@
+"""After a kill, checkpoint and log give what the same log gives without one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from newnormal.fleet import Fleet
+from newnormal.service.engine.applying import Applier
+from newnormal.service.engine.checkpoints import save_checkpoint
+from newnormal.service.log.entries import pack
+from newnormal.service.log.sqlite_log import SqliteLog
+from tests.counts import count
+from tests.service.killing import assert_same, contents, opened, replayed
+from tests.service.stories import Story
+
+
+class Killed(Exception):  # noqa: N818
+    """In the place of a kill."""
+
+
+def live(
+    story: Story,
+    applier: Applier,
+    log: SqliteLog,
+    records: int,
+    rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Log and apply records, with checkpoints, until a kill."""
+    for _ in range(records):
+        entries = story.record(applier)
+        position = log.append(pack(entries))
+        if rng.random() < 0.05:
+            raise Killed  # logged, not applied
+        applier.apply(position, entries)
+        if rng.random() < 0.05:
+            raise Killed  # applied, not kept
+        applier.store.commit()
+        if rng.random() < 0.15:
+            if rng.random() < 0.2:
+                with monkeypatch.context() as patched:
+                    patched.setattr(Fleet, "checkpoint", killed)
+                    save_checkpoint(applier)
+            save_checkpoint(applier)
+        if rng.random() < 0.05:
+            raise Killed
+
+
+def killed(*_: object) -> None:
+    raise Killed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(count(8, 200)))
+def test_after_kills_everything_is_as_the_uninterrupted_log_has_it(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(seed)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    log = SqliteLog(tmp_path / "log.sqlite", sync=False)
+    story = Story(seed)
+    kills = 0
+    while log.last < 120:
+        with opened(folder, log) as applier:
+            try:
+                live(story, applier, log, 120 - log.last, rng, monkeypatch)
+            except Killed:
+                kills += 1
+    with opened(folder, log) as applier:
+        found = contents(applier)
+    log.close()
+    assert kills and found["events"]
+    again = tmp_path / "again"
+    again.mkdir()
+    assert_same(found, replayed(tmp_path / "log.sqlite", folder / "models", again))
