@@ -501,7 +501,7 @@ class FakeService:
             alarms = [self.inject_alarm(each, back=30, length=20) for each in streams]
             start = min(each.opened for each in alarms)
             sentence = f"{len(streams)} streams in alarm within a minute"
-            names = {self.views[each].name: 1 for each in streams}
+            names = {self.views[e.stream or 0].name: e.number for e in alarms}
             body = {
                 "number": number,
                 "start": start,

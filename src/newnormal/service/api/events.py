@@ -21,6 +21,7 @@ __all__ = ["router"]
 
 _ID = re.compile(r"(\d{1,18})-(\d{1,9})", re.ASCII)
 _HEARTBEAT = 15.0  # seconds between two signs of life
+_LOOK = 1.0  # seconds until a subscriber learns that the server stops
 _MOST_MISSED = 5_000  # events that are sent again; whoever missed more reads everything anew
 _WAITING = 1_000  # messages that a slow subscriber may be behind
 
@@ -106,10 +107,14 @@ async def _sent(
             for event in missed:
                 newest = (event.position, event.order)
                 yield _message(event.kind, event_json(event), event.id)
+        silent = 0
         while not (request.app.state.closing.is_set() or subscription.closed):
-            message = await subscription.aget(_HEARTBEAT)
+            message = await subscription.aget(_LOOK)
             if message is None:
-                yield ": alive\n\n"
+                silent += 1
+                if silent * _LOOK >= _HEARTBEAT:
+                    silent = 0
+                    yield ": alive\n\n"
             elif isinstance(message, EventRow):
                 here = (message.position, message.order)
                 if here > newest and stream in (None, message.stream):

@@ -28,14 +28,14 @@ root = APIRouter(tags=["operation"])
 
 
 @root.head("/healthz", include_in_schema=False)
-@root.get("/healthz", responses=gives(schemas.Done))
+@root.get("/healthz", responses=gives(schemas.Alive))
 async def healthz() -> Response:
     """Say that the process answers."""
-    return answer({"done": True})
+    return answer({"status": "ok"})
 
 
 @root.head("/readyz", include_in_schema=False)
-@root.get("/readyz", responses=gives(schemas.Done))
+@root.get("/readyz", responses=gives(schemas.Alive))
 async def readyz(service: TheService) -> Response:
     """Say whether samples are taken: 503 while the service starts or stops."""
     if not service.ready:
@@ -45,7 +45,7 @@ async def readyz(service: TheService) -> Response:
             "try again soon",
             {"Retry-After": "2"},
         )
-    return answer({"done": True})
+    return answer({"status": "ok"})
 
 
 @root.get(

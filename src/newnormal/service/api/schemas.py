@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 __all__ = [
     "Alerts",
+    "Alive",
     "Comment",
     "Decided",
     "Decision",
@@ -42,6 +43,12 @@ class Refused(BaseModel):
 
     error: str = Field(description="what was expected and what was found")
     hint: str = Field(description="what to do about it")
+
+
+class Alive(BaseModel):
+    """The process answers, or is ready."""
+
+    status: str
 
 
 class Done(BaseModel):

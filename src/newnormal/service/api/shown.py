@@ -59,11 +59,11 @@ def finite(value: Any) -> Any:
     return value
 
 
-def _short(value: float) -> float | None:
+def _short(value: float, digits: int = 4) -> float | None:
     """Return a number in few digits, for a list of many."""
     if not math.isfinite(value):
         return None
-    short = float(f"{value:.3g}")
+    short = float(f"{value:.{digits}g}")
     return int(short) if short.is_integer() else short
 
 
@@ -80,7 +80,7 @@ def stream_json(view: StreamView, *, full: bool = True) -> dict[str, Any]:
         "newest": iso(view.newest),
         "ratio": _short(view.ratio),
         "distance": _short(view.distance),
-        "sparkline": [_short(each) for each in view.sparkline],
+        "sparkline": [_short(each, 2) for each in view.sparkline],
         "attention": view.attention,
         "sentence": view.sentence,
         "item": view.item,

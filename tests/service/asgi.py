@@ -1,0 +1,133 @@
+"""Requests to an app without a network: whole answers, or a stream of events piece by piece."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+import httpx
+
+from newnormal.service.api.app import make_app
+from tests.service.fake_service import FakeService
+
+API = "/api/v1"
+
+
+class Client:
+    """A client of an app. Cookies are kept; errors of the app are raised."""
+
+    def __init__(
+        self,
+        service: FakeService,
+        *,
+        base_url: str = "http://127.0.0.1:8765",
+        address: str = "127.0.0.1",
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        self.app = make_app(service)
+        self.runner = asyncio.Runner()
+        self.base_url = base_url
+        self.address = address
+        self.headers = headers or {}
+
+    def __enter__(self) -> Self:
+        self.runner.__enter__()
+        self.client = self.another()
+        return self
+
+    def __exit__(self, *given: Any) -> None:
+        self.runner.run(self.client.aclose())
+        self.app.state.reading.close()
+        self.runner.__exit__(*given)
+
+    def another(self, address: str | None = None) -> httpx.AsyncClient:
+        transport = httpx.ASGITransport(self.app, client=(address or self.address, 1234))
+        return httpx.AsyncClient(transport=transport, base_url=self.base_url, headers=self.headers)
+
+    def request(self, method: str, path: str, **given: Any) -> httpx.Response:
+        return self.runner.run(self.client.request(method, path, **given))
+
+    def get(self, path: str, **given: Any) -> httpx.Response:
+        return self.request("GET", path, **given)
+
+    def post(self, path: str, **given: Any) -> httpx.Response:
+        return self.request("POST", path, **given)
+
+    def delete(self, path: str, **given: Any) -> httpx.Response:
+        return self.request("DELETE", path, **given)
+
+
+@contextmanager
+def client_of(service: FakeService, **options: Any) -> Iterator[Client]:
+    with Client(service, **options) as made:
+        yield made
+
+
+class Following:
+    """A request whose answer comes piece by piece."""
+
+    def __init__(self, app: Any, path: str, query: str = "", **headers: str) -> None:
+        self.app = app
+        self.scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "root_path": "",
+            "headers": [
+                (b"host", b"127.0.0.1:8765"),
+                *((k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()),
+            ],
+            "client": ("127.0.0.1", 1234),
+            "server": ("127.0.0.1", 8765),
+        }
+        self.pieces: asyncio.Queue[Any] = asyncio.Queue()
+        self.gone = asyncio.Event()
+        self.status = 0
+        self.begun = False
+
+    async def __aenter__(self) -> Self:
+        self.task = asyncio.create_task(self.app(self.scope, self._receive, self._send))
+        message = await self.pieces.get()
+        self.status = message["status"]
+        self.headers = {k.decode(): v.decode() for k, v in message["headers"]}
+        return self
+
+    async def __aexit__(self, *given: Any) -> None:
+        self.gone.set()
+        await asyncio.wait_for(self.task, 10)
+
+    async def _receive(self) -> Any:
+        if not self.begun:
+            self.begun = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Any) -> None:
+        await self.pieces.put(message)
+
+    async def next(self) -> dict[str, str]:
+        """Return the next event: its fields, `comment` for a comment."""
+        message = await asyncio.wait_for(self.pieces.get(), 10)
+        fields = {}
+        for line in message.get("body", b"").decode().splitlines():
+            name, _, value = line.partition(": ")
+            if line:
+                fields[name or "comment"] = value
+        return fields
+
+    async def whole(self) -> bytes:
+        """Return the whole answer, which must end."""
+        found = b""
+        while True:
+            message = await asyncio.wait_for(self.pieces.get(), 10)
+            found += message.get("body", b"")
+            if not message.get("more_body"):
+                return found

@@ -1,0 +1,212 @@
+"""Limits on bodies, decompression, rates and subscribers."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from newnormal.service.api import bodies
+from newnormal.service.api.guard import Guard
+from tests.service.asgi import API, Client, client_of
+from tests.service.fake_service import FakeService, fake_config
+
+LIMITS = {"body": 2_000, "decompressed": 5_000, "samples_per_request": 10, "channels": 4}
+SAMPLE = {"stream": "a", "time": 0, "values": {"x": 1}}
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    with client_of(FakeService(3, config=fake_config(limits=LIMITS))) as made:
+        yield made
+
+
+def push(client: Client, content: Any, **headers: str) -> Any:
+    return client.post(f"{API}/samples", content=content, headers=headers)
+
+
+class Sent:
+    """A body in pieces, that knows how many were taken."""
+
+    def __init__(self, piece: bytes, count: int) -> None:
+        self.piece, self.count, self.taken = piece, count, 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for _ in range(self.count):
+            self.taken += 1
+            yield self.piece
+
+
+def test_a_body_that_is_declared_too_large_is_refused_before_it_is_read(client: Client) -> None:
+    body = Sent(b" " * 100, 1000)
+    found = push(client, body, **{"content-length": "100000"})
+    assert found.status_code == 413
+    assert found.json()["error"] == "expected a body of at most 2,000 bytes, found more"
+    assert "limits.body" in found.json()["hint"] and found.headers["connection"] == "close"
+
+
+def test_a_body_without_a_length_is_refused_once_it_is_too_large(client: Client) -> None:
+    from starlette.requests import Request
+
+    taken = 0
+
+    async def receive() -> Any:
+        nonlocal taken
+        taken += 1
+        return {"type": "http.request", "body": b" " * 100, "more_body": True}
+
+    request = Request({"type": "http", "method": "POST", "headers": []}, receive)
+    with pytest.raises(bodies.Problem) as caught:
+        asyncio.run(bodies.read_body(request, 2_000, 5_000))
+    assert caught.value.status == 413 and taken == 21
+
+
+def test_a_bomb_is_refused_at_the_limit_and_takes_no_memory(client: Client) -> None:
+    bomb = gzip.compress(bytes(1_000_000))
+    assert len(bomb) < 2_000
+    found = push(client, bomb, **{"content-encoding": "gzip"})
+    assert found.status_code == 413
+    assert "at most 5,000 bytes once it is decompressed" in found.json()["error"]
+    unpack = bodies.Gunzip(5_000)
+    with pytest.raises(bodies.Problem):
+        unpack.pieces(bomb)
+    assert unpack._left == -1  # not one byte more than is needed to know
+
+
+def test_a_bomb_in_many_members_is_refused(client: Client) -> None:
+    bomb = gzip.compress(bytes(600)) * 30
+    assert push(client, bomb, **{"content-encoding": "gzip"}).status_code == 413
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("members", [1, 3])
+def test_gzip_is_undone_however_it_is_cut(size: int, members: int) -> None:
+    text = json.dumps([SAMPLE] * 20).encode()
+    body = b"".join(gzip.compress(text) for _ in range(members)) + b"\0\0"
+    unpack = bodies.Gunzip(10**6)
+    found = b""
+    for at in range(0, len(body), size):
+        found += b"".join(unpack.pieces(body[at : at + size]))
+    unpack.end()
+    assert found == text * members
+
+
+def test_a_gzipped_sample_is_taken(client: Client) -> None:
+    body = gzip.compress(json.dumps(SAMPLE).encode())
+    assert push(client, body, **{"content-encoding": "GZIP"}).json()["samples"] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding", "status", "message"),
+    [
+        (b"abc", "gzip", 400, "expected a body of gzip, found other bytes"),
+        (gzip.compress(b"x" * 500)[:-9], "gzip", 400, "found only its beginning"),
+        (gzip.compress(b"{}") + b"rest", "gzip", 400, "expected a body of gzip"),
+        (zlib.compress(b"{}"), "deflate", 415, "Content-Encoding: expected gzip or none"),
+        (b"{}", "br", 415, "found 'br'"),
+        (b"{}", "gzip, gzip", 415, "found 'gzip, gzip'"),
+    ],
+)
+def test_a_body_that_is_compressed_in_another_way_is_refused(
+    client: Client, body: bytes, encoding: str, status: int, message: str
+) -> None:
+    found = push(client, body, **{"content-encoding": encoding})
+    assert found.status_code == status and message in found.json()["error"]
+
+
+@pytest.mark.parametrize("length", ["-1", "1e3", "many", "+5", "9" * 40])
+def test_a_length_that_is_none_is_refused(client: Client, length: str) -> None:
+    found = push(client, b"{}", **{"content-length": length})
+    assert found.status_code in (400, 413)
+
+
+def test_a_request_may_bring_so_many_samples_and_channels(client: Client) -> None:
+    several = [{**SAMPLE, "time": at} for at in range(11)]
+    assert push(client, json.dumps(several[:10])).status_code == 200
+    found = push(client, json.dumps(several))
+    assert found.status_code == 413
+    assert found.json()["error"] == "expected at most 10 samples, found more"
+    wide = {**SAMPLE, "values": {f"c{k}": 1 for k in range(5)}}
+    found = push(client, json.dumps(wide))
+    assert found.status_code == 413 and "at most 4 channels, found 5" in found.json()["error"]
+
+
+def test_a_small_body_is_limited_by_itself(client: Client) -> None:
+    found = client.post(f"{API}/items/alarm-3-1-1/accept", content=b" " * 70_000)
+    assert found.status_code == 413
+
+
+def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    from starlette.requests import Request
+
+    monkeypatch.setattr(bodies, "_PATIENCE", 0.01)
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    request = Request({"type": "http", "method": "POST", "headers": []}, receive)
+    with pytest.raises(bodies.Problem) as caught:
+        asyncio.run(bodies.read_body(request, 100, 100))
+    assert caught.value.status == 408
+
+
+def test_a_client_that_goes_while_it_sends_is_no_error() -> None:
+    from starlette.requests import Request
+
+    async def receive() -> Any:
+        return {"type": "http.disconnect"}
+
+    request = Request({"type": "http", "method": "POST", "headers": []}, receive)
+    with pytest.raises(bodies.Problem) as caught:
+        asyncio.run(bodies.read_body(request, 100, 100))
+    assert caught.value.status == 400
+
+
+# --- rates
+
+
+def test_a_client_may_make_so_many_requests_a_second_and_others_are_not_concerned() -> None:
+    config = fake_config(limits={"requests_per_second": 5})
+    with client_of(FakeService(3, config=config)) as client:
+        now = [0.0]
+        _guard(client)._clock = lambda: now[0]
+        statuses = [client.get(f"{API}/session").status_code for _ in range(15)]
+        assert statuses == [200] * 10 + [429] * 5
+        refused = client.get("/")
+        assert refused.headers["retry-after"] == "1"
+        assert "at most 5 requests a second" in refused.json()["error"]
+        assert client.get("/healthz").status_code == 200
+        other = client.another("10.0.0.9")
+        assert client.runner.run(other.get("/")).status_code == 200
+        client.runner.run(other.aclose())
+        now[0] = 1.0
+        statuses = [client.get(f"{API}/session").status_code for _ in range(7)]
+        assert statuses == [200] * 5 + [429] * 2
+
+
+def test_clients_that_are_counted_are_limited_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    from newnormal.service.api import guard
+
+    monkeypatch.setattr(guard, "_MOST_CLIENTS", 3)
+    with client_of(FakeService(3)) as client:
+        for last in range(6):
+            other = client.another(f"10.0.0.{last}")
+            client.runner.run(other.get("/healthz"))
+            client.runner.run(other.get("/"))
+            client.runner.run(other.aclose())
+        assert list(_guard(client)._buckets) == ["10.0.0.3", "10.0.0.4", "10.0.0.5"]
+
+
+def _guard(client: Client) -> Any:
+    """Return the guard of an app that has answered once."""
+    if client.app.middleware_stack is None:
+        client.app.middleware_stack = client.app.build_middleware_stack()
+    found: Any = client.app.middleware_stack
+    while not isinstance(found, Guard):
+        found = found.app
+    return found
