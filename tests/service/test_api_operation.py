@@ -1,0 +1,331 @@
+"""The page's files, health, metrics, settings, maintenance, and the OpenAPI document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from newnormal.service import metrics
+from newnormal.service.config import ServiceConfig, SinkConfig, SourceConfig, TokenConfig
+from newnormal.service.secrets import hash_token
+from tests.service.asgi import API, Client, client_of
+from tests.service.fake_service import FakeService
+from tests.service.test_api_access import NEEDED, PUBLIC
+
+
+@pytest.fixture
+def service() -> FakeService:
+    return FakeService(120)
+
+
+@pytest.fixture
+def client(service: FakeService) -> Iterator[Client]:
+    with client_of(service) as made:
+        yield made
+
+
+# --- the page
+
+
+def test_the_page_and_its_files_come_with_a_tag_that_spares_the_second_time(client: Client) -> None:
+    for path, kind in (
+        ("/", "text/html; charset=utf-8"),
+        ("/static/picture.js", "text/javascript; charset=utf-8"),
+        ("/static/report.css", "text/css; charset=utf-8"),
+        ("/static/uPlot.iife.min.js", "text/javascript; charset=utf-8"),
+    ):
+        found = client.get(path)
+        assert found.status_code == 200 and found.headers["content-type"] == kind
+        again = client.get(path, headers={"if-none-match": found.headers["etag"]})
+        assert again.status_code == 304 and not again.content
+        assert client.request("HEAD", path).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nothing.js",
+        "..%2f..%2fconfig.py",
+        "%2e%2e",
+        ".",
+        "__init__.py",
+        "README.md",
+        "LICENSE",
+        "page%2findex.html",
+        "%00.js",
+        "a" * 300 + ".js",
+    ],
+)
+def test_only_files_of_the_page_are_given_out(client: Client, name: str) -> None:
+    found = client.get(f"/static/{name}")
+    assert found.status_code == 404 and found.json()["error"]
+
+
+def test_every_answer_has_the_headers_that_keep_a_browser_safe(client: Client) -> None:
+    for path in ("/", f"{API}/streams", "/metrics", "/nothing", "/healthz", f"{API}/login"):
+        headers = client.get(path).headers
+        policy = headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; ")
+        assert "frame-ancestors 'none'" in policy and "base-uri 'none'" in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+    refused = client.get("/", headers={"host": "evil.example"})
+    assert "content-security-policy" in refused.headers
+
+
+def test_what_is_not_there_is_said_in_json(client: Client) -> None:
+    found = client.get("/api/v2/streams")
+    assert found.status_code == 404 and "'/api/v2/streams'" in found.json()["error"]
+    found = client.request("PUT", f"{API}/streams")
+    assert found.status_code == 405
+    assert found.json()["error"] == "/api/v1/streams: expected GET, found PUT"
+    assert client.get(f"{API}/streams/").status_code == 404
+
+
+def test_an_error_that_nobody_thought_of_tells_nothing_of_the_program(
+    service: FakeService, caplog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> Any:
+        raise RuntimeError("the secret path /var/x")
+
+    monkeypatch.setattr(service, "streams", broken)
+    with client_of(service) as client, pytest.raises(RuntimeError):
+        client.get(f"{API}/streams")
+    assert "the secret path" in caplog.text
+
+
+# --- health and settings
+
+
+def test_a_service_that_is_not_ready_says_so(client: Client, service: FakeService) -> None:
+    assert client.get("/readyz").json() == {"status": "ok"}
+    service.ready = False
+    found = client.get("/readyz")
+    assert found.status_code == 503 and found.headers["retry-after"] == "2"
+    assert client.get("/healthz").json() == {"status": "ok"}
+
+
+def test_before_the_store_is_open_everything_else_waits(service: FakeService) -> None:
+    with client_of(service) as client:
+        service.store = None  # type: ignore[assignment]
+        found = client.get(f"{API}/streams")
+        assert found.status_code == 503 and "found one that starts" in found.json()["error"]
+        assert client.get("/healthz").status_code == 200
+
+
+def test_health_has_every_part(client: Client, service: FakeService) -> None:
+    service.report("sinks", False, "chat: 500")
+    found = client.get(f"{API}/health").json()
+    assert found["status"] == "degraded" and found["version"]
+    assert found["parts"]["sinks"] == {"ok": False, "message": "chat: 500"}
+
+
+def test_settings_have_no_secret() -> None:
+    config = ServiceConfig(
+        tokens=(TokenConfig("me", "operate", hash_token("nn_me")),),
+        sinks=(SinkConfig("chat", "webhook", {"url": "https://x/secret-1", "secret": "secret-2"}),),
+        sources=(SourceConfig("bus", "mqtt", {"password": "secret-3"}),),
+    )
+    with client_of(FakeService(2, config=config)) as client:
+        found = client.get(f"{API}/settings", headers={"authorization": "Bearer nn_me"})
+    assert "secret-" not in found.text and "sha256" not in found.text
+    body = found.json()
+    assert body["tokens"] == [{"name": "me", "role": "operate"}]
+    assert body["sinks"] == [{"name": "chat", "kind": "webhook"}]
+    assert body["sources"] == [{"name": "bus", "kind": "mqtt"}]
+    assert body["limits"]["streams"] == 10_000 and body["streams"]["history"] == 1000
+
+
+def test_alerts_have_every_sink(client: Client, service: FakeService) -> None:
+    service.config.sinks = (SinkConfig("chat", "webhook"), SinkConfig("mail", "smtp"))
+    service.store.alerts = {
+        "chat": {"waiting": 2, "delivered": 5, "failing": 1, "oldest": 1_767_225_600 * 10**9}
+    }
+    found = client.get(f"{API}/alerts").json()["sinks"]
+    assert found["chat"]["oldest"] == "2026-01-01T00:00:00Z" and found["chat"]["waiting"] == 2
+    assert found["mail"] == {"kind": "smtp", "waiting": 0, "delivered": 0, "failing": 0}
+
+
+# --- maintenance
+
+
+def test_a_maintenance_window_is_made_listed_and_removed(client: Client) -> None:
+    made = client.post(
+        f"{API}/maintenance",
+        json={"begin": "2026-01-01T00:00:00Z", "end": 1767229200, "streams": "press-*"},
+    )
+    assert made.status_code == 201
+    assert (made.json()["end"], made.json()["who"]) == ("2026-01-01T01:00:00Z", "local")
+    assert client.get(f"{API}/maintenance").json()["items"] == [made.json()]
+    assert made.json()["active"] is False
+    now = client.post(f"{API}/maintenance", json={"end": "2200-01-01", "reason": "new pump"})
+    assert now.json()["active"] is True and now.json()["streams"] == "*"
+    assert client.delete(f"{API}/maintenance/{made.json()['id']}").json() == {"done": True}
+    assert client.delete(f"{API}/maintenance/{made.json()['id']}").status_code == 404
+    assert client.get(f"{API}/maintenance").json()["items"] == [now.json()]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({}, "end: expected a time, found none"),
+        ({"end": "soon"}, "end: expected a time, found 'soon'"),
+        ({"end": None}, "end: expected a time, found None"),
+        ({"end": [1]}, "end: expected a time"),
+        ({"begin": 100, "end": 50}, "expected an end after the beginning"),
+        ({"end": "2200-01-01", "streams": 5}, "streams: expected text, found 5"),
+        ({"end": "2200-01-01", "streams": ""}, "streams: expected 1 to 500 characters"),
+        ({"end": "2200-01-01", "reason": "a" * 501}, "reason: expected 0 to 500 characters"),
+    ],
+)
+def test_a_maintenance_window_needs_an_end_after_its_beginning(
+    client: Client, body: Any, message: str
+) -> None:
+    found = client.post(f"{API}/maintenance", json=body)
+    assert found.status_code == 422 and message in found.json()["error"]
+
+
+# --- metrics
+
+
+def measured(text: str) -> dict[str, list[Any]]:
+    return {each.name: each.samples for each in text_string_to_metric_families(text)}
+
+
+def test_metrics_have_what_a_dashboard_needs(client: Client, service: FakeService) -> None:
+    service.store.alerts = {"chat": {"waiting": 2, "delivered": 5, "failing": 0}}
+    found = client.get("/metrics")
+    assert found.headers["content-type"].startswith("text/plain")
+    values = measured(found.text)
+    by_stream = {each.labels["stream"]: each.value for each in values["newnormal_score_ratio"]}
+    assert by_stream["hall-05/press-0017"] == 4.0
+    states = {each.labels["state"] for each in values["newnormal_stream_state"]}
+    assert states == {"live", "fitting", "collecting", "failed"}
+    assert values["newnormal_alarms_open"][0].value == sum(
+        each.attention == "alarm" for each in service.streams()
+    )
+    for name in (
+        "newnormal_distance",
+        "newnormal_lag_seconds",
+        "newnormal_samples",
+        "newnormal_alarms",
+        "newnormal_healthy",
+        "newnormal_log_lag_seconds",
+        "newnormal_samples_dropped",
+        "newnormal_alerts",
+        "newnormal_streams",
+        "newnormal_ready",
+    ):
+        assert values[name], name
+    assert "newnormal_samples_total{" in found.text
+    assert values["newnormal_streams_left_out"][0].value == 0
+
+
+def test_a_stream_without_a_score_has_no_ratio(client: Client) -> None:
+    values = measured(client.get("/metrics").text)
+    names = {each.labels["stream"] for each in values["newnormal_score_ratio"]}
+    assert "hall-04/press-0100" not in names and "NaN" not in client.get("/metrics").text
+
+
+def test_of_many_streams_those_that_need_attention_are_measured() -> None:
+    service = FakeService(300)
+    text, _ = metrics.exposition(service, most=50)
+    values = measured(text.decode())
+    assert len(values["newnormal_stream_state"]) == 50
+    assert values["newnormal_streams_left_out"][0].value == 250
+    alarming = {each.name for each in service.streams() if each.attention == "alarm"}
+    assert alarming <= {each.labels["stream"] for each in values["newnormal_stream_state"]}
+    assert sum(each.value for each in values["newnormal_streams"]) == 300
+
+
+def test_the_lag_of_a_stream_is_the_age_of_its_newest_sample() -> None:
+    service = FakeService(3)
+    newest = service.views[3].newest
+    assert newest is not None
+    text, _ = metrics.exposition(service, clock=lambda: newest + 90 * 10**9)
+    lags = {e.labels["stream"]: e.value for e in measured(text.decode())["newnormal_lag_seconds"]}
+    assert lags["hall-03/press-0003"] == 90
+
+
+# --- the OpenAPI document
+
+
+@pytest.fixture
+def document(client: Client) -> Any:
+    return client.get(f"{API}/openapi.json").json()
+
+
+def test_the_document_has_every_route(document: Any) -> None:
+    found = {(method.upper(), path) for path, each in document["paths"].items() for method in each}
+    expected = {
+        (method, path.replace("{name:path}", "{name}"))
+        for method, path in PUBLIC | set(NEEDED)
+        if method != "HEAD" and not path.startswith(("/static", f"{API}/openapi")) and path != "/"
+    }
+    assert found == expected
+
+
+def test_the_document_describes_every_parameter_answer_and_body(document: Any) -> None:
+    import re
+
+    operations = set()
+    for path, each in document["paths"].items():
+        for method, operation in each.items():
+            where = f"{method} {path}"
+            assert operation["operationId"] not in operations
+            operations.add(operation["operationId"])
+            assert operation.get("description"), where
+            named = {p["name"] for p in operation.get("parameters", []) if p["in"] == "path"}
+            assert named == set(re.findall(r"{(\w+)}", path)), where
+            good = [status for status in operation["responses"] if status.startswith("2")]
+            assert len(good) == 1, where
+            assert operation["responses"][good[0]]["content"], where
+    for reference in set(re.findall(r'"#/([^"]+)"', json.dumps(document))):
+        place = document
+        for part in reference.split("/"):
+            place = place[part]
+
+
+def test_the_document_is_valid(document: Any) -> None:
+    import jsonschema
+
+    assert document["openapi"].startswith("3.1")
+    for schema in document["components"]["schemas"].values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/streams?limit=3",
+        "/streams/17",
+        "/streams/17/series?points=5",
+        "/streams/17/picture",
+        "/streams/17/models",
+        "/items?limit=3",
+        "/items/alarm-17-1-1",
+        "/items/incident-1",
+        "/events.json",
+        "/health",
+        "/settings",
+        "/alerts",
+        "/maintenance",
+        "/session",
+    ],
+)
+def test_answers_are_as_the_document_says(client: Client, document: Any, path: str) -> None:
+    import jsonschema
+
+    template = API + path.partition("?")[0]
+    for value, name in (("17", "{id}"), ("alarm-{id}-1-1", "{key}"), ("incident-1", "{key}")):
+        template = template.replace(value, name)
+    answer = document["paths"][template]["get"]["responses"]["200"]
+    schema = {
+        **answer["content"]["application/json"]["schema"],
+        "components": document["components"],
+    }
+    jsonschema.Draft202012Validator(schema).validate(client.get(API + path).json())
