@@ -28,6 +28,7 @@ from newnormal.cli.reproduce import reproduce_app
 from newnormal.cli.score import score
 from newnormal.cli.serve import ServeGroup, serve_app
 from newnormal.cli.standard import OutputError
+from newnormal.cli.store import store_app
 from newnormal.cli.watch import watch
 from newnormal.errors import NewnormalError
 
@@ -76,6 +77,7 @@ _COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
 for group, command in _COMMANDS:
     app.command(cls=Command, rich_help_panel=group)(command)
 app.add_typer(serve_app, name="serve", cls=ServeGroup, rich_help_panel=_SERVE)
+app.add_typer(store_app, name="store", cls=Group, rich_help_panel=_SERVE)
 app.add_typer(fleet_app, name="fleet", cls=Group, rich_help_panel=_MORE)
 app.add_typer(data_app, name="data", cls=Group, rich_help_panel=_MORE)
 app.add_typer(reproduce_app, name="reproduce", cls=Group, rich_help_panel=_MORE)

@@ -1,0 +1,277 @@
+"""Verify all that a service keeps: its log, store, detectors and models. It may be running."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
+from pathlib import Path
+
+from newnormal.errors import NewnormalError, StateError
+from newnormal.fleet.folder.check import check as check_fleet
+from newnormal.fleet.folder.manifest import read_manifest
+from newnormal.service.database import database_errors, open_to_read
+from newnormal.service.log.entries import FitTaken, unpack
+from newnormal.service.log.sqlite_log import LOG_MIGRATIONS
+from newnormal.service.store.levels import BLOCK, complete
+from newnormal.service.store.schema import MIGRATIONS
+from newnormal.service.store.stretches import unpack_block
+from newnormal.state.codec import read as read_state
+
+__all__ = ["FLEET", "LOG", "MODELS", "STORE", "Report", "check"]
+
+LOG, STORE, FLEET, MODELS = "log.sqlite", "store.sqlite", "fleet", "models"
+_TRIES = 3  # a service that runs may go on from one file to the next
+_NAMED = 20  # problems of one kind that are listed
+
+
+@dataclass
+class Report:
+    """What `check` found.
+
+    Attributes
+    ----------
+    folder
+        Of the service.
+    streams, samples, records, models
+        How many there are: samples that are kept exactly, records of the log.
+    problems
+        What is not as it should be, each in a sentence.
+    """
+
+    folder: Path
+    streams: int = 0
+    samples: int = 0
+    records: int = 0
+    models: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether a service can use the folder, and nothing is lost."""
+        return not self.problems
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.folder}: {self.streams:,} streams, {self.samples:,} samples,"
+            f" {self.records:,} records of the log, {self.models:,} models"
+        ]
+        lines += self.problems[:_NAMED]
+        if len(self.problems) > _NAMED:
+            lines.append(f"and {len(self.problems) - _NAMED:,} more problems")
+        lines.append("restore a backup" if self.problems else "no problem found")
+        return "\n".join(lines)
+
+
+@dataclass
+class _Positions:
+    """How far each part is, which must fit together."""
+
+    checkpoints: list[int] = field(default_factory=list)
+    first: int = 1
+    last: int = 0
+    fleet: int = 0
+
+
+def check(folder: Path) -> Report:
+    """Verify every record, block and file of a service's folder; it is only read.
+
+    Parameters
+    ----------
+    folder
+        Of a service, which may be running, or of a backup.
+    """
+    if not (folder / STORE).is_file() and not (folder / LOG).is_file():
+        raise StateError(
+            f"expected the folder of a service, found neither {STORE} nor {LOG} in {folder}",
+            hint="give the folder that `newnormal serve` keeps its data in",
+        )
+    for _ in range(_TRIES):
+        report = _checked(folder)
+        if report.ok:
+            break
+    return report
+
+
+def _checked(folder: Path) -> Report:
+    report, positions, models = Report(folder), _Positions(), set[str]()
+    # In this order: what the log has is newer than what the others count on.
+    parts: tuple[Callable[[], None], ...] = (
+        lambda: _fleet(folder, report, positions),
+        lambda: _store(folder / STORE, report, positions, models),
+        lambda: _log(folder / LOG, report, positions, models),
+        lambda: _models(folder / MODELS, report, models),
+    )
+    for verify in parts:
+        try:
+            verify()
+        except NewnormalError as error:
+            report.problems.append(error.message)
+    if report.ok:
+        report.problems += _together(positions)
+    return report
+
+
+def _together(found: _Positions) -> Iterator[str]:
+    if found.fleet and found.fleet not in found.checkpoints:
+        yield (
+            f"expected the state of the service at position {found.fleet}, where its detectors"
+            f" are, found {', '.join(map(str, found.checkpoints)) or 'none'}"
+        )
+    if found.first > found.fleet + 1:
+        yield (
+            f"expected the log from position {found.fleet + 1} on, found it from {found.first} on"
+        )
+    newest = max(found.fleet, *found.checkpoints, 0)
+    if found.last < newest:
+        yield f"expected the log up to position {newest} at least, found it up to {found.last}"
+
+
+# ------------------------------------------------------------------ databases
+
+
+def _database(path: Path, newest: int) -> sqlite3.Connection:
+    reader = open_to_read(path)
+    try:
+        with database_errors(path):
+            reader.execute("BEGIN")
+            found = [text for (text,) in reader.execute("PRAGMA integrity_check")]
+            if found != ["ok"]:
+                raise StateError(f"{path}: the database is damaged: {'; '.join(found[:3])}")
+            (version,) = reader.execute("SELECT max(version) FROM migrations").fetchone()
+            if not 1 <= (version or 0) <= newest:
+                raise StateError(f"{path}: expected version 1 to {newest}, found {version}")
+    except BaseException:
+        reader.close()
+        raise
+    return reader
+
+
+def _log(path: Path, report: Report, positions: _Positions, models: set[str]) -> None:
+    with closing(_database(path, len(LOG_MIGRATIONS))) as reader, database_errors(path):
+        (trimmed,) = reader.execute("SELECT upto FROM trimmed").fetchone()
+        positions.first, positions.last = trimmed + 1, trimmed
+        rows = reader.execute("SELECT position, crc, record FROM records ORDER BY position")
+        for position, crc, record in rows:
+            if position != positions.last + 1:
+                missing = f"{positions.last + 1} to {position - 1}"
+                report.problems.append(f"{path}: records {missing} are missing")
+            positions.last = position
+            report.records += 1
+            if zlib.crc32(record) != crc:
+                report.problems.append(f"{path}: the record at position {position} is damaged")
+                continue
+            try:
+                entries = unpack(record)
+            except NewnormalError as error:
+                report.problems.append(f"{path}: position {position}: {error.message}")
+                continue
+            if position > positions.fleet:
+                models |= {each.model for each in entries if isinstance(each, FitTaken)}
+
+
+def _store(path: Path, report: Report, positions: _Positions, models: set[str]) -> None:
+    with closing(_database(path, len(MIGRATIONS))) as reader, database_errors(path):
+        rows = reader.execute(
+            "SELECT stream, level, number, count, begin, end, crc, data FROM blocks"
+            " WHERE stream NOT IN (SELECT stream FROM forgotten) ORDER BY stream, level, number"
+        )
+        for stream, blocks in groupby(rows, key=lambda row: row[0]):
+            report.streams += 1
+            counts: dict[int, int] = {}
+            for level, own in groupby(blocks, key=lambda row: row[1]):
+                counts[level] = _level(path, report, stream, level, [*_facts(path, report, own)])
+            level = 1
+            while (expected := complete(counts.get(0, 0), level)) or level in counts:
+                if counts.get(level, 0) != expected:
+                    report.problems.append(
+                        f"{path}: stream {stream}: expected {expected} points of level {level},"
+                        f" found {counts.get(level, 0)}"
+                    )
+                level += 1
+        for position, crc, state in reader.execute("SELECT * FROM checkpoints ORDER BY position"):
+            if zlib.crc32(state) != crc:
+                report.problems.append(f"{path}: the checkpoint at position {position} is damaged")
+                continue
+            positions.checkpoints.append(position)
+            if position == positions.fleet:
+                models |= _named(state)
+        for table, column in (("items", "body"), ("alerts", "body"), ("settings", "value")):
+            statement = f"SELECT count(*) FROM {table} WHERE NOT json_valid({column})"  # noqa: S608
+            if found := reader.execute(statement).fetchone()[0]:
+                report.problems.append(f"{path}: {found} rows of {table} are damaged")
+
+
+def _named(state: bytes) -> set[str]:
+    """Return the models that the state of the service has; none if it is not as expected."""
+    try:
+        streams = json.loads(zlib.decompress(state))["streams"]
+        return {model["file"] for stream in streams for model in stream["models"]}
+    except (LookupError, TypeError, ValueError, zlib.error):
+        return set()
+
+
+def _facts(
+    path: Path, report: Report, rows: Iterator[tuple[int, int, int, int, int, int, int, bytes]]
+) -> Iterator[tuple[int, int, int, int]]:
+    """Give number, rows and times of blocks, after a look at what is in them."""
+    for stream, level, number, count, begin, end, crc, data in rows:
+        try:
+            times = unpack_block(path, stream, level, number, crc, data)["times"]
+            found = (len(times), int(times[0]), int(times[-1]))
+            if found != (count, begin, end) or (times[1:] <= times[:-1]).any():
+                report.problems.append(
+                    f"{path}: block {number} of level {level} of stream {stream} is not as it is"
+                    " listed"
+                )
+        except StateError as error:
+            report.problems.append(error.message)
+        yield number, count, begin, end
+
+
+def _level(
+    path: Path, report: Report, stream: int, level: int, blocks: list[tuple[int, int, int, int]]
+) -> int:
+    """Verify that blocks follow each other; return how many rows there have been."""
+    for before, after in pairwise(blocks):
+        if after[0] != before[0] + 1 or before[1] != BLOCK or after[2] <= before[3]:
+            report.problems.append(
+                f"{path}: block {before[0]} of level {level} of stream {stream} is followed by"
+                f" {after[0]}, or is not full, or its times overlap"
+            )
+    if level == 0:
+        report.samples += sum(block[1] for block in blocks)
+    number, count, *_ = blocks[-1]
+    return number * BLOCK + count
+
+
+# ------------------------------------------------------------------ detectors and models
+
+
+def _fleet(folder: Path, report: Report, positions: _Positions) -> None:
+    fleet = folder / FLEET
+    if not fleet.is_dir() or not any(fleet.iterdir()):
+        return
+    for last in range(_TRIES):
+        before = read_manifest(fleet)
+        found = check_fleet(fleet)
+        if found.ok or read_manifest(fleet) == before or last == _TRIES - 1:
+            break
+    positions.fleet = before.position
+    report.problems += [f"{fleet}: {each.text}" for each in found.problems if not each.left_by_kill]
+
+
+def _models(folder: Path, report: Report, named: set[str]) -> None:
+    files = sorted(folder.glob("*.nn")) if folder.is_dir() else []
+    for path in files:
+        report.models += 1
+        try:
+            read_state(path)
+        except NewnormalError as error:
+            report.problems.append(error.message)
+    there = {path.name for path in files}
+    report.problems += [f"{folder}: no file {name}" for name in sorted(named - there)]
