@@ -231,7 +231,7 @@ def _parsed(text: str, *, lines: bool) -> list[Any]:
         else:
             return found if isinstance(found, list) else [found]
     samples = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):  # others may be inside of texts
         if line and not line.isspace():
             try:
                 samples.append(json.loads(line))
