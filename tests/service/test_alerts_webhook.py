@@ -65,7 +65,7 @@ def test_an_alert_is_posted_as_json_with_its_key(
     assert request.json == ALERT.body
     assert request.key == "alarm-1-1-1:fired"
     assert request.headers["content-type"] == "application/json"
-    assert request.headers["user-agent"].startswith("newnormal/")
+    assert request.headers["user-agent"] == "newnormal"
     assert "x-newnormal-signature" not in request.headers
     assert "authorization" not in request.headers
 

@@ -100,8 +100,6 @@ class WebhookSink(AlertSink):
             raise MissingExtraError.of("serve", "httpx") from None
         import ssl
 
-        import newnormal
-
         try:
             verify = ssl.create_default_context(cafile=ca_file)
         except OSError as error:
@@ -111,7 +109,7 @@ class WebhookSink(AlertSink):
         return httpx.Client(
             timeout=seconds,
             verify=verify,
-            headers={"User-Agent": f"newnormal/{newnormal.__version__}"},
+            headers={"User-Agent": "newnormal"},
             trust_env=self._host not in _LOOPBACK,  # a proxy does not reach this machine
         )
 
