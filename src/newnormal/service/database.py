@@ -15,7 +15,7 @@ __all__ = ["Database", "Migration", "database_errors", "open_to_read"]
 
 _WAIT_S = 30.0  # for another process: a backup or a check holds nothing for long
 _IDLE = 8  # connections that are kept for readers
-_FULL = "FULL"
+_SPARE = 1_024  # pages that stay in the file to be used again; 4 MiB
 
 # The statements that lead to a version from the one before it.
 Migration = tuple[str, ...]
@@ -82,7 +82,7 @@ class Database:
         with self._lock, database_errors(self.path):
             writer = self._writer
             if sync:
-                writer.execute(f"PRAGMA synchronous={_FULL}")
+                writer.execute("PRAGMA synchronous=FULL")
             try:
                 writer.execute("BEGIN IMMEDIATE")
                 yield writer
@@ -123,10 +123,14 @@ class Database:
         connection.execute("PRAGMA query_only=1")
         return connection
 
-    def give_back(self, pages: int) -> None:
-        """Make the file smaller by at most this many pages that are no longer used."""
+    def give_back(self, most: int) -> None:
+        """Make the file smaller by at most `most` pages, if many are no longer used."""
         with self._lock, database_errors(self.path):
-            self._writer.execute(f"PRAGMA incremental_vacuum({int(pages)})").fetchall()
+            (free,) = self._writer.execute("PRAGMA freelist_count").fetchone()
+            pages = min(most, free - _SPARE)
+            if pages > 0:
+                # `execute` would end it after the first page.
+                self._writer.executescript(f"PRAGMA incremental_vacuum({pages})")
 
     @property
     def used(self) -> int:

@@ -21,6 +21,7 @@ LOG_MIGRATIONS: tuple[Migration, ...] = (
     ),
 )
 _PIECE = 200  # records that `trim` deletes in one transaction
+_PAGES = 500  # that it then gives back to the disk
 _NEXT = "SELECT position, crc, record FROM records WHERE position > ? ORDER BY position LIMIT 1"
 
 
@@ -115,6 +116,7 @@ class SqliteLog:
                 writer.execute("UPDATE trimmed SET upto = ?", (piece,))
                 writer.execute("DELETE FROM records WHERE position <= ?", (piece,))
             self._trimmed = piece
+            self._database.give_back(_PAGES)
 
     @property
     def first(self) -> int:

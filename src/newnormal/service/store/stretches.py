@@ -115,7 +115,8 @@ class Stretch:
     def number_at(self, time: int, side: str) -> int:
         """Return the number of the first sample at or after a time; side ``"right"``: after it.
 
-        Where samples are no longer kept, the first one of the point that the time is in.
+        Where samples are no longer kept: the first one of the point that the time is in, or of the
+        next point.
         """
         start = self._number * BLOCK
         if self._memory and time >= int(self._memory[0]["times"][0]):
@@ -128,7 +129,7 @@ class Stretch:
                 times = self._block(level, row[0])["times"]
                 if level == 0:
                     return int(row[0]) * BLOCK + _search(times, time, side)
-                point = max(0, _search(times, time, "right") - 1)
+                point = _search(times, time, "right") - (side == "left")
                 return int(int(row[0]) * covers(level) + point * FEWER**level)
             if self.first_kept(level) == 0:
                 return 0
