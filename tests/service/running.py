@@ -1,0 +1,142 @@
+"""A service in this process whose fits are made when a test says so."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newnormal.errors import NewnormalError
+from newnormal.io.arrivals import Arrival
+from newnormal.service import service as module
+from newnormal.service.config import Retention, ServiceConfig, StreamDefaults
+from newnormal.service.engine.fitting import FitJob
+from newnormal.service.log import entries as log
+from newnormal.service.service import Service
+from newnormal.types import Floats
+from tests.waiting import until
+
+SECOND = 10**9
+DAY = 86_400 * SECOND
+PERIOD = 60 * SECOND
+START = 1_767_225_600 * SECOND
+CHANNELS = ("a", "b")
+HISTORY = 150
+
+
+class HeldFits:
+    """In the place of the processes that fit: holds all jobs until a test wants them done."""
+
+    def __init__(self, workers: int, done: Callable[[FitJob, NewnormalError | None], None]) -> None:
+        self._done = done
+        self.jobs: list[FitJob] = []
+        self.running = self.waiting = 0
+
+    def add(self, job: FitJob) -> None:
+        self.jobs.append(job)
+
+    def fit(self) -> None:
+        """Make the next fit."""
+        job = until(lambda: self.jobs and self.jobs.pop(0), "a fit that has begun")
+        assert isinstance(job, FitJob)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                job.detector.fit(job.history).save(job.path)
+            except NewnormalError as error:
+                self._done(job, error)
+                return
+        self._done(job, None)
+
+    def fail(self, message: str) -> None:
+        """Let the next fit fail."""
+        job = until(lambda: self.jobs and self.jobs.pop(0), "a fit that has begun")
+        assert isinstance(job, FitJob)
+        self._done(job, NewnormalError(message, hint="more of it"))
+
+    def close(self) -> None:
+        """End nothing."""
+
+
+def config_of(folder: Path, **changes: Any) -> ServiceConfig:
+    streams = StreamDefaults(**{"history": HISTORY, **changes.pop("streams", {})})
+    kept = Retention(samples_age=36500 * DAY, log_age=DAY)
+    given = {"data": folder / "data", "streams": streams, "retention": kept, **changes}
+    return ServiceConfig(**given)
+
+
+@contextmanager
+def running(config: ServiceConfig, patch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """Give a service that runs, with held fits, and stop it."""
+    patch.setattr(module, "FitPool", HeldFits)
+    service = Service(config)
+    service.start()
+    try:
+        yield service
+    finally:
+        service.stop()
+
+
+def fits(service: Service) -> HeldFits:
+    found: Any = service.fits
+    assert isinstance(found, HeldFits)
+    return found
+
+
+def settle(service: Service) -> None:
+    """Wait until all that was handed in is applied, and what follows from that has begun.
+
+    An entry about a stream that is not there does nothing. A fit that is due is handed in behind
+    the first one, and has begun behind the second.
+    """
+    for _ in range(3):
+        service._engine.submit(log.Closed(0, 0), own=True).applied.result()
+
+
+def samples(first: int, count: int, seed: int = 0, width: int = 2) -> Floats:
+    """Return samples of a stream, the same whenever they are asked for."""
+    at = np.arange(first, first + count)
+    noise = np.random.default_rng(seed).normal(0, 0.1, (20_000, width))[first : first + count]
+    found: Floats = np.sin(at[:, None] / 9 + np.arange(width)) + noise
+    return found
+
+
+def arrival(
+    first: int, values: Floats, name: str = "m", channels: tuple[str, ...] | None = None
+) -> Arrival:
+    if channels is None:
+        channels = tuple("abcdefgh"[: values.shape[1]])
+    times = START + np.arange(first, first + len(values), dtype=np.int64) * PERIOD
+    return Arrival(name, channels, times, values)
+
+
+def push(service: Service, *arrivals: Arrival) -> None:
+    """Hand samples in, and wait until they are applied."""
+    service.push(arrivals).result()
+    settle(service)
+
+
+def state(service: Service, name: str = "m") -> str:
+    found = service.stream_named(name)
+    assert found is not None
+    return found.state
+
+
+def number(service: Service, name: str = "m") -> int:
+    found = service.stream_named(name)
+    assert found is not None
+    return found.id
+
+
+def go_live(service: Service, *names: str, width: int = 2) -> None:
+    """Bring streams to life with their histories."""
+    for at, name in enumerate(names or ("m",)):
+        push(service, arrival(0, samples(0, HISTORY, at, width), name))
+        fits(service).fit()
+    settle(service)
+    assert all(state(service, name) == "live" for name in names or ("m",))

@@ -1,0 +1,413 @@
+"""Streams by themselves: from the first sample to a model, and from one model to the next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from newnormal.errors import FeedbackError, InputError
+from newnormal.service.config import Limits
+from newnormal.service.engine.clock import StreamClock
+from newnormal.service.hub import Resync, Tick
+from newnormal.service.log import entries as log
+from newnormal.service.service import LimitError, Service, ServiceBusy
+from newnormal.service.values import Item
+from tests.service.running import (
+    HISTORY,
+    PERIOD,
+    START,
+    arrival,
+    config_of,
+    fits,
+    go_live,
+    number,
+    push,
+    running,
+    samples,
+    settle,
+    state,
+)
+from tests.waiting import until
+
+
+def items(service: Service, kind: str) -> list[Item]:
+    return list(service.store.items(kinds=[kind], limit=500).items)
+
+
+# ------------------------------------------------------------------ the first model
+
+
+def test_a_stream_collects_then_waits_for_its_fit_then_is_live(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        push(service, arrival(0, samples(0, HISTORY - 1)))
+        assert state(service) == "collecting"
+        push(service, arrival(HISTORY - 1, samples(HISTORY - 1, 1)))
+        until(lambda: state(service) == "fitting", "a fit that begins")
+        fits(service).fit()
+        settle(service)
+        assert state(service) == "live"
+        shown = service.stream_named("m")
+        assert shown is not None
+        assert (shown.generation, shown.samples, shown.period) == (1, HISTORY, PERIOD)
+        states = [each.body["state"] for each in service.store.events() if each.kind == "stream"]
+        assert states == ["collecting", "fitting", "live"]
+
+
+def test_a_stream_goes_live_at_the_sample_after_its_history_however_long_its_fit_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        push(service, arrival(0, samples(0, HISTORY)))
+        until(lambda: state(service) == "fitting", "a fit that begins")
+        for first in range(HISTORY, HISTORY + 300, 50):
+            push(service, arrival(first, samples(first, 50)))
+        assert state(service) == "fitting"
+        fits(service).fit()
+        settle(service)
+        assert state(service) == "live"
+        rows = service.store.rows(number(service), 0, HISTORY + 299)
+        assert np.isnan(rows.scores[:HISTORY]).all()
+        assert not np.isnan(rows.scores[HISTORY:]).any()
+        assert service.models(number(service))[0]["last"] == HISTORY - 1
+
+
+def test_a_fit_that_failed_is_made_again_with_twice_the_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        push(service, arrival(0, samples(0, HISTORY)))
+        fits(service).fail("too little varies")
+        until(lambda: state(service) == "failed", "the failure")
+        shown = service.stream_named("m")
+        assert shown is not None
+        assert (shown.problem, shown.attention) == ("too little varies; more of it", "failed")
+        push(service, arrival(HISTORY, samples(HISTORY, HISTORY - 1)))
+        assert (state(service), fits(service).jobs) == ("failed", [])
+        push(service, arrival(2 * HISTORY - 1, samples(2 * HISTORY - 1, 1)))
+        fits(service).fit()
+        settle(service)
+        assert state(service) == "live"
+        shown = service.stream_named("m")
+        assert shown is not None and shown.problem == ""
+
+
+def test_other_streams_go_on_while_one_is_fitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        go_live(service, "one")
+        push(service, arrival(0, samples(0, HISTORY), "two"))
+        until(lambda: state(service, "two") == "fitting", "a fit that begins")
+        push(service, arrival(HISTORY, samples(HISTORY, 20), "one"))
+        rows = service.store.rows(number(service, "one"), HISTORY, HISTORY + 19)
+        assert not np.isnan(rows.scores).any()
+
+
+def test_an_uploaded_history_is_fitted_at_once_and_comes_before_what_was_pushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        push(service, arrival(300, samples(300, 7)))
+        service.upload(arrival(100, samples(100, 203))).result()
+        settle(service)
+        fits(service).fit()
+        settle(service)
+        assert state(service) == "live"
+        shown = service.stream_named("m")
+        assert shown is not None and shown.samples == 207  # 300 to 302 are in both
+        rows = service.store.rows(shown.id, 0, 206)
+        assert rows.times.tolist() == [START + k * PERIOD for k in range(100, 307)]
+        np.testing.assert_array_equal(rows.values, samples(100, 207))
+        assert np.isnan(rows.scores[:203]).all() and not np.isnan(rows.scores[203:]).any()
+        with pytest.raises(InputError, match="expected a stream without a model"):
+            service.upload(arrival(0, samples(0, 50))).result()
+
+
+# ------------------------------------------------------------------ other models
+
+
+def test_a_refit_keeps_the_old_model_which_can_be_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        go_live(service)
+        push(service, arrival(HISTORY, samples(HISTORY, 60)))
+        service.refit(number(service)).result()
+        assert state(service) == "live"  # the old one judges meanwhile
+        push(service, arrival(HISTORY + 60, samples(HISTORY + 60, 10)))
+        fits(service).fit()
+        until(lambda: len(service.models(number(service))) == 2, "the second model")
+        old, new = service.models(number(service))
+        assert (old["last"], new["last"], new["reason"]) == (149, 209, "request")
+        service.restore_model(number(service), 1).result()
+        push(service, arrival(HISTORY + 70, samples(HISTORY + 70, 10)))
+        restored = service.models(number(service))[-1]
+        assert (restored["generation"], restored["reason"], restored["last"]) == (
+            3,
+            "restored",
+            149,
+        )
+        with pytest.raises(InputError, match="expected an earlier model of 'm', found 9"):
+            service.restore_model(number(service), 9).result()
+
+
+def test_a_model_whose_file_is_damaged_cannot_be_restored_and_the_service_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        go_live(service)
+        service.refit(number(service)).result()
+        fits(service).fit()
+        until(lambda: len(service.models(number(service))) == 2, "the second model")
+        old = service.models(number(service))[0]
+        (tmp_path / "data" / "models" / old["file"]).write_bytes(b"other bytes")
+        with pytest.raises(InputError):
+            service.restore_model(number(service), 1).result()
+        push(service, arrival(HISTORY, samples(HISTORY, 10)))
+        assert service.health()["status"] == "ok"
+
+
+def test_a_fit_on_a_schedule_that_fails_waits_before_it_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of(tmp_path, streams={"refit_every": 50 * PERIOD})
+    with running(config, monkeypatch) as service:
+        go_live(service)
+        push(service, arrival(HISTORY, samples(HISTORY, 49)))
+        assert not fits(service).jobs
+        push(service, arrival(HISTORY + 49, samples(HISTORY + 49, 1)))
+        fits(service).fail("no")
+        until(lambda: service.stream_named("m").problem, "the failure")  # type: ignore[union-attr]
+        push(service, arrival(HISTORY + 50, samples(HISTORY + 50, 50)))
+        assert not fits(service).jobs
+        push(service, arrival(HISTORY + 100, samples(HISTORY + 100, 100)))
+        fits(service).fit()
+        until(lambda: len(service.models(number(service))) == 2, "the second model")
+        assert service.models(number(service))[1]["reason"] == "schedule"
+
+
+def test_a_removed_stream_is_gone_and_its_name_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        go_live(service)
+        old = number(service)
+        service.remove(old).result()
+        assert service.stream(old) is None and service.streams() == []
+        push(service, arrival(0, samples(0, 10)))
+        assert (state(service), number(service)) == ("collecting", old + 1)
+        with pytest.raises(InputError, match="expected a stream, found none of number 1"):
+            service.remove(old)
+
+
+# ------------------------------------------------------------------ channels
+
+
+def test_channels_that_are_not_sent_any_more_are_missing_values_until_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        go_live(service, width=3)
+        at = HISTORY
+        for _ in range(30):
+            push(service, arrival(at, samples(at, 4, width=3)[:, :2], "m", ("a", "b")))
+            at += 4
+        (item,) = items(service, "channels")
+        assert (item.state, item.body["gone"], item.body["new"]) == ("pending", ["c"], [])
+        assert item.sentence == "1 channel without values: c"
+        decided = service.decide(item.key, "accept", who="me").result()
+        assert decided is not None and decided.state == "accepted"
+        while not fits(service).jobs:
+            push(service, arrival(at, samples(at, 4, width=3)[:, :2], "m", ("a", "b")))
+            at += 4
+        fits(service).fit()
+        until(lambda: len(service.models(number(service))) == 2, "the second model")
+        model = service.models(number(service))[1]
+        assert (model["channels"], model["reason"]) == (("a", "b"), "channels")
+
+
+def test_new_channels_are_kept_and_reported_and_gone_from_the_inbox_when_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        go_live(service)
+        for first in range(HISTORY, HISTORY + 40, 4):
+            push(service, arrival(first, samples(first, 4, width=3)))
+        (item,) = items(service, "channels")
+        assert (item.state, item.sentence) == ("pending", "1 new channel: c")
+        rows = service.store.rows(number(service), HISTORY, HISTORY + 39, ["c"])
+        assert not np.isnan(rows.values).any()
+        decided = service.decide(item.key, "reject", who="me").result()
+        assert decided is not None and decided.state == "rejected"
+        push(service, arrival(HISTORY + 40, samples(HISTORY + 40, 40, width=3)))
+        assert len(items(service, "channels")) == 1
+        with pytest.raises(InputError, match="expected a pending change of channels"):
+            service.decide(item.key, "accept", who="me").result()
+
+
+def test_a_channel_that_comes_back_ends_the_item_about_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        go_live(service)
+        for first in range(HISTORY, HISTORY + 70, 10):
+            push(service, arrival(first, samples(first, 10)[:, :1]))
+        assert [each.state for each in items(service, "channels")] == ["pending"]
+        for first in range(HISTORY + 70, HISTORY + 80, 5):
+            push(service, arrival(first, samples(first, 5)))
+        assert [each.state for each in items(service, "channels")] == ["reverted"]
+
+
+# ------------------------------------------------------------------ the clock
+
+
+def test_a_stream_that_is_silent_by_the_clock_has_an_item_until_samples_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    with running(config_of(tmp_path), monkeypatch) as service:
+        go_live(service)
+        streams = service.applier.streams
+        clock = StreamClock(lambda: START + round(now * 1e9), lambda: now)
+        clock.heard({each.id: each for each in streams})
+        now = 119.0
+        assert list(clock.decide(streams)) == []
+        now = 100_000.0
+        (entry,) = clock.decide(streams)
+        assert isinstance(entry, log.Silent)
+        assert list(clock.decide(streams)) == []  # once
+        service._engine.submit(entry, own=True).applied.result()
+        (item,) = items(service, "silence")
+        assert (item.state, item.opened) == ("open", START + (HISTORY - 1) * PERIOD)
+        with pytest.raises(InputError, match="expected an alarm or a change, found a silence"):
+            service.decide(item.key, "accept", who="me").result()
+        first = HISTORY + 2000
+        push(service, arrival(first, samples(first, 3)))
+        (item,) = items(service, "silence")
+        assert (item.state, item.ended) == ("closed", START + first * PERIOD)
+        assert not service.applier.streams.get(1).items  # type: ignore[union-attr]
+
+
+def test_an_open_step_is_closed_by_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    config = config_of(tmp_path, streams={"lateness": 90 * 10**9})
+    with running(config, monkeypatch) as service:
+        settle(service)
+        push(service, arrival(0, samples(0, 1)))
+        streams = service.applier.streams
+        clock = StreamClock(lambda: 0, lambda: now)
+        clock.heard({each.id: each for each in streams})
+        now = 90.0
+        assert list(clock.decide(streams)) == []
+        now = 91.0
+        assert list(clock.decide(streams)) == [log.Closed(1, START + 1)]
+        service._engine.submit(log.Closed(1, START + 1), own=True).applied.result()
+        assert service.store.count(1) == 1
+
+
+# ------------------------------------------------------------------ people
+
+
+def test_an_alarm_is_accepted_by_its_key_and_an_acceptance_rolled_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        go_live(service)
+        shifted = samples(HISTORY, 60) + 5.0
+        push(service, arrival(HISTORY, shifted))
+        (alarm,) = [each for each in items(service, "alarm") if each.open]
+        decided = service.decide(alarm.key, "accept", who="me", comment="new part").result()
+        assert decided is not None and decided.key == alarm.key
+        until(lambda: service.store.comments(alarm.key), "the comment")
+        (alarm,) = items(service, "alarm")
+        assert (alarm.state, alarm.body["reason"]) == ("closed", "accepted")
+        service.decide(None, "rollback", stream=number(service), who="me").result()
+        assert service.store.events(limit=1000)[-1].body["verb"] == "rollback"
+        push(service, arrival(HISTORY + 60, samples(HISTORY + 60, 60) + 5.0))
+        assert [each.state for each in items(service, "alarm")] == ["open", "closed"]
+
+
+@pytest.mark.parametrize(
+    ("key", "error", "match"),
+    [
+        ("alarm-1-1-99", FeedbackError, "99"),
+        ("change-1-1-1", FeedbackError, "1"),
+        ("alarm-1-2-1", InputError, "expected an item of the model that 'm' has now"),
+        ("alarm-7-1-1", InputError, "expected a stream, found none of number 7"),
+        ("incident-1", InputError, "expected an alarm or a change of a stream, found 'incident-1'"),
+        ("alarm-x-1-1", InputError, "found 'alarm-x-1-1'"),
+        ("", InputError, "found ''"),
+    ],
+)
+def test_a_key_that_names_nothing_is_an_error_in_words(
+    key: str, error: type[Exception], match: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        go_live(service)
+        with pytest.raises(error, match=match):
+            service.decide(key, "accept", who="me").result()
+        assert service.health()["status"] == "ok"
+
+
+# ------------------------------------------------------------------ limits, callers, followers
+
+
+def test_limits_on_streams_and_channels_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of(tmp_path, limits=Limits(streams=1, channels=2))
+    with running(config, monkeypatch) as service:
+        push(service, arrival(0, samples(0, 2), "one"))
+        with pytest.raises(LimitError, match="expected at most 1 streams, found 2"):
+            service.push([arrival(0, samples(0, 2), "two")])
+        with pytest.raises(LimitError, match="'one': expected at most 2 channels, found 3"):
+            service.push([arrival(2, samples(2, 2, width=3), "one")])
+
+
+def test_a_caller_who_goes_away_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        assert not service.push([arrival(0, samples(0, 2))]).cancel()
+        push(service, arrival(2, samples(2, 2)))
+        assert service.store.count(1) == 4
+
+
+def test_a_service_that_has_stopped_takes_nothing_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        pass
+    with pytest.raises(ServiceBusy, match="expected a service that runs"):
+        service.push([arrival(0, samples(0, 2))])
+
+
+def test_what_cannot_be_applied_is_applied_anew_and_followers_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        go_live(service)
+        follower = service.hub.subscribe()
+        commit, failed = service.store.commit, list[bool]()
+
+        def fails_once(*, sync: bool = False) -> None:
+            if not failed:
+                failed.append(True)
+                raise OSError("the disk is gone")
+            commit(sync=sync)
+
+        monkeypatch.setattr(service.store, "commit", fails_once)
+        push(service, arrival(HISTORY, samples(HISTORY, 20)))
+        until(lambda: service.health()["status"] == "ok", "the store")
+        rows = service.store.rows(1, HISTORY, HISTORY + 19)
+        assert not np.isnan(rows.scores).any()
+        seen = []
+        while (message := follower.get(0.0)) is not None:
+            seen.append(type(message))
+        assert Resync in seen and set(seen) <= {Resync, Tick}
