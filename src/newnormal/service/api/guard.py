@@ -68,6 +68,7 @@ class Guard:
         try:
             if scope["path"] not in _ALWAYS:
                 self._check_begun()
+                self._check_address(scope)
                 self._check_rate(scope)
                 self._check_host(scope)
         except Problem as problem:
@@ -82,6 +83,14 @@ class Guard:
                 "expected a service that runs, found one that starts",
                 "try again soon",
                 {"Retry-After": "2"},
+            )
+
+    def _check_address(self, scope: Scope) -> None:
+        if not scope.get("query_string", b"").isascii():
+            raise Problem(
+                400,
+                "expected an address of ASCII characters, found others",
+                "write other characters as % and two figures",
             )
 
     def _check_rate(self, scope: Scope) -> None:

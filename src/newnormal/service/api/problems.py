@@ -93,7 +93,7 @@ def answer_problems(app: FastAPI) -> None:
         return problem_answer(_of_http(request, error))
 
     async def unexpected(request: Request, error: Exception) -> Response:
-        _LOGGER.error("%s %s: %r", request.method, request.url.path, error)
+        _LOGGER.error("%s %s: %r", request.method, request.scope["path"], error)
         return problem_answer(
             Problem(
                 500,
@@ -124,7 +124,7 @@ def _of_validation(errors: Any) -> Problem:
 
 def _of_http(request: Request, error: HTTPException) -> Problem:
     headers = dict(error.headers or {})
-    path = _short(request.url.path, 100)
+    path = _short(request.scope["path"], 100)
     if error.status_code == 404:
         return Problem(
             404,
