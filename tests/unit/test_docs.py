@@ -20,9 +20,11 @@ import doctest
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -138,13 +140,18 @@ def test_every_example_of_a_page_runs(
         first = next(each for each in examples(INDEX) if each.language == "python")
         run_python(INDEX, first, names)
         names["stream"] = names["live"]
-    for example in examples(page):
-        if example.language == "python":
-            run_python(page, example, names)
-        elif example.language == "sh":
-            run_shell(page, example, example.text)
-        elif example.language == "console":
-            run_console(page, example)
+    try:
+        for example in examples(page):
+            if example.language == "python":
+                run_python(page, example, names)
+            elif example.language == "sh":
+                run_shell(page, example, example.text)
+            elif example.language == "console":
+                run_console(page, example)
+    finally:
+        for path in tmp_path.glob("*.pid"):  # of what an example has left running
+            with suppress(OSError):
+                os.kill(int(path.read_text()), signal.SIGKILL)
 
 
 @pytest.mark.external

@@ -10,7 +10,7 @@ from newnormal.errors import ParameterError
 
 __all__ = ["Options"]
 
-_REQUIRED: Any = object()
+_REQUIRED: Any = ...  # its name is the same in every process: the reference shows it
 
 
 class Options:
