@@ -124,7 +124,7 @@ def _of_service(service: Measured) -> Iterator[Metric]:
     yield dropped
     alerts = GaugeMetricFamily("newnormal_alerts", "Alerts by sink.", labels=["sink", "state"])
     for sink, counts in service.store.alert_counts().items():
-        for state in ("waiting", "delivered", "failing"):
+        for state in ("waiting", "delivered", "failing", "unsent"):
             alerts.add_metric([sink, state], _number(counts.get(state)))
     yield alerts
 

@@ -195,7 +195,9 @@ _OLD = (
     ),
     (
         "DELETE FROM alerts WHERE id IN"
-        " (SELECT id FROM alerts WHERE delivered < ? ORDER BY id LIMIT ?)",
+        " (SELECT id FROM alerts WHERE delivered < ?"
+        " AND item NOT IN (SELECT key FROM items WHERE open)"  # the one that resolves it asks
+        " ORDER BY id LIMIT ?)",
     ),
 )
 
