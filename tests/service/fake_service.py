@@ -639,6 +639,8 @@ class FakeService:
     def remove(self, stream: int) -> Future[None]:
         with self.lock:
             self.views.pop(stream, None)
+            for key in [e.key for e in self.store.kept.values() if e.stream == stream]:
+                del self.store.kept[key]
             self._happened("removed", None, stream, {})
         return _done(None)
 
@@ -714,7 +716,13 @@ def served(service: FakeService, port: int = 0) -> Iterator[str]:
 
     from newnormal.service.api.app import make_app
 
-    config = uvicorn.Config(make_app(service), host="127.0.0.1", port=port, log_level="warning")
+    config = uvicorn.Config(
+        make_app(service),
+        host="127.0.0.1",
+        port=port,
+        log_level="critical",
+        timeout_graceful_shutdown=1,  # a page that follows events is cut off
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -9,13 +9,16 @@ import random
 import socket
 import tracemalloc
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from newnormal.service.api.app import make_app
+from newnormal.service.config import Limits, ServiceConfig
+from newnormal.service.service import Service
 from tests.counts import count
-from tests.fuzz.requests import PATHS, Request, ask, request_of
+from tests.fuzz.requests import ROUTES, Request, ask, request_of
 from tests.service.fake_service import FakeService, fake_config, served
 
 REQUESTS = (2_000, 100_000)
@@ -82,9 +85,36 @@ def test_malformed_requests_are_refused_in_a_sentence_and_leave_nothing_behind()
     assert {400, 403, 404, 405, 409, 413, 415, 421, 422} <= set(statuses)
 
 
+@pytest.mark.slow
+def test_the_service_itself_refuses_malformed_requests_and_goes_on(tmp_path: Path) -> None:
+    limits = Limits(requests_per_second=1e9, body=100_000, decompressed=200_000)
+    service = Service(ServiceConfig(data=tmp_path / "data", limits=limits, workers=1))
+    service.start()
+    app = make_app(service)
+
+    async def run() -> None:
+        for seed in range(count(1_000, 20_000)):
+            if seed % 200 == 0:
+                for stream in range(25):
+                    body = b'{"stream": "s%d", "time": %d, "values": {"x": 1}}' % (stream, seed)
+                    host = (b"host", b"127.0.0.1")
+                    pushed = Request("POST", b"/api/v1/samples", b"", [host], [body])
+                    assert (await ask(app, pushed))[0] == 200
+            request = request_of(seed)
+            checked(request, *await ask(app, request))
+
+    try:
+        asyncio.run(run())
+        health = service.health()
+        assert health["status"] == "ok", health
+    finally:
+        app.state.reading.close()
+        service.stop()
+
+
 def test_the_requests_meet_every_route_and_are_the_same_for_the_same_seed() -> None:
     beginnings = Counter(request_of(seed).path.decode("latin-1") for seed in range(3_000))
-    for path in PATHS:
+    for _, path in ROUTES:
         plain = path.partition("{")[0]
         assert any(each.startswith(plain) for each in beginnings), path
     assert request_of(5) == request_of(5) != request_of(6)
