@@ -1,0 +1,135 @@
+"""`kill -9` at any moment: nothing acknowledged is lost, nothing differs, each alert comes once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from newnormal.service.log.sqlite_log import SqliteLog
+from tests.counts import count
+from tests.service.killing import assert_same, contents, opened, replayed
+from tests.service.receiver import Receiver, receiving
+from tests.waiting import until
+
+pytest.importorskip("fastapi", reason="needs the extra serve")
+
+from tests.service.serving import (
+    START,
+    Machine,
+    Person,
+    Serving,
+    sample_values,
+    stream_name,
+)
+
+STREAMS = 6
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as found:
+        yield found
+
+
+def is_settled(serving: Serving) -> bool:
+    """Whether all that was acknowledged is judged, no fit waits, and all alerts are delivered."""
+    health = httpx.get(f"{serving.url}/api/v1/health", timeout=10.0).json()
+    alerts = httpx.get(f"{serving.url}/api/v1/alerts", timeout=10.0).json()
+    waiting = sum(each["waiting"] for each in alerts["sinks"].values())
+    fitting = health["parts"]["fitting"]
+    return (
+        health["lag_entries"] == 0
+        and not waiting
+        and fitting["running"] + fitting["waiting"] == 0
+        and set(health["streams"]) == {"live"}
+    )
+
+
+def check_samples(found: dict[str, Any], folder: Path, machines: list[Machine]) -> int:
+    """Check that every acknowledged sample is there with its values; return how many."""
+    log = SqliteLog(folder / "log.sqlite")
+    total = 0
+    try:
+        with opened(folder, log) as applier:
+            for machine in machines:
+                for stream, acknowledged in machine.acknowledged.items():
+                    if not acknowledged:
+                        continue
+                    kept = applier.streams.named(stream_name(stream))
+                    assert kept is not None
+                    rows = applier.store.rows(kept.id, 0, kept.count - 1)
+                    times = rows.times // 10**9 - START
+                    np.testing.assert_array_equal(times, np.arange(len(times)))
+                    assert len(times) >= acknowledged
+                    for first, size in machine.sent[stream]:
+                        np.testing.assert_array_equal(
+                            rows.values[first : first + size], sample_values(stream, first, size)
+                        )
+                    total += acknowledged
+            assert_same(contents(applier), found)  # to recover twice changes nothing
+    finally:
+        log.close()
+    return total
+
+
+@pytest.mark.external
+@pytest.mark.slow
+def test_after_kills_under_load_nothing_is_lost_and_nothing_differs(
+    tmp_path: Path, receiver: Receiver, record_property: Any
+) -> None:
+    rng = np.random.default_rng()
+    kills = count(4, 50)
+    serving = Serving(tmp_path, receiver.url)
+    machines = [Machine(serving.url, range(at, at + 2), 0.02) for at in range(0, STREAMS, 2)]
+    person = Person(serving.url, STREAMS)
+    try:
+        serving.start()
+        serving.wait_until_ready()
+        users: list[Machine | Person] = [*machines, person]
+        for each in users:
+            each.start()
+        for _ in range(kills):
+            if rng.random() < 0.7:
+                serving.wait_until_ready()
+            person.join(rng.uniform(0.0, 3.0))  # it goes on: this is time that passes
+            serving.kill()
+            serving.start()
+        serving.wait_until_ready()
+        until(lambda: min(min(m.acknowledged.values()) for m in machines) > 400, "enough samples")
+        for each in users:
+            each.end()
+        until(lambda: is_settled(serving), "all alerts to be delivered", seconds=120.0)
+    finally:
+        serving.close()
+    assert "Traceback" not in serving.output, serving.output
+
+    copied = tmp_path / "copy"
+    shutil.copytree(serving.data, copied)
+    log = SqliteLog(serving.data / "log.sqlite")
+    try:
+        with opened(serving.data, log) as applier:
+            found = contents(applier)
+    finally:
+        log.close()
+    again = tmp_path / "again"
+    again.mkdir()
+    assert_same(found, replayed(serving.data / "log.sqlite", serving.data / "models", again))
+    total = check_samples(found, copied, machines)
+
+    keys = {key for key, _ in found["alerts"]}
+    assert keys and sorted(receiver.seen) == sorted(keys)
+    bodies: dict[str, Any] = {}
+    for request in receiver.requests:
+        if request.method == "POST":  # sent again, it says the same
+            assert bodies.setdefault(request.key, request.json) == request.json
+    assert {key: body for (key, _), body in found["alerts"].items()} == bodies
+    assert any(each["generation"] > 1 for each in found["items"].values()) or kills < 10
+    assert person.decided
+    record_property("cases", kills)
+    print(f"{kills} kills, {total:,} samples, {len(keys)} alerts, {len(found['events'])} events")
