@@ -82,13 +82,15 @@ class Client:
     wait
         Called with the seconds to wait before a retry.
 
-    Examples
-    --------
-    >>> with Client() as client:  # doctest: +SKIP
-    ...     client.push("press-1", {"temperature": 71.5, "pressure": 3.2})
-    ...     client.push("press-2", frame)
-    ...     for item in client.items(open=True):
-    ...         print(item["sentence"])
+    Notes
+    -----
+    With a service that runs::
+
+        with Client() as client:
+            client.push("press-1", {"temperature": 71.5, "pressure": 3.2})
+            client.push("press-2", frame)
+            for item in client.items(open=True):
+                print(item["sentence"])
     """
 
     def __init__(
