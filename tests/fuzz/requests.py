@@ -192,7 +192,20 @@ def _body(draw: random.Random, headers: dict[str, str]) -> bytes:
 
 
 def _value(draw: random.Random, depth: int) -> Any:
-    plain = (None, True, -1, 1.5, 10**30, "a", "", "\x00", [], {}, "2026-01-01", float("nan"))
+    plain: tuple[Any, ...] = (
+        None,
+        True,
+        -1,
+        1.5,
+        10**30,
+        "a",
+        "",
+        "\x00",
+        [],
+        {},
+        "2026-01-01",
+        float("nan"),
+    )
     if depth == 0 or draw.random() < 0.3:
         return draw.choice(plain)
     if draw.random() < 0.4:

@@ -125,7 +125,7 @@ class Following:
 
     async def whole(self) -> bytes:
         """Return the whole answer, which must end."""
-        found = b""
+        found: bytes = b""
         while True:
             message = await asyncio.wait_for(self.pieces.get(), 10)
             found += message.get("body", b"")

@@ -78,7 +78,7 @@ def _json(text: str, kind: str, stream: str | None) -> list[Any]:
     return found
 
 
-def _block(name: str, times: Any, channels: Any, values: Any) -> list[Any]:
+def _block(name: Any, times: Any, channels: Any, values: Any) -> list[Any]:
     if not isinstance(times, list):
         raise RefusedError("no times")
     if isinstance(values, dict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from tests.service.fake_service import FakeService, fake_config
 PATH = f"{API}/events"
 
 
-def with_app(service: FakeService, act: Callable[[Any], Awaitable[None]]) -> None:
+def with_app(service: FakeService, act: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
     app = make_app(service)
     try:
         asyncio.run(act(app))
@@ -207,9 +207,9 @@ def test_a_list_of_events_goes_on_after_the_last_one() -> None:
     service = FakeService(60)
     with client_of(service) as client:
         found: list[Any] = []
-        after = None
+        after: str | None = None
         while True:
-            more = {} if after is None else {"after": after}
+            more: dict[str, str] = {} if after is None else {"after": after}
             page = client.get(f"{API}/events.json", params={"limit": 7, **more}).json()
             if not page["items"]:
                 assert page["cursor"] == after

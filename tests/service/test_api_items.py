@@ -23,9 +23,10 @@ def client(service: FakeService) -> Iterator[Client]:
 
 
 def everything(client: Client, **parameters: Any) -> list[Any]:
-    found, cursor = [], None
+    found: list[Any] = []
+    cursor: str | None = None
     while True:
-        more = {} if cursor is None else {"cursor": cursor}
+        more: dict[str, str] = {} if cursor is None else {"cursor": cursor}
         page = client.get(f"{API}/items", params={**parameters, **more}).json()
         found += page["items"]
         cursor = page["cursor"]

@@ -13,6 +13,7 @@ import pytest
 
 from newnormal.service.api import bodies
 from newnormal.service.api.guard import Guard
+from newnormal.service.api.problems import Problem
 from tests.service.asgi import API, Client, client_of
 from tests.service.fake_service import FakeService, fake_config
 
@@ -61,7 +62,7 @@ def test_a_body_without_a_length_is_refused_once_it_is_too_large(client: Client)
         return {"type": "http.request", "body": b" " * 100, "more_body": True}
 
     request = Request({"type": "http", "method": "POST", "headers": []}, receive)
-    with pytest.raises(bodies.Problem) as caught:
+    with pytest.raises(Problem) as caught:
         asyncio.run(bodies.read_body(request, 2_000, 5_000))
     assert caught.value.status == 413 and taken == 21
 
@@ -73,7 +74,7 @@ def test_a_bomb_is_refused_at_the_limit_and_takes_no_memory(client: Client) -> N
     assert found.status_code == 413
     assert "at most 5,000 bytes once it is decompressed" in found.json()["error"]
     unpack = bodies.Gunzip(5_000)
-    with pytest.raises(bodies.Problem):
+    with pytest.raises(Problem):
         unpack.pieces(bomb)
     assert unpack._left == -1  # not one byte more than is needed to know
 
@@ -150,7 +151,7 @@ def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) 
         await asyncio.Event().wait()
 
     request = Request({"type": "http", "method": "POST", "headers": []}, receive)
-    with pytest.raises(bodies.Problem) as caught:
+    with pytest.raises(Problem) as caught:
         asyncio.run(bodies.read_body(request, 100, 100))
     assert caught.value.status == 408
 
@@ -162,7 +163,7 @@ def test_a_client_that_goes_while_it_sends_is_no_error() -> None:
         return {"type": "http.disconnect"}
 
     request = Request({"type": "http", "method": "POST", "headers": []}, receive)
-    with pytest.raises(bodies.Problem) as caught:
+    with pytest.raises(Problem) as caught:
         asyncio.run(bodies.read_body(request, 100, 100))
     assert caught.value.status == 400
 

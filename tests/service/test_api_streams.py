@@ -30,10 +30,11 @@ def get(client: Client, path: str, status: int = 200, **parameters: Any) -> Any:
 
 
 def everything(client: Client, path: str, **parameters: Any) -> list[Any]:
-    found, cursor = [], None
+    found: list[Any] = []
+    cursor: str | None = None
     while True:
-        more = {} if cursor is None else {"cursor": cursor}
-        page = get(client, path, **parameters, **more)
+        more: dict[str, Any] = {} if cursor is None else {"cursor": cursor}
+        page = get(client, path, 200, **parameters, **more)
         found += page["items"]
         cursor = page["cursor"]
         if cursor is None:
@@ -100,9 +101,10 @@ def test_an_offset_skips_entries(client: Client) -> None:
 
 def test_a_list_takes_less_than_750_bytes_a_stream() -> None:
     with client_of(FakeService(2000)) as client:
-        size, cursor = 0, None
+        size = 0
+        cursor: str | None = None
         for _ in range(4):
-            more = {} if cursor is None else {"cursor": cursor}
+            more: dict[str, str] = {} if cursor is None else {"cursor": cursor}
             answer = client.get(f"{API}/streams", params={"limit": 500, **more})
             size += len(answer.content)
             cursor = answer.json()["cursor"]
@@ -186,9 +188,11 @@ def test_a_series_of_a_range_takes_times_in_any_way(client: Client) -> None:
     texts = get(
         client,
         "/streams/17/series",
+        200,
         **{"from": "2026-01-01T00:16:40Z", "to": "2026-01-01T01:18:20+01:00"},
     )
-    numbers = get(client, "/streams/17/series", **{"from": begin // SECOND, "to": end / SECOND})
+    span = {"from": begin // SECOND, "to": end / SECOND}
+    numbers = get(client, "/streams/17/series", 200, **span)
     assert texts == numbers and len(texts["x"]) == 11 and texts["per"] == 1
     assert get(client, "/streams/17/series", **{"from": end // SECOND, "to": 0})["x"] == []
     assert (
