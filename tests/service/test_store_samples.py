@@ -228,6 +228,21 @@ def test_a_damaged_block_is_named(store: Store, path: Path) -> None:
     assert len(store.rows(1, 512, 999)) == 488
 
 
+def test_a_database_whose_pages_are_damaged_is_a_state_error(store: Store, path: Path) -> None:
+    store.add(1, some_rows(np.random.default_rng(0), 0, 100_000, ("a",)))
+    store.commit()
+    store.close()
+    content = bytearray(path.read_bytes())
+    content[len(content) // 4 : len(content) // 2] = bytes(len(content) // 2 - len(content) // 4)
+    path.write_bytes(content)
+    spoilt = Store(path)
+    with pytest.raises(StateError, match="damage"):
+        spoilt.rows(1, 0, 99_000)
+    with pytest.raises(StateError, match="damage"):
+        spoilt.series(1, *ALWAYS, 50_000)
+    spoilt.close()
+
+
 def test_a_spike_is_seen_at_every_level(store: Store) -> None:
     count = 20_000
     times = BEGIN + np.arange(count, dtype=np.int64) * SECOND

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from newnormal.errors import StateError
+from newnormal.state.files import sync_folder
 
 __all__ = ["Database", "Migration", "database_errors", "open_to_read"]
 
@@ -213,3 +214,4 @@ def _make(path: Path) -> None:
     with suppress(FileExistsError):
         # SQLite gives its other files the mode of this one.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        sync_folder(path.parent)

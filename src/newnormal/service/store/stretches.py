@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -94,11 +95,16 @@ class Stretch:
     def __enter__(self) -> Self:
         self._reader = self._open.enter_context(self._database.reading())
         self._reader.execute("BEGIN")
-        self._open.callback(self._reader.execute, "COMMIT")
+        self._open.callback(self._reader.rollback)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open.__exit__(kind, error, trace)
 
     # ------------------------------------------------------------------ where
 
