@@ -12,6 +12,7 @@ import pytest
 
 from newnormal.errors import StateError
 from newnormal.service.store import Store
+from newnormal.service.store.stretches import Stretch
 from newnormal.service.values import Rows, Series
 from tests.service.naive_store import BEGIN, SECOND, NaiveStore, some_rows
 
@@ -226,6 +227,26 @@ def test_a_damaged_block_is_named(store: Store, path: Path) -> None:
     with pytest.raises(StateError, match="block 1 of level 0 of stream 1 is damaged"):
         store.rows(1, 0, 999)
     assert len(store.rows(1, 512, 999)) == 488
+
+
+def test_samples_that_are_replaced_while_they_are_read_are_read_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    store.add(1, some_rows(rng, 0, 2_000, ("a",)))
+    store.commit()
+    replaced = some_rows(rng, 0, 1_500, ("a",))
+    enter = Stretch.__enter__
+
+    def late(stretch: Stretch) -> Stretch:  # memory was looked at, the database not yet
+        if store.count(1) == 2_000:
+            store.add(1, replaced)
+            store.commit()
+        return enter(stretch)
+
+    monkeypatch.setattr(Stretch, "__enter__", late)
+    found = store.series(1, *ALWAYS, 10_000)
+    np.testing.assert_array_equal(found.low, replaced.values)
 
 
 def test_a_database_whose_pages_are_damaged_is_a_state_error(store: Store, path: Path) -> None:

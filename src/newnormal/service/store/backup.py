@@ -177,7 +177,7 @@ def _copy_file(source: Path, target: Path) -> None:
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    """Copy a database as it is at one moment, whoever writes to it meanwhile."""
+    """Copy a database as it is at one moment, also while it is written to."""
     with (
         closing(open_to_read(source)) as reader,
         database_errors(target),

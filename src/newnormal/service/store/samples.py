@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from newnormal.service.values import Rows, Series
 
 __all__ = ["Samples"]
 
+_Result = TypeVar("_Result")
+_TRIES = 3  # samples are replaced where a fit is taken over, or a history uploaded: seldom
 _PUT = "INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _CUT = "DELETE FROM blocks WHERE stream = ? AND level = ? AND number >= ?"
 
@@ -38,6 +41,7 @@ class Samples(Tables):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self._lock = threading.Lock()
+        self._cuts = 0  # how often samples were replaced or forgotten
         self._tails: dict[int, Tail] = {}
         self._blocks: dict[int, dict[tuple[int, int], Columns]] = {}  # not yet committed
 
@@ -128,6 +132,7 @@ class Samples(Tables):
                 f"expected {count} samples of stream {stream}, found {tail.count}",
                 hint="the store is older than its checkpoint: restore a backup",
             )
+        self._cuts += 1
         level = 0
         while complete(tail.count, level):
             number, there = divmod(complete(count, level), BLOCK)
@@ -185,8 +190,7 @@ class Samples(Tables):
 
     def first_kept(self, stream: int) -> int:
         """Return the number of the oldest sample that is kept exactly."""
-        with self._stretch(stream) as stretch:
-            return stretch.first_kept(0)
+        return self._read(stream, lambda stretch: stretch.first_kept(0))
 
     def rows(
         self, stream: int, first: int, last: int, channels: Sequence[str] | None = None
@@ -205,8 +209,7 @@ class Samples(Tables):
         StateError
             If some of them are not there, or not any more.
         """
-        with self._stretch(stream) as stretch:
-            found = stretch.samples(first, last + 1)
+        found = self._read(stream, lambda stretch: stretch.samples(first, last + 1))
         return (found if channels is None else found.of_channels(tuple(channels))).as_rows(first)
 
     def series(
@@ -232,8 +235,24 @@ class Samples(Tables):
         channels
             As for `rows`.
         """
-        with self._stretch(stream) as stretch:
-            return stretch_series(stretch, begin, end, points, channels)
+        return self._read(
+            stream, lambda stretch: stretch_series(stretch, begin, end, points, channels)
+        )
+
+    def _read(self, stream: int, read: Callable[[Stretch], _Result]) -> _Result:
+        """Read a stream; again if samples were replaced between memory and database."""
+        for last in range(_TRIES):
+            cuts = self._cuts
+            try:
+                with self._stretch(stream) as stretch:
+                    found = read(stretch)
+            except StateError:
+                if cuts == self._cuts or last == _TRIES - 1:
+                    raise
+            else:
+                if cuts == self._cuts:
+                    break
+        return found
 
     def _stretch(self, stream: int) -> Stretch:
         """Return a stream as it is now: what is in memory first, then the database."""
