@@ -1,8 +1,8 @@
 """Who may do what: tokens, sessions of browsers, and requests that another site made.
 
-Without any token, whoever reaches the service may do everything: it listens on 127.0.0.1 then, or
-was told to be insecure. With tokens, a request carries one as ``Authorization: Bearer``, or the
-cookie of a session that was begun with one.
+Without any token, everybody who reaches the service may do everything: it listens on 127.0.0.1
+then, or its configuration is insecure. With tokens, a request carries one as ``Authorization:
+Bearer``, or the cookie of a session that was begun with one.
 """
 
 from __future__ import annotations
@@ -282,8 +282,7 @@ def needs(role: str) -> Callable[[Request], Awaitable[Caller]]:
             raise Problem(
                 403,
                 f"expected a token of the role {role}, found one of {found.role}",
-                "ask whoever runs the service for one: newnormal serve token add NAME --role "
-                + role,
+                "the operator makes one: newnormal serve token add NAME --role " + role,
             )
         return found
 

@@ -67,11 +67,11 @@ def make_app(service: Facade) -> FastAPI:
     app.state.seats = set()
     app.state.closing = threading.Event()
     answer_problems(app)
+    mount_decoders(app, PREFIX)  # first, since routes are tried in their order
     app.include_router(files.router)
     app.include_router(operations.root)
     for each in (history, streams, items, events, session, operations):
         app.include_router(each.router, prefix=PREFIX)
-    mount_decoders(app, PREFIX)
 
     @app.get(f"{PREFIX}/openapi.json", include_in_schema=False, dependencies=READS)
     async def document(request: Request) -> Response:

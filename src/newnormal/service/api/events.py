@@ -22,7 +22,7 @@ __all__ = ["router"]
 _ID = re.compile(r"(\d{1,18})-(\d{1,9})", re.ASCII)
 _HEARTBEAT = 15.0  # seconds between two signs of life
 _LOOK = 1.0  # seconds until a subscriber learns that the server stops
-_MOST_MISSED = 5_000  # events that are sent again; whoever missed more reads everything anew
+_MOST_MISSED = 5_000  # events that are sent again; after more, a subscriber reads everything anew
 _WAITING = 1_000  # messages that a slow subscriber may be behind
 
 router = APIRouter(tags=["events"])

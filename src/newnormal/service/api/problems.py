@@ -74,7 +74,7 @@ def problem_of(error: NewnormalError, status: int = 400) -> Problem:
 
 
 def answer_problems(app: FastAPI) -> None:
-    """Let an app answer everything that goes wrong with JSON."""
+    """Answer everything that goes wrong in an app with JSON."""
 
     async def refused(request: Request, error: Exception) -> Response:  # noqa: ARG001
         assert isinstance(error, Problem)

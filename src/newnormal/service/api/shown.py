@@ -59,11 +59,19 @@ def finite(value: Any) -> Any:
     return value
 
 
-def _short(value: float, digits: int = 4) -> float | None:
-    """Return a number in few digits, for a list of many."""
+def _points(values: Sequence[float]) -> list[float | None]:
+    """Return ratios of a sparkline in few digits: a list of streams has thousands."""
+    return [
+        None if each != each else round(each, 2) if each < 100 else round(min(each, 1e6))
+        for each in values
+    ]
+
+
+def _short(value: float) -> float | None:
+    """Return a number in few digits."""
     if not math.isfinite(value):
         return None
-    short = float(f"{value:.{digits}g}")
+    short = float(f"{value:.4g}")
     return int(short) if short.is_integer() else short
 
 
@@ -80,7 +88,7 @@ def stream_json(view: StreamView, *, full: bool = True) -> dict[str, Any]:
         "newest": iso(view.newest),
         "ratio": _short(view.ratio),
         "distance": _short(view.distance),
-        "sparkline": [_short(each, 2) for each in view.sparkline],
+        "sparkline": _points(view.sparkline),
         "attention": view.attention,
         "sentence": view.sentence,
         "item": view.item,
