@@ -193,6 +193,11 @@ def _store(path: Path, report: Report, positions: _Positions, models: set[str]) 
                         f" found {counts.get(level, 0)}"
                     )
                 level += 1
+        rows = reader.execute(
+            "SELECT stream, level, number, count, begin, end, crc, data FROM undo"
+        )
+        for _ in _facts(path, report, rows):  # blocks that a recovery may put back
+            pass
         for position, crc, state in reader.execute("SELECT * FROM checkpoints ORDER BY position"):
             if zlib.crc32(state) != crc:
                 report.problems.append(f"{path}: the checkpoint at position {position} is damaged")
