@@ -139,7 +139,7 @@ class Item:
     Attributes
     ----------
     key
-        Names it for ever and everywhere: in addresses, alerts and the log of events. Made by the
+        Its name everywhere, which never changes: in addresses, alerts and the log of events. Made by the
         engine, the same whenever the same log is applied, such as ``"alarm-12-1-3"``: kind, stream,
         generation of the model, number.
     kind

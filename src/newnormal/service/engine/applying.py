@@ -91,7 +91,7 @@ class Applier:
         }
 
     def apply(self, position: int, entries: Sequence[log.Entry]) -> list[Outcome]:
-        """Apply the entries of one record; return what came of each.
+        """Apply the entries of one record; return the result of each.
 
         Samples of entries that follow each other are judged in one call; anything else waits for
         the samples before it.

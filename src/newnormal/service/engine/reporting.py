@@ -90,7 +90,7 @@ class Reporter:
         keep
             Whether the stream keeps it while it is open.
         alert
-            Whether sinks are told.
+            Whether alerts are made.
         """
         if keep:
             stream.put(item)
@@ -111,7 +111,7 @@ class Reporter:
     ) -> dict[str, Item]:
         """Report what a detector reported; return the items concerned by key.
 
-        With `gap_is_known` an alarm about a gap in the samples tells nobody: the clock found it.
+        With `gap_is_known` an alarm about a gap in the samples makes no alert: the clock found the gap.
         """
         concerned: dict[str, Item] = {}
         for each in found:

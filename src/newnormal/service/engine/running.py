@@ -34,7 +34,7 @@ class Submitted(NamedTuple):
     durable
         Gets the position once it is in the log.
     applied
-        Gets what came of it once it is applied.
+        Gets the result once it is applied.
     own
         Whether the engine itself submitted it: then it is tried until it is in the log.
     """
@@ -222,7 +222,7 @@ class Engine:
                     return
 
     def _resolve(self, position: int, outcomes: list[Outcome]) -> None:
-        """Tell those who handed entries in what came of them."""
+        """Give those who handed entries in the results."""
         with self._lock:
             taken = self._unapplied.pop(position, [])
             self.lag -= sum(each.samples for each in taken)

@@ -92,7 +92,7 @@ class KeptStream:
     since: dict[str, int] = field(default_factory=dict)  # first sample of channels not the model's
     ignored: tuple[str, ...] = ()  # channels that a person rejected
     absent: dict[str, int] = field(default_factory=dict)
-    excused: bool = False  # the service was not there: a gap before the next sample tells nobody
+    excused: bool = False  # the service did not run: a gap before the next sample makes no alert
     ratio: float = math.nan
     distance: float = math.nan
     ring: list[float] = field(default_factory=list)
