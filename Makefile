@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 export NEWNORMAL_DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test soak check lint format types imports bench bench-fleet bench-reading bench-report bench-first docs pictures report-shots site constraints clean
+.PHONY: help demo serve test soak check lint format types imports bench bench-fleet bench-service bench-reading bench-report bench-first docs pictures report-shots site constraints clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,6 +52,9 @@ bench: .venv/bench ## Install PyTorch too, time newnormal beside it, and write d
 
 bench-fleet: .venv/dev ## Time a fleet of thousands of streams, and write docs/benchmarks-fleet.md.
 	@$(BIN)/python -m benchmarks.fleet
+
+bench-service: .venv/dev ## Load the service with 1,000 live streams, and write docs/benchmarks-service.md.
+	@$(BIN)/python -m benchmarks.service
 
 bench-report: .venv/dev ## Time making and opening reports, and write docs/benchmarks-report.md.
 	@$(BIN)/python -m benchmarks.reporting

@@ -194,9 +194,9 @@ class Person(threading.Thread):
     def _act(self, client: Client) -> None:
         chance = self._rng.random()
         name = stream_name(int(self._rng.integers(self._streams)))
-        if chance < 0.1:
+        if chance < 0.25:
             client.refit(name)
-        elif chance < 0.15:
+        elif chance < 0.3:
             client.rollback(name)
         else:
             open_items = list(client.items(open="true", limit=20))
