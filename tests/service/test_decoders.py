@@ -17,6 +17,7 @@ from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits, TooManyErr
 from newnormal.io.decoders.rows import from_long
 from newnormal.io.decoders.samples import SamplesDecoder
 from newnormal.io.registry import decoder_names, find_decoder
+from newnormal.testing import check_decoder
 from tests.service.naive_decoder import NOW, Cell, RefusedError, cells_of
 
 SECOND = 10**9
@@ -398,3 +399,51 @@ def test_a_decoder_answers_in_json_unless_it_has_its_own_answer() -> None:
     assert json.loads(text) == {"samples": 3, "streams": 2, "position": 7}
     assert kind == "application/json"
     assert Silent().response([], 0) == (b"", "")
+
+
+def test_the_decoder_of_samples_keeps_what_decoders_promise() -> None:
+    lines = "\n".join(map(json.dumps, SAMPLES)).encode()
+    block = b'{"stream": "a", "times": [0, 1], "values": {"x": [1, 2]}}'
+    long = b"stream,time,channel,value\na,0,x,1\na,1,x,2\n"
+    check_decoder(SamplesDecoder, [json.dumps(SAMPLES).encode(), lines, block, long])
+
+
+class Careless(SamplesDecoder):
+    """Breaks one promise, whichever is asked for."""
+
+    broken = ""
+
+    def decode(self, body: bytes, headers: Mapping[str, str]) -> Sequence[Arrival]:
+        found = super().decode(body, headers)
+        first = found[0]
+        if self.broken == "times":
+            return [first._replace(times=first.times.astype(np.float64))]
+        if self.broken == "infinite":
+            return [first._replace(values=first.values * np.inf)]
+        return [first._replace(stream="a\n")]
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ("times", "expected times of int64, found float64"),
+        ("infinite", "expected finite values"),
+        ("name", "expected names of 1 to 200 printable characters"),
+    ],
+)
+def test_a_careless_decoder_is_found_out(
+    broken: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Careless, "broken", broken)
+    with pytest.raises(AssertionError, match=message):
+        check_decoder(Careless, [b"stream,time,x\na,0,1\na,1,2\n"])
+
+
+def test_a_decoder_that_fails_in_another_way_than_it_should_is_found_out() -> None:
+    class Failing(SamplesDecoder):
+        def decode(self, body: bytes, headers: Mapping[str, str]) -> Sequence[Arrival]:
+            body.decode()
+            return super().decode(body, headers)
+
+    with pytest.raises(AssertionError, match="expected an InputError, found UnicodeDecodeError"):
+        check_decoder(Failing, [b"stream,time,x\na,0,1\na,1,2\n"])

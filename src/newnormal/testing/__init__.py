@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from newnormal.testing.alerts import MemoryAlertSink, check_alert_sink
+    from newnormal.testing.decoders import check_decoder
     from newnormal.testing.models import check_model
     from newnormal.testing.pulling import MemoryPullSource, check_pull_source
     from newnormal.testing.sinks import MemorySink, check_sink
@@ -23,6 +24,7 @@ __all__ = [
     "MemorySink",
     "MemorySource",
     "check_alert_sink",
+    "check_decoder",
     "check_model",
     "check_pull_source",
     "check_sink",
@@ -34,6 +36,7 @@ _MODULES = {
     "MemoryAlertSink": "newnormal.testing.alerts",
     "MemoryPullSource": "newnormal.testing.pulling",
     "check_alert_sink": "newnormal.testing.alerts",
+    "check_decoder": "newnormal.testing.decoders",
     "check_pull_source": "newnormal.testing.pulling",
     "MemorySink": "newnormal.testing.sinks",
     "MemorySource": "newnormal.testing.sources",

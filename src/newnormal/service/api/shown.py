@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ def finite(value: Any) -> Any:
 def _points(values: Sequence[float]) -> list[float | None]:
     """Return ratios of a sparkline in few digits: a list of streams has thousands."""
     return [
-        None if each != each else round(each, 2) if each < 100 else round(min(each, 1e6))
+        round(each, 2) if -100 < each < 100 else None if isnan(each) else round(min(each, 1e6))
         for each in values
     ]
 

@@ -64,6 +64,7 @@ async def applied(begin: Callable[[], Future[_T]]) -> _T:
 @router.get("", dependencies=READS, responses=gives(schemas.StreamPage))
 async def streams(
     service: TheService,
+    reading: Threads,
     search: Annotated[str, Query(max_length=200, description="a part of the name")] = "",
     state: Annotated[str, Query(description="collecting, fitting, live, failed; commas")] = "",
     attention: Annotated[
@@ -75,8 +76,23 @@ async def streams(
     limit: Limit = 50,
 ) -> Response:
     """List streams: those that need attention first, or in another order."""
-    views = service.streams()
-    chosen = _chosen(views, search, state, attention)
+
+    def listing() -> Response:
+        views = service.streams()
+        chosen = _chosen(views, search, state, attention)
+        return _page(views, chosen, sort, cursor, offset, limit)
+
+    return await reading(listing)
+
+
+def _page(
+    views: Sequence[StreamView],
+    chosen: list[StreamView],
+    sort: str,
+    cursor: str | None,
+    offset: int,
+    limit: int,
+) -> Response:
     key = _KEYS[sort]
     chosen.sort(key=key)
     total = len(chosen)
