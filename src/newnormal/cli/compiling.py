@@ -10,7 +10,7 @@ from newnormal.cli.console import announce_compiling, say
 if TYPE_CHECKING:
     from newnormal.detector import BaseDetector
 
-__all__ = ["compile_first", "prepare"]
+__all__ = ["compile_first", "compile_fleet", "prepare"]
 
 
 def prepare(detector: BaseDetector) -> None:
@@ -47,3 +47,27 @@ def compile_first(command: str) -> None:
                 on_share(done)
 
         compile_all(jobs, command, count, on_compiled)
+
+
+def compile_fleet() -> None:
+    """Compile what judges many streams, by judging a few samples; milliseconds if it is compiled.
+
+    Otherwise the service would compile it when its first stream goes live, and answer nobody for
+    as long.
+    """
+    import warnings
+
+    import numpy as np
+
+    from newnormal import Detector, Fleet, NewnormalWarning
+    from newnormal.tabular import Table
+
+    announce_compiling()
+    values = np.random.default_rng(0).normal(size=(80, 2))
+    times = np.datetime64("2026-01-01", "ns") + np.arange(80) * np.timedelta64(60, "s")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NewnormalWarning)
+        detector = Detector(epochs=1).fit(Table(values[:60], ("a", "b"), times[:60]))
+    fleet = Fleet()
+    fleet.add("noise", detector)
+    fleet.run({"noise": Table(values[60:], ("a", "b"), times[60:])})

@@ -144,7 +144,7 @@ def serve(
 
 
 def _serve(config: ServiceConfig, load: Callable[[], ServiceConfig]) -> None:
-    from newnormal.cli.compiling import compile_first
+    from newnormal.cli.compiling import compile_first, compile_fleet
     from newnormal.cli.serving import run
     from newnormal.service.demo import demo_config
 
@@ -153,13 +153,14 @@ def _serve(config: ServiceConfig, load: Callable[[], ServiceConfig]) -> None:
         _check_connections(new)
         return new
 
-    def compile_both() -> None:
+    def compile_all() -> None:
         compile_first("fit")
         compile_first("watch")
+        compile_fleet()
 
     check_reachable(config)
     _check_connections(config)
-    run(config, load_again, prepare=compile_both)
+    run(config, load_again, prepare=compile_all)
 
 
 def _assigned(given: list[str]) -> Iterator[tuple[str, str]]:
