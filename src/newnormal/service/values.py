@@ -139,9 +139,9 @@ class Item:
     Attributes
     ----------
     key
-        Its name everywhere, which never changes: in addresses, alerts and the log of events. Made by the
-        engine, the same whenever the same log is applied, such as ``"alarm-12-1-3"``: kind, stream,
-        generation of the model, number.
+        Its name everywhere, which never changes: in addresses, alerts and the log of events. Made
+        by the engine, the same whenever the same log is applied, such as ``"alarm-12-1-3"``: kind,
+        stream, generation of the model, number.
     kind
         ``"alarm"``, ``"change"``, ``"incident"``, ``"silence"`` or ``"channels"``.
     stream

@@ -111,7 +111,7 @@ class Reporter:
     ) -> dict[str, Item]:
         """Report what a detector reported; return the items concerned by key.
 
-        With `gap_is_known` an alarm about a gap in the samples makes no alert: the clock found the gap.
+        With `gap_is_known` an alarm about a gap in the samples makes no alert: it was found before.
         """
         concerned: dict[str, Item] = {}
         for each in found:
