@@ -68,6 +68,7 @@
         { class: "nn-login", onsubmit: send },
         h("h1", {}, "Log in"),
         h("p", {}, "Whoever runs this service made a token for you. It is kept by this browser for as long as you are logged in."),
+        h("input", { type: "text", name: "username", value: "newnormal", autocomplete: "username", hidden: true }),
         h("label", { for: "token" }, "Token"),
         h("div", { class: "nn-login-row" }, field, button),
         problem,

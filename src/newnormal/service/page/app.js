@@ -52,7 +52,9 @@
       const [item] = await NN.nameItems([NN.itemOf({ key: event.item, stream: event.stream, kind: "", body: {} })]);
       const text = `${words[event.kind]}${item.name ? `, ${item.name}` : ""}: ${about.sentence || ""}`;
       NN.speak(text);
-      const seen = NN.place().parts[0] === "inbox" || (NN.place().parts[0] === "stream" && Number(NN.place().parts[1]) === event.stream);
+      const { parts } = NN.place();
+      const seen =
+        parts[0] === "inbox" || (parts[0] === "stream" && Number(parts[1]) === event.stream) || (!parts.length && scrollY < 300);
       if (!seen) NN.say(text, "alarm", event.item ? ["Show", NN.link(["item", event.item])] : undefined);
     }
   }

@@ -97,6 +97,13 @@
     if (!first) focusHead();
   };
 
+  /** Make the view of the address again. */
+  NN.reload = function () {
+    if (current.view && current.view.leave) current.view.leave();
+    current.view = null;
+    NN.go(true);
+  };
+
   /** Put the focus at the head of a view, so that it is read from there. */
   function focusHead() {
     const head = main.querySelector("h1") || main;
@@ -116,13 +123,13 @@
   /* ------------------------------------------------------------------ header */
 
   const tab = (text, href, name) => h("a", { href, "data-tab": name }, text);
-  const inboxCount = h("span", { class: "nn-tab-count", hidden: true });
+  const needCount = h("span", { class: "nn-tab-count", hidden: true });
   const healthSign = h("span", { class: "nn-tab-sign", hidden: true }, "!");
   const tabs = h(
     "nav",
     { class: "nn-tabs", "aria-label": "Views" },
-    tab("Streams", "#/", "streams"),
-    tab(["Inbox", inboxCount], "#/inbox", "inbox"),
+    tab(["Streams", needCount], "#/", "streams"),
+    tab("Inbox", "#/inbox", "inbox"),
     tab(["Health", healthSign], "#/health", "health"),
   );
   const theme = h("button", {
@@ -177,11 +184,11 @@
     tabs.hidden = place.parts[0] === "login";
   }
 
-  /** How many items wait in the inbox. */
+  /** How many streams need attention. */
   NN.showCount = function (count) {
-    inboxCount.hidden = !count;
-    inboxCount.textContent = count ? String(count) : "";
-    inboxCount.setAttribute("aria-label", count ? `${NN.plural(count, "open item")}` : "");
+    needCount.hidden = !count;
+    needCount.textContent = count ? String(count) : "";
+    needCount.setAttribute("aria-label", count ? `${NN.plural(count, "stream")} ${count === 1 ? "needs" : "need"} attention` : "");
   };
 
   NN.showHealth = function (status) {

@@ -29,7 +29,8 @@
 
   class Health {
     constructor() {
-      this.body = h("div", {}, h("div", { class: "nn-headline" }, h("h1", {}, "Health")));
+      this.head = h("h1", { tabindex: "-1" }, "Health");
+      this.body = h("div", {}, h("div", { class: "nn-headline" }, this.head));
       this.element = this.body;
       this.title = "Health";
       this.read();
@@ -46,7 +47,7 @@
         ]);
         if (!this.gone) this.show(health, alerts, windows);
       } catch (error) {
-        if (!this.shown && error.status !== 401) this.body.replaceChildren(h("div", { class: "nn-headline" }, h("h1", {}, NN.badge("failed", "The service does not answer"))));
+        if (!this.shown && error.status !== 401) this.head.replaceChildren(NN.badge("failed", "The service does not answer"));
       }
     }
 
@@ -56,11 +57,13 @@
       const [sign, text] = STATUS[health.status] || ["failed", health.status];
       const bad = Object.entries(health.parts || {}).filter(([, part]) => !part.ok);
       const focused = document.activeElement && document.activeElement.dataset && document.activeElement.dataset.window;
+      this.head.replaceChildren(NN.badge(sign, text));
+      const top = document.activeElement === this.head;
       this.body.replaceChildren(
         h(
           "div",
           { class: "nn-headline" },
-          h("h1", { tabindex: "-1" }, NN.badge(sign, text)),
+          this.head,
           bad.length ? bad.map(([name, part]) => h("p", { class: "nn-line" }, `${(PARTS[name] || [name])[0]}: ${part.message || "not working"}`)) : null,
         ),
         h(
@@ -72,6 +75,7 @@
           this.windows(windows),
         ),
       );
+      if (top) this.head.focus({ preventScroll: true });
       if (focused) this.body.querySelector(`[data-window="${CSS.escape(focused)}"]`)?.focus();
     }
 

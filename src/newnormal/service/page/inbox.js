@@ -19,6 +19,27 @@
   ];
   const RANK = { incident: 0, alarm: 1, change: 2, channels: 3, silence: 4 };
 
+  /** What matters most first, and the alarms of an incident below it. */
+  function grouped(items) {
+    const sorted = [...items].sort((a, b) => RANK[a.kind] - RANK[b.kind] || b.opened - a.opened);
+    const placed = new Set();
+    const found = [];
+    for (const item of sorted) {
+      if (placed.has(item.key)) continue;
+      item.member = false;
+      found.push(item);
+      if (item.kind !== "incident") continue;
+      const streams = item.body.streams || {};
+      for (const each of sorted) {
+        if (each.kind !== "alarm" || placed.has(each.key) || streams[each.name] !== each.number) continue;
+        each.member = true;
+        placed.add(each.key);
+        found.push(each);
+      }
+    }
+    return found;
+  }
+
   class Inbox {
     constructor(place) {
       this.query = { show: place.query.show || "open", kind: place.query.kind || "", stream: place.query.stream || "" };
@@ -108,7 +129,7 @@
     draw() {
       const open = this.query.show === "open";
       // What waits is in the order of what matters; history is in the order of time.
-      const items = open ? [...this.items].sort((a, b) => RANK[a.kind] - RANK[b.kind] || b.opened - a.opened) : this.items;
+      const items = open ? grouped(this.items) : this.items;
       this.order = items;
       const waiting = items.filter(NN.isOpen);
       const undecided = waiting.filter((item) => item.state !== "rejected").length;
@@ -133,7 +154,7 @@
       const keep = focused && focused.dataset.item;
       this.list.replaceChildren(
         ...items.map((item) => {
-          const stamp = `${item.state}|${item.updated}|${item.sentence}`;
+          const stamp = `${item.member}|${item.state}|${item.updated}|${item.sentence}`;
           const there = before.get(item.key);
           return there && there.dataset.stamp === stamp ? there : this.entry(item, stamp);
         }),
@@ -142,7 +163,10 @@
       if (!this.wide()) return;
       const still = this.picked && (items.some((item) => item.key === this.picked) || this.detail);
       if (!still && items.length) this.pick(items[0].key, true);
-      else if (this.picked && !this.detail) this.pick(this.picked, true);
+      else if (this.picked && !this.detail) {
+        this.pick(this.picked, true);
+        this.list.querySelector(".nn-picked")?.scrollIntoView({ block: "nearest" });
+      }
       else this.mark();
       if (!items.length && !this.picked) this.pane.replaceChildren();
     }
@@ -151,7 +175,7 @@
       const status = { alarm: "alarm", incident: "alarm", silence: "silence" }[item.kind] || "change";
       return h(
         "li",
-        { class: `nn-inbox-entry nn-of-${item.kind}`, "data-item": item.key, "data-stamp": stamp },
+        { class: `nn-inbox-entry nn-of-${item.kind} ${item.member ? "nn-member" : ""}`, "data-item": item.key, "data-stamp": stamp },
         h(
           "a",
           {

@@ -135,11 +135,11 @@
 
   /** The streams of an incident, each leading to its picture. */
   NN.incidentStreams = function (item, most = 12) {
-    const found = item.related || [];
-    const listed = Object.keys(item.body.streams || {});
-    const links = found.length
-      ? found.map((each) => ({ text: each.stream_name || names.get(each.stream) || each.key, href: NN.link(["item", each.key]) }))
-      : listed.map((name) => ({ text: name, href: NN.link(["named", name]) }));
+    const known = new Map((item.related || []).map((each) => [each.stream_name, each.key]));
+    const links = Object.keys(item.body.streams || {}).map((name) => ({
+      text: name,
+      href: known.has(name) ? NN.link(["item", known.get(name)]) : NN.link(["named", ...name.split("/")]),
+    }));
     const total = Math.max(item.body.count || 0, links.length);
     return h(
       "p",

@@ -13,10 +13,12 @@
    * they have come.
    */
   NN.Remote = class {
-    constructor(id, names, full) {
-      Object.assign(this, { id, full, entries: [], onmore: () => {}, gone: false });
+    /** `names` of the channels, and their `positions` at the service, in the order of the picture. */
+    constructor(id, names, positions, full) {
+      Object.assign(this, { id, positions, full, entries: [], onmore: () => {}, gone: false });
       // A name may have commas; a position might be read as a name.
-      this.words = names.map((name, k) => (names.some((each) => /^\d+$/.test(each)) ? name : k));
+      const numbers = names.some((each) => /^\d+$/.test(each));
+      this.words = numbers ? names : positions;
       this.ready = this.fetch(...full, 900, []).then((found) => {
         this.overview = found;
         return found;
@@ -87,7 +89,12 @@
       });
       const raw = await NN.api.get(`/streams/${this.id}/series?${asked}`, {}, { signal });
       if (this.gone) throw new DOMException("left", "AbortError");
-      const found = { x: raw.x, columns: raw.columns, per: raw.per, exact: false };
+      const found = { x: raw.x, columns: {}, per: raw.per, exact: false };
+      const empty = () => raw.x.map(() => null);
+      for (const name of ["score", "threshold"]) found.columns[name] = raw.columns[name] || empty();
+      for (const c of channels)
+        for (const kind of KINDS)
+          found.columns[`${kind}:${c}`] = raw.columns[`${kind}:${this.positions[c]}`] || empty();
       return { x0, x1, scale: (x1 - x0) / width, per: raw.per, channels: new Set(channels), found };
     }
 

@@ -12,6 +12,7 @@
     ["30 d", 720 * HOUR],
     ["All", Infinity],
   ];
+  const EXPECTED = [{ columns: { "expected:0": 1 } }]; // there are expected values, as a report's blocks say it
   const SHOWN = 360; // samples of the first range at least
 
   class StreamView {
@@ -173,18 +174,20 @@
       }
       this.shape = shape(data);
       this.number(data);
+      const positions = this.order(data);
       const names = data.channels.map((channel) => channel.name);
       const full = [data.start, Math.max(data.end, data.start + 1)];
-      const provider = new NN.Remote(this.id, names, full);
+      const provider = new NN.Remote(this.id, names, positions, full);
       const kept = this.picture ? { view: this.picture.view, following: this.picture.following, all: this.picture.all } : null;
       await provider.ready;
       if (this.gone) return provider.leave();
       this.drop();
       this.provider = provider;
-      this.picture = new NN.LivePicture(this.box, { ...data, blocks: [{ columns: { "expected:0": 1 } }] }, provider, { kind: "time", zone: NN.zone }, {
+      this.picture = new NN.LivePicture(this.box, { ...data, blocks: this.stream.generation ? EXPECTED : [] }, provider, { kind: "time", zone: NN.zone }, {
         onmark: (kind, number) => this.pick(kind, number),
         onview: () => this.viewed(),
       });
+      this.picture.frame.classList.toggle("nn-unjudged", !this.stream.generation);
       this.tools();
       if (kept) {
         this.picture.all = kept.all;
@@ -192,6 +195,19 @@
         this.show(kept.view, kept.following);
       } else this.open();
       return undefined;
+    }
+
+    /** Put the channels of what is open first, then those that were concerned. Gives where they were. */
+    order(data) {
+      const open = this.items.filter(NN.isOpen).flatMap((item) => Object.keys((item.body.peak || {}).channels || {}).concat(Array.isArray(item.body.channels) ? item.body.channels : []));
+      const rank = (k) => {
+        const at = open.indexOf(data.channels[k].name);
+        return at < 0 ? open.length : at;
+      };
+      const places = data.channels.map((_, k) => k);
+      places.sort((a, b) => rank(a) - rank(b) || data.channels[b].concern - data.channels[a].concern || a - b);
+      data.channels = places.map((k) => data.channels[k]);
+      return places;
     }
 
     /** Numbers begin anew with every model: tell them apart where there are several. */
@@ -310,7 +326,8 @@
 
     entry(item, unfolded) {
       const evidence = NN.evidence(item);
-      const decide = NN.isOpen(item) ? NN.decisions(item, () => this.renew(true)) : [];
+      const above = this.head.querySelector(`[data-now="${CSS.escape(item.key)}"]`); // has the buttons
+      const decide = NN.isOpen(item) && !above ? NN.decisions(item, () => this.renew(true)) : [];
       return h(
         "li",
         { class: `nn-entry nn-entry-${item.kind === "change" ? "change" : "alarm"}`, "data-item": item.key },
@@ -523,7 +540,8 @@
         if (!this.picture || shape(data) !== this.shape) return void (await this.draw());
         this.number(data);
         await this.provider.grow(data.end);
-        this.picture.update({ ...data, end: this.provider.full[1], blocks: this.picture.stream.blocks });
+        const { blocks, channels } = this.picture.stream;
+        this.picture.update({ ...data, end: this.provider.full[1], blocks, channels });
         this.viewed(true);
       } catch {
         // the banner says that the service is gone

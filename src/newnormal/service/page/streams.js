@@ -8,10 +8,10 @@
   // How many streams have each status, in the order of what matters.
   const STATUSES = [
     ["alarm", "in alarm", { attention: "alarm" }],
-    ["change", "with a change pending", { attention: "change" }],
-    ["channels", "with other channels", { attention: "channels" }],
+    ["change", "change pending", { attention: "change" }],
+    ["channels", "other channels", { attention: "channels" }],
     ["silence", "silent", { attention: "silence" }],
-    ["failed", "whose fit failed", { attention: "failed" }],
+    ["failed", "fit failed", { attention: "failed" }],
     ["fitting", "fitting", { state: "fitting" }],
     ["collecting", "collecting", { state: "collecting" }],
     ["normal", "normal", { attention: "none", state: "live" }],
@@ -47,7 +47,7 @@
         make: (stream) => this.row(stream),
         same: (a, b) => JSON.stringify(a) === JSON.stringify(b),
         label: "Streams",
-        height: () => (innerWidth <= 700 ? 116 : innerWidth <= 1000 ? 76 : 58),
+        height: () => (innerWidth <= 700 ? 132 : innerWidth <= 1000 ? 76 : 58),
       });
       const column = (text, name) => h("span", { role: "columnheader", class: name }, text);
       this.rows.element.append(
@@ -61,7 +61,7 @@
             column("Stream", "nn-c-name"),
             column("Score beside threshold", "nn-c-spark"),
             column("What happened last", "nn-c-what"),
-            column("Newest sample", "nn-c-newest"),
+            column("Newest", "nn-c-newest"),
           ),
         ),
         this.rows.body,
@@ -77,7 +77,7 @@
 
     build() {
       const { query } = this;
-      this.headline = h("div", { class: "nn-headline" }, h("h1", {}, "Streams"));
+      this.head = h("h1", { tabindex: "-1" }, "Streams");
       this.filters = h("div", { class: "nn-counters", role: "group", "aria-label": "Filter by status" });
       this.incidents = h("div", {});
       this.found = h("p", { class: "nn-note", role: "status" });
@@ -103,7 +103,7 @@
         { class: "nn-list nn-overview", "aria-label": "Streams" },
         h("div", { class: "nn-list-head" }, this.filters, h("div", { class: "nn-filters" }, this.search, this.sort)),
       );
-      this.element = h("div", {}, this.headline, this.incidents, this.list);
+      this.element = h("div", {}, h("div", { class: "nn-headline" }, this.head), this.incidents, this.list);
       this.title = "Streams";
     }
 
@@ -160,8 +160,10 @@
         const first = NN.firstStart();
         this.element.replaceChildren(first);
         NN.title("First start");
+        this.empty = true;
         return;
       }
+      if (this.empty) return void NN.reload(); // the first stream is there
       const need = NN.needOf(counts);
       counts.normal = all - need - (counts.fitting || 0) - (counts.collecting || 0);
       const worst = STATUSES.map(([name]) => name).find((name) => NEED.includes(name) && counts[name]);
@@ -171,7 +173,7 @@
         : early
           ? `${NN.plural(all, "stream")}, none live yet: what is normal is being learned`
           : `${NN.plural(all, "stream")}, nothing needs attention`;
-      this.headline.replaceChildren(h("h1", { tabindex: "-1" }, NN.badge(need ? worst : early ? "collecting" : "live", text)));
+      this.head.replaceChildren(NN.badge(need ? worst : early ? "collecting" : "live", text));
       this.count(counts, all);
       const shown = this.rows.total || 0;
       this.found.textContent = filtered ? `${NN.plural(found.total, "stream")} found` : "";
@@ -249,8 +251,11 @@
       const early = stream.state === "collecting" || stream.state === "fitting";
       const facts = [];
       const since = stream.since ?? (stream.attention === "alarm" ? stream.last_alarm : null);
-      if (stream.attention && since !== null && since !== undefined) facts.push(["since ", NN.time(since)]);
-      else if (stream.last_alarm !== null) facts.push(["last alarm ", NN.time(stream.last_alarm)]);
+      if (stream.attention && since !== null && since !== undefined) {
+        facts.push("since ", NN.time(since));
+        if (stream.newest > since) facts.push(` · for ${NN.lasting(stream.newest - since)}`);
+      }
+      if (!facts.length && stream.last_alarm !== null) facts.push("last alarm ", NN.time(stream.last_alarm));
       const what = stream.problem || (early ? NN.progress(stream) : stream.sentence || "no alarms so far");
       const ratio = typeof stream.ratio === "number" ? stream.ratio : null;
       return h(
@@ -318,7 +323,7 @@
     }
 
     takes(place) {
-      if (place.path !== "/" || this.element.querySelector(".nn-first")) return false;
+      if (place.path !== "/" || this.empty) return false;
       const { search = "", status = "", sort = "attention" } = place.query;
       const { query } = this;
       if (search === query.search && status === query.status && sort === query.sort) return true;

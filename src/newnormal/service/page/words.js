@@ -28,7 +28,9 @@
   NN.moment = function (seconds) {
     if (seconds === null) return "–";
     const text = clock.text(Math.floor(seconds));
-    const time = text.slice(11).replace(/:00$/, "");
+    // Seconds matter while something happens, not afterwards.
+    const fresh = Math.abs(now() - seconds) < 5 * MINUTE;
+    const time = fresh ? text.slice(11) : text.slice(11, 16);
     if (text.slice(0, 10) === day(now())) return time;
     if (text.slice(0, 10) === day(now() - DAY)) return `yesterday ${time}`;
     return `${text.slice(0, 10)} ${time}`;
@@ -38,7 +40,7 @@
   NN.lasting = function (seconds) {
     const s = Math.max(0, Math.round(seconds));
     if (s < 2 * MINUTE) return `${s} s`;
-    if (s < 2 * HOUR) return `${Math.round(s / MINUTE)} min`;
+    if (s < 90 * MINUTE) return `${Math.round(s / MINUTE)} min`;
     if (s < DAY) {
       const minutes = Math.round((s % HOUR) / MINUTE);
       const hours = Math.floor(s / HOUR) + (minutes === 60 ? 1 : 0);

@@ -1,0 +1,90 @@
+"""The service's page with 2,000 streams: how soon, how many nodes, how much JSON, no long tasks."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+from tests.service.fake_service import FakeService, served
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.external
+
+STREAMS = 2_000
+NODES = 5_000
+JSON = 1_000_000  # bytes
+FIRST_ROWS = 2.0  # seconds
+LONGEST = 100  # ms of a task while scrolling
+
+# Bytes of all answers of the API so far, before any compression.
+READ = """() => performance.getEntriesByType('resource')
+  .filter(e => e.name.includes('/api/v1/') && !e.name.includes('/events'))
+  .reduce((sum, e) => sum + e.decodedBodySize, 0)"""
+WATCH = """() => {
+  self.tasks = [];
+  new PerformanceObserver(list => list.getEntries().forEach(e => self.tasks.push(e.duration)))
+    .observe({ type: 'longtask' });
+}"""
+# As a hand on a wheel: some rows in every frame, from the first to the last one.
+SCROLL = """() => new Promise(done => {
+  const step = () => {
+    scrollBy(0, 700);
+    if (scrollY + innerHeight < document.documentElement.scrollHeight - 5) requestAnimationFrame(step);
+    else setTimeout(done, 1000);
+  };
+  requestAnimationFrame(step);
+})"""
+
+
+def nodes(page: Page) -> int:
+    count: int = page.evaluate("document.querySelectorAll('*').length")
+    return count
+
+
+def test_two_thousand_streams_are_soon_there_and_scroll_without_a_stop(browser: Browser) -> None:
+    service = FakeService(STREAMS)
+    with served(service) as address:
+        context = browser.new_context(viewport={"width": 1280, "height": 860})
+        page = context.new_page()
+        page.goto(f"{address}/#/health")  # the browser and the server have started
+        page.locator("h1").wait_for()
+        page.close()
+        page = context.new_page()
+        began = time.perf_counter()
+        page.goto(address)
+        page.locator("[data-stream]").nth(10).wait_for()
+        assert time.perf_counter() - began < FIRST_ROWS
+        assert nodes(page) < NODES
+        page.wait_for_timeout(500)
+        page.evaluate(WATCH)
+        page.evaluate(SCROLL)
+        page.wait_for_function(
+            "n => document.querySelector(`[aria-rowindex='${n}']`)", arg=STREAMS + 1
+        )
+        assert nodes(page) < NODES
+        assert max(page.evaluate("self.tasks"), default=0) <= LONGEST
+        assert page.evaluate(READ) < JSON
+        context.close()
+
+
+def test_an_alarm_among_two_thousand_streams_is_on_top_at_once(browser: Browser) -> None:
+    service = FakeService(STREAMS)
+    number = next(
+        each.id for each in service.streams() if each.state == "live" and not each.attention
+    )
+    with served(service) as address:
+        context = browser.new_context(viewport={"width": 1280, "height": 860})
+        page = context.new_page()
+        page.goto(address)
+        page.locator("[data-stream]").first.wait_for()
+        service.inject_alarm(number, ratio=9)
+        page.locator(f".nn-row-alarm[data-row='{number}']").wait_for()
+        assert page.locator("[data-row]").first.get_attribute("data-row") == str(number)
+        context.close()

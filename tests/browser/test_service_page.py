@@ -1,0 +1,469 @@
+"""The service's page in a real browser: streams, one stream, the inbox, what is decided."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+from newnormal.service.config import TokenConfig
+from newnormal.service.secrets import hash_token
+from tests.service.fake_service import PERIOD, FakeService, fake_config, served
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page, Request
+
+pytestmark = pytest.mark.external
+
+READY = "() => document.documentElement.dataset.ready && document.querySelector('main h1')"
+DRAWN = "() => +document.querySelector('.nn-picture')?.dataset.points > 0"
+ODD = "<img src=x onerror=alert(1)> & 'press'/\"7\""
+TOKEN = "a token for the test of the login"
+
+_CONTEXTS: list[Any] = []  # windows that are open
+
+
+class Open(Protocol):
+    """Open a place of the page."""
+
+    def __call__(
+        self, address: str, place: str = "", width: int = 1280, **options: Any
+    ) -> Page: ...
+
+
+@pytest.fixture
+def visited(browser: Browser) -> Iterator[Open]:
+    """Give a function that opens the page; afterwards nothing was asked of others or failed."""
+    troubles: list[str] = []
+
+    def opened(address: str, place: str = "", width: int = 1280, **options: Any) -> Page:
+        expected = options.pop("expected", "")
+        context = browser.new_context(
+            viewport={"width": width, "height": options.pop("height", 860)},
+            timezone_id="Europe/Berlin",
+            **options,
+        )
+        _CONTEXTS.append(context)
+
+        def asked(request: Request) -> None:
+            if urlsplit(request.url).netloc != urlsplit(address).netloc:
+                troubles.append(f"request to {request.url}")
+
+        def said(line: Any) -> None:
+            if not (expected and re.search(expected, line.text)):
+                troubles.append(f"{line.type}: {line.text}")
+
+        context.on("request", asked)
+        page = context.new_page()
+        page.on("console", said)
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.goto(f"{address}/{place}")
+        page.wait_for_function(READY)
+        return page
+
+    yield opened
+    close()
+    assert troubles == []
+
+
+def close() -> None:
+    """Close all windows."""
+    while _CONTEXTS:
+        _CONTEXTS.pop().close()
+
+
+@contextmanager
+def running(streams: int = 20, **options: Any) -> Iterator[tuple[FakeService, str]]:
+    """Serve a service whose time stands still until the test lets it pass."""
+    service = FakeService(streams, **options)
+    with served(service) as address:
+        try:
+            yield service, address
+        finally:
+            close()  # before the service is gone, which they would say
+
+
+def quiet(service: FakeService) -> int:
+    """Return the number of a live stream without anything open."""
+    return next(each.id for each in service.streams() if each.state == "live" and not each.attention)
+
+
+def named(service: FakeService, number: int, name: str) -> None:
+    """Give a stream another name."""
+    service.views[number] = service.views[number].__class__(
+        **{**vars(service.views[number]), "name": name}
+    )
+
+
+def rows(page: Page) -> list[str]:
+    return [
+        each or ""
+        for each in page.evaluate(
+            "[...document.querySelectorAll('[data-stream]')].map(e => e.dataset.stream)"
+        )
+    ]
+
+
+# ------------------------------------------------------------------ at a glance
+
+
+def test_the_overview_shows_what_needs_attention_first_in_words(visited: Open) -> None:
+    with running() as (service, address):
+        page = visited(address)
+        page.locator("[data-stream]").first.wait_for()
+        need = sum(bool(each.attention) for each in service.streams())
+        assert page.locator("h1").inner_text() == f"{need} of 20 streams need attention"
+        assert page.title() == f"({need}) Streams · newnormal"
+        first = page.locator(".nn-row[data-row]").first.inner_text()
+        assert "In alarm" in first  # in words, not by colour alone
+        assert "temperature" in first
+        assert "since" in first
+        assert len(rows(page)) >= 14
+        assert page.get_by_role("region", name="Incidents").get_by_text("5 streams").is_visible()
+
+
+def test_streams_are_searched_filtered_and_sorted_and_a_reload_keeps_it(visited: Open) -> None:
+    with running(60) as (service, address):
+        page = visited(address)
+        page.locator("[data-stream]").first.wait_for()
+        page.get_by_label("Find a stream").fill("press-003")
+        page.get_by_text("10 streams found").wait_for()
+        page.get_by_label("Order of streams").select_option("name")
+        page.wait_for_function("() => location.hash.includes('sort=name')")
+        page.reload()
+        page.get_by_text("10 streams found").wait_for()
+        assert page.get_by_label("Find a stream").input_value() == "press-003"
+        assert rows(page) == sorted(rows(page))
+        page.get_by_label("Find a stream").fill("")
+        page.get_by_role("button", name="change pending").click()
+        page.wait_for_function("() => location.hash.includes('status=change')")
+        wanted = {each.name for each in service.streams() if each.attention == "change"}
+        page.wait_for_function(
+            "n => document.querySelectorAll('[data-stream]').length === n", arg=len(wanted)
+        )
+        assert set(rows(page)) == wanted
+
+
+def test_an_alarm_arrives_without_reload_is_accepted_and_closes(visited: Open) -> None:
+    with running() as (service, address):
+        number = quiet(service)
+        name = service.views[number].name
+        page = visited(address, "#/inbox")
+        page.locator("[data-item]").first.wait_for()
+        page.evaluate("self.stays = true")
+        assert page.get_by_role("link", name=name).count() == 0
+        key = service.inject_alarm(number, ratio=5.0).key
+        entry = page.locator(f"[data-item='{key}']")
+        entry.wait_for()
+        assert name in entry.inner_text()
+        page.wait_for_function("n => document.querySelector('[aria-live=assertive]').textContent.includes(n)", arg=name)
+        entry.click()
+        detail = page.locator(f".nn-item[data-key='{key}']")
+        detail.get_by_role("button", name="Accept as normal").click()
+        dialog = page.get_by_role("dialog")
+        assert "does not alarm again" in dialog.inner_text()
+        dialog.get_by_label("Comment").fill("a new recipe")
+        dialog.get_by_role("button", name="Accept as normal").click()
+        entry.wait_for(state="detached")
+        assert service.store.kept[key].state == "closed"
+        assert service.store.kept[key].body["reason"] == "accepted"
+        page.get_by_text("a new recipe").wait_for()
+        assert page.evaluate("self.stays")  # it was never loaded again
+
+
+def test_the_inbox_is_used_with_the_keyboard_alone(visited: Open) -> None:
+    with running() as (service, address):
+        change = service.inject_change(quiet(service), back=50)
+        page = visited(address, "#/inbox?kind=change")
+        page.locator(f"[data-item='{change.key}']").wait_for()
+        page.keyboard.press("j")
+        page.wait_for_function(
+            "k => document.querySelector('.nn-picked')?.dataset.item === k", arg=change.key
+        )
+        page.keyboard.press("r")
+        page.get_by_role("dialog").wait_for()
+        page.keyboard.press("Enter")
+        page.get_by_role("dialog").wait_for(state="detached")
+        page.get_by_text("rejected, still there").first.wait_for()
+        assert service.store.kept[change.key].state == "rejected"
+        page.keyboard.press("?")
+        assert "next, previous item" in page.get_by_role("dialog").inner_text()
+        page.keyboard.press("Escape")
+        page.keyboard.press("g")
+        page.keyboard.press("s")
+        page.locator("[data-stream]").first.wait_for()
+        assert page.evaluate("document.activeElement.tagName") == "H1"
+        page.keyboard.press("j")
+        page.keyboard.press("j")
+        page.keyboard.press("Enter")
+        page.wait_for_function("() => location.hash.startsWith('#/stream/')")
+        page.go_back()
+        page.locator("[data-stream]").first.wait_for()
+        page.keyboard.press("/")
+        assert page.evaluate("document.activeElement.type") == "search"
+
+
+# ------------------------------------------------------------------ one stream
+
+
+def test_a_streams_page_says_what_happened_since_when_and_what_to_do(visited: Open) -> None:
+    with running() as (_, address):
+        page = visited(address, "#/stream/17")
+        page.wait_for_function(DRAWN)
+        text = page.locator(".nn-headline").inner_text()
+        assert re.search(r"In alarm since .*\d\d:\d\d", text)
+        assert "temperature 40, expected 8 to 11" in text
+        assert "What to do:" in text
+        assert page.locator(".nn-panel h3").all_inner_texts()[:2] == [
+            "Score and threshold",
+            "temperature",
+        ]
+        assert page.locator(".nn-event.nn-alarm").count() == 1
+        page.locator(".nn-entry-link").first.click()
+        page.get_by_role("cell", name="too high").wait_for()
+
+
+def test_the_picture_follows_the_newest_samples_until_one_looks_elsewhere(visited: Open) -> None:
+    with running() as (service, address):
+        page = visited(address, f"#/stream/{quiet(service)}")
+        page.wait_for_function(DRAWN)
+        picture = "NN.current.view.picture"
+        end = page.evaluate(f"{picture}.view[1]")
+        service.tick(30)
+        page.wait_for_function(f"t => {picture}.view[1] >= t", arg=end + 30 * PERIOD / 1e9 - 1)
+        assert page.get_by_role("button", name="Live").get_attribute("aria-pressed") == "true"
+        newest = page.evaluate(f"{picture}.found.x.at(-1)")
+        assert newest >= end + 30 * PERIOD / 1e9 - 1
+        page.get_by_role("button", name="6 h").click()
+        page.keyboard.press("ArrowLeft")
+        page.wait_for_function("() => location.hash.includes('from=')")
+        view = page.evaluate(f"{picture}.view")
+        service.tick(30)
+        page.wait_for_function(f"t => {picture}.full[1] >= t", arg=end + 60 * PERIOD / 1e9 - 1)
+        assert page.evaluate(f"{picture}.view") == view
+        page.reload()
+        page.wait_for_function(DRAWN)
+        kept = page.evaluate(f"{picture}.view")
+        assert kept == pytest.approx(view, abs=1)
+        page.keyboard.press("l")
+        page.wait_for_function(f"() => {picture}.following")
+
+
+def test_months_are_thinned_and_no_extreme_is_lost(visited: Open) -> None:
+    with running(samples=400_000) as (service, address):
+        page = visited(address, "#/stream/17")
+        page.wait_for_function(DRAWN)
+        page.get_by_role("button", name="All").click()
+        page.wait_for_function("() => +document.querySelector('.nn-picture').dataset.per > 50")
+        page.get_by_text("extremes kept").wait_for()
+        found = page.evaluate("NN.current.view.picture.found")
+        assert len(found["x"]) < 8_000
+        assert max(each for each in found["columns"]["score"] if each is not None) == 4
+
+
+def test_an_alarm_that_opens_is_seen_in_the_picture_and_closes_by_itself(visited: Open) -> None:
+    with running() as (service, address):
+        number = quiet(service)
+        page = visited(address, f"#/stream/{number}")
+        page.wait_for_function(DRAWN)
+        assert page.locator("h1").inner_text().splitlines()[-1].startswith("Normal")
+        key = service.inject_alarm(number, back=20, length=20).key
+        page.locator("h1 .nn-is-alarm").wait_for()
+        page.locator(".nn-event.nn-alarm.nn-open").last.wait_for()
+        service.close_alarm(key)
+        page.locator("h1 .nn-is-normal").wait_for()
+        assert page.locator(".nn-event.nn-alarm.nn-open").count() == 0
+
+
+def test_streams_that_are_not_live_say_how_far_they_are(visited: Open) -> None:
+    with running(60) as (_, address):
+        page = visited(address, "#/stream/50")
+        page.get_by_text("Collecting history: 400 of 1,000 samples").wait_for()
+        assert page.get_by_role("progressbar").is_visible()
+        page = visited(address, "#/stream/51")
+        page.get_by_text("Learning what is normal").wait_for()
+        page = visited(address, "#/stream/52")
+        page.get_by_text("expected 2 channels that vary").wait_for()
+
+
+def test_removing_and_rolling_back_are_confirmed(visited: Open) -> None:
+    with running(80) as (service, address):
+        page = visited(address, "#/stream/37", expected="409")
+        page.get_by_role("button", name="Roll back").click()
+        page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+        assert service.store.kept["change-37-1-1"].state == "accepted"
+        page.get_by_role("button", name="Roll back").click()
+        page.get_by_role("dialog").get_by_role("button", name="Roll back").click()
+        page.get_by_text("is rolled back").wait_for()
+        assert service.store.kept["change-37-1-1"].state == "rejected"
+        page.get_by_role("button", name="Remove the stream").click()
+        dialog = page.get_by_role("dialog")
+        assert "deleted for good" in dialog.inner_text()
+        page.keyboard.press("Escape")
+        dialog.wait_for(state="detached")
+        assert service.stream(37) is not None
+        page.get_by_role("button", name="Remove the stream").click()
+        dialog.get_by_role("button", name="Remove for good").click()
+        page.locator("[data-stream]").first.wait_for()
+        assert service.stream(37) is None
+
+
+# ------------------------------------------------------------------ names, hosts, policy
+
+
+def test_names_are_shown_as_text(visited: Open) -> None:
+    with running() as (service, address):
+        number = quiet(service)
+        named(service, number, ODD)
+        item = service.inject_alarm(number, back=10, length=10)
+        page = visited(address)
+        page.get_by_role("link", name=ODD).wait_for()
+        assert page.locator("img").count() == 0
+        page.get_by_role("link", name=ODD).click()
+        page.wait_for_function(DRAWN)
+        assert ODD in page.locator("h1").inner_text()
+        page.goto(f"{address}/#/item/{item.key}")
+        page.locator(".nn-item-stream").wait_for()
+        assert page.locator(".nn-item-stream").inner_text() == ODD
+        assert page.locator("img").count() == 0
+
+
+def test_scripts_inside_the_page_are_forbidden(visited: Open) -> None:
+    with running(3) as (_, address):
+        page = visited(address, expected="Content Security Policy")
+        found = page.evaluate(
+            """() => {
+              const made = document.createElement("script");
+              made.textContent = "self.ran = true";
+              document.body.append(made);
+              return self.ran === true;
+            }"""
+        )
+        assert found is False
+        assert page.locator("script:not([src])").count() == 1  # the one that was just made
+
+
+# ------------------------------------------------------------------ who uses it
+
+
+def test_login_and_logout(visited: Open) -> None:
+    config = fake_config(tokens=(TokenConfig("anna", "operate", hash_token(TOKEN)),))
+    with running(config=config) as (service, address):
+        page = visited(address, "#/stream/17", expected="401")
+        field = page.get_by_label("Token")
+        field.fill("wrong")
+        page.keyboard.press("Enter")
+        page.get_by_text("This token is not known here.").wait_for()
+        assert page.locator(".nn-row").count() == 0
+        field.fill(TOKEN)
+        page.keyboard.press("Enter")
+        page.wait_for_function(DRAWN)  # the place that was asked for
+        page.reload()
+        page.wait_for_function(DRAWN)
+        page.get_by_role("button", name="Accept as normal").first.click()
+        page.get_by_role("dialog").get_by_role("button", name="Accept as normal").click()
+        page.get_by_text("Accepted: hall-05/press-0017").wait_for()
+        assert service.store.kept["alarm-17-1-1"].state == "closed"
+        page.get_by_role("button", name="Log out").click()
+        page.get_by_label("Token").wait_for()
+        page.reload()
+        page.get_by_label("Token").wait_for()
+        page.goto(f"{address}/#/inbox")
+        page.get_by_label("Token").wait_for()
+
+
+def test_who_may_only_read_sees_no_buttons_that_decide(visited: Open) -> None:
+    config = fake_config(tokens=(TokenConfig("ben", "read", hash_token(TOKEN)),))
+    with running(config=config) as (_, address):
+        page = visited(address, "#/stream/17", expected="401")
+        page.get_by_label("Token").fill(TOKEN)
+        page.keyboard.press("Enter")
+        page.wait_for_function(DRAWN)
+        assert page.get_by_role("button", name="Accept as normal").count() == 0
+        assert page.get_by_role("button", name="Remove").count() == 0
+
+
+# ------------------------------------------------------------------ without streams, without service
+
+
+def test_the_first_start_shows_how_to_push(visited: Open) -> None:
+    with running(0) as (service, address):
+        page = visited(address)
+        page.get_by_text("Ready for the first samples").wait_for()
+        text = page.locator("main").inner_text()
+        assert f"curl {address}/api/v1/samples" in text
+        assert f'Client("{address}")' in text
+        service.push([_arrival("press-1")]).result()
+        page.locator("[data-stream='press-1']").wait_for()
+
+
+def _arrival(name: str) -> Any:
+    import numpy as np
+
+    from newnormal.io.arrivals import Arrival
+
+    return Arrival(name, ("temperature",), np.array([10**18]), np.array([[1.0]]))
+
+
+def test_a_lost_connection_is_said_and_the_page_recovers_by_itself(visited: Open) -> None:
+    service = FakeService(20)
+    with served(service) as address:
+        page = visited(address, expected="ERR_|Failed to load")
+        page.locator("[data-stream]").first.wait_for()
+        port = int(address.rsplit(":", 1)[1])
+        page.evaluate("self.stays = true")
+    banner = page.get_by_role("alert").filter(has_text="No connection to the service since")
+    banner.wait_for()
+    with served(service, port):
+        banner.wait_for(state="hidden", timeout=30_000)
+        key = service.inject_alarm(quiet(service)).key
+        page.wait_for_function("n => document.querySelector('h1').innerText.startsWith(n)", arg="")
+        page.goto(f"{address}/#/item/{key}")
+        page.get_by_text("What to do:").wait_for()
+        assert page.evaluate("self.stays")
+
+
+def test_health_is_said_in_sentences(visited: Open) -> None:
+    with running() as (service, address):
+        service.report("sinks", ok=False, message="chat: connection refused since 14:02")
+        page = visited(address, "#/health")
+        page.get_by_text("Something needs attention").wait_for()
+        assert page.get_by_text("chat: connection refused since 14:02").first.is_visible()
+        service.report("sinks", ok=True)
+        page.get_by_text("Everything works").wait_for(timeout=10_000)
+
+
+# ------------------------------------------------------------------ widths and themes
+
+
+@pytest.mark.parametrize("place", ["", "#/stream/17", "#/inbox", "#/item/alarm-17-1-1", "#/health", "#/login"])
+def test_on_a_phone_nothing_is_wider_than_the_screen(visited: Open, place: str) -> None:
+    with running() as (service, address):
+        number = quiet(service)
+        named(service, number, "building 7/floor 12/air handling unit 3/supply air temperature after heat recovery")
+        service.inject_alarm(number)
+        page = visited(address, place, width=390, height=844, has_touch=True, is_mobile=True)
+        page.wait_for_function("() => !/reading …|Reading the/.test(document.body.innerText)")
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        page.evaluate("() => void scrollTo(50, 0)")
+        assert page.evaluate("scrollX") == 0
+
+
+def test_dark_and_light_by_choice_and_it_is_kept(visited: Open) -> None:
+    with running() as (_, address):
+        page = visited(address, "#/stream/17", color_scheme="dark")
+        page.wait_for_function(DRAWN)
+        ground = "getComputedStyle(document.body).backgroundColor"
+        assert page.evaluate(ground) == "rgb(17, 22, 28)"
+        page.get_by_role("button", name="Switch to the light theme").click()
+        assert page.evaluate(ground) == "rgb(255, 255, 255)"
+        page.reload()
+        page.wait_for_function(DRAWN)
+        assert page.evaluate(ground) == "rgb(255, 255, 255)"
