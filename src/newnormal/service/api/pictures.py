@@ -119,7 +119,7 @@ def picture_json(
             }
             for name in view.channels
         ],
-        "alarms": [_alarm(each) for each in found["alarm"]],
+        "alarms": [_alarm(each, view) for each in found["alarm"]],
         "changes": [_change(each, newest) for each in found["change"]],
         "labels": None,
         "more": {
@@ -175,10 +175,17 @@ def _more(total: int | None, found: Sequence[Item], begin: int | None, end: int 
     return max(0, total - len(found))
 
 
-def _alarm(item: Item) -> dict[str, Any]:
+def _alarm(item: Item, view: StreamView) -> dict[str, Any]:
     body = item.body
     alarm = replace(Alarm.from_dict(body), zone="UTC")
     end = item.updated if item.ended is None else item.ended
+    if item.open and view.newest is not None and view.newest > end:
+        # It is reported again only when it becomes worse: it lasts until now.
+        end = view.newest
+        steps = 0 if not view.period else round((end - item.opened) / view.period)
+        alarm = replace(
+            alarm, end=max(alarm.end, alarm.start + steps), end_time=np.datetime64(end, "ns")
+        )
     peak = alarm.peak.time
     return {
         "key": item.key,

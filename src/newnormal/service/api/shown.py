@@ -142,7 +142,6 @@ def event_json(event: EventRow) -> dict[str, Any]:
 
 def model_json(model: Mapping[str, Any]) -> dict[str, Any]:
     """Return a model; where its file is stays unsaid."""
-    kept: dict[str, Any] = finite({k: v for k, v in model.items() if k != "file"})
-    if isinstance(kept.get("fitted"), int):
-        kept["fitted"] = iso(kept["fitted"])
-    return kept
+    kept: dict[str, Any] = finite({k: v for k, v in model.items() if k not in ("file", "time")})
+    when = model.get("time", model.get("fitted"))
+    return {**kept, "fitted": iso(when)}
