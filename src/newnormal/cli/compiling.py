@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = ["compile_first", "compile_fleet", "prepare"]
 
+_NAMES = ("a", "b")
+
 
 def prepare(detector: BaseDetector) -> None:
     """Compile what a detector needs to judge; report what is compiled later."""
@@ -63,11 +65,12 @@ def compile_fleet() -> None:
     from newnormal.tabular import Table
 
     announce_compiling()
-    values = np.random.default_rng(0).normal(size=(80, 2))
-    times = np.datetime64("2026-01-01", "ns") + np.arange(80) * np.timedelta64(60, "s")
+    values = np.random.default_rng(0).normal(size=(460, 2))
+    values[100:] += 20.0  # a change, which is accepted: other kernels than those of quiet samples
+    times = np.datetime64("2026-01-01", "ns") + np.arange(len(values)) * np.timedelta64(60, "s")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NewnormalWarning)
-        detector = Detector(epochs=1).fit(Table(values[:60], ("a", "b"), times[:60]))
+        detector = Detector(epochs=1, accept_after=30).fit(Table(values[:60], _NAMES, times[:60]))
     fleet = Fleet()
     fleet.add("noise", detector)
-    fleet.run({"noise": Table(values[60:], ("a", "b"), times[60:])})
+    fleet.run({"noise": Table(values[60:], _NAMES, times[60:])})
