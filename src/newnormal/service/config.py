@@ -136,6 +136,9 @@ class Limits:
         Whole(),
         "how many samples may be logged and not yet judged before senders must wait",
     )
+    ahead: int = setting(
+        _DAY, Span(), "how far times may be ahead of this machine's clock; later ones are refused"
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)

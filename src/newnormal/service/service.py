@@ -45,10 +45,6 @@ class ServiceBusy(StateError):  # noqa: N818  (it is a state, and not a fault)
     """The service is too far behind, or stops: the same request can be made again later."""
 
 
-class LimitError(InputError):
-    """A limit of the configuration would be exceeded."""
-
-
 class Service:
     """Streams that are fitted, judged and kept by themselves.
 
@@ -195,38 +191,17 @@ class Service:
                 f"found {self._engine.lag:,}",
                 hint=_LATER,
             )
-        self._check_limits(arrivals)
+        self._check(arrivals)
         entry = log.Arrived(tuple(arrivals), source, place, history)
         return self._engine.submit(entry).durable
 
     def upload(self, arrival: Arrival) -> Future[None]:
         """Hand in the history of a stream; the future is done once its fit has begun."""
-        self._check_limits([arrival])
+        self._check([arrival])
         return self._engine.submit(log.Arrived((arrival,), history=True)).applied
 
-    def _check_limits(self, arrivals: Sequence[Arrival]) -> None:
-        streams, limits = self._engine.applier.streams, self.config.limits
-        new: set[str] = set()
-        for arrival in arrivals:
-            stream = streams.named(arrival.stream)
-            if stream is None:
-                new.add(arrival.stream)
-                count = len(arrival.channels)
-            elif arrival.channels == stream.aligner.channels:
-                continue
-            else:
-                count = len({*stream.aligner.channels, *arrival.channels})
-            if count > limits.channels:
-                raise LimitError(
-                    f"stream {arrival.stream!r}: expected at most {limits.channels} channels, "
-                    f"found {count}",
-                    hint="limits.channels in the configuration",
-                )
-        if new and len(streams) + len(new) > limits.streams:
-            raise LimitError(
-                f"expected at most {limits.streams} streams, found {len(streams) + len(new)}",
-                hint="remove streams, or set limits.streams in the configuration",
-            )
+    def _check(self, arrivals: Sequence[Arrival]) -> None:
+        check_limits(arrivals, self._engine.applier.streams, self.config.limits, self.clock())
 
     def place(self, source: str) -> Mapping[str, Any] | None:
         """Return where a pull source is, as the log has it."""
