@@ -69,10 +69,12 @@ def listening(config: ServiceConfig) -> Iterator[tuple[socket.socket, int]]:
     """Take the port of the service, so that nobody else has it; give its number too."""
     host = config.host.strip("[]")
     try:
-        family, _, _, _, address = socket.getaddrinfo(
+        family, kind, _, _, address = socket.getaddrinfo(
             host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        port = socket.socket(family, socket.SOCK_STREAM)
+        # asyncio sends small answers at once (TCP_NODELAY) only where the protocol is named: else
+        # each would wait 40 ms for the client's confirmation of the packet before.
+        port = socket.socket(family, kind, socket.IPPROTO_TCP)
     except OSError as error:
         raise _unusable(config, error) from None
     try:
