@@ -27,6 +27,7 @@ from newnormal.service.engine.running import Engine
 from newnormal.service.engine.streams import KeptStream
 from newnormal.service.health import Health
 from newnormal.service.hub import Hub, Resync, Tick
+from newnormal.service.limits import LimitError, check_limits
 from newnormal.service.log import entries as log
 from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.sources import Sources
