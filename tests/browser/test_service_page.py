@@ -92,7 +92,9 @@ def running(streams: int = 20, **options: Any) -> Iterator[tuple[FakeService, st
 
 def quiet(service: FakeService) -> int:
     """Return the number of a live stream without anything open."""
-    return next(each.id for each in service.streams() if each.state == "live" and not each.attention)
+    return next(
+        each.id for each in service.streams() if each.state == "live" and not each.attention
+    )
 
 
 def named(service: FakeService, number: int, name: str) -> None:
@@ -163,7 +165,9 @@ def test_an_alarm_arrives_without_reload_is_accepted_and_closes(visited: Open) -
         entry = page.locator(f"[data-item='{key}']")
         entry.wait_for()
         assert name in entry.inner_text()
-        page.wait_for_function("n => document.querySelector('[aria-live=assertive]').textContent.includes(n)", arg=name)
+        page.wait_for_function(
+            "n => document.querySelector('[aria-live=assertive]').textContent.includes(n)", arg=name
+        )
         entry.click()
         detail = page.locator(f".nn-item[data-key='{key}']")
         detail.get_by_role("button", name="Accept as normal").click()
@@ -443,11 +447,17 @@ def test_health_is_said_in_sentences(visited: Open) -> None:
 # ------------------------------------------------------------------ widths and themes
 
 
-@pytest.mark.parametrize("place", ["", "#/stream/17", "#/inbox", "#/item/alarm-17-1-1", "#/health", "#/login"])
+@pytest.mark.parametrize(
+    "place", ["", "#/stream/17", "#/inbox", "#/item/alarm-17-1-1", "#/health", "#/login"]
+)
 def test_on_a_phone_nothing_is_wider_than_the_screen(visited: Open, place: str) -> None:
     with running() as (service, address):
         number = quiet(service)
-        named(service, number, "building 7/floor 12/air handling unit 3/supply air temperature after heat recovery")
+        named(
+            service,
+            number,
+            "building 7/floor 12/air handling unit 3/supply air temperature after heat recovery",
+        )
         service.inject_alarm(number)
         page = visited(address, place, width=390, height=844, has_touch=True, is_mobile=True)
         page.wait_for_function("() => !/reading …|Reading the/.test(document.body.innerText)")

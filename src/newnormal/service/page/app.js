@@ -50,7 +50,7 @@
     for (const event of found) {
       const about = event.body.alarm || event.body.change || event.body.incident || event.body;
       const [item] = await NN.nameItems([NN.itemOf({ key: event.item, stream: event.stream, kind: "", body: {} })]);
-      const text = `${words[event.kind]}${item.name ? `, ${item.name}` : ""}: ${about.sentence || ""}`;
+      const text = `${words[event.kind]}${item.name ? `, ${item.name}` : ""}: ${NN.sentence(about.sentence)}`;
       NN.speak(text);
       const { parts } = NN.place();
       const seen =

@@ -19,6 +19,13 @@
     apply: ["Detection", "Samples are judged as they come."],
   };
 
+  const FACTS = {
+    bytes: (n) => `${NN.bytes(n)} on the disk`,
+    checkpoint_s: (n) => (n ? `the last checkpoint took ${NN.number(n, 2)} s` : "no checkpoint yet"),
+    running: (n) => (n ? `${NN.plural(n, "fit")} running` : "none running"),
+    waiting: (n) => (n ? `${NN.count(n)} waiting` : "none waiting"),
+  };
+
   const row = (ok, name, sentence, more) =>
     h(
       "li",
@@ -84,12 +91,12 @@
       const behind = health.lag_entries || 0;
       const found = Object.entries(health.parts || {}).map(([name, part]) => {
         const [title, fine] = PARTS[name] || [name, "It works."];
-        const facts = Object.entries(part).filter(([key, value]) => !["ok", "message", "parts"].includes(key) && typeof value !== "object");
+        const facts = Object.entries(FACTS).filter(([key]) => typeof part[key] === "number");
         return row(
           part.ok,
           title,
           part.message || (part.ok ? fine : "It does not work; the service tries again by itself."),
-          facts.length ? h("p", { class: "nn-facts" }, facts.map(([key, value], k) => `${k ? " · " : ""}${key.replaceAll("_", " ")} ${/size|bytes/.test(key) ? NN.bytes(value) : typeof value === "number" ? NN.number(value) : value}`)) : null,
+          facts.length ? h("p", { class: "nn-facts" }, facts.map(([key, say]) => say(part[key])).join(" · ")) : null,
         );
       });
       found.push(
@@ -120,8 +127,9 @@
         pair("Samples", NN.count(health.samples || 0), "judged or kept so far"),
         pair("Now", `${NN.number(health.samples_per_s || 0, 3)}`, "samples a second"),
         disk.used !== undefined ? pair("Disk used", NN.bytes(disk.used), "by log, store and models") : null,
-        disk.free !== undefined ? pair("Disk free", NN.bytes(disk.free), disk.free < 1e9 ? "less than 1 GB: make room, or let retention remove more" : "") : null,
+        disk.free !== undefined ? pair("Disk free", NN.bytes(disk.free), [disk.total ? `of ${NN.bytes(disk.total)}` : "", disk.free < 1e9 ? "less than 1 GB: make room, or let retention remove more" : ""].filter(Boolean).join("; ")) : null,
         health.position !== undefined ? pair("Log", `${NN.count(health.position)} records`, health.applied === health.position ? "all applied" : `${NN.count(health.applied)} applied`) : null,
+        health.subscribers !== undefined ? pair("Pages open", NN.count(health.subscribers)) : null,
         health.version ? pair("Version", health.version) : null,
       );
     }

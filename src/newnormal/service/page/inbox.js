@@ -194,7 +194,7 @@
             NN.isOpen(item) && item.state === "open" ? null : NN.chip(item),
           ),
           h("span", { class: "nn-sentence" }, item.sentence),
-          h("span", { class: "nn-facts" }, NN.duration(item), item.ratio > 0 ? ` · ${NN.number(item.ratio, 2)} × threshold` : ""),
+          h("span", { class: "nn-facts" }, NN.duration(item), item.kind === "alarm" && item.ratio > 0 ? ` · ${NN.peak(item)}` : ""),
         ),
       );
     }

@@ -14,6 +14,7 @@
     for (const name of ["opened", "updated", "ended"]) item[name] = NN.seconds(raw[name]);
     const known = raw.stream_name || (raw.stream === null ? null : names.get(raw.stream));
     if (raw.stream_name) names.set(raw.stream, raw.stream_name);
+    item.sentence = NN.sentence(raw.sentence);
     item.name = known || (raw.stream === null || raw.stream === undefined ? "" : `stream ${raw.stream}`);
     return item;
   };
@@ -44,14 +45,20 @@
     const parts = [];
     if (NN.isOpen(item)) {
       parts.push(["since ", NN.time(item.opened)]);
-      const passed = Math.max(0, Math.max(item.updated, item.seen || 0) - item.opened);
+      const passed = (item.seen || 0) - item.opened; // known where the newest sample is
       if (passed > 0) parts.push(`for ${NN.lasting(passed)}`);
     } else {
       parts.push(NN.time(item.opened));
       if (item.ended !== null && item.ended > item.opened) parts.push(`lasted ${NN.lasting(item.ended - item.opened)}`);
-      if (item.ended !== null && NN.ago(item.ended)) parts.push(`ended ${NN.ago(item.ended)}`);
     }
     return parts.map((text, k) => [k ? " · " : null, h("span", {}, text)]);
+  };
+
+  /** How bad an item was, in words; "" where that says nothing. */
+  NN.peak = function (item) {
+    if (item.kind === "alarm" && item.ratio > 0) return `peak ${NN.ratio(item.ratio)} × threshold`;
+    if (item.kind === "change" && item.body.distance > 0) return `${NN.ratio(item.body.distance)} × as far from normal as allowed`;
+    return "";
   };
 
   const WORDS = { high: "too high", low: "too low", missing: "missing", within: "within its range" };
@@ -245,18 +252,19 @@
         : (body.channels || [])[0];
     if (!channel || item.stream === null || item.kind === "channels") return null;
     const box = h("figure", { class: "nn-small" }, h("p", { class: "nn-note" }, "reading the samples …"));
-    const end = item.ended === null ? Math.max(item.updated, item.seen || 0) : item.ended;
-    const room = Math.max(end - item.opened, 600);
-    const [from, to] = [item.opened - room, end + 0.5 * room];
     const draw = async () => {
       try {
+        const stream = await NN.api.get(`/streams/${item.stream}`);
+        const end = item.ended === null ? Math.max(item.updated, NN.seconds(stream.newest)) : item.ended;
+        const room = Math.max(0.6 * (end - item.opened), 40 * (stream.period || 1));
         const points = await NN.api.get(`/streams/${item.stream}/series`, {
-          from,
-          to,
+          from: item.opened - room,
+          to: end + (item.ended === null ? 0 : 0.4 * room),
           points: 280,
           channels: channel,
         });
         const made = NN.channelPicture(points, [item.opened, end], `${channel} around the ${item.kind}`);
+        if (made && item.kind === "change") made.element.classList.add("nn-of-change");
         if (!made) return box.remove();
         box.replaceChildren(
           h(
@@ -270,7 +278,7 @@
             "p",
             { class: "nn-small-axis" },
             h("span", {}, NN.moment(made.from)),
-            h("span", { class: "nn-small-key" }, "orange: in alarm · grey: expected range"),
+            h("span", { class: "nn-small-key" }, `coloured: ${item.kind === "change" ? "since the change" : "in alarm"} · grey: expected range`),
             h("span", {}, NN.moment(made.to)),
           ),
         );
@@ -388,7 +396,7 @@
             "p",
             { class: "nn-facts" },
             NN.duration(item),
-            item.ratio > 0 ? ` · peak ${NN.number(item.ratio, 3)} × threshold` : "",
+            NN.peak(item) ? ` · ${NN.peak(item)}` : "",
             !NN.isOpen(item) && item.body.reason ? ` · ${item.body.reason}` : "",
           ),
           advice && h("p", { class: "nn-advice" }, h("strong", {}, "What to do: "), advice),

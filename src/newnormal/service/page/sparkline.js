@@ -35,7 +35,7 @@
     root.append(
       titled(
         known.length
-          ? `Score over threshold: now ${NN.number(known.at(-1), 2)}, highest ${NN.number(top, 2)}; the dashed line is the threshold`
+          ? `Score over threshold: now ${NN.ratio(known.at(-1))}, highest ${NN.ratio(top)}; the dashed line is the threshold`
           : "No score yet",
       ),
     );

@@ -152,8 +152,8 @@
         NN.plural(stream.samples, "sample"),
         stream.period ? `one every ${NN.lasting(stream.period)}` : "",
         stream.newest === null ? "" : ["newest ", NN.time(stream.newest, NN.ago(stream.newest) || NN.moment(stream.newest))],
-        typeof stream.ratio === "number" ? `score ${NN.number(stream.ratio, 2)} × threshold` : "",
-        typeof stream.distance === "number" ? `distance from normal ${NN.number(100 * stream.distance, 2)} % of the limit` : "",
+        typeof stream.ratio === "number" ? `score ${NN.ratio(stream.ratio)} × threshold` : "",
+        typeof stream.distance === "number" ? `distance from normal ${NN.number(Math.round(100 * stream.distance))} % of what is allowed` : "",
         odd.length ? `samples ${odd.join(", ")}` : "",
       ].filter(Boolean);
       return h(
@@ -257,7 +257,9 @@
         const [start, end] = picture.full;
         const whole = end - start;
         const period = picture.stream.period || whole / Math.max(1, picture.stream.samples);
-        const fit = RANGES.find(([, span]) => span >= SHOWN * period);
+        const open = this.items.find(NN.isOpen); // its beginning is to be seen
+        const needed = Math.max(SHOWN * period, open ? 1.15 * (end - open.opened) : 0);
+        const fit = RANGES.find(([, span]) => span >= needed);
         const span = query.span ? Number(query.span) : fit ? fit[1] : Infinity;
         if (span < whole) picture.show(end - span, end, true);
         else picture.show(start, end, true);
@@ -363,7 +365,7 @@
           { class: "nn-details", open: unfolded },
           h("summary", {}, "Evidence and comments"),
           evidence,
-          item.ratio > 0 && h("p", { class: "nn-note" }, `Peak ${NN.number(item.ratio, 3)} × threshold${item.body.reason ? `; ended: ${item.body.reason}` : ""}`),
+          NN.peak(item) && h("p", { class: "nn-note" }, `${NN.peak(item)}${item.body.reason ? `; ended: ${item.body.reason}` : ""}`),
           h("p", {}, h("a", { href: NN.link(["item", item.key]) }, "All about it, and comments")),
         ),
         decide.length ? h("div", { class: "nn-decide" }, decide) : null,

@@ -18,15 +18,17 @@
   ];
   const NEED = ["alarm", "change", "channels", "silence", "failed"];
   const ORDERS = [
-    ["attention", "what needs attention first"],
+    ["attention", "attention first"],
     ["ratio", "highest score first"],
-    ["newest", "newest samples first"],
+    ["newest", "newest sample first"],
     ["name", "by name"],
   ];
 
   NN.streamOf = function (raw) {
     const stream = { ...raw };
-    for (const name of ["newest", "last_alarm", "since"]) stream[name] = NN.seconds(raw[name]);
+    for (const name of ["newest", "last_alarm"]) stream[name] = NN.seconds(raw[name]);
+    stream.sentence = NN.sentence(raw.sentence);
+    stream.since = raw.attention && stream.sentence !== raw.sentence ? NN.seconds(`${/[\d:.T-]+$/.exec(raw.sentence.replace(/Z$/, ""))[0]}Z`) : null;
     return stream;
   };
 
@@ -250,8 +252,8 @@
       const status = NN.statusOf(stream);
       const early = stream.state === "collecting" || stream.state === "fitting";
       const facts = [];
-      const since = stream.since ?? (stream.attention === "alarm" ? stream.last_alarm : null);
-      if (stream.attention && since !== null && since !== undefined) {
+      const since = stream.attention === "alarm" ? stream.last_alarm : stream.since;
+      if (since !== null) {
         facts.push("since ", NN.time(since));
         if (stream.newest > since) facts.push(` · for ${NN.lasting(stream.newest - since)}`);
       }
@@ -275,7 +277,7 @@
           "span",
           { role: "cell", class: "nn-c-spark" },
           (stream.sparkline || []).length ? NN.spark(stream.sparkline, 30) : null,
-          ratio === null ? null : h("small", { class: ratio >= 1 ? "nn-bad" : "", title: "Score over threshold, newest sample" }, `${NN.number(ratio, 2)} ×`),
+          ratio === null ? null : h("small", { class: ratio >= 1 ? "nn-bad" : "", title: "Score over threshold, newest sample" }, `${NN.ratio(ratio)} ×`),
         ),
         h(
           "span",

@@ -73,6 +73,12 @@
     );
   };
 
+  /** A sentence without the time at its end, which is shown beside it in the reader's zone. */
+  NN.sentence = (text) => (text || "").replace(/ since \d{4}-\d\d-\d\d[T ][\d:.]+(Z|[+-]\d\d:?\d\d)?\.?$/, "");
+
+  /** Score over threshold, short; a score far below the threshold is 0. */
+  NN.ratio = (value) => (value < 9.95 ? String(+Math.max(0, value).toFixed(value < 0.995 ? 2 : 1)) : NN.count(Math.round(value)));
+
   /** Bytes in the unit that suits them. */
   NN.bytes = function (count) {
     if (count === null || count === undefined) return "–";
