@@ -12,6 +12,7 @@ from newnormal.service.config import Limits
 from newnormal.service.engine.clock import StreamClock
 from newnormal.service.hub import Resync, Tick
 from newnormal.service.log import entries as log
+from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.service import LimitError, Service, ServiceBusy
 from newnormal.service.values import Item
 from tests.service.running import (
@@ -309,6 +310,28 @@ def test_an_open_step_is_closed_by_the_clock(
         assert list(clock.decide(streams)) == [log.Closed(1, START + 1)]
         service._engine.submit(log.Closed(1, START + 1), own=True).applied.result()
         assert service.store.count(1) == 1
+
+
+def test_the_clock_decides_nothing_while_samples_wait_that_would_decide_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        settle(service)
+        asked: list[object] = []
+
+        def decide(self: StreamClock, streams: object) -> tuple[()]:
+            asked.append(streams)
+            return ()
+
+        monkeypatch.setattr(StreamClock, "decide", decide)
+        service._decide()
+        assert asked
+        with monkeypatch.context() as patched:
+            behind = property(lambda self: service.applier.position + 101)
+            patched.setattr(SqliteLog, "last", behind)
+            asked.clear()
+            service._decide()
+            assert not asked
 
 
 # ------------------------------------------------------------------ people

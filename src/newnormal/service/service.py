@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -36,7 +37,9 @@ from newnormal.service.values import Comment, Item, StreamView
 
 __all__ = ["LimitError", "Service", "ServiceBusy"]
 
+_LOG = logging.getLogger("newnormal")
 _TICK_S = 1.0
+_BEHIND = 100  # records that are not applied, from which on the clock decides nothing
 _RETENTION_S = 600.0
 _AGAIN_S = 10.0  # where retention has more to remove
 _LEAST_CHECKPOINT = 20  # seconds between two of them, or times as long as the last one took
@@ -405,13 +408,20 @@ class Service:
 
     # ------------------------------------------------------------------ the clock's thread
 
+    def _decide(self) -> None:
+        """Hand in what the clock decides; not while samples wait that would decide otherwise."""
+        if self._log.last - self._engine.applier.position <= _BEHIND:
+            for entry in self._clock.decide(self._engine.applier.streams):
+                self._engine.submit(entry, own=True)
+
     def _tick(self) -> None:
         while not self._stopping.wait(_TICK_S):
-            for entry in self._clock.decide(self._engine.applier.streams):
-                try:
-                    self._engine.submit(entry, own=True)
-                except StateError:
+            try:
+                self._decide()
+            except Exception:  # noqa: BLE001  (a thread that ends would close no step any more)
+                if self._stopping.is_set():
                     return
+                _LOG.exception("what the clock decides was not decided")
             with self._touch_lock:
                 touched, self._touched = self._touched, {}
             if touched:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import numpy as np
 
@@ -75,5 +76,6 @@ def _patience(stream: KeptStream) -> float:
     return max(_PERIODS * (aligner.period or 0) / 1e9, _LEAST_S)
 
 
+@cache
 def _longest(period: int) -> float:
     return longest_silence(np.timedelta64(period, "ns"))[1]
