@@ -261,7 +261,7 @@ def test_the_picture_follows_the_newest_samples_until_one_looks_elsewhere(visite
 
 
 def test_months_are_thinned_and_no_extreme_is_lost(visited: Open) -> None:
-    with running(samples=400_000) as (service, address):
+    with running(samples=400_000) as (_, address):
         page = visited(address, "#/stream/17")
         page.wait_for_function(DRAWN)
         page.get_by_role("button", name="All").click()
@@ -394,7 +394,7 @@ def test_who_may_only_read_sees_no_buttons_that_decide(visited: Open) -> None:
         assert page.get_by_role("button", name="Remove").count() == 0
 
 
-# ------------------------------------------------------------------ without streams, without service
+# ------------------------------------------------------------------ no streams, no service
 
 
 def test_the_first_start_shows_how_to_push(visited: Open) -> None:
