@@ -366,6 +366,7 @@ def test_login_and_logout(visited: Open) -> None:
         page.keyboard.press("Enter")
         page.get_by_text("This token is not known here.").wait_for()
         assert page.locator(".nn-row").count() == 0
+        assert page.get_by_role("button", name="Log out").count() == 0
         field.fill(TOKEN)
         page.keyboard.press("Enter")
         page.wait_for_function(DRAWN)  # the place that was asked for
@@ -404,16 +405,15 @@ def test_the_first_start_shows_how_to_push(visited: Open) -> None:
         text = page.locator("main").inner_text()
         assert f"curl {address}/api/v1/samples" in text
         assert f'Client("{address}")' in text
-        service.push([_arrival("press-1")]).result()
+        lines = page.get_by_role("region", name="From Python").locator("code").inner_text()
+        names: dict[str, Any] = {}
+        exec(lines.partition("client.upload_history")[0], names)  # as a reader would
+        names["client"].close()
+        [(arrivals, history)] = service.pushed
+        assert arrivals[0].stream == "press-1"
+        assert arrivals[0].channels == ("temperature", "pressure")
+        assert not history
         page.locator("[data-stream='press-1']").wait_for()
-
-
-def _arrival(name: str) -> Any:
-    import numpy as np
-
-    from newnormal.io.arrivals import Arrival
-
-    return Arrival(name, ("temperature",), np.array([10**18]), np.array([[1.0]]))
 
 
 def test_a_lost_connection_is_said_and_the_page_recovers_by_itself(visited: Open) -> None:

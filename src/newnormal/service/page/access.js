@@ -7,10 +7,11 @@
   NN.readSession = async function () {
     try {
       const session = await NN.api.get("/session", {}, { quiet: true });
-      NN.api.state.session = session;
+      const known = session.who ? session : null; // nobody before a login
+      NN.api.state.session = known;
       NN.api.state.csrf = session.csrf || null;
-      NN.showSession(session);
-      return session;
+      NN.showSession(known);
+      return known;
     } catch (error) {
       if (error.status === 401) return null;
       throw error;
@@ -67,7 +68,7 @@
         "form",
         { class: "nn-login", onsubmit: send },
         h("h1", {}, "Log in"),
-        h("p", {}, "Whoever runs this service made a token for you. It is kept by this browser for as long as you are logged in."),
+        h("p", {}, "Whoever runs this service made a token for you. The page does not keep it: this browser stays logged in until you log out."),
         h("input", { type: "text", name: "username", value: "newnormal", autocomplete: "username", hidden: true }),
         h("label", { for: "token" }, "Token"),
         h("div", { class: "nn-login-row" }, field, button),
@@ -117,7 +118,7 @@
       "from newnormal.client import Client",
       "",
       `client = Client("${url}"${token ? ', token="…"' : ""})`,
-      'client.push("press-1", times, {"temperature": t, "pressure": p})',
+      'client.push("press-1", {"temperature": 71.3, "pressure": 4.02})',
       'client.upload_history("press-1", "history.csv")  # goes live at once',
     ].join("\n");
     return h(
