@@ -39,6 +39,8 @@ port = 0
 data = "{data}"
 [limits]
 requests_per_second = 100000
+[retention]
+samples_age = "36500d"
 """
 
 
@@ -47,11 +49,13 @@ class Page:
     """What an open page reads, and how long it waits."""
 
     url: str
+    pid: int
     ended: threading.Event = field(default_factory=threading.Event)
     waits: list[float] = field(default_factory=list)
     events: int = 0
     lag: list[int] = field(default_factory=list)
     checkpoints: set[float] = field(default_factory=set)
+    memory: list[float] = field(default_factory=list)  # of the service, in MB, once a second
 
     def follow(self) -> None:
         """Follow the events."""
@@ -70,6 +74,7 @@ class Page:
             number = 0
             while not self.ended.wait(1.0):
                 number += 1
+                self.memory.append(resident(self.pid))
                 shown = self._get(client, "/streams/1")
                 end = shown["newest"]
                 self._get(client, f"/streams/1/series?to={end}&points=1500")
@@ -136,21 +141,19 @@ def measure(streams: int, seconds: float, rate: float) -> tuple[list[Section], d
 def _load(
     url: str, pid: int, streams: int, first: int, seconds: float, rate: float
 ) -> dict[str, Any]:
-    page = Page(url)
+    page = Page(url, pid)
     readers = [threading.Thread(target=each, daemon=True) for each in (page.follow, page.read)]
     for each in readers:
         each.start()
     warm = min(20.0, seconds)  # all has been used once, and memory is what it stays
     _send(url, streams, first, warm, rate)
     first += round(warm / (streams / rate))
-    page.waits, page.lag, page.checkpoints = [], [], set()
-    memory, peak = [resident(pid)], 0.0
+    page.waits, page.lag, page.checkpoints, page.memory = [], [], set(), [resident(pid)]
     used, began = processor(pid), time.perf_counter()
     sent = _send(url, streams, first, seconds, rate)
     took = time.perf_counter() - began
     used = processor(pid) - used
-    memory.append(resident(pid))
-    peak = max(memory)
+    page.memory.append(resident(pid))
     drained = time.perf_counter()
     while httpx.get(f"{url}/api/v1/health").json()["lag_samples"]:
         time.sleep(0.05)
@@ -161,8 +164,7 @@ def _load(
         **sent,
         "rate": sent["samples"] / sent["seconds"],
         "processor": used / took,
-        "memory": memory,
-        "peak": peak,
+        "memory": page.memory,
         "page": sorted(page.waits),
         "events": page.events,
         "lag": max(page.lag, default=0),
@@ -238,11 +240,12 @@ def _sections(figures: dict[str, Any], streams: int) -> list[Section]:
         Row("the same, from the moment it was due", due),
         Row("answers to the page", read),
     ]
-    before, after = figures["memory"]
+    before, after = figures["memory"][0], figures["memory"][-1]
     costs = [
         Row("processors used by the service", {"value": figures["processor"]}),
         Row("memory before, MB", {"value": before}),
         Row("memory after, MB", {"value": after}),
+        Row("most memory, MB", {"value": max(figures["memory"])}),
         Row("longest checkpoint, s", {"value": figures["checkpoint"]}),
         Row("most samples that were durable and not yet judged", {"value": figures["lag"]}),
         Row("until the last one was judged, s", {"value": figures["drained"]}),
@@ -286,6 +289,7 @@ def _write(sections: list[Section], machine: dict[str, str], figures: dict[str, 
     text = f"{text[:begin]}How much the service takes, and how fast it answers.{text[end:]}"
     page.write_text(text, encoding="utf-8")
     long = ("answers", "waits", "page")
+    figures["memory"] = [round(each, 1) for each in figures["memory"][::10]]
     kept = {name: each for name, each in figures.items() if name not in long}
     found = {"machine": machine, "sections": [asdict(each) for each in sections], "figures": kept}
     raw.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -20,14 +20,24 @@ from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.store import Store
 from newnormal.types import Floats, Ints
 
-__all__ = ["CHANNELS", "CYCLE", "HISTORY", "PERIOD", "prepare", "samples", "stream_name", "times"]
+__all__ = [
+    "CHANNELS",
+    "CYCLE",
+    "HISTORY",
+    "PERIOD",
+    "START",
+    "prepare",
+    "samples",
+    "stream_name",
+    "times",
+]
 
 CHANNELS = ("temperature", "pressure", "vibration", "current", "flow")
 HISTORY = 600
 MODELS = 4  # that are fitted; streams share them
 CYCLE = 720  # samples
 PERIOD = 200_000_000  # ns: five samples a second
-START = 1_790_000_000 * 10**9
+START = 1_700_000_000 * 10**9  # behind every clock
 
 
 def stream_name(number: int) -> str:

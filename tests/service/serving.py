@@ -20,7 +20,7 @@ from newnormal.types import Floats
 from tests.service.killing import SINK, URL
 from tests.waiting import until
 
-START = 1_790_000_000  # s
+START = 1_700_000_000  # s: behind every clock
 CHANNELS = ("a", "b", "c")
 
 _CONFIG = """

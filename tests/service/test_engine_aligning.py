@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,8 +13,8 @@ import pytest
 from newnormal.io.arrivals import Arrival
 from newnormal.service.engine.aligning import Aligner, Steps
 from newnormal.types import Bools
-from tests.counts import count
 from tests.service.naive_aligner import NaiveAligner
+from tests.service.seeds import each_seed
 
 SECOND = 10**9
 START = 1_767_225_600 * SECOND
@@ -75,8 +76,13 @@ class Sender:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(count(150, 5000)))
-def test_the_aligner_closes_what_its_twin_closes_after_every_arrival(seed: int) -> None:
+def test_the_aligner_closes_what_its_twin_closes_after_every_arrival(
+    record_property: Callable[[str, object], None],
+) -> None:
+    each_seed(150, 5000, compare, record_property)
+
+
+def compare(seed: int) -> None:
     rng = np.random.default_rng(seed)
     sender = Sender(rng)
     period = sender.period if rng.random() < 0.4 else None

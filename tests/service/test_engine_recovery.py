@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +14,8 @@ from newnormal.service.engine.applying import Applier
 from newnormal.service.engine.checkpoints import save_checkpoint
 from newnormal.service.log.entries import pack
 from newnormal.service.log.sqlite_log import SqliteLog
-from tests.counts import count
 from tests.service.killing import assert_same, contents, opened, replayed
+from tests.service.seeds import each_seed
 from tests.service.stories import Story
 
 
@@ -54,10 +56,21 @@ def killed(*_: object) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(count(8, 200)))
 def test_after_kills_everything_is_as_the_uninterrupted_log_has_it(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
 ) -> None:
+    def case(seed: int) -> None:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        compare(seed, folder, monkeypatch)
+        shutil.rmtree(folder)
+
+    each_seed(8, 200, case, record_property)
+
+
+def compare(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
     folder = tmp_path / "data"
     folder.mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,6 @@ from newnormal.core.state import arrays
 from newnormal.service.service import Service
 from newnormal.tabular import Table
 from newnormal.types import Floats
-from tests.counts import count
 from tests.service.running import (
     HISTORY,
     PERIOD,
@@ -26,6 +26,7 @@ from tests.service.running import (
     samples,
     settle,
 )
+from tests.service.seeds import each_seed
 
 LIVE = 500
 
@@ -86,10 +87,18 @@ def compare(service: Service, name: str, values: Floats, history: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(count(3, 50)))
 def test_streams_in_batches_of_any_size_get_the_verdicts_of_plain_detectors(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
 ) -> None:
+    def case(seed: int) -> None:
+        follow(seed, tmp_path / str(seed), monkeypatch)
+
+    each_seed(3, 50, case, record_property)
+
+
+def follow(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
     values = {f"m-{at}": values_of(at, rng) for at in range(4)}
     sent = dict.fromkeys(values, 0)
