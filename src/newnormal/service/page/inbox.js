@@ -133,17 +133,18 @@
       this.order = items;
       const waiting = items.filter(NN.isOpen);
       const undecided = waiting.filter((item) => item.state !== "rejected").length;
-      const some = this.cursor ? "at least " : "";
+      const some = this.cursor ? "At least " : "";
+      // Of history only a part is read: how much waits is not known from it.
       this.head.replaceChildren(
-        NN.badge(
+        !open ? "What happened, newest first" : NN.badge(
           waiting.some((item) => item.kind === "alarm" || item.kind === "incident") ? "alarm" : waiting.length ? "change" : "live",
-          waiting.length ? `${some}${NN.plural(undecided, "item")} ${undecided === 1 ? "waits" : "wait"} for you` : open ? "Nothing waits for you" : "Nothing is open",
+          waiting.length ? `${some}${NN.plural(undecided, "item")} ${undecided === 1 ? "waits" : "wait"} for you` : "Nothing waits for you",
         ),
       );
       const counts = KINDS.slice(1)
         .map(([kind, text]) => [waiting.filter((item) => item.kind === kind).length, text])
         .filter(([n]) => n);
-      this.note.textContent = counts.map(([n, text]) => `${n} ${n === 1 ? text.replace(/s$/, "") : text}`).join(" · ");
+      this.note.textContent = !open ? "" : counts.map(([n, text]) => `${n} ${n === 1 ? text.replace(/s$/, "") : text}`).join(" · ");
       this.none.hidden = items.length > 0;
       this.none.textContent = open
         ? "No open alarm, change or incident. New ones appear here by themselves."
