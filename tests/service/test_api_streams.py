@@ -312,3 +312,11 @@ def test_what_takes_too_long_is_a_503_that_says_it_goes_on(
     found = client.delete(f"{API}/streams/17")
     assert found.status_code == 503 and found.headers["retry-after"] == "10"
     assert "it is logged, and will be done" in found.json()["error"]
+
+
+def test_all_of_two_thousand_streams_in_lists_are_less_than_a_megabyte() -> None:
+    size = 0
+    with client_of(FakeService(2_000)) as client:
+        for offset in range(0, 2_000, 100):
+            size += len(client.get(f"{API}/streams?limit=100&offset={offset}").content)
+    assert size < 1_000_000

@@ -13,10 +13,11 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from newnormal.errors import NewnormalError
 from newnormal.service.api.access import Access
 from newnormal.service.api.facade import Facade
 from newnormal.service.api.files import CONTENT_POLICY
-from newnormal.service.api.problems import Problem, problem_answer
+from newnormal.service.api.problems import Problem, problem_answer, problem_of
 
 __all__ = ["Guard"]
 
@@ -73,6 +74,9 @@ class Guard:
                 self._check_host(scope)
         except Problem as problem:
             await problem_answer(problem)(scope, receive, sent)
+            return
+        except NewnormalError as error:  # tokens cannot be read: the store is damaged, or gone
+            await problem_answer(problem_of(error))(scope, receive, sent)
             return
         await self._app(scope, receive, sent)
 

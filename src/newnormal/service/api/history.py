@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -85,10 +87,11 @@ async def history(
     if kind in _FORMATS:
         options["format"] = _FORMATS[kind]
     limits = service.config.limits
-    handle, name = tempfile.mkstemp(prefix="newnormal-history-")
+    with _room():
+        handle, name = tempfile.mkstemp(prefix="newnormal-history-")
     path = Path(name)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with _room(), os.fdopen(handle, "wb") as file:
             taken = _Taking(file, limits.decompressed)
             await receive_body(request, taken.take, limits.decompressed, limits.decompressed)
             taken.end()
@@ -113,6 +116,20 @@ async def history(
             "found": notes,
         }
     )
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    """Answer 503 where the file cannot be kept until it is read."""
+    try:
+        yield
+    except OSError as error:
+        raise Problem(
+            503,
+            f"cannot write to {tempfile.gettempdir()}: {error.strerror or error}",
+            "make room there, and send the same file again",
+            {"Retry-After": "10"},
+        ) from None
 
 
 class _Taking:

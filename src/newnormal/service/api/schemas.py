@@ -76,7 +76,6 @@ class StreamBrief(BaseModel):
     item: str | None = Field(description="the key of the item that the sentence is about")
     last_alarm: str | None
     generation: int = Field(description="how many models it has had")
-    counts: dict[str, int]
     problem: str = Field(description="why the last fit failed")
 
 
@@ -84,6 +83,7 @@ class Stream(StreamBrief):
     """A stream."""
 
     channels: list[str]
+    counts: dict[str, int] = Field(description="late, duplicate, unknown; alarms, changes")
 
 
 class StreamPage(BaseModel):

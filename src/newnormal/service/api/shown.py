@@ -60,12 +60,28 @@ def finite(value: Any) -> Any:
     return value
 
 
-def _points(values: Sequence[float]) -> list[float | None]:
-    """Return ratios of a sparkline in few digits: a list of streams has thousands."""
-    return [
-        round(each, 2) if -100 < each < 100 else None if isnan(each) else round(min(each, 1e6))
-        for each in values
-    ]
+def _points(values: Sequence[float], *, full: bool) -> list[float | None]:
+    """Return the ratios of a sparkline in few digits; in lists half as many, none above lost.
+
+    >>> _points([0.126, 0.2, 1.5, float("nan"), -0.3], full=False)
+    [0.13, 1.5, 0]
+    >>> _points([0.126, 1234.5], full=True)
+    [0.13, 1234]
+    """
+    if not full:
+        first = len(values) % 2  # the newest two are always together
+        pairs = [values[:first], *(values[at : at + 2] for at in range(first, len(values), 2))]
+        values = [_highest(pair) for pair in pairs if len(pair)]
+    return [None if isnan(each) else _few_digits(each) for each in values]
+
+
+def _highest(values: Sequence[float]) -> float:
+    return max((each for each in values if not isnan(each)), default=math.nan)
+
+
+def _few_digits(ratio: float) -> float:
+    short = round(ratio, 2) if ratio < 100 else round(min(ratio, 1e6))
+    return short if short > 0 else 0
 
 
 def _short(value: float) -> float | None:
@@ -77,7 +93,7 @@ def _short(value: float) -> float | None:
 
 
 def stream_json(view: StreamView, *, full: bool = True) -> dict[str, Any]:
-    """Return a stream; in lists without the names of its channels."""
+    """Return a stream; in lists in brief, since there may be thousands."""
     found: dict[str, Any] = {
         "id": view.id,
         "name": view.name,
@@ -89,17 +105,16 @@ def stream_json(view: StreamView, *, full: bool = True) -> dict[str, Any]:
         "newest": iso(view.newest),
         "ratio": _short(view.ratio),
         "distance": _short(view.distance),
-        "sparkline": _points(view.sparkline),
+        "sparkline": _points(view.sparkline, full=full),
         "attention": view.attention,
         "sentence": view.sentence,
         "item": view.item,
         "last_alarm": iso(view.last_alarm),
         "generation": view.generation,
-        "counts": dict(view.counts),
         "problem": view.problem,
     }
     if full:
-        found["channels"] = list(view.channels)
+        found |= {"channels": list(view.channels), "counts": dict(view.counts)}
     return found
 
 

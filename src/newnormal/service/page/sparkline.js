@@ -20,7 +20,7 @@
 
   /** The ratios of the last stretches of a stream; those at the threshold or above stand out. */
   NN.spark = function (ratios, height = 30) {
-    const wide = 60;
+    const wide = 30; // as many as lists of streams have
     const at = (k) => wide - ratios.length + k;
     const tall = (ratio) => (height - 2 - part(ratio) * (height - 4)).toFixed(1);
     const known = ratios.filter((each) => each !== null);
