@@ -25,7 +25,7 @@ test: .venv/dev ## Install the development tools and run the whole test suite.
 	@echo "==> all tests passed; next: 'make check' for lint, types and imports, 'make bench' for speed"
 
 soak: .venv/dev ## Run the long tests in full and write docs/soak.md.
-	@echo "==> running the long tests in full (an hour or so)"
+	@echo "==> running the long tests in full (two hours or so)"
 	@$(BIN)/python -m tests.soak
 
 check: lint types imports ## Lint, format check, types, import direction.

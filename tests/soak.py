@@ -83,9 +83,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the long tests and return pytest's exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--share", type=float, default=1.0, help="of the full counts")
+    parser.add_argument(
+        "--minutes", type=float, default=60.0, help="of load on the service, times the share"
+    )
     parser.add_argument("tests", nargs="*", help="some of the tests; writes no page")
     options = parser.parse_args(arguments)
     os.environ["NEWNORMAL_SOAK"] = str(options.share)
+    os.environ["NEWNORMAL_SOAK_MINUTES"] = str(options.minutes)
     machine = facts()
     figures = Figures()
     chosen = options.tests or [str(ROOT / "tests")]
