@@ -51,7 +51,13 @@ def _never(values: Floats) -> float:
     return float(values[0]) - 1
 
 
+@inner
+def _count(values: Floats) -> int:
+    return len(values)
+
+
 twice, is_large, first, never = linked(_twice), linked(_is_large), linked(_first), linked(_never)
+count = linked(_count)
 
 
 @compiled
@@ -68,6 +74,11 @@ def test_arrays_and_numbers_go_in_and_a_number_comes_out() -> None:
     assert _all(values, 3.0, False) == 4.0
     np.testing.assert_array_equal(values, [4.0, 8.0])
     assert _all(values, 1e3, False) == 0.0
+
+
+def test_a_whole_number_comes_out() -> None:
+    counted = compiled(lambda values: count(values) + 1)
+    assert counted(np.zeros(3)) == 4
 
 
 def signatures(kernel: Any) -> list[Any]:

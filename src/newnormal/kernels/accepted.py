@@ -22,6 +22,7 @@ import numpy as np
 
 from newnormal.kernels.compiled import compiled, inner
 from newnormal.kernels.linking import linked
+from newnormal.kernels.step import copy
 from newnormal.types import Floats, Floats32, Ints
 
 __all__ = [
@@ -95,14 +96,15 @@ def move_back(
         # From where it is, and from none: the place that brings it nearest is left or entered,
         # until none brings it nearer.
         for start in range(2):
-            option[:] = at * (1 - start)
+            for k in range(K):
+                option[k] = at[k] * (1 - start)
             _sum_of(shifts, used, option, trial)
             nearest = _distance(sample, trial, mean, inverse)
             toggled = 0
             while toggled >= 0:
                 if nearest < least:
                     least = nearest
-                    chosen[:] = option
+                    copy(option, chosen)
                 toggled = -1
                 for k in range(K):
                     if used[k] == 0:
@@ -117,7 +119,7 @@ def move_back(
                 if toggled >= 0:
                     option[toggled] = 1 - option[toggled]
         if least <= limit:
-            at[:] = chosen
+            copy(chosen, at)
             _sum_of(shifts, used, at, moved)
     _blend(sample, state, mean, inverse, limit, trial, moved)
     for c in range(C):
@@ -150,7 +152,7 @@ def _blend(
     for k in range(K // 2, K):
         if used[k] == 0:
             continue
-        option[:] = at
+        copy(at, option)
         option[k] = 0
         _sum_of(shifts, used, option, trial)
         way, length = _part(sample, trial, shifts[k], mean, inverse)
@@ -163,8 +165,8 @@ def _blend(
         distance = _distance(sample, trial, mean, inverse)
         if distance < least:
             least = distance
-            best[:] = trial
-    moved[:] = best
+            copy(trial, best)
+    copy(best, moved)
 
 
 @inner

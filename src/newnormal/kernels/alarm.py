@@ -59,6 +59,7 @@ __all__ = [
     "blank_out",
     "judge",
     "judge_scores",
+    "linked_judge_scores",
     "p_values",
     "peaks",
     "threshold_at",
@@ -190,6 +191,9 @@ def judge_scores(
     if is_limited:
         for t in range(T):
             out.thresholds[t] = np.exp(out.thresholds[t])
+
+
+linked_judge_scores = linked(judge_scores)
 
 
 @uncounted

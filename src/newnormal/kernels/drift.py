@@ -44,6 +44,7 @@ __all__ = [
     "DriftState",
     "advance",
     "lag_index",
+    "linked_advance",
     "measure",
     "trace",
     "weights_moved",
@@ -132,6 +133,9 @@ def advance(samples: Floats, state: DriftState, params: DriftParams, out: DriftO
         if out.crossings[t]:
             return t + 1
     return len(samples)
+
+
+linked_advance = linked(advance)
 
 
 @uncounted

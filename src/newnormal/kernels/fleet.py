@@ -24,7 +24,7 @@ from newnormal.kernels import drift as drifting
 from newnormal.kernels.alarm import (
     KNOTS,
     AlarmOut,
-    judge_scores,
+    linked_judge_scores,
 )
 from newnormal.kernels.block_names import (
     AT_CHANGES,
@@ -60,11 +60,13 @@ from newnormal.kernels.committee import (
 from newnormal.kernels.compiled import (
     compiled,
     inlined,
+    inner,
     uncounted,
 )
 from newnormal.kernels.drift import (
     DriftOut,
 )
+from newnormal.kernels.linking import linked
 from newnormal.kernels.members import (
     FAR,
 )
@@ -277,7 +279,8 @@ def _ahead(which: Ints, k: int, streams: Streams, ahead: Ints) -> None:
         ahead[at + i] = streams.fits[s] + streams.fitted_lines[i]
 
 
-@uncounted
+@linked
+@inner
 def _consume(
     base: int,
     at: Ints,
@@ -349,7 +352,8 @@ def _begin(sample: Floats, step: StepState, own: CommitteeState, params: StepPar
                 own.levels[j, c] = z
 
 
-@uncounted
+@linked
+@inner
 def _judge(
     s: int,
     base: int,
@@ -381,7 +385,7 @@ def _judge(
         if stop == start:
             return SILENT
         moved = DriftOut(columns.distances[start:stop], crossings)
-        stop = start + drifting.advance(samples[start:stop], drift, drift_params, moved)
+        stop = start + drifting.linked_advance(samples[start:stop], drift, drift_params, moved)
         columns.changes[start:stop] = newest
         judged = AlarmOut(
             columns.thresholds[start:stop],
@@ -391,7 +395,7 @@ def _judge(
             columns.p_values[start:stop],
         )
         scores, shares = columns.scores[start:stop], columns.shares[start:stop]
-        judge_scores(scores, shares, alarm, alarm_params, chances, judged)
+        linked_judge_scores(scores, shares, alarm, alarm_params, chances, judged)
         why = DONE
         if not follow(base, at, dims, columns, times, start, stop, end):
             why = OPENS

@@ -30,7 +30,12 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _SYMBOL = "newnormal_kernel_address"  # in cached code, too
-_RETURNED = {"None": types.void, "bool": types.boolean, "float": types.float64}
+_RETURNED = {
+    "None": types.void,
+    "bool": types.boolean,
+    "int": types.int64,
+    "float": types.float64,
+}
 _BYTES = ir.IntType(8).as_pointer()
 _WORD = ir.IntType(64)
 _kernels: dict[bytes, Any] = {}  # by the name that is in the code of those that call them
@@ -44,7 +49,7 @@ _MESSAGE = "a kernel could not be compiled: the reason was printed before this"
 def linked(kernel: Callable[_P, _R]) -> Callable[_P, _R]:
     """Return what a kernel calls to call another one by address; Python cannot call it.
 
-    The other one returns nothing, a bool or a float, as its annotation states.
+    The other one returns nothing, a bool, an int or a float, as its annotation states.
 
     Examples
     --------

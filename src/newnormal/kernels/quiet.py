@@ -57,6 +57,7 @@ from newnormal.kernels.blocks import (
     model_at,
 )
 from newnormal.kernels.compiled import (
+    inner,
     uncounted,
 )
 from newnormal.kernels.drift import (
@@ -64,6 +65,7 @@ from newnormal.kernels.drift import (
     MARK,
     WARM,
 )
+from newnormal.kernels.linking import linked
 from newnormal.kernels.memory import bools, floats, floats32, ints, ints2
 from newnormal.kernels.step import (
     SEEN,
@@ -273,7 +275,8 @@ def _moves(base: int, at: Ints, fit: int, fit_at: Ints, dims: Dims) -> float:
     return max(0.0, moved - floats(base + at[AT_REVIEW_LEVELS], 2)[MOVED]) / WEIGHTS_LIMIT
 
 
-@uncounted
+@linked
+@inner
 def review(base: int, at: Ints, fit: int, fit_at: Ints, dims: Dims) -> None:
     """Review a stream without alarm or change: keep what is normal; see `acceptance.review`."""
     drift = drift_at(base, at, dims)
