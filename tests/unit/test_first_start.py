@@ -15,7 +15,7 @@ import pytest
 import newnormal
 from newnormal.cli import bars, compiling
 from newnormal.runtime import first_start
-from newnormal.runtime.first_start import FIT, WATCH, compile_all, missing, processes
+from newnormal.runtime.first_start import FIT, SERVE, WATCH, compile_all, missing, processes
 from newnormal.runtime.kernel_jobs import Job, jobs_of
 
 # With all code in the cache, what is loaded is what was called by Python or by address.
@@ -30,6 +30,20 @@ warnings.simplefilter("ignore")
 detector = newnormal.Detector(epochs=1)
 if sys.argv[1] == "fit":
     detector.fit(rng.normal(size=(4000, 2)))
+elif sys.argv[1] == "serve":  # changes that are accepted, and an alarm that is
+    values = rng.normal(size=(1200, 2))
+    values[100:] += 20.0
+    values[600:, 0] += 50.0
+    times = np.datetime64("2026-01-01", "ns") + np.arange(len(values)) * np.timedelta64(60, "s")
+    tables = [
+        newnormal.tabular.Table(values[part], ("a", "b"), times[part])
+        for part in (slice(0, 60), slice(60, 610), slice(610, None))
+    ]
+    fleet = newnormal.Fleet()
+    fleet.add("noise", newnormal.Detector(epochs=1, accept_after=30).fit(tables[0]))
+    events = fleet.run({"noise": tables[1]}).events
+    fleet.accept("noise", max(each.event.alarm.number for each in events if each.event.alarm))
+    fleet.run({"noise": tables[2]})
 else:
     detector = newnormal.load(sys.argv[2])
     detector.run(rng.normal(size=(1500, 2)))
@@ -71,7 +85,7 @@ def compiled_here(jobs: list[Job]) -> list[int]:
 # ------------------------------------------------------------------ what
 
 
-@pytest.mark.parametrize("command", [FIT, WATCH])
+@pytest.mark.parametrize("command", [FIT, WATCH, SERVE])
 def test_jobs_have_names_of_their_own_and_the_longest_comes_first(command: str) -> None:
     jobs = jobs_of(command)
     assert len({job.name for job in jobs}) == len(jobs)
@@ -86,8 +100,9 @@ def test_what_is_compiled_ahead_is_what_the_commands_call(tmp_path: Path) -> Non
     detector.save(path)
     detector.run(rng.normal(size=(1500, 2)))  # all code is in the cache now
     # Whether a committee learns while it watches depends on history.
-    spare = {FIT: [], WATCH: ["mlp.descend", "step._guard"]}
-    for command in (FIT, WATCH):
+    learning = ["mlp.descend", "step._guard"]
+    spare = {FIT: [], WATCH: learning, SERVE: learning}
+    for command in (FIT, WATCH, SERVE):
         done = subprocess.run(
             [sys.executable, "-c", _CALLED, command, str(path)],
             capture_output=True,
@@ -176,6 +191,22 @@ def test_an_interrupt_ends_the_other_processes(monkeypatch: pytest.MonkeyPatch) 
     assert started[0].poll() is not None
 
 
+def test_once_it_is_stopped_no_other_kernel_is_begun() -> None:
+    jobs, seen = some_jobs(4), []
+    compile_all(jobs, FIT, 1, lambda name, share: seen.append(name), lambda: len(seen) == 2)
+    assert compiled_here(jobs) == [1, 1, 0, 0]
+
+
+@pytest.mark.external
+def test_once_it_is_stopped_it_does_not_wait_for_the_other_processes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(first_start, "_PROGRAM", "import sys; sys.stdin.read()")  # never answers
+    jobs, seen = some_jobs(4), []
+    compile_all(jobs, FIT, 2, lambda name, share: seen.append(name), lambda: len(seen) == 3)
+    assert sum(compiled_here(jobs)) == 3
+
+
 @pytest.mark.external
 def test_a_process_compiles_the_kernels_that_it_is_given(tmp_path: Path) -> None:
     done = subprocess.run(
@@ -220,6 +251,14 @@ def test_one_line_says_that_it_compiles_and_for_how_long(
     compiling.compile_first(FIT)
     assert capsys.readouterr().err == "compiling for this machine, once: about 15 s ...\n"
     assert compiled_here(jobs) == [1] * 5
+
+
+def test_others_learn_the_share_and_the_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[float, float]] = []
+    monkeypatch.setattr(first_start, "missing", lambda command: some_jobs(2))
+    monkeypatch.setenv(first_start.PROCESSES, "1")
+    compiling.compile_first(SERVE, lambda share, seconds: seen.append((round(share, 2), seconds)))
+    assert seen == [(0.0, 3.0), (0.67, 3.0), (1.0, 3.0)]
 
 
 def test_with_all_in_the_cache_nothing_is_said(

@@ -8,10 +8,10 @@ import pytest
 from numba import types
 
 from newnormal.kernels.type_texts import text_of, types_of
-from newnormal.runtime.kernel_jobs import FIT, WATCH, jobs_of
+from newnormal.runtime.kernel_jobs import FIT, SERVE, WATCH, jobs_of
 
 
-@pytest.mark.parametrize("command", [FIT, WATCH])
+@pytest.mark.parametrize("command", [FIT, WATCH, SERVE])
 def test_the_types_of_every_kernel_come_back(command: str) -> None:
     for job in jobs_of(command):
         assert types_of(text_of(job.types)) == job.types, job.name

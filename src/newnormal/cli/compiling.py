@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from newnormal.cli.bars import share_progress
@@ -10,9 +11,7 @@ from newnormal.cli.console import announce_compiling, say
 if TYPE_CHECKING:
     from newnormal.detector import BaseDetector
 
-__all__ = ["compile_first", "compile_fleet", "prepare"]
-
-_NAMES = ("a", "b")
+__all__ = ["compile_first", "prepare"]
 
 
 def prepare(detector: BaseDetector) -> None:
@@ -25,10 +24,23 @@ def prepare(detector: BaseDetector) -> None:
         announce_compiling()
 
 
-def compile_first(command: str) -> None:
-    """Compile what `fit` or `watch` needs and is not in the cache.
+def compile_first(
+    command: str,
+    on_share: Callable[[float, float], None] | None = None,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> None:
+    """Compile what `fit`, `watch` or `serve` needs and is not in the cache.
 
     A line on standard error announces it, once; a terminal has a bar as well.
+
+    Parameters
+    ----------
+    command
+        Which of them.
+    on_share
+        Called with the share that is compiled and the seconds that all of it takes, about.
+    is_stopped
+        Asked now and then; once it is true, no other kernel is begun.
     """
     from newnormal.runtime.first_start import compile_all, missing, processes
 
@@ -41,36 +53,15 @@ def compile_first(command: str) -> None:
     seconds = max(work / min(count, len(jobs)), jobs[0].seconds)
     together = f" with {count} processes" if count > 1 else ""
     say(f"compiling for this machine{together}, once: about {seconds:.0f} s ...")
-    with share_progress("compiling") as on_share:
+    if on_share is not None:
+        on_share(0.0, seconds)
+    with share_progress("compiling") as draw:
 
         def on_compiled(name: str, done: float) -> None:
             del name
+            if draw is not None:
+                draw(done)
             if on_share is not None:
-                on_share(done)
+                on_share(done, seconds)
 
-        compile_all(jobs, command, count, on_compiled)
-
-
-def compile_fleet() -> None:
-    """Compile what judges many streams, by judging a few samples; milliseconds if it is compiled.
-
-    Otherwise the service would compile it when its first stream goes live, and answer nobody for
-    as long.
-    """
-    import warnings
-
-    import numpy as np
-
-    from newnormal import Detector, Fleet, NewnormalWarning
-    from newnormal.tabular import Table
-
-    announce_compiling()
-    values = np.random.default_rng(0).normal(size=(460, 2))
-    values[100:] += 20.0  # a change, which is accepted: other kernels than those of quiet samples
-    times = np.datetime64("2026-01-01", "ns") + np.arange(len(values)) * np.timedelta64(60, "s")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NewnormalWarning)
-        detector = Detector(epochs=1, accept_after=30).fit(Table(values[:60], _NAMES, times[:60]))
-    fleet = Fleet()
-    fleet.add("noise", detector)
-    fleet.run({"noise": Table(values[60:], _NAMES, times[60:])})
+        compile_all(jobs, command, count, on_compiled, is_stopped)

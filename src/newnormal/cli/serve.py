@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -144,7 +145,7 @@ def serve(
 
 
 def _serve(config: ServiceConfig, load: Callable[[], ServiceConfig]) -> None:
-    from newnormal.cli.compiling import compile_first, compile_fleet
+    from newnormal.cli.compiling import compile_first
     from newnormal.cli.serving import run
     from newnormal.service.demo import demo_config
 
@@ -153,14 +154,9 @@ def _serve(config: ServiceConfig, load: Callable[[], ServiceConfig]) -> None:
         _check_connections(new)
         return new
 
-    def compile_all() -> None:
-        compile_first("fit")
-        compile_first("watch")
-        compile_fleet()
-
     check_reachable(config)
     _check_connections(config)
-    run(config, load_again, prepare=compile_all)
+    run(config, load_again, prepare=partial(compile_first, "serve"))
 
 
 def _assigned(given: list[str]) -> Iterator[tuple[str, str]]:

@@ -19,9 +19,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from newnormal.runtime.kernel_jobs import FIT, WATCH, Job, jobs_of
+from newnormal.runtime.kernel_jobs import FIT, SERVE, WATCH, Job, jobs_of
 
-__all__ = ["FIT", "PROCESSES", "WATCH", "OnCompiled", "compile_all", "main", "missing", "processes"]
+__all__ = [
+    "FIT",
+    "PROCESSES",
+    "SERVE",
+    "WATCH",
+    "OnCompiled",
+    "compile_all",
+    "main",
+    "missing",
+    "processes",
+]
 
 PROCESSES = "NEWNORMAL_COMPILERS"  # how many processes compile
 _MOST = 4  # kernels that take long
@@ -53,8 +63,16 @@ def processes() -> int:
     return min(cores(), _MOST)
 
 
+def _never() -> bool:
+    return False
+
+
 def compile_all(
-    jobs: Sequence[Job], command: str, count: int = 1, on_compiled: OnCompiled | None = None
+    jobs: Sequence[Job],
+    command: str,
+    count: int = 1,
+    on_compiled: OnCompiled | None = None,
+    is_stopped: Callable[[], bool] = _never,
 ) -> None:
     """Compile kernels, so that they are in the cache.
 
@@ -68,6 +86,8 @@ def compile_all(
         How many processes compile, this one among them.
     on_compiled
         Called after each, from this thread alone.
+    is_stopped
+        Asked now and then; once it is true, no other kernel is begun.
     """
     left, done = deque(jobs), deque[Job]()
     helpers = [_Helper(command, left, done) for _ in range(min(count, len(jobs)) - 1)]
@@ -83,17 +103,17 @@ def compile_all(
 
     try:
         with _few_collections():
-            while left:
+            while left and not is_stopped():
                 with suppress(IndexError):  # another one took the last
                     job = left.popleft()
                     job.run()
                     done.append(job)
                     report()
             for helper in helpers:
-                helper.join()
+                helper.join(is_stopped)
                 report()
             for helper in helpers:
-                for job in helper.failed:
+                for job in () if is_stopped() else helper.failed:
                     job.run()
                     done.append(job)
                     report()
@@ -129,9 +149,11 @@ class _Helper:
                 return
             self._done.append(job)
 
-    def join(self) -> None:
+    def join(self, is_stopped: Callable[[], bool]) -> None:
         """Wait until it has compiled the last that it was given."""
-        while self._thread.is_alive():  # in parts: on Windows, Ctrl-C does not end a long wait
+        while (
+            self._thread.is_alive() and not is_stopped()
+        ):  # in parts: on Windows, Ctrl-C does not end a long wait
             self._thread.join(0.2)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Which kernels `fit` and `watch` call, and for which types: what a first start compiles."""
+"""Which kernels commands call, and for which types: what a first start compiles."""
 
 from __future__ import annotations
 
@@ -9,15 +9,27 @@ import numba
 import numpy as np
 
 from newnormal.acceptance.range import initial as initial_drift
-from newnormal.kernels import adam, alarm, committee, drift, members, step, training
+from newnormal.kernels import (
+    accepted,
+    adam,
+    alarm,
+    committee,
+    drift,
+    fleet,
+    members,
+    step,
+    training,
+)
+from newnormal.kernels.blocks import Dims
 from newnormal.kernels.linking import behind
 from newnormal.kernels.mlp import NOTHING_AHEAD
 from newnormal.models.committee import Committee, Plan
 from newnormal.models.experts import neutral_params
+from newnormal.types import Floats32
 
-__all__ = ["FIT", "WATCH", "Job", "jobs_of"]
+__all__ = ["FIT", "SERVE", "WATCH", "Job", "jobs_of"]
 
-FIT, WATCH = "fit", "watch"
+FIT, WATCH, SERVE = "fit", "watch", "serve"
 
 # Numba has no public way to ask whether a function is in its cache.
 _cache_of = attrgetter("_cache")
@@ -64,8 +76,12 @@ def jobs_of(command: str) -> list[Job]:
     >>> [job.name for job in jobs_of("fit")[:2]]
     ['committee.advance_in', 'members._squares_of']
     """
-    own = {FIT: _training, WATCH: _watching}[command]
-    return sorted([*_scoring(), *own()], key=lambda job: -job.seconds)
+    own = {
+        FIT: (_scoring, _training),
+        WATCH: (_scoring, _watching),
+        SERVE: (_scoring, _training, _watching, _serving),
+    }[command]
+    return sorted((job for part in own for job in part()), key=lambda job: -job.seconds)
 
 
 def _job(kernel: Any, seconds: float, *arguments: Any) -> Job:
@@ -75,17 +91,28 @@ def _job(kernel: Any, seconds: float, *arguments: Any) -> Job:
     return Job(name, kernel, tuple(typeof(each) for each in arguments), seconds)
 
 
-def _scoring() -> list[Job]:
-    """Return what consumes samples.
+class _Small(NamedTuple):
+    """What the kernels of a committee take, as small as can be: the types are the same."""
 
-    The arguments are those of a committee as small as can be: their types are the same.
-    """
+    model: Committee
+    weights: Floats32
+    state: Any
+    work: committee.CommitteeWork
+
+
+def _small() -> _Small:
     model = Committee(2, 1, 1, Plan(members=(1.0,) * len(members.KINDS)))
     weights = np.zeros(model.size, np.float32)
-    plain, params = neutral_params(1, weights, 1), model.uncalibrated_params()
-    state, out, widths = model.initial(weights), step.blank_out(1, 1), model.network.padded
-    in_step = step.blank_work.py_func(2, 1, widths, NOTHING_AHEAD)  # type: ignore[attr-defined]
+    in_step = step.blank_work.py_func(2, 1, model.network.padded, NOTHING_AHEAD)  # type: ignore[attr-defined]
     work = committee.blank_work.py_func(1, 1, 1, in_step)  # type: ignore[attr-defined]
+    return _Small(model, weights, model.initial(weights), work)
+
+
+def _scoring() -> list[Job]:
+    """Return what consumes samples."""
+    model, weights, state, work = _small()
+    plain, params = neutral_params(1, weights, 1), model.uncalibrated_params()
+    out, widths, in_step = step.blank_out(1, 1), model.network.padded, work.step
     given = (_ROWS, _ROW, True, widths, state.step, state.own, plain, params, out, _CUBE, _ROWS32)
     own, fitted, ahead = state.own.members, params.members, in_step.ahead
     calibration = (_ROWS, _ROW, _ROW, _ROW, _INTS, 0.0)
@@ -134,6 +161,47 @@ def _watching() -> list[Job]:
         ),
         _job(drift.weights_moved, 0.1, _ROW32, _ROW32),
         _job(drift.advance, 0.8, _ROWS, *_drift(), drift.DriftOut(_ROW, _FLAGS)),
+    ]
+
+
+def _serving() -> list[Job]:
+    """Return what judges many streams, and what a change calls."""
+    model, _, state, work = _small()
+    dims, widths = Dims(*[1] * len(Dims._fields)), model.network.padded
+    columns = fleet.Columns(
+        *(_ROW, _ROW, _FLAGS, _ROWS, _ROWS32, _ROW, _ROW, _INTS, _ROW, _INTS, _ROWS32)
+    )
+    streams = fleet.Streams(_INTS, _INTS, _INTS, _INTS, _INTS, _INTS, _INTS, _INTS, 1)
+    stops = fleet.Stops(_INTS, _INTS, _INTS, _FLAGS, _INTS, _INTS)
+    block = (0, _INTS, 0, _INTS, dims)
+    level = model.uncalibrated_params().members
+    return [
+        _job(
+            fleet.advance,
+            3.8,
+            *(_INTS, streams, dims, widths, _ROWS, _INTS, _ROW),
+            *(_INTS, _INTS, False, columns, stops),
+        ),
+        _job(
+            behind("fleet._consume"),
+            0.9,
+            *(*block, widths, work, _CUBE, _ROWS, _ROW, False, 0.0, 0.0, False),
+            *(step.blank_out(1, 1), _ROWS32),
+        ),
+        _job(
+            behind("fleet._judge"),
+            2.0,
+            *(0, *block, _FLAGS, _ROWS, _INTS, 0, columns, stops),
+        ),
+        _job(behind("quiet.review"), 2.0, *block),
+        _job(
+            accepted.move_back,
+            1.7,
+            *(_ROW, state.own.accepted, level.level_mean, level.level_inverse, 0.0, _ROW),
+        ),
+        _job(behind("accepted.is_accepted"), 0.3, _ROW32, _ROW32, state.own.accepted),
+        _job(behind("alarm._median"), 1.2, _ROW),
+        _job(drift.lag_index, 0.05, 0, 0),
     ]
 
 
