@@ -140,6 +140,12 @@ def test_settings_have_no_secret() -> None:
     assert body["limits"]["streams"] == 10_000 and body["streams"]["history"] == 1000
 
 
+def test_settings_say_how_fast_simulated_machines_are() -> None:
+    for demo, found in ((True, {"machines": 20, "minutes_a_second": 20}), (False, None)):
+        with client_of(FakeService(2, config=ServiceConfig(demo=demo))) as client:
+            assert client.get(f"{API}/settings").json()["simulated"] == found
+
+
 def test_alerts_have_every_sink(client: Client, service: FakeService) -> None:
     service.config.sinks = (SinkConfig("chat", "webhook"), SinkConfig("mail", "smtp"))
     service.store.alerts = {

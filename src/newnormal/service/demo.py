@@ -23,16 +23,16 @@ from newnormal.service.config import Override, ServiceConfig
 from newnormal.service.values import LIVE, StreamView
 from newnormal.types import Floats
 
-__all__ = ["HISTORY", "MACHINES", "Demo", "Machine", "Simulation", "demo_config"]
+__all__ = ["HISTORY", "MACHINES", "SPEED", "Demo", "Machine", "Simulation", "demo_config"]
 
 MINUTE = 60 * 10**9  # ns
 HISTORY = 480  # samples that a machine collects before its fit: eight of its hours
 _CYCLE = 60  # minutes of a machine's cycle
 _BLOCK = 240  # minutes whose noise is drawn at once
-_BACK = 21 * 1440  # minutes before now at which they begin
+_BACK = 3 * 1440  # minutes before now at which they begin; they reach it after some minutes
 
-# Minutes that pass in a second: while collecting, while fitting, and live.
-_COLLECTING, _FITTING, _LIVE = 160.0, 5.0, 20.0
+# Minutes that pass in a second: while collecting, while fitting, and from then on until now.
+_COLLECTING, _FITTING, SPEED = 480.0, 5.0, 20.0
 _PUSHES = 5.0  # a second
 _PATIENCE = 90.0  # seconds until the story begins, should a machine not go live
 _WAIT = 2.0  # seconds after a push that was refused
@@ -133,7 +133,7 @@ _STORY = (
     Happening(_FAULTY, 1, 20, 40, 7.0),
     Happening(_BY_ITSELF, 1, 30, None, 6.0),
     Happening(_BY_HAND, 2, 45, None, 6.0),
-    *(Happening(machine, 0, 120, 45, -6.0) for machine in _HALL),
+    *(Happening(machine, 0, 90, 45, -6.0) for machine in _HALL),
 )
 _LATER = 600  # minutes after which something happens now and then
 _EVERY = 240  # minutes, on average, between two of these
@@ -323,7 +323,7 @@ class Demo:
     def _speed(self) -> float:
         if self.minute < HISTORY:
             return _COLLECTING
-        return _FITTING if self.simulation.story is None else _LIVE
+        return _FITTING if self.simulation.story is None else SPEED
 
     def _resumed(self) -> int:
         """Return the first minute that the service does not have."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from newnormal.service.api.shown import finite
+from newnormal.service.demo import MACHINES, SPEED
 
 __all__ = ["settings_json"]
 
@@ -39,6 +40,10 @@ def settings_json(config: Any) -> dict[str, Any]:
     found["tokens"] = [{"name": each.name, "role": each.role} for each in config.tokens]
     for name in ("sinks", "sources"):
         found[name] = [{"name": e.name, "kind": e.kind} for e in getattr(config, name)]
+    # Machines of the demo live faster than those who look at them.
+    found["simulated"] = (
+        {"machines": len(MACHINES), "minutes_a_second": SPEED} if found["demo"] else None
+    )
     return dict(finite(found))
 
 
