@@ -42,7 +42,14 @@ class Receiver:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                length = int(self.headers.get("Content-Length", 0))
+                try:
+                    body = self.rfile.read(length)
+                except OSError:
+                    body = b""
+                if len(body) < length:  # the sender was killed: nothing has arrived
+                    self.close_connection = True
+                    return
                 names = {name.lower(): value for name, value in self.headers.items()}
                 request = Request(self.command, names, body)
                 receiver.requests.append(request)
