@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -12,15 +15,52 @@ from newnormal.service.config import Limits
 from newnormal.service.engine.streams import KeptStreams
 from newnormal.types.arrays import time_text
 
-__all__ = ["LimitError", "check_limits"]
+__all__ = ["Arriving", "LimitError", "check_limits"]
 
 
 class LimitError(InputError):
     """A limit of the configuration would be exceeded."""
 
 
+class Arriving:
+    """Streams and channels that were taken in and are not applied yet: they count, too."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._channels: dict[str, Counter[str]] = {}  # how many entries on their way have each
+
+    def admit(
+        self, arrivals: Sequence[Arrival], streams: KeptStreams, limits: Limits, now: int
+    ) -> Callable[[], None] | None:
+        """Check samples as `check_limits`; return what to call once they are applied, if any."""
+        with self._lock:
+            check_limits(arrivals, streams, limits, now, self._channels)
+            new = [each for each in arrivals if not _is_known(each, streams)]
+            for each in new:
+                self._channels.setdefault(each.stream, Counter()).update(each.channels)
+        return (lambda: self._applied(new)) if new else None
+
+    def _applied(self, arrivals: Sequence[Arrival]) -> None:
+        with self._lock:
+            for each in arrivals:
+                left = self._channels[each.stream]
+                left.subtract(each.channels)
+                self._channels[each.stream] = left = +left
+                if not left:
+                    del self._channels[each.stream]
+
+
+def _is_known(arrival: Arrival, streams: KeptStreams) -> bool:
+    stream = streams.named(arrival.stream)
+    return stream is not None and arrival.channels == stream.aligner.channels
+
+
 def check_limits(
-    arrivals: Sequence[Arrival], streams: KeptStreams, limits: Limits, now: int
+    arrivals: Sequence[Arrival],
+    streams: KeptStreams,
+    limits: Limits,
+    now: int,
+    coming: Mapping[str, Iterable[str]] = MappingProxyType({}),
 ) -> None:
     """Raise a LimitError unless samples keep to the limits.
 
@@ -34,6 +74,8 @@ def check_limits(
         Of the configuration.
     now
         The time in ns.
+    coming
+        The channels of streams that were taken in and are not applied yet.
     """
     new: set[str] = set()
     latest = now + limits.ahead
@@ -45,21 +87,23 @@ def check_limits(
                 f"{_text(int(arrival.times.max()))}",
                 hint="set the sender's clock, or limits.ahead in the configuration",
             )
+        if _is_known(arrival, streams):
+            continue
         stream = streams.named(arrival.stream)
         if stream is None:
             new.add(arrival.stream)
-            count = len(arrival.channels)
-        elif arrival.channels == stream.aligner.channels:
-            continue
-        else:
-            count = len({*stream.aligner.channels, *arrival.channels})
+        seen = () if stream is None else stream.aligner.channels
+        count = len({*seen, *coming.get(arrival.stream, ()), *arrival.channels})
         if count > limits.channels:
             raise LimitError(
                 f"stream {arrival.stream!r}: expected at most {limits.channels} channels, "
                 f"found {count}",
                 hint="limits.channels in the configuration",
             )
-    if new and len(streams) + len(new) > limits.streams:
+    if not new or len(streams) + len(new) + len(coming) <= limits.streams:
+        return
+    new.update(name for name in list(coming) if streams.named(name) is None)
+    if len(streams) + len(new) > limits.streams:
         raise LimitError(
             f"expected at most {limits.streams} streams, found {len(streams) + len(new)}",
             hint="remove streams, or set limits.streams in the configuration",

@@ -24,11 +24,11 @@ from newnormal.service.engine.fitting import FitJob, FitPool
 from newnormal.service.engine.items import key_of
 from newnormal.service.engine.modelling import fit_due, history_of, model_file
 from newnormal.service.engine.reporting import Reporter
-from newnormal.service.engine.running import Engine
+from newnormal.service.engine.running import Engine, Submitted
 from newnormal.service.engine.streams import KeptStream
 from newnormal.service.health import Health
 from newnormal.service.hub import Hub, Resync, Tick
-from newnormal.service.limits import LimitError, check_limits
+from newnormal.service.limits import Arriving, LimitError
 from newnormal.service.log import entries as log
 from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.sources import Sources
@@ -75,6 +75,7 @@ class Service:
         self.hub = Hub()
         self.ready = False
         self._health = Health()
+        self._arriving = Arriving()
         self._lock: FolderLock | None = None
         self._touched: dict[int, int] = {}
         self._touch_lock = threading.Lock()
@@ -195,17 +196,19 @@ class Service:
                 f"found {self._engine.lag:,}",
                 hint=_LATER,
             )
-        self._check(arrivals)
-        entry = log.Arrived(tuple(arrivals), source, place, history)
-        return self._engine.submit(entry).durable
+        return self._take(log.Arrived(tuple(arrivals), source, place, history)).durable
 
     def upload(self, arrival: Arrival) -> Future[None]:
         """Hand in the history of a stream; the future is done once its fit has begun."""
-        self._check([arrival])
-        return self._engine.submit(log.Arrived((arrival,), history=True)).applied
+        return self._take(log.Arrived((arrival,), history=True)).applied
 
-    def _check(self, arrivals: Sequence[Arrival]) -> None:
-        check_limits(arrivals, self._engine.applier.streams, self.config.limits, self.clock())
+    def _take(self, entry: log.Arrived) -> Submitted:
+        streams, limits = self._engine.applier.streams, self.config.limits
+        applied = self._arriving.admit(entry.arrivals, streams, limits, self.clock())
+        found = self._engine.submit(entry)
+        if applied is not None:
+            found.applied.add_done_callback(lambda _: applied())
+        return found
 
     def place(self, source: str) -> Mapping[str, Any] | None:
         """Return where a pull source is, as the log has it."""
