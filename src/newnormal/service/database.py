@@ -45,6 +45,7 @@ class Database:
         self._closed = False
         with database_errors(path):
             _make(path)
+            self._inode = path.stat().st_ino
             self._writer = sqlite3.connect(
                 path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False
             )
@@ -82,6 +83,7 @@ class Database:
         """
         with self._lock, database_errors(self.path):
             writer = self._writer
+            self._check_there()
             if sync:
                 writer.execute("PRAGMA synchronous=FULL")
             try:
@@ -96,6 +98,18 @@ class Database:
             finally:
                 if sync:
                     writer.execute(f"PRAGMA synchronous={self._synchronous}")
+
+    def _check_there(self) -> None:
+        """Raise a StateError if the file has gone: what is written to it would go with it."""
+        try:
+            there = self.path.stat().st_ino == self._inode
+        except FileNotFoundError:
+            there = False
+        if not there:
+            raise StateError(
+                f"{self.path}: expected the file that was opened, found it removed or replaced",
+                hint="stop the service and restore a backup",
+            )
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:

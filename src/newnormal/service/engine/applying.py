@@ -200,9 +200,10 @@ class Applier:
             )
         self._take(stream, stream.aligner.close(stream.aligner.newest + 1))
         kept: Rows | None = None
-        if stream.count:
-            kept = self.store.rows(stream.id, 0, stream.count - 1)
-            self.samples -= stream.count
+        first_kept = self.store.first_kept(stream.id)  # retention may have removed those before
+        if first_kept < stream.count:
+            kept = self.store.rows(stream.id, first_kept, stream.count - 1)
+        self.samples -= stream.count
         order = np.argsort(arrival.times, kind="stable")
         times, values = arrival.times[order], arrival.values[order]
         first = np.append(True, np.diff(times) > 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from newnormal.errors import StateError
@@ -64,9 +65,18 @@ def recover(
     models = folder / "models"
     models.mkdir(parents=True, exist_ok=True)
     fleet = Fleet.attach(folder / "fleet")
+    for each in (models, folder / "fleet"):  # the folder around them may be one that others read
+        with suppress(OSError):
+            each.chmod(0o700)
     applier = Applier(store, fleet, models, report)
     try:
         _restore(applier, folder)
+        if log.last < applier.position:  # it would give positions out twice, and apply nothing
+            raise StateError(
+                f"{folder}: expected a log up to position {applier.position}, where the last "
+                f"checkpoint is, found one up to {log.last}",
+                hint="log.sqlite was removed or replaced: restore a backup",
+            )
         for position, record in log.read(applier.position):
             outcomes = applier.apply(position, unpack(record))
             store.commit()

@@ -204,7 +204,7 @@ class Engine:
         try:
             act()
         except Exception as error:  # noqa: BLE001  (whatever it was, the log has all of it)
-            _LOG.exception("what the log says could not be applied: it is applied anew")
+            _LOG.exception("%s: the log is applied anew", _text(error))
             self._report("store", False, _text(error))
             self._start_over()
 
@@ -216,7 +216,7 @@ class Engine:
                 self._report("store", True, "")
                 return
             except Exception as error:  # noqa: BLE001  (until it can)
-                _LOG.exception("the log could not be applied anew")
+                _LOG.exception("the log could not be applied anew: %s", _text(error))
                 self._report("store", False, _text(error))
                 if self._stop.wait(_AGAIN_S) and self._incoming.empty():
                     return

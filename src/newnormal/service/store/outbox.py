@@ -12,6 +12,9 @@ from newnormal.service.store.tables import Tables
 
 __all__ = ["Alert", "Outbox"]
 
+# No attempt is put off for longer: what is due later was marked before the clock was set back.
+_LONGEST_WAIT = 3_600 * 10**9
+_LAST = 2**63 - 1
 _COLUMNS = "id, key, sink, body, created, delivered, attempts, next_try, error"
 
 
@@ -70,11 +73,11 @@ class Outbox(Tables):
         with self._database.reading() as reader:
             rows = reader.execute(
                 f"SELECT {_COLUMNS} FROM alerts AS a"  # noqa: S608 - names of columns
-                " WHERE sink = ? AND delivered IS NULL AND next_try <= ?"
+                " WHERE sink = ?1 AND delivered IS NULL AND (next_try <= ?2 OR next_try > ?3)"
                 " AND NOT EXISTS (SELECT 1 FROM alerts AS b WHERE b.delivered IS NULL"
                 " AND b.sink = a.sink AND b.item = a.item AND b.id < a.id)"
-                " ORDER BY id LIMIT ?",
-                (sink, now, limit),
+                " ORDER BY id LIMIT ?4",
+                (sink, now, min(now + _LONGEST_WAIT, _LAST), limit),
             ).fetchall()
         return [_alert(row) for row in rows]
 

@@ -1,0 +1,185 @@
+"""Faults that an operator meets: files that are gone, clocks that are set, limits in a burst."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from newnormal.errors import StateError
+from newnormal.service.api.app import make_app
+from newnormal.service.config import Limits
+from newnormal.service.engine.applying import Outcome
+from newnormal.service.limits import LimitError
+from newnormal.service.log.entries import Entry
+from newnormal.service.service import Service
+from newnormal.service.store import Store
+from tests.fuzz.requests import Request, ask
+from tests.service.running import (
+    HISTORY,
+    PERIOD,
+    SECOND,
+    START,
+    arrival,
+    config_of,
+    go_live,
+    number,
+    push,
+    running,
+    samples,
+    settle,
+)
+
+_HOST = (b"host", b"127.0.0.1")
+
+
+def asked(service: Service, request: Request) -> tuple[int, dict[str, str], bytes]:
+    app = make_app(service)
+    try:
+        return asyncio.run(ask(app, request))
+    finally:
+        app.state.reading.close()
+
+
+# ------------------------------------------------------------------ files that are gone
+
+
+def test_a_log_that_was_removed_is_an_error_and_not_the_beginning_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of(tmp_path)
+    with running(config, monkeypatch) as service:
+        go_live(service)
+    for path in config.data.glob("log.sqlite*"):
+        path.unlink()
+    with pytest.raises(StateError, match=r"expected a log up to position \d+.*found one up to 0"):
+        Service(config).start()
+
+
+@pytest.mark.parametrize("name", ["log.sqlite", "store.sqlite"])
+def test_nothing_is_acknowledged_or_kept_in_a_file_that_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    config = config_of(tmp_path)
+    with running(config, monkeypatch) as service:
+        push(service, arrival(0, samples(0, 10)))
+        path = config.data / name
+        path.rename(path.with_suffix(".away"))
+        write: Callable[[], Any] = partial(service.store.put, "settings", "x", 1)
+        if name == "log.sqlite":
+            write = service.push([arrival(10, samples(10, 10))]).result
+        with pytest.raises(StateError, match=r"found it removed or replaced"):
+            write()
+        path.with_suffix(".away").rename(path)
+        push(service, arrival(10, samples(10, 10)))
+        assert service.store.count(number(service)) == 20
+
+
+def test_history_is_taken_where_retention_removed_samples_and_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of(tmp_path, streams={"history": 10**6})
+    with running(config, monkeypatch) as service:
+        push(service, arrival(0, samples(0, 2000)))
+        service.checkpoint()
+        end = START + 10_000 * PERIOD
+        service.store.apply_retention(now=end, age_ns={0: 1}, size=None, needed=300)
+        first = service.store.first_kept(number(service))
+        assert first > 0
+        service.push([arrival(-500, samples(0, 400))], history=True).result()
+        settle(service)
+        assert service.health()["status"] == "ok"
+        found = service.stream_named("m")
+        assert found is not None and found.samples == 400 + 2000 - first
+
+
+def test_nobody_else_can_read_what_is_kept_in_a_folder_that_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of(tmp_path)
+    config.data.mkdir(mode=0o755)
+    with running(config, monkeypatch) as service:
+        go_live(service)
+    open_to_others = {each.name for each in config.data.iterdir() if each.stat().st_mode & 0o077}
+    assert open_to_others <= {"lock"}  # has the number of the process
+
+
+# ------------------------------------------------------------------ answers
+
+
+def test_a_store_that_cannot_be_read_is_a_503_on_every_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise StateError("store.sqlite: expected a database, found damage", hint="restore a backup")
+
+    with running(config_of(tmp_path), monkeypatch) as service:
+        monkeypatch.setattr(service.store, "all", fail)
+        status, headers, body = asked(
+            service, Request("GET", b"/api/v1/streams", b"", [_HOST], [b""])
+        )
+    assert status == 503 and headers["retry-after"] == "1" and b"found damage" in body
+
+
+def test_no_room_for_an_uploaded_file_is_a_503(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with running(config_of(tmp_path), monkeypatch) as service:
+        monkeypatch.setattr(tempfile, "mkstemp", fail)
+        path, body = b"/api/v1/streams/history", b"time,a\n2026-01-01,1\n"
+        status, headers, text = asked(service, Request("POST", path, b"stream=x", [_HOST], [body]))
+    assert status == 503 and "retry-after" in headers and b"No space left" in text
+
+
+# ------------------------------------------------------------------ limits and clocks
+
+
+def test_streams_and_channels_that_are_not_applied_yet_count_for_the_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of(tmp_path, limits=Limits(streams=10, channels=4))
+    with running(config, monkeypatch) as service:
+        applier, goes_on = service.applier, threading.Event()
+        apply = applier.apply
+
+        def held(position: int, entries: Sequence[Entry]) -> list[Outcome]:
+            goes_on.wait()
+            return apply(position, entries)
+
+        monkeypatch.setattr(applier, "apply", held)
+        try:
+            for at in range(10):
+                service.push([arrival(0, samples(0, 1), f"s{at}")]).result()
+            with pytest.raises(LimitError, match="at most 10 streams, found 11"):
+                service.push([arrival(0, samples(0, 1), "other")])
+            service.push([arrival(1, samples(0, 1), "s1", ("c", "d"))]).result()
+            with pytest.raises(LimitError, match="at most 4 channels, found 5"):
+                service.push([arrival(2, samples(0, 1, width=1), "s1", ("e",))])
+        finally:
+            goes_on.set()
+        settle(service)
+        assert len(service.streams()) == 10
+        service.remove(number(service, "s3")).result()
+        push(service, arrival(0, samples(0, 1), "other"))
+        assert service._arriving._channels == {}
+
+
+def test_an_alert_is_tried_again_after_the_clock_was_set_back(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store.sqlite")
+    store.put_alert("alarm-1-1-1:fired", "hook", {"status": "fired"})
+    store.commit()
+    now = START + HISTORY * PERIOD
+    store.mark_alert("alarm-1-1-1:fired", "hook", attempts=8, next_try=now + 300 * SECOND)
+    assert store.alerts_due("hook", now, 10) == []
+    assert len(store.alerts_due("hook", now + 300 * SECOND, 10)) == 1
+    assert len(store.alerts_due("hook", now - 5 * 3600 * SECOND, 10)) == 1
+    store.close()
