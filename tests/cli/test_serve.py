@@ -14,10 +14,12 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from newnormal.cli import serving as serving_module
 from newnormal.cli.serving import listening
 from newnormal.service.config import ServiceConfig
 from newnormal.service.secrets import hash_token
@@ -353,6 +355,23 @@ def test_sighup_reads_the_file_again(tmp_path: Path) -> None:
         until(lambda: "the configuration stays as it was" in served.text(), "the error")
         assert "service.toml, [limits] streams: expected a whole number" in served.text()
         assert served.status("/readyz") == 200
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="needs SIGHUP")
+def test_sighup_while_it_starts_or_an_error_of_ours_ends_nothing(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def fail(config: ServiceConfig) -> None:
+        raise AttributeError("_delivery")
+
+    config = ServiceConfig()
+    service: Any = SimpleNamespace(reload=fail)
+    running = serving_module._Running(service, None, config, lambda: config)
+    running._reload()
+    assert "not reloaded: the service is starting" in capfd.readouterr().err
+    running._gate.open = True
+    running._reload()
+    assert "error: not reloaded: AttributeError: _delivery" in capfd.readouterr().err
 
 
 @pytest.mark.external

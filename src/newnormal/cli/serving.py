@@ -224,6 +224,9 @@ class _Running:
     def _reload(self) -> None:
         from newnormal.service.config import needs_restart
 
+        if not self._gate.open:
+            say("not reloaded: the service is starting; send the signal again once it is ready")
+            return
         try:
             new = self._load()
             kept = [
@@ -233,12 +236,15 @@ class _Running:
                 if not (self._config.demo and name in ("data", "demo"))
                 and not (name == "port" and new.port == 0)
             ]
-            fixed = {name: getattr(self._config, name) for name in _fixed()}
-            self._config = replace(new, **fixed)
-            self._service.reload(self._config)
+            taken = replace(new, **{name: getattr(self._config, name) for name in _fixed()})
+            self._service.reload(taken)
+            self._config = taken
         except NewnormalError as error:
             say(f"error: {error.message}")
             say("the configuration stays as it was" + (f"; {error.hint}" if error.hint else ""))
+            return
+        except Exception as error:  # noqa: BLE001  (the thread must go on: SIGTERM comes here, too)
+            say(f"error: not reloaded: {type(error).__name__}: {error}")
             return
         say("reloaded" + (f"; a restart is needed for {', '.join(kept)}" if kept else ""))
 
