@@ -218,7 +218,7 @@ def test_without_tokens_the_list_says_so(newnormal: Command, tmp_path: Path) -> 
 class Served:
     """A service in a process of its own."""
 
-    def __init__(self, folder: Path, *options: object) -> None:
+    def __init__(self, folder: Path, *options: object, wait: bool = True) -> None:
         self.errors = folder / "errors.txt"
         with self.errors.open("w") as errors:
             self.process = subprocess.Popen(
@@ -227,10 +227,11 @@ class Served:
                 stderr=errors,
                 stdout=subprocess.DEVNULL,
             )
-        found = until(self._started, "the address of the page", seconds=180)
+        found = until(self._started, "the address of the page", seconds=60)
         assert found is not None
         self.url = found[1]
-        until(lambda: self.status("/readyz") == 200, "that it is ready")
+        if wait:
+            until(lambda: self.status("/readyz") == 200, "that it is ready", seconds=180)
 
     def _started(self) -> re.Match[str] | None:
         assert self.process.poll() is None, self.text()
@@ -266,6 +267,15 @@ class Served:
         except OSError:
             return 0
 
+    def page(self, path: str) -> bytes:
+        """Return what is answered to a browser, whatever the status."""
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=30) as answer:
+                return bytes(answer.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                return bytes(error.read())
+
     def end(self, number: int = signal.SIGTERM) -> int:
         if self.process.poll() is None:
             self.process.send_signal(number)
@@ -273,8 +283,8 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, *options: object) -> Iterator[Served]:
-    served = Served(folder, *options)
+def serving(folder: Path, *options: object, wait: bool = True) -> Iterator[Served]:
+    served = Served(folder, *options, wait=wait)
     try:
         yield served
     finally:
@@ -303,6 +313,29 @@ def test_samples_that_were_acknowledged_are_there_after_sigterm(tmp_path: Path) 
 def test_an_interrupt_stops_it_as_sigterm_does(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         assert served.end(signal.SIGINT) == 0
+
+
+@pytest.mark.external
+def test_the_first_start_has_a_page_that_says_so_and_stops_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "empty"))
+    with serving(tmp_path, wait=False) as served:
+        until(lambda: "compiling for this machine" in served.text(), "that it compiles")
+
+        def shown() -> bytes:
+            found = served.page("/")
+            return found if b"compiles for this machine, once: about" in found else b""
+
+        page = until(shown, "a page that says so")
+        assert b"This page loads again by itself." in page
+        assert b"<progress value=" in page
+        assert json.loads(served.page("/api/v1/streams"))["error"] == "newnormal is starting"
+        assert served.status("/healthz") == 200
+        assert served.status("/readyz") == 503
+        assert served.end() == 0
+        assert "stopping\n" in served.text()
+    assert not (tmp_path / "newnormal-data").exists()
 
 
 @pytest.mark.external

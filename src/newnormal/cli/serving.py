@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from newnormal.service.config import ServiceConfig
     from newnormal.service.service import Service
 
-__all__ = ["listening", "run"]
+__all__ = ["Prepare", "listening", "run"]
+
+Prepare = Callable[[Callable[[float, float], None], Callable[[], bool]], object]
 
 _BACKLOG = 1024
 _IN_FLIGHT = 5  # seconds that requests have to end
@@ -31,7 +33,7 @@ def run(
     config: ServiceConfig,
     load: Callable[[], ServiceConfig],
     *,
-    prepare: Callable[[], object] = lambda: None,
+    prepare: Prepare | None = None,
 ) -> None:
     """Run the service until a signal ends it.
 
@@ -42,7 +44,9 @@ def run(
     load
         Reads the configuration again.
     prepare
-        Called once the port is taken, before the service starts.
+        Called before the service starts, while a page says how far it is: with a function to call
+        with the share that is done and the seconds that all of it takes, and one that tells whether
+        to stop.
     """
     _check_installed()
     with listening(config) as (port, at):
@@ -50,9 +54,8 @@ def run(
         from newnormal.service.service import Service
 
         config = replace(config, port=at)
-        prepare()
         service = Service(config)
-        running = _Running(service, make_app(service), config, load)
+        running = _Running(service, make_app(service), config, load, prepare)
         running.serve(port)
 
 
@@ -119,10 +122,12 @@ class _Running:
         app: Any,
         config: ServiceConfig,
         load: Callable[[], ServiceConfig],
+        prepare: Prepare | None = None,
     ) -> None:
         import uvicorn
 
         self._service, self._config, self._load = service, config, load
+        self._prepare = prepare
         self._app, self._gate = app, _Gate(app)
         self._server = uvicorn.Server(
             uvicorn.Config(
@@ -150,9 +155,9 @@ class _Running:
         follower = threading.Thread(target=self._follow, name="newnormal-signals", daemon=True)
         starter = threading.Thread(target=self._start, name="newnormal-start", daemon=True)
         try:
+            say(f"newnormal is at {self._config.url}")
             follower.start()
             starter.start()
-            say(f"newnormal is at {self._config.url}")
             self._server.run(sockets=[port])
         finally:
             self._ended.set()
@@ -173,12 +178,17 @@ class _Running:
 
     def _start(self) -> None:
         try:
+            if self._prepare is not None:
+                self._prepare(self._gate.show, self._ended.is_set)
+            if self._ended.is_set():
+                return
+            self._gate.compiling = None
             self._service.start()
             self._gate.open = True
             if self._config.demo:
                 from newnormal.service.demo import Demo
 
-                say("twenty simulated machines begin; within a minute there is something to see")
+                say("twenty simulated machines begin; within seconds there is something to see")
                 self._demo = Demo(self._service)
                 self._demo.start()
         except BaseException as error:  # noqa: BLE001  (it is raised in the main thread)
@@ -256,11 +266,18 @@ class _Gate:
     ----------
     open
         Whether the service answers itself.
+    compiling
+        The share that is compiled and the seconds that all of it takes; None: nothing to compile.
     """
 
     def __init__(self, app: Any) -> None:
         self._app = app
         self.open = False
+        self.compiling: tuple[float, float] | None = None
+
+    def show(self, share: float, seconds: float) -> None:
+        """Show from now on how far compiling is."""
+        self.compiling = share, seconds
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request."""
@@ -268,10 +285,13 @@ class _Gate:
             await self._app(scope, receive, send)
             return
         alive = scope["path"] == "/healthz"
-        body = b'{"status": "starting"}' if alive else _STARTING
+        is_page = scope["path"] == "/"
+        body = b'{"status": "starting"}' if alive else self._page() if is_page else _STARTING
         headers = [
-            (b"content-type", b"application/json"),
+            (b"content-type", b"text/html; charset=utf-8" if is_page else b"application/json"),
             (b"content-length", str(len(body)).encode()),
+            (b"content-security-policy", _POLICY),
+            (b"cache-control", b"no-store"),
             (b"retry-after", b"2"),
             (b"refresh", b"2"),
         ]
@@ -279,7 +299,30 @@ class _Gate:
         await send({**start, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
+    def _page(self) -> bytes:
+        if self.compiling is None:
+            return _PAGE.format(what="It reads what it has kept.").encode()
+        share, seconds = self.compiling
+        what = (
+            f"The first start compiles for this machine, once: about {seconds:.0f} s in all."
+            f'<p><progress value="{share:.2f}">{share:.0%}</progress>'
+        )
+        return _PAGE.format(what=what).encode()
 
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark">
+<title>newnormal is starting</title>
+<body style="font: 16px/1.5 system-ui, sans-serif; max-width: 32em; margin: 20vh auto">
+<h1 style="font-size: 1.4em">newnormal is starting</h1>
+<p>{what}
+<p>This page loads again by itself.
+</html>
+"""
+_POLICY = b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 _STARTING = b'{"error": "newnormal is starting", "hint": "try again in a moment"}'
 
 
