@@ -72,6 +72,15 @@
     }
   }
 
+  async function lookForDemo() {
+    try {
+      const { simulated } = await NN.api.get("/settings");
+      if (simulated) NN.showDemo(simulated);
+    } catch {
+      // nothing is lost but a line
+    }
+  }
+
   /** Follow what happens; called again after a login. */
   NN.begin = function () {
     NN.live.start();
@@ -84,6 +93,7 @@
     setInterval(poll, POLL);
     if (NN.place().path !== "/") count();
     setTimeout(poll, 1500);
+    setTimeout(lookForDemo, 500);
   };
 
   NN.api.on("locked", () => {

@@ -369,6 +369,15 @@
   /** Read out to those who do not see the page. */
   NN.speak = (text) => (spoken.textContent = text);
 
+  const demo = h("p", { class: "nn-demo", hidden: true });
+  /** Say that the machines are simulated, and how fast their time goes. */
+  NN.showDemo = function ({ machines, minutes_a_second }) {
+    demo.hidden = false;
+    demo.textContent =
+      `Demo: ${machines} simulated machines. An hour of theirs takes ${Math.round(60 / minutes_a_second)} s, ` +
+      "until they have caught up with your clock.";
+  };
+
   const footer = h(
     "footer",
     { class: "nn-footer" },
@@ -376,7 +385,7 @@
   );
 
   NN.build = function () {
-    document.getElementById("page").replaceChildren(header, banner, main, footer, messages, spoken);
+    document.getElementById("page").replaceChildren(header, banner, demo, main, footer, messages, spoken);
     paint();
   };
 })();
