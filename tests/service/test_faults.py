@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from newnormal.errors import StateError
@@ -138,6 +139,27 @@ def test_no_room_for_an_uploaded_file_is_a_503(
         path, body = b"/api/v1/streams/history", b"time,a\n2026-01-01,1\n"
         status, headers, text = asked(service, Request("POST", path, b"stream=x", [_HOST], [body]))
     assert status == 503 and "retry-after" in headers and b"No space left" in text
+
+
+def test_history_of_a_stream_that_has_a_model_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        go_live(service)
+        path, body = b"/api/v1/streams/history", b"time,a\n2026-01-01,1\n2026-01-02,2\n"
+        status, _, text = asked(service, Request("POST", path, b"stream=m", [_HOST], [body]))
+    assert status == 409 and b"found 'm', which is live" in text
+
+
+def test_a_history_without_any_value_is_a_failed_fit_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        push(service, arrival(0, samples(0, HISTORY) * np.nan))
+        settle(service)
+        found = service.stream_named("m")
+    assert found is not None and found.state == "failed"
+    assert found.problem.startswith("expected values in the history, found only missing ones")
 
 
 # ------------------------------------------------------------------ limits and clocks

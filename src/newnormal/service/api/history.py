@@ -18,11 +18,13 @@ from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import check_name
 from newnormal.service.api import schemas
 from newnormal.service.api.bodies import Gunzip, receive_body
+from newnormal.service.api.facade import Facade
 from newnormal.service.api.parameters import OPERATES, TheService, Threads
 from newnormal.service.api.problems import Problem
 from newnormal.service.api.samples import pushed
 from newnormal.service.api.schemas import gives
 from newnormal.service.api.shown import answer
+from newnormal.service.values import FITTING, LIVE
 from newnormal.tabular import Table, default_channels, read, read_tables
 
 __all__ = ["router"]
@@ -105,6 +107,8 @@ async def history(
                 f"expected at most {limits.channels} channels, found {channels}",
                 "leave columns out, or raise limits.channels",
             )
+        for each in arrivals:
+            _check_without_model(service, each.stream)
         position = await pushed(service, arrivals, history=True)
     finally:
         path.unlink(missing_ok=True)
@@ -116,6 +120,16 @@ async def history(
             "found": notes,
         }
     )
+
+
+def _check_without_model(service: Facade, name: str) -> None:
+    found = service.stream_named(name)
+    if found is not None and found.state in (FITTING, LIVE):
+        raise Problem(
+            409,
+            f"expected a stream without a model, found {name!r}, which is {found.state}",
+            "push samples and ask for a refit, or remove the stream first",
+        )
 
 
 @contextmanager

@@ -96,6 +96,11 @@ def history_of(applier: Applier, stream: KeptStream) -> Table:
     assert fit is not None
     rows = applier.store.rows(stream.id, fit.first, fit.last, fit.channels)
     seen = np.flatnonzero((~np.isnan(rows.values)).any(axis=0))
+    if not len(seen):
+        raise InputError(
+            "expected values in the history, found only missing ones",
+            hint="it is tried again when there is more history",
+        )
     channels = tuple(rows.channels[at] for at in seen.tolist())
     values = np.ascontiguousarray(rows.values[:, seen])
     return Table(values, channels, rows.times.view("datetime64[ns]"))
