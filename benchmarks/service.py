@@ -22,6 +22,7 @@ from benchmarks.machine import facts
 from benchmarks.report import Row, Section, Target, summary, to_markdown, to_text
 from benchmarks.service_folder import prepare
 from benchmarks.service_senders import BATCH
+from tests.waiting import until
 
 DOCS = Path(__file__).parents[1] / "docs"
 COMMAND = "make bench-service"
@@ -109,17 +110,24 @@ def serving(data: Path) -> Iterator[tuple[str, int]]:
         assert process.stdout is not None
         line = process.stdout.readline()
         url = line.split()[-1]
-        while True:
-            with suppress(httpx.HTTPError):
-                if httpx.get(f"{url}/readyz").status_code == 200:
-                    break
-            if process.poll() is not None:
-                raise SystemExit(f"{line}{process.stdout.read()}")
-            time.sleep(0.1)
+        until(lambda: process.poll() is not None or _is_ready(url), "the service to be ready")
+        if process.poll() is not None:
+            raise SystemExit(f"{line}{process.stdout.read()}")
         yield url, process.pid
     finally:
         process.terminate()
         process.communicate()
+
+
+def _is_ready(url: str) -> bool:
+    with suppress(httpx.HTTPError):
+        return httpx.get(f"{url}/readyz").status_code == 200
+    return False
+
+
+def _waiting(url: str) -> int:
+    found: int = httpx.get(f"{url}/api/v1/health").json()["lag_samples"]
+    return found
 
 
 def measure(streams: int, seconds: float, rate: float) -> tuple[list[Section], dict[str, Any]]:
@@ -155,8 +163,7 @@ def _load(
     used = processor(pid) - used
     page.memory.append(resident(pid))
     drained = time.perf_counter()
-    while httpx.get(f"{url}/api/v1/health").json()["lag_samples"]:
-        time.sleep(0.05)
+    until(lambda: not _waiting(url), "all samples to be judged", seconds=600.0)
     drained = time.perf_counter() - drained
     page.ended.set()
     readers[1].join()

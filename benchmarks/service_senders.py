@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from benchmarks.service_folder import CHANNELS, CYCLE, PERIOD, START, samples, stream_name
 
 BATCH = 100
+_AGAIN_S = 0.2  # before a batch that was refused is sent again
 _FAULTY = 50  # every so manyth stream has a fault in each cycle
 _FAULT = range(300, 312)
 
@@ -29,6 +30,7 @@ class Sender(threading.Thread):
         self._url, self._streams = url, streams
         self._first, self._tick, self._ticks = first, tick, ticks
         self._texts = [_texts(stream) for stream in streams]
+        self._moment = threading.Event()  # never set: for the moments at which batches are due
         self.began = 0.0
         self.waits: list[float] = []  # s from the moment it was due to its acknowledgement
         self.answers: list[float] = []  # s from sending to acknowledgement
@@ -41,7 +43,7 @@ class Sender(threading.Thread):
         connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)
         for number in range(self._ticks):
             due = self.began + number * self._tick
-            time.sleep(max(0.0, due - time.perf_counter()))
+            self._moment.wait(max(0.0, due - time.perf_counter()))
             for begin in range(0, len(self._streams), BATCH):
                 self._send(connection, self._body(begin, self._first + number), due)
         connection.close()
@@ -71,7 +73,7 @@ class Sender(threading.Thread):
             if answer.status not in (429, 503):
                 raise SystemExit(f"status {answer.status}: {text.decode()}")
             self.refused += 1
-            time.sleep(0.2)
+            self._moment.wait(_AGAIN_S)
         now = time.perf_counter()
         self.answers.append(now - began)
         self.waits.append(now - due)
