@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 export NEWNORMAL_DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test soak check lint format types imports bench bench-fleet bench-service bench-reading bench-report bench-first docs pictures report-shots site constraints clean
+.PHONY: help demo serve test soak check lint format types imports bench bench-fleet bench-service bench-reading bench-report bench-first docs pictures report-shots service-shots site constraints clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -73,6 +73,9 @@ pictures: .venv/dev ## Draw the pictures of docs/method.md anew.
 
 report-shots: .venv/dev ## Write the pictures of reports; needs Chromium and NEWNORMAL_DATA.
 	@PYTHONPATH=. $(BIN)/python docs/pictures_of_reports.py
+
+service-shots: .venv/dev ## Write the pictures of the service's page; needs Chromium.
+	@PYTHONPATH=. $(BIN)/python docs/pictures_of_service.py
 
 site: .venv/site ## Build the site from the pages, in site/: open site/index.html.
 	@echo "==> building the site"

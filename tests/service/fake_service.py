@@ -34,6 +34,7 @@ from newnormal.service.values import (
     Series,
     StreamView,
 )
+from tests.waiting import until
 
 SECOND = 10**9
 PERIOD = 10 * SECOND
@@ -726,10 +727,9 @@ def served(service: FakeService, port: int = 0) -> Iterator[str]:
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    while not server.started:
-        if not thread.is_alive():
-            raise RuntimeError("the server has not started")
-        time.sleep(0.01)
+    until(lambda: server.started or not thread.is_alive(), "the server to start")
+    if not server.started:
+        raise RuntimeError("the server has not started")
     try:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:

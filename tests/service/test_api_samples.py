@@ -46,14 +46,19 @@ def test_nothing_is_acknowledged_before_the_log_has_it(
     client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     future: Future[int] = Future()
-    monkeypatch.setattr(service, "push", lambda arrivals: future)
 
     async def both() -> int:
         import asyncio
 
+        pushed = asyncio.Event()
+
+        def push(arrivals: object) -> Future[int]:
+            pushed.set()
+            return future
+
+        monkeypatch.setattr(service, "push", push)
         asked = asyncio.ensure_future(client.client.post(f"{API}/samples", json=SAMPLE))
-        for _ in range(50):
-            await asyncio.sleep(0)
+        await pushed.wait()
         assert not asked.done()
         future.set_result(77)
         return int((await asked).json()["position"])
