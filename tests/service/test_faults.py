@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from newnormal.errors import StateError
+from newnormal.service.api.access import TOKENS, Access
 from newnormal.service.api.app import make_app
-from newnormal.service.config import Limits
+from newnormal.service.api.facade import Reading
+from newnormal.service.config import Limits, ServiceConfig
 from newnormal.service.engine.applying import Outcome
 from newnormal.service.limits import LimitError
 from newnormal.service.log.entries import Entry
+from newnormal.service.secrets import hash_token
 from newnormal.service.service import Service
 from newnormal.service.store import Store
 from tests.fuzz.requests import Request, ask
@@ -126,6 +131,29 @@ def test_a_store_that_cannot_be_read_is_a_503_on_every_address(
             service, Request("GET", b"/api/v1/streams", b"", [_HOST], [b""])
         )
     assert status == 503 and headers["retry-after"] == "1" and b"found damage" in body
+
+
+def test_health_is_told_by_the_tokens_of_before_where_the_store_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    kept: dict[str, Any] = {"me": {"hash": hash_token("secret"), "role": "read"}}
+
+    def read(space: str) -> Any:
+        if now[0]:
+            raise StateError("store.sqlite: found damage")
+        return kept if space == TOKENS else {}
+
+    service: Any = SimpleNamespace(config=ServiceConfig(), store=SimpleNamespace(all=read))
+    access = Access(service, Reading())
+    for at in (0.0, 10.0):
+        now[0] = at
+        assert not access.open
+        assert access._token("secret") == ("me", "read", hash_token("secret"))
+        assert access._token("other") is None
+    with pytest.raises(StateError):  # nobody knows whether there are tokens
+        _ = Access(service, Reading()).open
 
 
 def test_no_room_for_an_uploaded_file_is_a_503(

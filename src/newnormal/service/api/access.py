@@ -8,6 +8,7 @@ Bearer``, or the cookie of a session that was begun with one.
 from __future__ import annotations
 
 import hmac
+import math
 import secrets
 import time
 from collections import OrderedDict
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 
 from fastapi import Request
 
+from newnormal.errors import StateError
 from newnormal.service.api.facade import Facade, Reading
 from newnormal.service.api.problems import Problem
 from newnormal.service.config import OPERATE, ROLES, is_loopback
@@ -87,7 +89,7 @@ class Access:
         self._service = service
         self._reading = reading
         self._clock = clock
-        self._stored: tuple[float, dict[str, tuple[str, str]]] = (-1.0, {})
+        self._stored: tuple[float, dict[str, tuple[str, str]]] = (-math.inf, {})
         self._sessions: dict[str, Session] | None = None
         self._failed: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
@@ -142,15 +144,22 @@ class Access:
         """Return hash and role of each token by its name."""
         now = time.monotonic()
         if not 0 <= now - self._stored[0] < _STALE:
-            stored = self._service.store.all(TOKENS)
-            kept = {
-                name: (str(each["hash"]), str(each["role"]))
-                for name, each in stored.items()
-                if isinstance(each, Mapping) and each.get("role") in ROLES and "hash" in each
-            }
-            self._stored = (now, kept)
+            self._stored = (now, self._read_tokens())
         given = {each.name: (each.hash, each.role) for each in self._service.config.tokens}
         return {**self._stored[1], **given}
+
+    def _read_tokens(self) -> dict[str, tuple[str, str]]:
+        try:
+            stored = self._service.store.all(TOKENS)
+        except StateError:
+            if math.isinf(self._stored[0]):
+                raise
+            return self._stored[1]  # those of before: health says what is wrong with the store
+        return {
+            name: (str(each["hash"]), str(each["role"]))
+            for name, each in stored.items()
+            if isinstance(each, Mapping) and each.get("role") in ROLES and "hash" in each
+        }
 
     def _token(self, token: str) -> tuple[str, str, str] | None:
         """Return name, role and hash of a token."""
