@@ -226,7 +226,7 @@ class _Running:
             self._server.force_exit = True  # requests in flight are cut off
             return
         say("stopping")
-        self._service.ready = False  # /readyz and senders learn it first
+        self._service.drain()  # /readyz and senders learn it first
         self._ended.wait(_NOTICE)
         self._app.state.closing.set()  # pages that follow events are let go
         self._server.should_exit = True

@@ -137,13 +137,17 @@ class Service:
         self.hub.publish(Resync())  # what was applied anew was not published
         return applier
 
+    def drain(self) -> None:
+        """Take nothing more in, and say so; `stop` does the rest."""
+        self.ready = False
+        self._health.stopping = True
+
     def stop(self) -> None:
         """Take nothing more in, apply what was taken, save everything, and end."""
         if self._lock is None:
             return
-        self.ready = False
+        self.drain()
         self._stopping.set()
-        self._health.stopping = True
         self._sources.stop()
         self._ticker.join()
         self._fits.close()

@@ -81,7 +81,7 @@ async def alerts(service: TheService, reading: Threads) -> Response:
         found.setdefault(name, {**facts, "waiting": 0, "delivered": 0, "failing": 0})
     for each in found.values():
         if isinstance(each.get("oldest"), int):
-            each["oldest"] = iso(each["oldest"])
+            each["oldest"] = iso(each["oldest"] or None)
     return answer({"sinks": finite(found)})
 
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from newnormal.errors import StateError
+from newnormal.errors import InputError, StateError
 from newnormal.io.arrivals import Arrival
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Restored",
     "Silent",
     "Started",
+    "check_place",
     "pack",
     "unpack",
 ]
@@ -213,6 +214,17 @@ Entry = (
     | Restored
     | Started
 )
+
+
+def check_place(entry: Arrived) -> None:
+    """Raise an InputError unless the place of a source can be written."""
+    try:
+        json.dumps(None if entry.place is None else dict(entry.place), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"source {entry.source!r}: expected a snapshot of JSON values, found {error}",
+            hint="newnormal.testing.check_pull_source checks a source",
+        ) from error
 
 
 def pack(entries: Sequence[Entry]) -> bytes:

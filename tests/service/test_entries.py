@@ -1,0 +1,73 @@
+"""Entries of the service's log as bytes, and back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from newnormal.errors import InputError, StateError
+from newnormal.io.arrivals import Arrival
+from newnormal.service.log.entries import (
+    Arrived,
+    Closed,
+    Configured,
+    Entry,
+    Feedback,
+    FitBegan,
+    FitFailed,
+    FitTaken,
+    Removed,
+    Restored,
+    Silent,
+    Started,
+    check_place,
+    pack,
+    unpack,
+)
+
+PLAIN: list[Entry] = [
+    Closed(1, 5),
+    Configured((("*", None, 3), ("press-*", 10, None))),
+    FitBegan(1, 0, 99, "history"),
+    FitBegan(1, 0, 99, "channels", ("a", "b")),
+    FitTaken(1, 7, "1-7.nn"),
+    FitFailed(1, 7, "expected more samples", None),
+    Feedback(1, "accept", "alarm-1-1-1", "ann", 'it\'s "fine"\n'),
+    Silent(1, 2, 3),
+    Removed(1),
+    Restored(1, 2),
+    Started(9),
+]
+ODD = Arrival(
+    "hall/press <1>\u2028",
+    ("a", "b"),
+    np.array([1, 2**62]),
+    np.array([[np.nan, 1e300], [0.0, -0.0]]),
+)
+
+
+def test_what_was_packed_is_unpacked() -> None:
+    arrived = Arrived((ODD, ODD._replace(stream="other")), "file", {"at": [1, None]}, True)
+    first, *others = unpack(pack([arrived, *PLAIN]))
+    assert others == PLAIN
+    assert isinstance(first, Arrived)
+    assert (first.source, first.place, first.history) == ("file", {"at": [1, None]}, True)
+    for comp, ref in zip(first.arrivals, arrived.arrivals, strict=True):
+        assert (comp.stream, comp.channels) == (ref.stream, ref.channels)
+        assert comp.times.tobytes() == ref.times.tobytes()
+        assert comp.values.tobytes() == ref.values.tobytes()
+
+
+@pytest.mark.parametrize("cut", [0, 3, 40, -1])
+def test_other_bytes_are_refused(cut: int) -> None:
+    record = pack([Arrived((ODD,)), *PLAIN])
+    with pytest.raises(StateError, match="expected a record of the service's log"):
+        unpack(record[:cut])
+    with pytest.raises(StateError, match="expected a record of the service's log"):
+        unpack(record + b"x")
+
+
+@pytest.mark.parametrize("place", [{"at": object()}, {"at": float("nan")}, {"at": b"bytes"}])
+def test_a_place_that_cannot_be_written_is_refused(place: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="source 'mine': expected a snapshot of JSON values"):
+        check_place(Arrived((), "mine", place))
