@@ -357,5 +357,5 @@ def test_there_is_a_processor() -> None:
 
 
 def test_a_signal_without_a_name_has_its_number() -> None:
-    assert "ended by signal 250" in str(pool._died(-250))
-    assert f"ended by {signal.Signals(11).name}" in str(pool._died(-11))
+    assert "ended by signal 250" in str(pool.died(-250))
+    assert f"ended by {signal.Signals(11).name}" in str(pool.died(-11))
