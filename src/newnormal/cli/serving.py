@@ -12,6 +12,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from newnormal.cli.connections import connection_kind, room_for_connections
 from newnormal.cli.console import say
 from newnormal.errors import MissingExtraError, NewnormalError, StateError
 
@@ -132,6 +133,7 @@ class _Running:
         self._server = uvicorn.Server(
             uvicorn.Config(
                 self._gate,
+                http=connection_kind(room_for_connections(), _KEEP_ALIVE),
                 log_config=None,
                 log_level="warning",
                 access_log=False,
