@@ -41,6 +41,7 @@ from tests.service.running import (
     samples,
     settle,
 )
+from tests.waiting import until
 
 _HOST = (b"host", b"127.0.0.1")
 
@@ -103,6 +104,23 @@ def test_history_is_taken_where_retention_removed_samples_and_after_a_kill(
         assert service.health()["status"] == "ok"
         found = service.stream_named("m")
         assert found is not None and found.samples == 400 + 2000 - first
+
+
+def test_models_of_a_removed_stream_are_deleted_with_the_next_retention(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of(tmp_path)
+    with running(config, monkeypatch) as service:
+        go_live(service, "m", "n")
+        kept = f"{number(service, 'n')}-"
+        service.remove(number(service)).result()
+        assert len(list((config.data / "models").iterdir())) == 2
+        service._retention_at = 0.0
+        models = config.data / "models"
+        until(lambda: len(list(models.iterdir())) == 1, "the model to be deleted")
+        assert next(models.iterdir()).name.startswith(kept)
+    with running(config, monkeypatch) as service:
+        assert [each.name for each in service.streams()] == ["n"]
 
 
 def test_nobody_else_can_read_what_is_kept_in_a_folder_that_was_there(

@@ -22,7 +22,7 @@ from newnormal.service.engine.checkpoints import recover, save_checkpoint
 from newnormal.service.engine.clock import StreamClock
 from newnormal.service.engine.fitting import FitJob, FitPool
 from newnormal.service.engine.items import key_of
-from newnormal.service.engine.modelling import fit_due, history_of, model_file
+from newnormal.service.engine.modelling import fit_due, history_of, model_file, remove_models
 from newnormal.service.engine.reporting import Reporter
 from newnormal.service.engine.running import Engine, Submitted
 from newnormal.service.engine.streams import KeptStream
@@ -398,6 +398,7 @@ class Service:
             self._log.trim(self._positions.popleft()[1])
 
     def _retain(self, applier: Applier) -> None:
+        remove_models(applier)
         kept = self.config.retention
         needed = {}
         for stream in applier.streams:

@@ -6,6 +6,7 @@ came meanwhile are in the store, and are judged when the model is taken over.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ __all__ = [
     "fit_due",
     "history_of",
     "model_file",
+    "remove_models",
     "restore_model",
     "take_fit",
 ]
@@ -163,6 +165,15 @@ def restore_model(applier: Applier, stream: KeptStream, generation: int) -> None
     restored = replace(found, generation=stream.generation + 1, reason="restored")
     stream.models.append(restored)
     _go_live(applier, stream, stream.count, detector)
+
+
+def remove_models(applier: Applier) -> None:
+    """Delete the models of streams that were removed; right after a checkpoint."""
+    for path in applier.models.glob("*.nn"):
+        number = path.name.partition("-")[0]
+        if number.isdecimal() and applier.streams.get(int(number)) is None:
+            with suppress(OSError):  # the next time, then
+                path.unlink()
 
 
 def _replace(applier: Applier, stream: KeptStream, detector: BaseDetector) -> None:

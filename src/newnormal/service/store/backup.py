@@ -6,7 +6,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from newnormal.errors import StateError
@@ -153,7 +153,8 @@ def _copy(folder: Path, target: Path) -> None:
     (target / MODELS).mkdir()
     if (folder / MODELS).is_dir():
         for path in sorted((folder / MODELS).glob("*.nn")):
-            _copy_file(path, target / MODELS / path.name)
+            with suppress(FileNotFoundError):  # its stream was removed meanwhile
+                _copy_file(path, target / MODELS / path.name)
     sync_folder(target / MODELS)
     sync_folder(target)
 
