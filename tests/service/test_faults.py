@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from newnormal.errors import StateError
+from newnormal.fleet.folder.lock import FolderLock
 from newnormal.service.api.access import TOKENS, Access
 from newnormal.service.api.app import make_app
 from newnormal.service.api.facade import Reading
@@ -104,6 +105,18 @@ def test_history_is_taken_where_retention_removed_samples_and_after_a_kill(
         assert service.health()["status"] == "ok"
         found = service.stream_named("m")
         assert found is not None and found.samples == 400 + 2000 - first
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: FolderLock) -> FolderLock:
+        raise StateError("cannot write data/lock: Read-only file system", hint="Fleet.load")
+
+    monkeypatch.setattr(FolderLock, "acquire", fail)
+    with pytest.raises(StateError, match="Read-only file system") as found:
+        Service(config_of(tmp_path)).start()
+    assert found.value.hint == "make it writable for this user, or give another with --data"
 
 
 def test_models_of_a_removed_stream_are_deleted_with_the_next_retention(

@@ -97,6 +97,10 @@ class Service:
             raise InUseError(
                 error.message, hint="stop the other service, or give another folder with --data"
             ) from None
+        except StateError as error:
+            raise StateError(
+                error.message, hint="make it writable for this user, or give another with --data"
+            ) from None
         try:
             self._log = SqliteLog(folder / "log.sqlite")
             self.store = Store(folder / "store.sqlite")
