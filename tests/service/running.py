@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal.errors import NewnormalError
+from newnormal.errors import InputError, NewnormalError
 from newnormal.io.arrivals import Arrival
 from newnormal.service import service as module
 from newnormal.service.config import Retention, ServiceConfig, StreamDefaults
@@ -53,11 +53,11 @@ class HeldFits:
                 return
         self._done(job, None)
 
-    def fail(self, message: str) -> None:
-        """Let the next fit fail."""
+    def fail(self, message: str, kind: type[NewnormalError] = InputError) -> None:
+        """Let the next fit fail: by its history, or otherwise."""
         job = until(lambda: self.jobs and self.jobs.pop(0), "a fit that has begun")
         assert isinstance(job, FitJob)
-        self._done(job, NewnormalError(message, hint="more of it"))
+        self._done(job, kind(message, hint="more of it"))
 
     def close(self) -> None:
         """End nothing."""

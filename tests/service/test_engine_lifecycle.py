@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from newnormal.errors import FeedbackError, InputError
+from newnormal.errors import FeedbackError, InputError, NewnormalError
 from newnormal.service.config import Limits
 from newnormal.service.engine.clock import StreamClock
 from newnormal.service.hub import Resync, Tick
@@ -94,6 +94,31 @@ def test_a_fit_that_failed_is_made_again_with_twice_the_samples(
         assert state(service) == "live"
         shown = service.stream_named("m")
         assert shown is not None and shown.problem == ""
+
+
+def test_a_fit_whose_process_ended_is_made_again_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        push(service, arrival(0, samples(0, HISTORY)))
+        fits(service).fail("its process ended by SIGKILL", NewnormalError)
+        until(lambda: state(service) == "failed", "the failure")
+        push(service, arrival(HISTORY, samples(HISTORY, HISTORY // 10)))
+        fits(service).fit()
+        settle(service)
+        assert state(service) == "live"
+
+
+def test_a_stream_of_one_sample_a_day_goes_live_with_the_settings_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        daily = arrival(0, samples(0, HISTORY))
+        days = START - 86_400 * 10**9 * np.arange(HISTORY, 0, -1)
+        push(service, daily._replace(times=days))
+        fits(service).fit()
+        settle(service)
+        assert state(service) == "live"
 
 
 def test_other_streams_go_on_while_one_is_fitted(

@@ -11,18 +11,17 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
-from newnormal.detector import Detector
 from newnormal.errors import InputError, NewnormalError, StateError
 from newnormal.fleet.folder.lock import FolderLock, InUseError
 from newnormal.io.arrivals import Arrival
 from newnormal.service.alerts.delivery import Delivery
 from newnormal.service.config import ServiceConfig
+from newnormal.service.engine import modelling
 from newnormal.service.engine.applying import Applier, Outcome
 from newnormal.service.engine.checkpoints import recover, save_checkpoint
 from newnormal.service.engine.clock import StreamClock
 from newnormal.service.engine.fitting import FitJob, FitPool
 from newnormal.service.engine.items import key_of
-from newnormal.service.engine.modelling import fit_due, history_of, model_file, remove_models
 from newnormal.service.engine.reporting import Reporter
 from newnormal.service.engine.running import Engine, Submitted
 from newnormal.service.engine.streams import KeptStream
@@ -354,7 +353,7 @@ class Service:
             self._retain(applier)
 
     def _begin_if_due(self, stream: KeptStream) -> None:
-        due = fit_due(stream, self.config.for_stream(stream.name))
+        due = modelling.fit_due(stream, self.config.for_stream(stream.name))
         if due is not None and not self._stopping.is_set():
             stream.begun = True
             self._engine.submit(due, own=True)
@@ -363,7 +362,7 @@ class Service:
         fit = stream.fit
         if fit is None or applier.streams.get(stream.id) is not stream or self._stopping.is_set():
             return
-        path = applier.models / model_file(stream, fit)
+        path = applier.models / modelling.model_file(stream, fit)
         if path.exists():  # it was fitted before a kill, and not taken over yet
             taken = log.FitTaken(stream.id, fit.began, path.name)
             self._engine.submit(taken, own=True)
@@ -373,8 +372,8 @@ class Service:
         if self.config.service_alarms_per_day is not None:
             limit = self.config.service_alarms_per_day / max(len(applier.streams), 1)
         try:
-            detector = Detector(alarms_per_day=limit, accept_after=settings.accept_after)
-            history = history_of(applier, stream)
+            history = modelling.history_of(applier, stream)
+            detector = modelling.new_detector(history, limit, settings.accept_after)
         except NewnormalError as error:
             failed = log.FitFailed(stream.id, fit.began, error.message, error.hint)
             self._engine.submit(failed, own=True)
@@ -384,7 +383,8 @@ class Service:
     def _fitted(self, job: FitJob, error: NewnormalError | None) -> None:
         entry: log.Entry = log.FitTaken(job.stream, job.began, job.path.name)
         if error is not None:
-            entry = log.FitFailed(job.stream, job.began, error.message, error.hint)
+            again = not isinstance(error, InputError)  # not for what the samples are
+            entry = log.FitFailed(job.stream, job.began, error.message, error.hint, again)
         self._engine.submit(entry, own=True)
 
     def checkpoint(self) -> None:
@@ -402,7 +402,7 @@ class Service:
             self._log.trim(self._positions.popleft()[1])
 
     def _retain(self, applier: Applier) -> None:
-        remove_models(applier)
+        modelling.remove_models(applier)
         kept = self.config.retention
         needed = {}
         for stream in applier.streams:

@@ -33,10 +33,14 @@ __all__ = [
     "fit_due",
     "history_of",
     "model_file",
+    "new_detector",
     "remove_models",
     "restore_model",
     "take_fit",
 ]
+
+_DAY = 86_400e9  # ns
+_SAMPLES_AN_ALARM = 10  # at least; Detector takes no limit above the samples of a day
 
 
 def model_file(stream: KeptStream, fit: Fit) -> str:
@@ -108,11 +112,25 @@ def history_of(applier: Applier, stream: KeptStream) -> Table:
     return Table(values, channels, rows.times.view("datetime64[ns]"))
 
 
+def new_detector(history: Table, limit: float, accept_after: str) -> BaseDetector:
+    """Return the detector that is to be fitted on a history.
+
+    The limit on false alarms a day is at most one in ten samples: a stream may be slow.
+    """
+    times = history.times
+    if times is not None and len(times) > 1:
+        period = float(np.median(np.diff(times.astype(np.int64))))
+        limit = min(limit, _DAY / max(period, 1.0) / _SAMPLES_AN_ALARM)
+    return detectors.Detector(alarms_per_day=limit, accept_after=accept_after)
+
+
 def fail_fit(applier: Applier, stream: KeptStream, entry: FitFailed) -> None:
     """Take note of a fit that failed: the stream goes on as it was."""
     if stream.fit is None or stream.fit.began != entry.began:
         return
-    stream.tried = stream.fit.last + 1
+    # The next one waits until there are twice as many samples; a tenth more where they were good.
+    samples = stream.fit.last + 1
+    stream.tried = samples * 11 // 20 if entry.again else samples
     stream.fit = None
     stream.problem = entry.message if entry.hint is None else f"{entry.message}; {entry.hint}"
     if not stream.is_live:

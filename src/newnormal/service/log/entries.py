@@ -107,13 +107,20 @@ class FitTaken:
 
 @dataclass(frozen=True)
 class FitFailed:
-    """A fit failed."""
+    """A fit failed.
+
+    Attributes
+    ----------
+    again
+        Whether the same history may be fitted: its process ended, say.
+    """
 
     kind: ClassVar[str] = "fit_failed"
     stream: int
     began: int
     message: str
     hint: str | None = None
+    again: bool = False
 
 
 @dataclass(frozen=True)
