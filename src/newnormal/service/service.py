@@ -119,11 +119,11 @@ class Service:
             raise
         self._checkpoint_at = time.monotonic() + self.config.checkpoint_every / 1e9
         self._retention_at = time.monotonic() + _RETENTION_S
+        self._delivery = Delivery(self.store, self._health.report, clock=self.clock)
+        self._delivery.start(self.config.sinks, keep=self.config.retention.alerts_age)
         self._engine.start()
         self._engine.submit(log.Started(self.clock()), own=True)
         self._configure()
-        self._delivery = Delivery(self.store, self._health.report, clock=self.clock)
-        self._delivery.start(self.config.sinks, keep=self.config.retention.alerts_age)
         self._sources = Sources(self)
         self._sources.start(self.config.sources)
         self._ticker = threading.Thread(target=self._tick, name="newnormal-clock", daemon=True)
