@@ -15,8 +15,6 @@ pytest.importorskip("fastapi", reason="needs the extra serve")
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = pytest.mark.external
-
 PUMP = "hall-1/pump-15"  # whose change waits for a person
 SOON = 240_000  # ms, on a machine that compiles first and does other things, too
 
@@ -40,6 +38,7 @@ def address(tmp_path: Path) -> Iterator[str]:
         process.communicate()
 
 
+@pytest.mark.external
 def test_a_newcomer_sees_machines_and_an_alarm_and_accepts_a_change_by_hand(
     browser: Browser, address: str
 ) -> None:
