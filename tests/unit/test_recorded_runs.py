@@ -24,7 +24,10 @@ PIECES = {
 
 
 def record(case: Case) -> dict[str, Any]:
-    with np.load(FOLDER / f"{case.name}.npz") as kept:
+    path = FOLDER / f"{case.name}.npz"
+    if (case.name == "white" or case.name.endswith("-quantile")) and not path.exists():
+        pytest.skip(f"needs {path.name}, which a source distribution does not have")
+    with np.load(path) as kept:
         return {name: kept[name] for name in kept.files}
 
 
