@@ -69,7 +69,7 @@ def test_two_thousand_streams_are_soon_there_and_scroll_without_a_stop(browser: 
 
 
 def scrolled_through(context: BrowserContext, address: str) -> tuple[float, float]:
-    """Scroll from the first stream to the last; return s until rows came, ms of the longest task."""
+    """Scroll from first to last; return s until rows came, and ms of the longest task."""
     page = context.new_page()
     began = time.perf_counter()
     page.goto(address)
