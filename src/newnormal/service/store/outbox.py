@@ -73,10 +73,10 @@ class Outbox(Tables):
         with self._database.reading() as reader:
             rows = reader.execute(
                 f"SELECT {_COLUMNS} FROM alerts AS a"  # noqa: S608 - names of columns
-                " WHERE sink = ?1 AND delivered IS NULL AND (next_try <= ?2 OR next_try > ?3)"
+                " WHERE sink = ? AND delivered IS NULL AND (next_try <= ? OR next_try > ?)"
                 " AND NOT EXISTS (SELECT 1 FROM alerts AS b WHERE b.delivered IS NULL"
                 " AND b.sink = a.sink AND b.item = a.item AND b.id < a.id)"
-                " ORDER BY id LIMIT ?4",
+                " ORDER BY id LIMIT ?",
                 (sink, now, min(now + _LONGEST_WAIT, _LAST), limit),
             ).fetchall()
         return [_alert(row) for row in rows]
@@ -115,9 +115,9 @@ class Outbox(Tables):
         with self._database.reading() as reader:
             rows = reader.execute(
                 f"SELECT {_COLUMNS} FROM alerts"  # noqa: S608
-                " WHERE (?1 IS NULL OR sink = ?1) AND (?2 IS NULL OR id < ?2)"
-                " ORDER BY id DESC LIMIT ?3",
-                (sink, before, limit),
+                " WHERE (:sink IS NULL OR sink = :sink) AND (:before IS NULL OR id < :before)"
+                " ORDER BY id DESC LIMIT :limit",
+                {"sink": sink, "before": before, "limit": limit},
             ).fetchall()
         return [_alert(row) for row in rows]
 

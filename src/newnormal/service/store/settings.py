@@ -73,9 +73,9 @@ class Checkpoints(Tables):
         """
         with self._database.reading() as reader:
             row = reader.execute(
-                "SELECT position, crc, state FROM checkpoints WHERE ?1 IS NULL OR position = ?1"
+                "SELECT position, crc, state FROM checkpoints WHERE :at IS NULL OR position = :at"
                 " ORDER BY position DESC LIMIT 1",
-                (position,),
+                {"at": position},
             ).fetchone()
         if row is None:
             return None
