@@ -47,14 +47,12 @@ class StreamClock:
         for number in streams:
             self._heard[number] = now
 
-    def forget(self, number: int) -> None:
-        """Forget a stream that was removed."""
-        self._heard.pop(number, None)
-        self._told.pop(number, None)
-
     def decide(self, streams: KeptStreams) -> Iterator[Closed | Silent]:
         """Give what is to be decided now."""
         now = self._elapsed()
+        for number in [each for each in list(self._heard) if streams.get(each) is None]:
+            self._heard.pop(number, None)  # it was removed
+            self._told.pop(number, None)
         for stream in streams:
             quiet = now - self._heard.get(stream.id, self._began)
             aligner = stream.aligner

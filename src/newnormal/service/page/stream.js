@@ -490,11 +490,14 @@
         danger: true,
       });
       if (!given) return;
+      this.gone = true; // nothing more is asked of it while it is removed
+      clearTimeout(this.waiting);
       try {
         await NN.api.remove(`/streams/${this.id}`);
         NN.say(`${name} is removed.`, "good");
         location.hash = "#/";
       } catch (error) {
+        this.gone = false;
         NN.complain(error);
       }
     }
@@ -521,7 +524,7 @@
     }
 
     happened(event) {
-      if (event.stream !== this.id) return;
+      if (event.stream !== this.id || this.gone) return;
       if (event.kind === "removed") {
         NN.say(`${this.stream ? this.stream.name : "The stream"} was removed.`);
         location.hash = "#/";
@@ -536,6 +539,7 @@
       if (this.gone) return;
       try {
         await Promise.all([this.read(), this.readItems()]);
+        if (this.gone) return;
         if (all) this.readModels();
         const { stream: data } = await NN.api.get(`/streams/${this.id}/picture`);
         if (this.gone) return;
