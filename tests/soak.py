@@ -1,16 +1,18 @@
 """``python -m tests.soak``: run the tests marked `slow` in full and write docs/soak.md.
 
-A long test tells how many cases it ran with ``record_property("cases", number)``; the rest is
-measured here. A share of the full counts, ``--share 0.1``, writes no page.
+A long test tells how many cases it ran with ``record_property("cases", number)``, and what it found
+with ``record_property("found", text)``; the rest is measured here. With some of the tests, their
+rows of the page are written anew. A share of the full counts, ``--share 0.1``, writes no page.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -39,6 +41,8 @@ class Figure:
     cases: int | None = None
     seconds: float = 0.0
     outcome: str = "passed"
+    found: str = ""
+    date: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y-%m-%d}")
 
 
 class Figures:
@@ -54,6 +58,8 @@ class Figures:
         for key, value in report.user_properties:
             if key == "cases" and isinstance(value, int):
                 figure.cases = value
+            if key == "found":
+                figure.found = str(value)
         if hasattr(report, "wasxfail"):
             figure.outcome = f"fails as expected: {report.wasxfail}" if report.skipped else "passed"
         elif report.outcome != "passed":
@@ -65,18 +71,29 @@ def page(figures: Sequence[Figure], machine: dict[str, str]) -> str:
     failures = sum(figure.outcome == "failed" for figure in figures)
     rows = "".join(
         f"| `{figure.name}` | {'' if figure.cases is None else f'{figure.cases:,}'} "
-        f"| {figure.seconds:,.0f} | {figure.outcome} |\n"
+        f"| {figure.seconds:,.0f} | {figure.date} | {figure.outcome}"
+        f"{figure.found and f': {figure.found}'} |\n"
         for figure in figures
     )
     cases = sum(figure.cases or 0 for figure in figures)
     seconds = sum(figure.seconds for figure in figures)
     return (
-        f"{_HEAD}{len(figures)} tests, {cases:,} cases, {seconds:,.0f} s, {failures} failures, "
-        f"on {datetime.now(UTC):%Y-%m-%d}.\n\n"
-        f"| test | cases | seconds | result |\n|---|---:|---:|---|\n{rows}\n"
-        "## The machine\n\n| | |\n|---|---|\n"
+        f"{_HEAD}{len(figures)} tests, {cases:,} cases, {seconds:,.0f} s, {failures} failures.\n\n"
+        f"| test | cases | seconds | date | result |\n|---|---:|---:|---|---|\n{rows}\n"
+        "## The machine of the last run\n\n| | |\n|---|---|\n"
         + "".join(f"| {key} | {text} |\n" for key, text in machine.items())
     )
+
+
+def rows_of(text: str) -> list[Figure]:
+    """Return the figures that a page holds."""
+    found = []
+    for row in re.findall(r"^\| `(.+)` \| (.*) \| (.+) \| (.+) \| (.+) \|$", text, re.MULTILINE):
+        name, cases, seconds, date, result = row
+        number = int(cases.replace(",", "")) if cases else None
+        outcome, _, note = result.partition(": ")
+        found.append(Figure(name, number, float(seconds.replace(",", "")), outcome, note, date))
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--minutes", type=float, default=60.0, help="of load on the service, times the share"
     )
-    parser.add_argument("tests", nargs="*", help="some of the tests; writes no page")
+    parser.add_argument("tests", nargs="*", help="some of the tests; the rows of the others stay")
     options = parser.parse_args(arguments)
     os.environ["NEWNORMAL_SOAK"] = str(options.share)
     os.environ["NEWNORMAL_SOAK_MINUTES"] = str(options.minutes)
@@ -98,7 +115,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for figure in found:
         cases = "" if figure.cases is None else f"{figure.cases} cases, "
         print(f"{figure.name}: {cases}{figure.seconds:.0f} s, {figure.outcome}")
-    if options.share >= 1 and not options.tests:
+    if options.share >= 1:
+        measured = {figure.name for figure in found}
+        kept = rows_of(PAGE.read_text(encoding="utf-8")) if options.tests else []
+        found += [figure for figure in kept if figure.name not in measured]
+        found.sort(key=lambda figure: figure.name)
         PAGE.write_text(page(found, machine), encoding="utf-8")
         print(f"wrote {PAGE}", file=sys.stderr)
     return int(code)

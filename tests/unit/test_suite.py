@@ -14,7 +14,7 @@ import pytest
 
 from conftest import lacking
 from tests.counts import count
-from tests.soak import Figure, page
+from tests.soak import Figure, page, rows_of
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -93,12 +93,17 @@ def test_what_a_skipped_test_lacks_is_named(reason: str, what: str) -> None:
 
 
 def test_the_page_of_long_tests_has_cases_seconds_failures_and_the_machine() -> None:
-    figures = [Figure("fuzz/test_a.py::test_x", 6000, 61.2), Figure("b", None, 2.0, "failed")]
+    day = "2026-11-15"
+    figures = [
+        Figure("fuzz/test_a.py::test_x", 6000, 61.0, found="300 MB", date=day),
+        Figure("b", None, 2.0, "failed", date=day),
+    ]
     text = page(figures, {"processor": "one of them"})
     assert "2 tests, 6,000 cases, 63 s, 1 failures" in text
-    assert "| `fuzz/test_a.py::test_x` | 6,000 | 61 | passed |" in text
-    assert "| `b` |  | 2 | failed |" in text
+    assert "| `fuzz/test_a.py::test_x` | 6,000 | 61 | 2026-11-15 | passed: 300 MB |" in text
+    assert "| `b` |  | 2 | 2026-11-15 | failed |" in text
     assert "| processor | one of them |" in text
+    assert rows_of(text) == figures
 
 
 @pytest.mark.external
