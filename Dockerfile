@@ -10,7 +10,7 @@ ARG PYTHON=3.13
 FROM python:${PYTHON}-slim AS build
 WORKDIR /source
 COPY . .
-RUN CONSTRAINTS=constraints.txt packaging/install.sh . /opt/newnormal parquet,excel,zstd,plot,serve
+RUN CONSTRAINTS=constraints.txt packaging/install.sh . /opt/newnormal parquet,excel,zstd,plot,serve,connectors
 
 FROM python:${PYTHON}-slim
 COPY --from=build /opt/newnormal /opt/newnormal

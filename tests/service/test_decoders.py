@@ -13,7 +13,14 @@ import pytest
 
 from newnormal.errors import InputError, ParameterError
 from newnormal.io.arrivals import Arrival
-from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits, TooManyError, UnknownFormError
+from newnormal.io.decoders.base import (
+    QUERY,
+    Decoder,
+    DecoderLimits,
+    Reply,
+    TooManyError,
+    UnknownFormError,
+)
 from newnormal.io.decoders.rows import from_long
 from newnormal.io.decoders.samples import SamplesDecoder
 from newnormal.io.registry import decoder_names, find_decoder
@@ -395,10 +402,11 @@ def test_a_decoder_answers_in_json_unless_it_has_its_own_answer() -> None:
             return []
 
     arrivals = decoded(SAMPLES)
-    text, kind = decoder().response(arrivals, 7)
+    text, kind, status = decoder().response(arrivals, 7)
+    assert status is None
     assert json.loads(text) == {"samples": 3, "streams": 2, "position": 7}
     assert kind == "application/json"
-    assert Silent().response([], 0) == (b"", "")
+    assert Silent().response([], 0) == Reply()
 
 
 def test_the_decoder_of_samples_keeps_what_decoders_promise() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from newnormal.io.arrivals import Arrival
-    from newnormal.io.decoders.base import Decoder, DecoderLimits
+    from newnormal.io.decoders.base import Decoder, DecoderLimits, Refusal, Reply
     from newnormal.io.options import Options
     from newnormal.io.registry import (
         find_alert_sink,
@@ -37,6 +37,8 @@ __all__ = [
     "Options",
     "Problem",
     "PullSource",
+    "Refusal",
+    "Reply",
     "Sink",
     "SinkDownError",
     "SinkOptions",
@@ -59,6 +61,8 @@ _MODULES = {
     "DecoderLimits": "newnormal.io.decoders.base",
     "Options": "newnormal.io.options",
     "PullSource": "newnormal.io.sources.pull",
+    "Refusal": "newnormal.io.decoders.base",
+    "Reply": "newnormal.io.decoders.base",
     "SinkDownError": "newnormal.io.sinks.alerts",
     "find_alert_sink": "newnormal.io.registry",
     "find_decoder": "newnormal.io.registry",

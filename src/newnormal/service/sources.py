@@ -159,7 +159,9 @@ class Puller:
     def _well(self) -> None:
         self._failures = 0
         refused = f"{self.refused:,} samples refused by the limits" if self.refused else ""
-        self._say(not refused, refused)
+        notice = self._source.notice() if self._source is not None else ""
+        said = "; ".join(each for each in (refused, notice) if each)
+        self._say(not said, said)
 
     def _say(self, ok: bool, message: str) -> None:
         if (ok, message) == self._said:

@@ -6,12 +6,21 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from newnormal.errors import InputError
 from newnormal.io.arrivals import Arrival
 
-__all__ = ["QUERY", "Decoder", "DecoderLimits", "TooManyError", "UnknownFormError", "check_name"]
+__all__ = [
+    "QUERY",
+    "Decoder",
+    "DecoderLimits",
+    "Refusal",
+    "Reply",
+    "TooManyError",
+    "UnknownFormError",
+    "check_name",
+]
 
 QUERY = ":query"  # what `headers` has the text behind the question mark under
 _LONGEST_NAME = 200
@@ -48,6 +57,21 @@ class DecoderLimits:
     decompressed: int = 64 << 20
 
 
+class Refusal(NamedTuple):
+    """Samples of a body that the service does not take, and why."""
+
+    arrival: Arrival
+    why: str
+
+
+class Reply(NamedTuple):
+    """The answer to a body: its own body, the type of that, and the status if it is another one."""
+
+    body: bytes = b""
+    media: str = ""
+    status: int | None = None
+
+
 class Decoder(ABC):
     """Makes samples of the bodies of one address. Derive from it, and register your class.
 
@@ -66,15 +90,23 @@ class Decoder(ABC):
     ----------
     path
         Where it is mounted: below ``/api/v1`` if it does not begin with ``/``.
+    aliases
+        Other places where it is mounted, too.
     encodings
         Values of Content-Encoding besides gzip that `decode` undoes itself, such as ``"snappy"``.
     status
         Of the answer.
+    partial
+        Whether to take the other streams of a body where one is refused, as a limit is reached or
+        its times are far ahead. Without it nothing of such a body is taken. For senders that do
+        not mend and repeat a request that was refused, which would lose all of it.
     """
 
     path: ClassVar[str]
+    aliases: ClassVar[tuple[str, ...]] = ()
     encodings: ClassVar[tuple[str, ...]] = ()
     status: ClassVar[int] = 200
+    partial: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -103,26 +135,37 @@ class Decoder(ABC):
             error's `status`. The message names the line or the sample.
         """
 
-    def response(self, arrivals: Sequence[Arrival], position: int) -> tuple[bytes, str]:
-        """Return the body of the answer, and its type. By default JSON, or nothing with 204.
+    def response(
+        self,
+        arrivals: Sequence[Arrival],
+        position: int,
+        refused: Sequence[Refusal] = (),
+    ) -> Reply:
+        """Return the answer once the samples are durable. By default JSON, or nothing with 204.
 
         Parameters
         ----------
         arrivals
-            What `decode` returned.
+            What `decode` returned, the same object.
         position
             Of the log.
+        refused
+            What was not taken; empty unless the decoder is `partial`.
         """
         import json
 
-        if self.status == 204:
-            return b"", ""
+        if self.status == 204 and not refused:
+            return Reply()
+        taken = [each for each in arrivals if not any(each is other for other, _ in refused)]
         found: dict[str, Any] = {
-            "samples": sum(len(each.times) for each in arrivals),
-            "streams": len({each.stream for each in arrivals}),
+            "samples": sum(len(each.times) for each in taken),
+            "streams": len({each.stream for each in taken}),
             "position": position,
         }
-        return json.dumps(found).encode(), "application/json"
+        if refused:
+            count = sum(len(each.arrival.times) for each in refused)
+            found["error"] = f"{count} samples were refused: {refused[0].why}"
+        return Reply(json.dumps(found).encode(), "application/json", 400 if refused else None)
 
 
 def check_name(name: object, what: str, place: str) -> str:

@@ -79,6 +79,14 @@ class PullSource(ABC):
         """Take note that all samples of the last batch are durable."""
         return
 
+    def notice(self) -> str:
+        """Return what people should know while it works, in a sentence; empty: nothing.
+
+        Such as how many messages could not be read and why the last could not. The service shows
+        it beside the source, which then is not well.
+        """
+        return ""
+
     def check(self) -> str:
         """Try the connection; return what was found in one sentence, or raise an error."""
         return "not tried"

@@ -2,11 +2,13 @@
 
 Without any token, everybody who reaches the service may do everything: it listens on 127.0.0.1
 then, or its configuration is insecure. With tokens, a request carries one as ``Authorization:
-Bearer``, or the cookie of a session that was begun with one.
+Bearer``, or the cookie of a session that was begun with one. Programs that cannot send that carry
+it as InfluxDB's ``Token``, or as the password of ``Basic``; a browser is never asked for those.
 """
 
 from __future__ import annotations
 
+import base64
 import hmac
 import math
 import secrets
@@ -107,9 +109,9 @@ class Access:
         if self.open:
             self._check_browser(request)
             return Caller(_LOCAL, OPERATE)
-        kind, _, token = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer":
-            found = self._token(token.strip())
+        token = _sent_token(request.headers.get("authorization", ""))
+        if token is not None:
+            found = self._token(token)
             if found is None:
                 raise _unknown("expected a token of this service, found another one")
             return Caller(found[0], found[1])
@@ -297,6 +299,20 @@ def needs(role: str) -> Callable[[Request], Awaitable[Caller]]:
 
     caller.__dict__["role"] = role
     return caller
+
+
+def _sent_token(header: str) -> str | None:
+    """Return the token that a request carries, in any of the ways; None without one."""
+    kind, _, text = header.partition(" ")
+    text = text.strip()
+    if kind.lower() in ("bearer", "token"):
+        return text
+    if kind.lower() != "basic":
+        return None
+    try:
+        return base64.b64decode(text, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
 
 
 def _unknown(error: str) -> Problem:

@@ -12,7 +12,7 @@ from fastapi.responses import Response
 
 from newnormal.errors import InputError, NewnormalError
 from newnormal.io.arrivals import Arrival
-from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits
+from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits, Refusal
 from newnormal.io.registry import decoder_names, find_decoder
 from newnormal.service.api import schemas
 from newnormal.service.api.bodies import read_body
@@ -31,22 +31,25 @@ def mount_decoders(app: FastAPI, prefix: str) -> None:
     """Mount all decoders that are known."""
     for name in decoder_names():
         kind = find_decoder(name)
-        path = kind.path if kind.path.startswith("/") else f"{prefix}/{kind.path}"
         content: dict[str, Any] = {each: {} for each in _FORMS if name == "samples"}
-        app.add_api_route(
-            path,
-            _route(name, kind),
-            methods=["POST"],
-            name=name,
-            operation_id=f"push_{name}",
-            dependencies=WRITES,
-            status_code=kind.status,
-            responses=gives(schemas.Pushed, kind.status) if kind.status == 200 else None,
-            openapi_extra={"requestBody": {"required": True, "content": content or {"*/*": {}}}},
-            description=kind.__doc__,
-            summary=f"Push samples: {name}",
-            tags=["samples"],
-        )
+        route = _route(name, kind)
+        for number, path in enumerate((kind.path, *kind.aliases)):
+            app.add_api_route(
+                path if path.startswith("/") else f"{prefix}/{path}",
+                route,
+                methods=["POST"],
+                name=name,
+                operation_id=f"push_{name}{f'_{number}' if number else ''}",
+                dependencies=WRITES,
+                status_code=kind.status,
+                responses=gives(schemas.Pushed, kind.status) if name == "samples" else None,
+                openapi_extra={
+                    "requestBody": {"required": True, "content": content or {"*/*": {}}}
+                },
+                description=kind.__doc__,
+                summary=f"Push samples: {name}",
+                tags=["samples"],
+            )
 
 
 def _route(name: str, kind: type[Decoder]) -> Callable[[Request], Awaitable[Response]]:
@@ -68,10 +71,12 @@ def _route(name: str, kind: type[Decoder]) -> Callable[[Request], Awaitable[Resp
             arrivals = _decoded(name, decoder, body, headers)
         else:
             arrivals = await reading(_decoded, name, decoder, body, headers)
-        position = await pushed(service, arrivals)
-        text, media = decoder.response(arrivals, position)
+        position, refused = await _taken(service, arrivals, partial=kind.partial)
+        reply = decoder.response(arrivals, position, refused)
+        if refused:
+            _LOGGER.warning("%s: %d streams refused: %s", name, len(refused), refused[0].why)
         kept = {"Cache-Control": "no-store"}
-        return Response(text or None, kind.status, kept, media or None)
+        return Response(reply.body or None, reply.status or kind.status, kept, reply.media or None)
 
     return push
 
@@ -90,6 +95,25 @@ def _decoded(
             f"{type(error).__name__}",
             hint="the log of the service has more",
         ) from error
+
+
+async def _taken(
+    service: Facade, arrivals: Sequence[Arrival], *, partial: bool
+) -> tuple[int, list[Refusal]]:
+    """Return the position of samples once they are durable, and what was refused."""
+    try:
+        return await pushed(service, arrivals), []
+    except ValueError as error:  # a limit, or a time that cannot be
+        if not partial:
+            raise
+        if len(arrivals) == 1:
+            return 0, [Refusal(arrivals[0], str(error))]
+    positions, refused = [0], []
+    for each in arrivals:
+        position, others = await _taken(service, (each,), partial=True)
+        positions.append(position)
+        refused += others
+    return max(positions), refused
 
 
 async def pushed(service: Facade, arrivals: Sequence[Arrival], **options: Any) -> int:

@@ -1,0 +1,97 @@
+"""Series with labels as channels of streams: how Prometheus, OTLP and InfluxDB name things."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from newnormal.errors import ParameterError
+
+__all__ = ["Naming", "fitting_name", "series_name"]
+
+_LONGEST = 200  # characters of the name of a stream or a channel
+
+
+class Naming:
+    """Tells the stream and the channel of a series from its name and its labels.
+
+    The stream's name is the values of the labels `by`, joined with ``/``; a label that a series
+    does not have is left out. The channel's name is that of the series, with its other labels
+    behind it. So two series never share a channel of a stream.
+
+    Parameters
+    ----------
+    by
+        Labels that a stream has one value of.
+    without
+        Labels that are left out of the names of channels: those that are the same for all series
+        of a stream, or that change when a program restarts.
+    fallback
+        The stream of series that have none of the labels.
+
+    Examples
+    --------
+    >>> naming = Naming(["job", "instance"], without=["replica"])
+    >>> labels = {"job": "node", "instance": "db1:9100", "cpu": "0", "replica": "b"}
+    >>> naming("node_load1", labels)
+    ('node/db1:9100', 'node_load1{cpu="0"}')
+    >>> naming("up", {})
+    ('other', 'up')
+    """
+
+    def __init__(
+        self, by: Sequence[str], without: Sequence[str] = (), fallback: str = "other"
+    ) -> None:
+        both = sorted(set(by) & set(without))
+        if both:
+            raise ParameterError(
+                f"expected a label in by or in without, found {both[0]} in both",
+                hint="leave it out of one of them",
+            )
+        self._by = tuple(by)
+        self._left_out = frozenset((*by, *without))
+        self._fallback = fallback
+
+    def __call__(self, name: str, labels: Mapping[str, str]) -> tuple[str, str]:
+        """Return the names of the stream and the channel."""
+        found = [labels[each] for each in self._by if labels.get(each)]
+        others = {key: value for key, value in labels.items() if key not in self._left_out}
+        return (
+            fitting_name("/".join(found) or self._fallback),
+            fitting_name(series_name(name, others)),
+        )
+
+
+def series_name(name: str, labels: Mapping[str, str]) -> str:
+    """Return the name of a series with its labels, as Prometheus writes it.
+
+    >>> series_name("up", {"job": "node", "az": "a"}), series_name("up", {})
+    ('up{az="a",job="node"}', 'up')
+    """
+    if not labels:
+        return name
+    inner = ",".join(f'{key}="{_escaped(labels[key])}"' for key in sorted(labels))
+    return f"{name}{{{inner}}}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def fitting_name(name: str) -> str:
+    """Return a name that a stream or a channel can have: printable, of at most 200 characters.
+
+    A longer one keeps its beginning and gets a digest of the whole, so two names stay two.
+
+    >>> fitting_name("press 1"), fitting_name("press" + chr(10) + "1"), fitting_name(" ")
+    ('press 1', 'press?1', '?')
+    >>> len(fitting_name("a" * 300)), fitting_name("a" * 300)[-12:]
+    (200, 'aa~9835fa6bf')
+    """
+    shown = "".join(each if each.isprintable() else "?" for each in name)
+    if not shown.strip():
+        return "?"
+    if len(shown) <= _LONGEST:
+        return shown
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:9]
+    return f"{shown[: _LONGEST - 10]}~{digest}"

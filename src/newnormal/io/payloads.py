@@ -1,0 +1,224 @@
+"""The messages of a bus as samples: JSON of many shapes, or a plain number."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from newnormal.errors import InputError
+from newnormal.io.arrivals import Arrival
+from newnormal.io.decoders.base import DecoderLimits
+from newnormal.io.decoders.rows import from_long
+from newnormal.io.labels import fitting_name
+from newnormal.io.options import Options
+from newnormal.tabular.times import parse_time
+
+__all__ = ["Payloads", "Value", "together"]
+
+_TIMES = ("time", "timestamp", "ts", "@timestamp", "_time")
+_PLAIN = "value"  # the channel of a plain number that nothing names
+_MISSING = frozenset({"", "nan", "null", "none", "unavailable", "unknown"})
+_DEEPEST = 8  # objects within each other
+_SHOWN = 60  # characters of a message that an error shows
+
+
+class Value(NamedTuple):
+    """One value of one channel."""
+
+    stream: str
+    channel: str
+    time: int
+    number: float
+
+
+class Payloads:
+    """Reads the payload of a message.
+
+    A payload is a plain number (``21.5``), or JSON: a number, an object of numbers, or an array of
+    such objects. In an object, each number is a channel; an object within it is gone through, its
+    names joined with a point; true is 1 and false 0; texts are left out. The time is that of the
+    field `time`, ``timestamp``, ``ts``, ``@timestamp`` or ``_time``, else when the message came.
+    The service's own form, with ``"values": {…}``, is read, too.
+
+    Options: `stream`, `time`, `channel`, `value`: the fields of an object that hold these; a point
+    goes into an object. With `channel` and `value`, an object is one value of the channel it names.
+    `fields`: the only channels that are taken.
+
+    Parameters
+    ----------
+    given
+        The options of the source; those of this class are taken from it.
+
+    Examples
+    --------
+    >>> payloads = Payloads(Options("source bus", {}))
+    >>> payloads.read(b"21.5", stream="oven", channel="temp", received=7)
+    [Value(stream='oven', channel='temp', time=7, number=21.5)]
+    >>> text = b'{"ts": 1767225600, "motor": {"rpm": 900, "on": true}, "unit": "A"}'
+    >>> [each[1:] for each in payloads.read(text, stream="press", received=7)]
+    [('motor.rpm', 1767225600000000000, 900.0), ('motor.on', 1767225600000000000, 1.0)]
+    """
+
+    def __init__(self, given: Options) -> None:
+        self._stream: str | None = given.text("stream", None)
+        self._time: str | None = given.text("time", None)
+        self._channel: str | None = given.text("channel", None)
+        self._value: str | None = given.text("value", None)
+        fields: tuple[str, ...] | None = given.texts("fields", None)
+        self._fields = None if fields is None else frozenset(fields)
+
+    def read(
+        self, payload: bytes, *, stream: str, received: int, channel: str | None = None
+    ) -> list[Value]:
+        """Return the values of a message; an InputError if it cannot be read.
+
+        Parameters
+        ----------
+        payload
+            What was sent.
+        stream
+            Of messages that do not name it.
+        received
+            The time in ns of messages that have none.
+        channel
+            What the message is about, where its topic says so: the channel of a plain number, and
+            what the channels of an object begin with.
+        """
+        found = _decoded(payload)
+        if found is None:
+            return []
+        values: list[Value] = []
+        for each in found if isinstance(found, list) else [found]:
+            values += self._one(each, stream, received, channel)
+        return values
+
+    def _one(self, found: Any, stream: str, received: int, channel: str | None) -> list[Value]:
+        if not isinstance(found, Mapping):
+            number = _number(found)
+            if number is None:
+                raise _other("a number or an object", found)
+            return [Value(fitting_name(stream), fitting_name(channel or _PLAIN), received, number)]
+        stream, time = self._stream_of(found, stream), self._time_of(found, received)
+        if self._channel is not None and self._value is not None:
+            name, number = _at(found, self._channel), _number(_at(found, self._value))
+            if not isinstance(name, str) or number is None:
+                raise _other(f"a text {self._channel} and a number {self._value}", found)
+            pairs: Iterable[tuple[str, float]] = [(name, number)]
+        else:
+            own = found.get("values")
+            pairs = _numbers(own if isinstance(own, Mapping) else found, channel or "", 0)
+        left_out = {self._stream, self._time, self._channel, *(() if self._time else _TIMES)}
+        return [
+            Value(stream, fitting_name(name), time, number)
+            for name, number in pairs
+            if name not in left_out and (self._fields is None or name in self._fields)
+        ]
+
+    def _stream_of(self, found: Mapping[str, Any], default: str) -> str:
+        named = found.get("stream") if self._stream is None else _at(found, self._stream)
+        if isinstance(named, str) or (self._stream is not None and _number(named) is not None):
+            return fitting_name(str(named))
+        if self._stream is not None:
+            raise _other(f"a field {self._stream} that names the stream", found)
+        return fitting_name(default)
+
+    def _time_of(self, found: Mapping[str, Any], received: int) -> int:
+        if self._time is not None:
+            value = _at(found, self._time)
+            if value is None:
+                raise _other(f"a field {self._time} with the time", found)
+            return int(parse_time(value).astype(np.int64))
+        for name in _TIMES:
+            if found.get(name) is not None:
+                return int(parse_time(found[name]).astype(np.int64))
+        return received
+
+
+def together(values: Sequence[Value], limit: int) -> list[Arrival]:
+    """Return values as arrivals: those of one stream and time are one sample.
+
+    Parameters
+    ----------
+    limit
+        How many values there are at most.
+    """
+    if not values:
+        return []
+    streams, channels, times, numbers = zip(*values, strict=True)
+    limits = DecoderLimits(samples=max(limit, len(values)), channels=2**31)
+    return from_long(
+        streams, channels, np.array(times, np.int64), np.array(numbers, np.float64), limits
+    )
+
+
+def _decoded(payload: bytes) -> Any:
+    """Return what a payload holds; None: nothing."""
+    try:
+        text = payload.decode("utf-8-sig").strip()
+    except UnicodeDecodeError:
+        raise InputError(
+            f"expected a message of JSON or a number, found bytes that are no text: "
+            f"{payload[:20]!r}"
+        ) from None
+    if text.lower() in _MISSING:
+        return None
+    if text[0] not in '{["' and (number := _number(text)) is not None:
+        return number
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"expected a message of JSON or a number, found {_shown(text)}: {error}"
+        ) from None
+
+
+def _numbers(found: Mapping[str, Any], before: str, depth: int) -> Iterator[tuple[str, float]]:
+    """Give all numbers of an object with their names."""
+    for key, value in found.items():
+        name = f"{before}.{key}" if before else str(key)
+        if isinstance(value, Mapping):
+            if depth < _DEEPEST:
+                yield from _numbers(value, name, depth + 1)
+            continue
+        number = None if isinstance(value, str) else _number(value)
+        if number is not None:
+            yield name, number
+
+
+def _number(value: Any) -> float | None:
+    """Return a value as a finite number, or None."""
+    if isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str):
+        if "_" in value or not value.isascii():  # Python takes 1_000 and other scripts' digits
+            return None
+    elif not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def _at(found: Mapping[str, Any], path: str) -> Any:
+    """Return the field of an object; a point goes into an object within it."""
+    if path in found:
+        return found[path]
+    inner: Any = found
+    for part in path.split("."):
+        inner = inner.get(part) if isinstance(inner, Mapping) else None
+    return inner
+
+
+def _other(expected: str, found: Any) -> InputError:
+    return InputError(f"expected {expected}, found {_shown(json.dumps(found))}")
+
+
+def _shown(text: str) -> str:
+    shown = ascii(text)
+    return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."

@@ -1,0 +1,94 @@
+"""Counters as rates: how much was added a second."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+
+import numpy as np
+
+from newnormal.types import Floats, Ints
+
+__all__ = ["Conversion", "Rates"]
+
+_MOST = 1_000_000  # counters that are remembered; the one not seen for longest is forgotten first
+
+
+class Rates:
+    """The last value of each counter; from any thread.
+
+    What a request brings is converted by a `Conversion` of its own and remembered once that is
+    kept. So a request that fails and is sent again gives the same rates.
+
+    Examples
+    --------
+    >>> rates = Rates()
+    >>> begun = rates.begin()
+    >>> begun.convert("requests", np.array([0, 10**9]), np.array([5.0, 25.0]))
+    array([nan, 20.])
+    >>> begun.keep()
+    >>> rates.begin().convert("requests", np.array([3 * 10**9]), np.array([6.0]))  # it began anew
+    array([3.])
+    """
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._known: dict[Hashable, tuple[int, float]] = {}
+
+    def begin(self) -> Conversion:
+        """Return the conversion of a request."""
+        return Conversion(self)
+
+    def last(self, key: Hashable) -> tuple[int, float] | None:
+        """Return time and value of a counter that were kept last."""
+        return self._known.get(key)
+
+    def keep(self, found: dict[Hashable, tuple[int, float]]) -> None:
+        """Remember the last values of counters, where they are newer."""
+        with self._lock:
+            for key, value in found.items():
+                before = self._known.pop(key, value)
+                self._known[key] = max(before, value)
+            while len(self._known) > self._most:
+                del self._known[next(iter(self._known))]
+
+
+class Conversion:
+    """The counters of one request."""
+
+    def __init__(self, rates: Rates) -> None:
+        self._rates = rates
+        self._found: dict[Hashable, tuple[int, float]] = {}
+
+    def convert(self, key: Hashable, times: Ints, values: Floats) -> Floats:
+        """Return the rates per second of a counter; NaN where there is none.
+
+        There is none for the first value, for a missing one, and for one whose time is not after
+        that of the one before. A value below the one before means that the counter began anew at 0.
+
+        Parameters
+        ----------
+        key
+            Tells the counter from others.
+        times, values
+            (N,) each, times in ns.
+        """
+        rates = np.full(len(values), np.nan)
+        last = self._found.get(key) or self._rates.last(key)
+        for at, (time, value) in enumerate(zip(times.tolist(), values.tolist(), strict=True)):
+            if not np.isfinite(value):
+                continue
+            if last is not None:
+                if time <= last[0]:
+                    continue
+                added = value - last[1] if value >= last[1] else value
+                rates[at] = added / ((time - last[0]) / 1e9)
+            last = time, value
+        if last is not None:
+            self._found[key] = last
+        return rates
+
+    def keep(self) -> None:
+        """Remember the last values: the request is durable."""
+        self._rates.keep(self._found)

@@ -1,0 +1,118 @@
+"""Prometheus' remote write 1.0: the messages, and their compression.
+
+The schema (``prompb``): a request has series (1) and metadata (3); a series has labels (1) and
+samples (2); a label a name (1) and a value (2); a sample a value (1) and a time in ms (2). The
+package `protobuf` needs no generated file for it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from newnormal.errors import InputError, MissingExtraError
+from newnormal.io.decoders.base import TooManyError
+
+__all__ = ["HEADERS", "STALE", "pack", "request_kind", "unpack"]
+
+# The NaN by which Prometheus says that a series has ended.
+STALE = 0x7FF0000000000002
+HEADERS = {
+    "Content-Type": "application/x-protobuf",
+    "Content-Encoding": "snappy",
+    "X-Prometheus-Remote-Write-Version": "0.1.0",
+}
+_DOUBLE, _INT64, _STRING, _MESSAGE = 1, 3, 9, 11  # types of protobuf
+_MESSAGES: dict[str, list[tuple[str, int, int, str | None, bool]]] = {
+    "Label": [("name", 1, _STRING, None, False), ("value", 2, _STRING, None, False)],
+    "Sample": [("value", 1, _DOUBLE, None, False), ("timestamp", 2, _INT64, None, False)],
+    "TimeSeries": [
+        ("labels", 1, _MESSAGE, "Label", True),
+        ("samples", 2, _MESSAGE, "Sample", True),
+    ],
+    # Its type is an enumeration; as a number it is the same on the wire.
+    "Metadata": [("type", 1, _INT64, None, False), ("family", 2, _STRING, None, False)],
+    "WriteRequest": [
+        ("timeseries", 1, _MESSAGE, "TimeSeries", True),
+        ("metadata", 3, _MESSAGE, "Metadata", True),
+    ],
+}
+
+
+@cache
+def request_kind() -> type[Any]:
+    """Return the class of a request."""
+    try:
+        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    except ImportError:
+        raise MissingExtraError.of("prometheus", "protobuf") from None
+    file = descriptor_pb2.FileDescriptorProto(
+        name="newnormal_remote_write.proto", package="newnormal_remote_write", syntax="proto3"
+    )
+    for name, fields in _MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for field, number, kind, inner, repeated in fields:
+            message.field.add(
+                name=field,
+                number=number,
+                type=kind,
+                label=3 if repeated else 1,
+                type_name=None if inner is None else f".newnormal_remote_write.{inner}",
+            )
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    found = pool.FindMessageTypeByName("newnormal_remote_write.WriteRequest")
+    return message_factory.GetMessageClass(found)
+
+
+def pack(request: Any) -> bytes:
+    """Return the body of a request."""
+    return bytes(_snappy().compress_raw(request.SerializeToString()))
+
+
+def unpack(body: bytes, most: int) -> Any:
+    """Return the request of a body.
+
+    Parameters
+    ----------
+    most
+        Bytes that it may have once it is decompressed.
+    """
+    snappy = _snappy()
+    kind = request_kind()
+    size = _declared(body)
+    if size > most:
+        raise TooManyError(
+            f"expected a body of at most {most:,} bytes once it is decompressed, found {size:,}",
+            hint="lower max_samples_per_send of the sender, or raise limits.decompressed",
+        )
+    try:
+        plain = bytes(snappy.decompress_raw(body))
+    except Exception as error:  # noqa: BLE001 - its own class, which is a direct child of Exception
+        raise InputError(f"expected a body of snappy, found other bytes: {error}") from None
+    from google.protobuf.message import DecodeError
+
+    request = kind()
+    try:
+        request.ParseFromString(plain)
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"expected a write request of Prometheus, found {error}") from None
+    return request
+
+
+def _declared(body: bytes) -> int:
+    """Return the size that a body of snappy says it has, which is its first number."""
+    size = 0
+    for at, byte in enumerate(body[:5]):
+        size |= (byte & 0x7F) << (7 * at)
+        if byte < 0x80:
+            return size
+    raise InputError("expected a body of snappy, found other bytes")
+
+
+def _snappy() -> Any:
+    try:
+        import cramjam
+    except ImportError:
+        raise MissingExtraError.of("prometheus", "cramjam") from None
+    return cramjam.snappy
