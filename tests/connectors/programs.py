@@ -23,6 +23,8 @@ from tests.waiting import until
 # Debian puts daemons where the PATH of a plain user does not lead.
 _PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
 
+_TO_NOBODY = "route: {receiver: none}\nreceivers: [{name: none}]\n"
+
 
 def free_port() -> int:
     with socket.socket() as free:
