@@ -102,6 +102,14 @@
     return h("section", { class: "nn-code", "aria-label": title }, h("div", { class: "nn-code-head" }, h("h2", {}, title), copy), h("pre", { tabindex: "0" }, block));
   };
 
+  /** Programs that can send or be asked, where that is set, and what to write there. */
+  const senders = (url) => [
+    ["Prometheus", "in prometheus.yml, below remote_write", `url: ${url}/api/v1/write`],
+    ["Telegraf", "in telegraf.conf, below [[outputs.influxdb_v2]]", `urls = ["${url}"]`],
+    ["OpenTelemetry", "in the environment", `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=${url}/v1/metrics`],
+    ["A bus or files", "MQTT, Kafka, PromQL and growing files, in service.toml, below [sources.plant]", 'kind = "mqtt"'],
+  ];
+
   /** What to do first: push samples. */
   NN.firstStart = function () {
     const url = location.origin + location.pathname.replace(/\/$/, "");
@@ -132,6 +140,16 @@
       ),
       code("From a shell", curl),
       code("From Python", python),
+      h(
+        "section",
+        { class: "nn-list nn-senders", "aria-label": "From what you already run" },
+        h("h2", {}, "From what you already run"),
+        h(
+          "dl",
+          { class: "nn-pairs" },
+          senders(url).map(([name, where, text]) => [h("dt", {}, name), h("dd", {}, h("span", {}, where), h("code", {}, text))]),
+        ),
+      ),
       h(
         "ol",
         { class: "nn-steps" },

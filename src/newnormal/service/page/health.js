@@ -158,7 +158,7 @@
                 ),
               ),
             )
-          : h("p", { class: "nn-none" }, "No receiver is configured: alarms appear on this page alone. A webhook is added under [[sinks]] in the configuration file."),
+          : h("p", { class: "nn-none" }, "No receiver is configured: alarms appear on this page alone. Receivers such as Alertmanager, mail or a webhook are added as [sinks.NAME] in the configuration file."),
       );
     }
 
