@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from newnormal.errors import MissingExtraError, ParameterError
+from newnormal.io.registry import ALERT_SINKS
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
 from newnormal.io.sinks.webhook import WebhookSink, signature
 from newnormal.service.alerts.delivery import Delivery
@@ -268,7 +269,8 @@ def test_a_kind_that_is_not_there_is_named() -> None:
     with pytest.raises(ParameterError) as caught:
         make_sink(SinkConfig("chat", "pigeon", {}))
     assert str(caught.value) == (
-        "alert sink: expected webhook or package.module:Class, found 'pigeon'\n"
+        f"alert sink: expected {', '.join(sorted(ALERT_SINKS))} or package.module:Class, "
+        "found 'pigeon'\n"
         "hint: an installed package can add names with entry points of the group "
         "newnormal.alert_sinks"
     )

@@ -79,6 +79,16 @@ class Options:
             raise self._other(name, "a list of texts", found)
         return tuple(listed)
 
+    def table(self, name: str, default: Any = _REQUIRED) -> Any:
+        """Return a table of texts by name."""
+        found = self._take(name, default)
+        if found is default:
+            return found
+        good = isinstance(found, Mapping) and all(isinstance(each, str) for each in found.values())
+        if not good:
+            raise self._other(name, "a table of texts", found)
+        return dict(found)
+
     def end(self) -> None:
         """Raise a `ParameterError` for an option that was not taken."""
         others = sorted(set(self._given) - self._taken)

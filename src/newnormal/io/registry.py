@@ -46,7 +46,10 @@ SOURCES = {
 }
 SINKS = {"jsonl": "newnormal.io.sinks.jsonl:JsonLinesSink"}
 PULL_SOURCES: dict[str, str] = {}
-ALERT_SINKS = {"webhook": "newnormal.io.sinks.webhook:WebhookSink"}
+ALERT_SINKS = {
+    "alertmanager": "newnormal.io.sinks.alertmanager:AlertmanagerSink",
+    "webhook": "newnormal.io.sinks.webhook:WebhookSink",
+}
 DECODERS = {"samples": "newnormal.io.decoders.samples:SamplesDecoder"}
 
 

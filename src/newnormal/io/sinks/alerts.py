@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from newnormal.errors import NewnormalError
@@ -87,6 +87,8 @@ class AlertSink(ABC):
     repeat_every
         Seconds after which an alert that fired is sent again while its item is open, for receivers
         that forget; None: never.
+    at_once
+        How many alerts `send_many` is given at most.
 
     Notes
     -----
@@ -105,6 +107,7 @@ class AlertSink(ABC):
     private: ClassVar[tuple[str, ...]] = ()
     timeout: float = 30.0
     repeat_every: float | None = None
+    at_once: int = 1
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         self.name = name
@@ -113,6 +116,18 @@ class AlertSink(ABC):
     @abstractmethod
     def send(self, alert: Alert) -> None:
         """Send an alert; return once the receiver has it."""
+
+    def send_many(self, alerts: Sequence[Alert]) -> None:
+        """Send alerts again whose items are open, as `send` sends one."""
+        for each in alerts:
+            self.send(each)
+
+    def notice(self) -> str:
+        """Return what people should know though alerts are delivered, in a sentence, or nothing.
+
+        Such as that one of several receivers is down. The service shows it beside the sink.
+        """
+        return ""
 
     def check(self) -> str:
         """Try the connection without sending an alert; return what was found in one sentence.

@@ -1,0 +1,312 @@
+"""Alerts to Prometheus Alertmanager, by version 2 of its API."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from newnormal.errors import ParameterError
+from newnormal.io.options import Options
+from newnormal.io.sinks.alerts import RESOLVED, Alert, AlertRefusedError, AlertSink, SinkDownError
+from newnormal.io.sinks.http import HttpReceiver
+from newnormal.io.sinks.wording import evidence_of, facts_of, headline
+
+__all__ = ["SEVERITIES", "AlertmanagerSink"]
+
+# The label `severity` of an alert, by its kind.
+SEVERITIES = {
+    "alarm": "warning",
+    "incident": "critical",
+    "silence": "warning",
+    "change": "info",
+    "channels": "info",
+}
+
+_ALERTS, _STATUS = "/api/v2/alerts", "/api/v2/status"
+_OWN = ("alertname", "item", "kind", "severity", "stream")  # labels that every alert may have
+_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_EXPIRES_AFTER = 10  # times that alerts are sent again
+_REST = 30.0  # s: one of several that was down is left alone so long while another takes alerts
+_MOST_STATUS = 4_000_000  # bytes of an answer, which has the whole configuration of Alertmanager
+_HINTS = {
+    401: "check user and password, or the token",
+    403: "check user and password, or the token",
+    404: "check the address: that of Alertmanager's page, without /api",
+}
+
+
+class AlertmanagerSink(AlertSink):
+    """Keeps alerts firing at one Alertmanager or several, and resolves them.
+
+    Options: `url`, or `urls` of all members of a cluster; `user` and `password`, or `token`;
+    `labels`, a table that every alert has as labels; `severity`, a text or a table by kind;
+    `repeat_every` in seconds (60), `expires_after` in seconds (ten times that); `timeout` in
+    seconds (10); `ca_file`, certificates to trust instead of the system's.
+
+    Parameters
+    ----------
+    clock
+        Returns Unix seconds.
+
+    Notes
+    -----
+    Each alert is posted to all addresses, as Alertmanager asks of its clients; it is delivered
+    when one has taken it.
+    """
+
+    secrets = ("password", "token")
+    private = ("url",)
+    at_once = 100
+
+    def __init__(
+        self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.time
+    ) -> None:
+        super().__init__(name, options)
+        where = f"sink {name}"
+        given = Options(where, options)
+        urls = _addresses(where, given)
+        user: str | None = given.text("user", None)
+        password: str | None = given.text("password", None)
+        token: str | None = given.text("token", None)
+        self._labels = _checked_labels(where, given.table("labels", {}))
+        self._severities = _severities(where, given, options)
+        self.repeat_every = given.number("repeat_every", 60.0, least=1.0)
+        self._expires = given.number("expires_after", _EXPIRES_AFTER * self.repeat_every)
+        seconds: float = given.number("timeout", 10.0, least=0.1)
+        ca_file: str | None = given.text("ca_file", None)
+        given.end()
+        if self._expires < 2 * self.repeat_every:
+            raise ParameterError(
+                f"{where}: expires_after: expected at least twice repeat_every, "
+                f"{2 * self.repeat_every:g}, found {self._expires:g}",
+                hint="what is not sent again before it expires is resolved while it is still open",
+            )
+        self._clock = clock
+        self.timeout = 3 * seconds * len(urls)
+        headers = _authorization(where, user, password, token)
+        self._receivers = [
+            HttpReceiver(
+                where,
+                url,
+                timeout=seconds,
+                ca_file=ca_file,
+                headers=headers,
+                hidden=(password, token, *headers.values()),
+                hints=_HINTS,
+                port=True,
+                clock=clock,
+            )
+            for url in urls
+        ]
+        self._down: dict[str, tuple[float, str]] = {}  # since when and why, by name
+
+    def send(self, alert: Alert) -> None:
+        """Post an alert to all addresses."""
+        self.send_many([alert])
+
+    def send_many(self, alerts: Sequence[Alert]) -> None:
+        """Post alerts to all addresses, in one request each."""
+        now = self._clock()
+        body = json.dumps([self._posted(each, now) for each in alerts], allow_nan=False).encode()
+        rested = [each for each in self._receivers if not self._rests(each, now)]
+        errors: list[SinkDownError | AlertRefusedError] = []
+        taken = sum(self._took(each, body, errors) for each in rested)
+        if not taken:
+            others = [each for each in self._receivers if each not in rested]
+            taken = sum(self._took(each, body, errors) for each in others)
+        if not taken:
+            raise _all_of(errors)
+
+    def _took(
+        self, receiver: HttpReceiver, body: bytes, errors: list[SinkDownError | AlertRefusedError]
+    ) -> bool:
+        try:
+            receiver.post(body, path=_ALERTS)
+        except (SinkDownError, AlertRefusedError) as error:
+            errors.append(error)
+            self._down[receiver.name] = self._clock(), error.message
+            return False
+        self._down.pop(receiver.name, None)
+        return True
+
+    def _rests(self, receiver: HttpReceiver, now: float) -> bool:
+        since, _ = self._down.get(receiver.name, (0.0, ""))
+        return 0 <= now - since < _REST
+
+    def notice(self) -> str:
+        """Return which of several addresses take nothing, and why."""
+        down = dict(self._down)
+        if not down:
+            return ""
+        reasons = "; ".join(why for _, why in down.values())
+        return f"{len(down)} of {len(self._receivers)} addresses take no alerts: {reasons}"
+
+    def check(self) -> str:
+        """Ask all addresses for their status."""
+        return "; ".join(map(_status, self._receivers))
+
+    def close(self) -> None:
+        """Close the connections."""
+        for each in self._receivers:
+            each.close()
+
+    # ------------------------------------------------------------------ one alert
+
+    def _posted(self, alert: Alert, now: float) -> dict[str, Any]:
+        """Return an alert as Alertmanager takes it.
+
+        It is resolved when `endsAt` is not after its clock; `startsAt` must not be after `endsAt`.
+        The times of samples can be anywhere, so those after now are now.
+        """
+        body = alert.body
+        latest = np.datetime64(int(now * 1000), "ms")
+        starts = min(_time(body["opened"]), latest)
+        if alert.status == RESOLVED:
+            ends = max(starts, min(_time(body.get("ended")), latest))
+        else:
+            ends = latest + np.timedelta64(round(self._expires * 1000), "ms")
+        found: dict[str, Any] = {
+            "labels": self._labels_of(body),
+            "annotations": _annotations(body),
+            "startsAt": f"{starts}Z",
+            "endsAt": f"{ends}Z",
+        }
+        if body.get("link"):
+            found["generatorURL"] = body["link"]
+        return found
+
+    def _labels_of(self, body: Mapping[str, Any]) -> dict[str, str]:
+        """Return what is the same for both alerts of an item, as labels tell alerts apart."""
+        kind = str(body["kind"])
+        found = {
+            "alertname": f"Newnormal{kind.capitalize()}",
+            "kind": kind,
+            "item": str(body["item"]),
+            "severity": self._severities.get(kind, "warning"),
+            **self._labels,
+        }
+        if body.get("stream"):  # an incident has several, and more of them later
+            found["stream"] = str(body["stream"])
+        return found
+
+
+def _addresses(where: str, given: Options) -> tuple[str, ...]:
+    one: str | None = given.text("url", None)
+    several: tuple[str, ...] = given.texts("urls", ())
+    if (one is None) == (not several):
+        found = "none" if one is None else "both"
+        raise ParameterError(
+            f"{where}: expected the option url or urls, found {found}",
+            hint='url = "http://127.0.0.1:9093"; urls is a list of all members of a cluster',
+        )
+    urls = several if one is None else (one,)
+    if len(set(urls)) < len(urls):
+        raise ParameterError(f"{where}: urls: expected different addresses, found one twice")
+    return urls
+
+
+def _checked_labels(where: str, labels: Mapping[str, str]) -> dict[str, str]:
+    for each in labels:
+        if _LABEL.fullmatch(each) is None:
+            raise ParameterError(
+                f"{where}: labels: expected names of letters, digits and underscores, "
+                f"found {each!r}"
+            )
+        if each in _OWN:
+            hint = "severity is an option of its own" if each == "severity" else None
+            raise ParameterError(
+                f"{where}: labels: expected other names than {', '.join(_OWN)}, found {each}",
+                hint=hint,
+            )
+    return dict(labels)
+
+
+def _severities(where: str, given: Options, options: Mapping[str, Any]) -> dict[str, str]:
+    if isinstance(options.get("severity"), str):
+        return dict.fromkeys(SEVERITIES, given.text("severity"))
+    found: dict[str, str] = given.table("severity", {})
+    unknown = sorted(set(found) - set(SEVERITIES))
+    if unknown:
+        raise ParameterError(
+            f"{where}: severity: expected kinds among {', '.join(SEVERITIES)}, "
+            f"found {', '.join(unknown)}"
+        )
+    return {**SEVERITIES, **found}
+
+
+def _authorization(
+    where: str, user: str | None, password: str | None, token: str | None
+) -> dict[str, str]:
+    if (user is None) != (password is None):
+        found, other = ("a user", "password") if password is None else ("a password", "user")
+        raise ParameterError(
+            f"{where}: expected user and password, found {found} alone",
+            hint=f"set {other}{'_file or password_env' if other == 'password' else ''}, too",
+        )
+    if user is not None and token is not None:
+        raise ParameterError(
+            f"{where}: expected user and password, or a token, found both", hint="leave one out"
+        )
+    if token is not None:
+        return {"Authorization": f"Bearer {token}"}
+    if user is None:
+        return {}
+    pair = base64.b64encode(f"{user}:{password}".encode()).decode()
+    return {"Authorization": f"Basic {pair}"}
+
+
+def _annotations(body: Mapping[str, Any]) -> dict[str, str]:
+    lines = [f"{name}: {text}" for name, text in (*evidence_of(body), *facts_of(body))]
+    found = {"summary": headline(body), "description": "\n".join(lines)}
+    if body.get("link"):
+        found["link"] = str(body["link"])
+    return found
+
+
+def _time(text: str | None) -> np.datetime64:
+    """Return a time of an alert in ms; none is now, which is the latest there can be."""
+    if text is None:
+        return np.datetime64(2**62, "ms")
+    return np.datetime64(text.removesuffix("Z"), "ms")
+
+
+def _all_of(
+    errors: Sequence[SinkDownError | AlertRefusedError],
+) -> SinkDownError | AlertRefusedError:
+    """Return the error of an alert that nobody has taken."""
+    refused = [each for each in errors if isinstance(each, AlertRefusedError)]
+    if refused:
+        return refused[0]
+    if len(errors) == 1:
+        return errors[0]
+    waits = [each.after for each in errors if isinstance(each, SinkDownError)]
+    asked = [each for each in waits if each is not None]
+    return SinkDownError(
+        "; ".join(each.message for each in errors),
+        hint=f"none of {len(errors)} addresses takes alerts",
+        after=min(asked) if len(asked) == len(waits) else None,
+    )
+
+
+def _status(receiver: HttpReceiver) -> str:
+    """Return the version of an Alertmanager and how its cluster is."""
+    answer = receiver.ask("GET", _STATUS, most=_MOST_STATUS)
+    receiver.judge(answer)
+    try:
+        found = json.loads(answer.text)
+        version = str(found["versionInfo"]["version"])
+        cluster = found["cluster"]
+        status, peers = str(cluster["status"]), len(cluster.get("peers") or ())
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise SinkDownError(
+            f"{receiver.name}: expected the status of Alertmanager, found another answer",
+            hint=_HINTS[404],
+        ) from None
+    text = f"cluster {status}" + (f" with {peers} members" if peers else "")
+    return f"Alertmanager {version} at {receiver.name}, {text}"

@@ -1,0 +1,247 @@
+"""Receivers of alerts over HTTP: the connection to one, and what its answers mean."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+from newnormal.errors import MissingExtraError, ParameterError
+from newnormal.io.sinks.alerts import AlertRefusedError, SinkDownError
+
+if TYPE_CHECKING:
+    import ssl
+
+__all__ = ["Answer", "HttpReceiver", "trusted"]
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_LONGEST_WAIT = 3600.0  # s that a Retry-After may ask for
+_SHOWN = 200  # characters of an answer that a message has
+_FEWEST_HIDDEN = 4  # characters: a shorter text is no secret, and messages would be unreadable
+
+# Statuses that are about the receiver and not about the alert: all alerts wait.
+_DOWN: dict[int, str | None] = {
+    HTTPStatus.UNAUTHORIZED: "check the token",
+    HTTPStatus.FORBIDDEN: "check the token and the secret",
+    HTTPStatus.NOT_FOUND: "check the address",
+    HTTPStatus.METHOD_NOT_ALLOWED: "check the address: it must take POST",
+    HTTPStatus.REQUEST_TIMEOUT: None,
+    HTTPStatus.GONE: "the receiver was removed: correct the address, or remove the sink",
+    HTTPStatus.TOO_EARLY: None,
+    HTTPStatus.TOO_MANY_REQUESTS: None,
+}
+
+
+class Answer(NamedTuple):
+    """What a receiver answered.
+
+    Attributes
+    ----------
+    status, reason
+        Such as 503 and ``"Service Unavailable"``.
+    text
+        The beginning of its text.
+    after
+        The seconds that it asks to wait, None if it does not.
+    """
+
+    status: int
+    reason: str
+    text: str
+    after: float | None
+
+    @property
+    def shown(self) -> str:
+        """What of the text a message has: nothing of a page for browsers."""
+        text = " ".join(self.text.split())[:_SHOWN]
+        return "" if text.startswith("<") else text
+
+
+class HttpReceiver:
+    """A receiver at an address.
+
+    Messages name its host, and nothing more of the address, which may have a key in it.
+
+    Parameters
+    ----------
+    where
+        What errors of options begin with, such as ``"sink chat"``.
+    url
+        Where it is.
+    timeout
+        Seconds that each wait may take: to connect, to write, and for the answer.
+    ca_file
+        Certificates to trust instead of the system's.
+    headers
+        That all requests have.
+    hidden
+        Secrets: a message has an ellipsis instead of them.
+    hints
+        What to do about a status, instead of the hints that all receivers have.
+    port
+        Whether messages name the port, too.
+    clock
+        Returns Unix seconds.
+
+    Attributes
+    ----------
+    name
+        Its host, or host and port: how messages call it.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        url: str,
+        *,
+        timeout: float,
+        ca_file: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        hidden: Iterable[str | None] = (),
+        hints: Mapping[int, str] | None = None,
+        port: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        parts = _checked(where, url)
+        self.name = parts.netloc if port else str(parts.hostname)
+        self._url, self._clock = url, clock
+        self._hints: dict[int, str | None] = {**_DOWN, **(hints or {})}
+        rest = url.partition(parts.netloc)[2]
+        self._hidden = [each for each in (*hidden, rest) if each and len(each) >= _FEWEST_HIDDEN]
+        try:
+            import httpx
+        except ImportError:
+            raise MissingExtraError.of("serve", "httpx") from None
+        self._http = httpx.Client(
+            timeout=timeout,
+            verify=trusted(where, ca_file),
+            headers={"User-Agent": "newnormal", **(headers or {})},
+            trust_env=parts.hostname not in _LOOPBACK,  # a proxy does not reach this machine
+        )
+
+    def post(self, body: bytes, headers: Mapping[str, str] | None = None, path: str = "") -> Answer:
+        """Post JSON; raise an error unless it was taken."""
+        given = {"Content-Type": "application/json", **(headers or {})}
+        answer = self.ask("POST", path, body, given)
+        self.judge(answer)
+        return answer
+
+    def ask(
+        self,
+        method: str,
+        path: str = "",
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        *,
+        most: int = 4 * _SHOWN,
+    ) -> Answer:
+        """Return the answer to a request, whatever it is, with at most so many bytes of its text.
+
+        Raises
+        ------
+        SinkDownError
+            If there is none.
+        """
+        import httpx
+
+        url = f"{self._url.rstrip('/')}{path}" if path else self._url
+        try:
+            with self._http.stream(method, url, content=body, headers=headers or {}) as answer:
+                text = next(answer.iter_bytes(most), b"").decode(errors="replace")
+                after = _asked_wait(answer.headers.get("Retry-After", ""), self._clock())
+                return Answer(answer.status_code, answer.reason_phrase, self._safe(text), after)
+        except httpx.TimeoutException as error:
+            raise SinkDownError(f"{self.name}: expected an answer in time, found none") from error
+        except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:  # closed: RuntimeError
+            raise SinkDownError(
+                f"{self.name}: expected an answer, found {type(error).__name__}: "
+                f"{self._safe(str(error))}",
+                hint="the receiver is down or cannot be reached",
+            ) from error
+
+    def judge(self, answer: Answer) -> None:
+        """Raise an error unless an answer says that all is well.
+
+        Raises
+        ------
+        SinkDownError
+            If it takes no alert now.
+        AlertRefusedError
+            If it does not take this one.
+        """
+        status = answer.status
+        if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+            return
+        found = f"{self.name}: expected a status 2xx, found {status} {answer.reason}".rstrip()
+        if status < HTTPStatus.BAD_REQUEST:
+            raise SinkDownError(found, hint="redirections are not followed: set the new address")
+        if answer.shown:
+            found += f": {answer.shown}"
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in self._hints:
+            after = _LONGEST_WAIT if status == HTTPStatus.GONE else answer.after
+            raise SinkDownError(found, hint=self._hints.get(status), after=after)
+        raise AlertRefusedError(found)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def _safe(self, text: str) -> str:
+        for each in self._hidden:
+            text = text.replace(each, "…")
+        return text
+
+
+def trusted(where: str, ca_file: str | None) -> ssl.SSLContext:
+    """Return what checks certificates: by a file, or by those of the system.
+
+    Raises
+    ------
+    ParameterError
+        If there are none in the file.
+    """
+    import ssl
+
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        raise ParameterError(
+            f"{where}: ca_file: expected a file of certificates, found {error}"
+        ) from error
+
+
+def _checked(where: str, url: str) -> SplitResult:
+    """Return the parts of an address that can be used."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host, parts = None, urlsplit("")
+    if parts.scheme not in ("http", "https") or not host:
+        raise ParameterError(
+            f"{where}: url: expected an address that begins with http:// or https://, found another"
+        )
+    if parts.username is not None or parts.password is not None:
+        raise ParameterError(
+            f"{where}: url: expected an address without a password, found one",
+            hint="token_file or token_env name a token that is sent as Authorization: Bearer",
+        )
+    return parts
+
+
+def _asked_wait(text: str, now: float) -> float | None:
+    """Return the seconds that an answer asks to wait, or None: in seconds or as a date."""
+    try:
+        seconds = float(text)
+        return None if math.isnan(seconds) else min(max(seconds, 0.0), _LONGEST_WAIT)
+    except ValueError:
+        pass
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return min(max(parsedate_to_datetime(text).timestamp() - now, 0.0), _LONGEST_WAIT)
+    except (ValueError, TypeError, OverflowError):
+        return None
