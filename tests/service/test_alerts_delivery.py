@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -341,6 +341,91 @@ def test_a_repetition_that_fails_is_made_when_the_sink_is_there_again(case: Case
     case.clock.now += S
     assert case.deliver() == ["a:fired"]
     assert case.sender.state()["ok"] is True
+
+
+class Batching(MemoryAlertSink):
+    """Takes several alerts in one call, and keeps how many."""
+
+    at_once = 100
+    repeat_every = 60.0
+
+    def __init__(self) -> None:
+        super().__init__("chat")
+        self.batches: list[int] = []
+
+    def send_many(self, alerts: Sequence[Alert]) -> None:
+        self.batches.append(len(alerts))
+        super().send_many(alerts)
+
+
+def test_a_thousand_open_alerts_are_sent_again_in_a_few_calls(case: Case) -> None:
+    case.sink = sink = Batching()
+    keys = [f"{number:04}" for number in range(1001)]
+    for key in keys:
+        item = Item(key, "alarm", 1, 1, 1, "open", BEGIN, BEGIN, None, 2.0, "", {}, 1)
+        case.store.put_item(item)
+    case.put(*(f"{key}:fired" for key in keys))
+    case.deliver()
+    sink.alerts.clear()
+    sink.batches.clear()
+    case.clock.now += 60 * S
+    assert sorted(case.deliver()) == [f"{key}:fired" for key in keys]
+    assert sink.batches == [100] * 10  # and one alone, by `send`
+
+
+def test_a_batch_that_is_refused_does_not_stop_the_others(case: Case) -> None:
+    class Picky(Batching):
+        at_once = 2
+
+        def send_many(self, alerts: Sequence[Alert]) -> None:
+            super().send_many(alerts)
+            if "a" in [each.item for each in alerts]:
+                raise AlertRefusedError("expected a status 2xx, found 400")
+
+    case.sink = Picky()
+    for key in "abcd":
+        put_item(case.store, key)
+    case.put(*(f"{key}:fired" for key in "abcd"))
+    case.deliver()
+    case.sink.alerts.clear()
+    case.clock.now += 60 * S
+    assert sorted(case.deliver()) == ["a:fired", "b:fired", "c:fired", "d:fired"]
+    assert case.sender.state()["ok"] is True
+
+
+def test_a_receiver_that_forgets_is_not_left_alone_for_longer_than_it_remembers(
+    case: Case,
+) -> None:
+    case.sink.repeat_every = 60.0
+    put_item(case.store, "a")
+    case.put("a:fired")
+    case.deliver()
+    case.put("b:fired")
+    case.sink.fails = OSError("no route")
+    waits = []
+    for _ in range(9):
+        due = case.sender.deliver()
+        waits.append((due - case.clock.now) // S)
+        case.clock.now = due
+    assert waits == [1, 2, 5, 10, 30, 60, 60, 60, 60]
+    case.sink.fails = None
+    assert sorted(case.deliver()) == ["a:fired", "b:fired"]
+
+
+def test_what_a_sink_notices_is_reported_though_it_delivers(case: Case) -> None:
+    class Half(MemoryAlertSink):
+        said = "1 of 2 addresses takes no alerts"
+
+        def notice(self) -> str:
+            return self.said
+
+    case.sink = sink = Half("chat")
+    case.put("a:fired")
+    assert case.deliver() == ["a:fired"]
+    assert case.reports == [("sink chat", False, "1 of 2 addresses takes no alerts")]
+    sink.said = ""
+    case.deliver()
+    assert case.reports[-1] == ("sink chat", True, "")
 
 
 # ------------------------------------------------------------------ sinks that hang

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from newnormal.io.sinks.alerts import Alert, AlertSink
+from newnormal.io.sinks.alerts import FIRED, Alert, AlertSink
 
 __all__ = ["MemoryAlertSink", "check_alert_sink"]
 
@@ -91,6 +91,11 @@ def check_alert_sink(
                 f"{what} at the receiver when send returns",
                 "it not there",
             )
+    fired = [each for each in _alerts().values() if each.status == FIRED][: sink.at_once]
+    returned = _call("send_many of alerts that were sent", sink.send_many, fired)
+    _expect(returned is None, "send_many to return None", repr(returned))
+    notice = _call("notice", sink.notice)
+    _expect(isinstance(notice, str), "notice to return a text", repr(notice))
     sink.close()
     sink.close()  # a second time does no harm
     if down is not None:
@@ -105,6 +110,8 @@ def _check_facts(sink: AlertSink) -> None:
     _expect(_positive(sink.timeout), "timeout to be a number of seconds", repr(sink.timeout))
     every = sink.repeat_every
     _expect(every is None or _positive(every), "repeat_every to be None or seconds", repr(every))
+    most = sink.at_once
+    _expect(_positive(most) and isinstance(most, int), "at_once to be a number above 0", repr(most))
 
 
 def _positive(found: Any) -> bool:

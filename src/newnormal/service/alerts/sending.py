@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -98,8 +99,8 @@ class Sender:
     """Sends the alerts of one sink, one after the other. Used by one thread.
 
     Where the sink is down, all its alerts wait: one of them is tried after 1 s, then after longer
-    times up to 5 min. An alert that is refused waits alone. An alert is given up when it is older
-    than `keep`.
+    times up to 5 min, or up to `repeat_every` of a sink that has it. An alert that is refused waits
+    alone. An alert is given up when it is older than `keep`.
 
     Parameters
     ----------
@@ -134,6 +135,7 @@ class Sender:
         self._hung: list[threading.Thread] = []
         self._failures = 0  # in a row
         self._paused = (0, 0)  # from when to when
+        self._every: float | None = None  # s after which alerts that fired are sent again
         self._repeated = 0  # when alerts that fired were last sent again
         self._refused: dict[str, str] = {}  # why, by key
         self._said: tuple[bool, str] | None = None
@@ -148,6 +150,7 @@ class Sender:
         try:
             if self._sink is None:
                 self._sink = self._make()
+                self._every = self._sink.repeat_every
             rows = self._outbox.alerts_due(self.name, now, _AT_ONCE)
             found = windows(self._outbox) if rows else []
             # An alert that a sink fails on must not stop the others: the least tried go first.
@@ -156,10 +159,10 @@ class Sender:
                     return now
                 self._settle(row, found)
             self._repeat()
+            self._tell()
         except Exception as error:  # noqa: BLE001 - a sink that others wrote may raise anything
             self._pause(error)
             return self._paused[1]
-        self._tell()
         return now if rows else now + _LOOK_EVERY
 
     def stop(self) -> None:
@@ -185,9 +188,9 @@ class Sender:
             return
         attempts = row.attempts + 1
         try:
-            self._send(Alert(row.key, row.body, attempts))
+            self._send([Alert(row.key, row.body, attempts)])
         except Exception as error:
-            later = self._clock() + int(backoff(attempts) * SECOND)
+            later = self._clock() + int(self._wait(attempts) * SECOND)
             self._mark(row, attempts, next_try=later, error=one_line(error))
             if not isinstance(error, AlertRefusedError):
                 raise
@@ -236,8 +239,8 @@ class Sender:
         reason = f": {window.reason}" if window.reason else ""
         return f"{SUPPRESSED}maintenance window {window.id}{reason}"
 
-    def _send(self, alert: Alert) -> None:
-        """Have the sink send an alert, and wait no longer than its timeout."""
+    def _send(self, alerts: Sequence[Alert]) -> None:
+        """Have the sink send alerts, and wait no longer than its timeout."""
         sink = self._sink
         assert sink is not None
         self._hung = [each for each in self._hung if each.is_alive()]
@@ -247,7 +250,10 @@ class Sender:
 
         def call() -> None:
             try:
-                sink.send(alert)
+                if len(alerts) == 1:
+                    sink.send(alerts[0])
+                else:
+                    sink.send_many(alerts)
             except Exception as error:  # noqa: BLE001 - handed to the thread that waits
                 outcome.append(error)
 
@@ -269,19 +275,24 @@ class Sender:
 
     def _repeat(self) -> None:
         """Send the alerts of open items again, for receivers that forget."""
-        every = None if self._sink is None else self._sink.repeat_every
+        sink, every = self._sink, self._every
         now = self._clock()
-        if every is None or 0 <= now - self._repeated < every * SECOND:
+        if sink is None or every is None or 0 <= now - self._repeated < every * SECOND:
             return
-        for key in self._open_items():
-            row = self._outbox.alert(f"{key}:{FIRED}", self.name)
-            if row is None or row.delivered is None or row.error:
-                continue
+        again = self._open_alerts()
+        while alerts := list(islice(again, max(sink.at_once, 1))):
             if self._stopping.is_set():
                 return
             with suppress(AlertRefusedError):
-                self._send(Alert(row.key, row.body, row.attempts))
+                self._send(alerts)
         self._repeated = now
+
+    def _open_alerts(self) -> Iterator[Alert]:
+        """Give the alerts that were delivered and whose items are open."""
+        for key in self._open_items():
+            row = self._outbox.alert(f"{key}:{FIRED}", self.name)
+            if row is not None and row.delivered is not None and not row.error:
+                yield Alert(row.key, row.body, row.attempts)
 
     def _open_items(self) -> Iterator[str]:
         cursor = None
@@ -296,19 +307,25 @@ class Sender:
 
     def _pause(self, error: Exception) -> None:
         self._failures += 1
-        wait = backoff(self._failures)
+        wait = self._wait(self._failures)
         if isinstance(error, SinkDownError) and error.after is not None:
             wait = max(error.after, 1.0)
         now = self._clock()
         self._paused = now, now + int(wait * SECOND)
         self._say(False, one_line(error))
 
+    def _wait(self, failures: int) -> float:
+        """Return how long to wait in s: where a receiver forgets, no longer than it may."""
+        wait = backoff(failures)
+        return wait if self._every is None else min(wait, self._every)
+
     def _tell(self) -> None:
         """Report how the sink is after alerts were settled."""
         if self._failures:
             return  # nothing was due: it is not known whether it is up again
         if not self._refused:
-            self._say(True, "")
+            notice = "" if self._sink is None else self._sink.notice()
+            self._say(not notice, notice)
             return
         key, why = next(iter(self._refused.items()))
         count = len(self._refused)
