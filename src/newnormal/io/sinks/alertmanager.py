@@ -145,7 +145,7 @@ class AlertmanagerSink(AlertSink):
         if not down:
             return ""
         reasons = "; ".join(why for _, why in down.values())
-        return f"{len(down)} of {len(self._receivers)} addresses take no alerts: {reasons}"
+        return f"{len(down)} of {len(self._receivers)} addresses took nothing: {reasons}"
 
     def check(self) -> str:
         """Ask all addresses for their status."""
