@@ -272,7 +272,7 @@ def test_a_kind_that_is_not_there_is_named() -> None:
         f"alert sink: expected {', '.join(sorted(ALERT_SINKS))} or package.module:Class, "
         "found 'pigeon'\n"
         "hint: an installed package can add names with entry points of the group "
-        "newnormal.alert_sinks"
+        "newnormal.alert_sinks; remote_write takes scores"
     )
 
 

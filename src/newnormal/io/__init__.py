@@ -1,7 +1,7 @@
 """Where samples come from and where verdicts go: sources, sinks, and how both are found by name.
 
-`Source` and `Sink` are the classes to derive from, for the service `PullSource` and `AlertSink`;
-`newnormal.testing` checks what was derived.
+`Source` and `Sink` are the classes to derive from, for the service `PullSource`, `AlertSink` and
+`ScoreSink`; `newnormal.testing` checks what was derived.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
         find_alert_sink,
         find_decoder,
         find_pull_source,
+        find_score_sink,
         find_sink,
         find_source,
         name_of,
     )
     from newnormal.io.sinks.alerts import Alert, AlertRefusedError, AlertSink, SinkDownError
     from newnormal.io.sinks.base import Sink, SinkOptions
+    from newnormal.io.sinks.scores import ScoreBatch, ScoreSink, ScoresRefusedError
     from newnormal.io.sources.base import Batch, Problem, Source, SourceOptions
     from newnormal.io.sources.pull import PullSource
 
@@ -39,6 +41,9 @@ __all__ = [
     "PullSource",
     "Refusal",
     "Reply",
+    "ScoreBatch",
+    "ScoreSink",
+    "ScoresRefusedError",
     "Sink",
     "SinkDownError",
     "SinkOptions",
@@ -47,6 +52,7 @@ __all__ = [
     "find_alert_sink",
     "find_decoder",
     "find_pull_source",
+    "find_score_sink",
     "find_sink",
     "find_source",
     "name_of",
@@ -67,6 +73,10 @@ _MODULES = {
     "find_alert_sink": "newnormal.io.registry",
     "find_decoder": "newnormal.io.registry",
     "find_pull_source": "newnormal.io.registry",
+    "find_score_sink": "newnormal.io.registry",
+    "ScoreBatch": "newnormal.io.sinks.scores",
+    "ScoreSink": "newnormal.io.sinks.scores",
+    "ScoresRefusedError": "newnormal.io.sinks.scores",
     "Sink": "newnormal.io.sinks.base",
     "SinkOptions": "newnormal.io.sinks.base",
     "find_sink": "newnormal.io.registry",

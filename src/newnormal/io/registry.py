@@ -3,10 +3,11 @@
 A name is one of
 
 - a built-in: ``file`` and ``pipe`` for sources, ``jsonl`` for sinks, ``webhook`` for alert sinks,
-  ``samples`` for decoders;
+  ``remote_write`` for score sinks, ``samples`` for decoders;
 - an import path, ``package.module:Class``;
 - the name of an installed entry point of the group ``newnormal.sources`` or ``newnormal.sinks``,
-  for the service ``newnormal.pull_sources``, ``newnormal.alert_sinks`` or ``newnormal.decoders``.
+  for the service ``newnormal.pull_sources``, ``newnormal.alert_sinks``, ``newnormal.score_sinks``
+  or ``newnormal.decoders``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from newnormal.io.decoders.base import Decoder
     from newnormal.io.sinks.alerts import AlertSink
     from newnormal.io.sinks.base import Sink
+    from newnormal.io.sinks.scores import ScoreSink
     from newnormal.io.sources.base import Source
     from newnormal.io.sources.pull import PullSource
 
@@ -28,14 +30,17 @@ __all__ = [
     "ALERT_SINKS",
     "DECODERS",
     "PULL_SOURCES",
+    "SCORE_SINKS",
     "SINKS",
     "SOURCES",
     "decoder_names",
     "find_alert_sink",
     "find_decoder",
     "find_pull_source",
+    "find_score_sink",
     "find_sink",
     "find_source",
+    "is_score_sink",
     "kind_of",
     "name_of",
 ]
@@ -50,7 +55,11 @@ ALERT_SINKS = {
     "alertmanager": "newnormal.io.sinks.alertmanager:AlertmanagerSink",
     "webhook": "newnormal.io.sinks.webhook:WebhookSink",
 }
-DECODERS = {"samples": "newnormal.io.decoders.samples:SamplesDecoder"}
+SCORE_SINKS = {"remote_write": "newnormal.io.sinks.remote_write:RemoteWriteSink"}
+DECODERS = {
+    "influx": "newnormal.io.decoders.influx:InfluxDecoder",
+    "samples": "newnormal.io.decoders.samples:SamplesDecoder",
+}
 
 
 def find_source(name: str) -> type[Source]:
@@ -98,8 +107,40 @@ def find_alert_sink(name: str) -> type[AlertSink]:
     """
     from newnormal.io.sinks.alerts import AlertSink
 
-    found: type[AlertSink] = _find("alert_sink", name, ALERT_SINKS, AlertSink)
+    found: type[AlertSink] = _find(
+        "alert_sink", name, ALERT_SINKS, AlertSink, f"; {', '.join(SCORE_SINKS)} takes scores"
+    )
     return found
+
+
+def find_score_sink(name: str) -> type[ScoreSink]:
+    """Return the sink of scores called `name`.
+
+    >>> find_score_sink("remote_write").__name__
+    'RemoteWriteSink'
+    """
+    from newnormal.io.sinks.scores import ScoreSink
+
+    found: type[ScoreSink] = _find("score_sink", name, SCORE_SINKS, ScoreSink)
+    return found
+
+
+def is_score_sink(name: str) -> bool:
+    """Whether `name` is that of a sink of scores; False for one of alerts, and for an unknown one.
+
+    >>> is_score_sink("remote_write"), is_score_sink("webhook")
+    (True, False)
+    """
+    from newnormal.io.sinks.scores import ScoreSink
+
+    if ":" not in name:
+        installed = {each.name for each in entry_points(group="newnormal.score_sinks")}
+        return name in {*SCORE_SINKS, *installed}
+    try:
+        found = _imported("score sink", name)
+    except ParameterError:
+        return False
+    return isinstance(found, type) and issubclass(found, ScoreSink)
 
 
 def find_decoder(name: str) -> type[Decoder]:
@@ -142,7 +183,7 @@ def kind_of(source: Source) -> str:
     return name_of(type(source.wrapped if isinstance(source, ArrivingSource) else source))
 
 
-def _find(role: str, name: str, built_in: dict[str, str], base: type) -> Any:
+def _find(role: str, name: str, built_in: dict[str, str], base: type, also: str = "") -> Any:
     path = built_in.get(name, name)
     group, check, role = f"newnormal.{role}s", f"check_{role}", role.replace("_", " ")
     if ":" in path:
@@ -154,7 +195,8 @@ def _find(role: str, name: str, built_in: dict[str, str], base: type) -> Any:
             known = known.removesuffix(", ") + " or " if known else ""
             raise ParameterError(
                 f"{role}: expected {known}package.module:Class, found {name!r}",
-                hint=f"an installed package can add names with entry points of the group {group}",
+                hint="an installed package can add names with entry points of the group "
+                f"{group}{also}",
             )
         found = _imported(role, installed[name].value)
     if not (isinstance(found, type) and issubclass(found, base)):

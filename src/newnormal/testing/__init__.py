@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from newnormal.testing.decoders import check_decoder
     from newnormal.testing.models import check_model
     from newnormal.testing.pulling import MemoryPullSource, check_pull_source
+    from newnormal.testing.scores import MemoryScoreSink, check_score_sink
     from newnormal.testing.sinks import MemorySink, check_sink
     from newnormal.testing.sources import MemorySource, check_source
     from newnormal.testing.thresholds import check_threshold
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
 __all__ = [
     "MemoryAlertSink",
     "MemoryPullSource",
+    "MemoryScoreSink",
     "MemorySink",
     "MemorySource",
     "check_alert_sink",
     "check_decoder",
     "check_model",
     "check_pull_source",
+    "check_score_sink",
     "check_sink",
     "check_source",
     "check_threshold",
@@ -38,6 +41,8 @@ _MODULES = {
     "check_alert_sink": "newnormal.testing.alerts",
     "check_decoder": "newnormal.testing.decoders",
     "check_pull_source": "newnormal.testing.pulling",
+    "MemoryScoreSink": "newnormal.testing.scores",
+    "check_score_sink": "newnormal.testing.scores",
     "MemorySink": "newnormal.testing.sinks",
     "MemorySource": "newnormal.testing.sources",
     "check_model": "newnormal.testing.models",

@@ -1,0 +1,148 @@
+"""What a sink of the service's scores is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from newnormal.errors import NewnormalError
+from newnormal.types import Bools, Floats, Ints
+
+__all__ = ["ScoreBatch", "ScoreSink", "ScoresRefusedError"]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreBatch:
+    """Scores of samples, of one or of many streams; never empty.
+
+    A score stands for the samples of `ScoreSink.every` seconds of a stream: that one of them whose
+    ratio is the highest. Those of a stream follow each other, times increasing.
+
+    Attributes
+    ----------
+    streams
+        (N,) the name of the stream of each.
+    times
+        (N,) of the samples, in ns since 1970.
+    scores, thresholds
+        (N,) a score of at least its threshold is anomalous.
+    ratios
+        (N,) score over threshold; may be infinite, is never NaN.
+    anomalous
+        (N,) whether any of the samples is anomalous.
+    alarms
+        (N,) whether an alarm of the stream was open.
+    attempt
+        Counted from 1: how often it was tried to send them.
+    """
+
+    streams: tuple[str, ...]
+    times: Ints
+    scores: Floats
+    thresholds: Floats
+    ratios: Floats
+    anomalous: Bools
+    alarms: Bools
+    attempt: int = 1
+
+    def __len__(self) -> int:
+        return len(self.streams)
+
+    def part(self, begin: int, end: int) -> ScoreBatch:
+        """Return the scores from `begin` up to `end`, which is not included."""
+        own = slice(begin, end)
+        return replace(
+            self,
+            streams=self.streams[own],
+            times=self.times[own],
+            scores=self.scores[own],
+            thresholds=self.thresholds[own],
+            ratios=self.ratios[own],
+            anomalous=self.anomalous[own],
+            alarms=self.alarms[own],
+        )
+
+
+class ScoresRefusedError(NewnormalError):
+    """The receiver does not take some scores of a batch, and never will; it has the others.
+
+    Attributes
+    ----------
+    count
+        How many.
+    """
+
+    def __init__(self, message: str, *, count: int, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.count = count
+
+
+class ScoreSink(ABC):
+    """Where the service sends scores. Derive from it and name your class in `[sinks]`.
+
+    Parameters
+    ----------
+    name
+        Of its table in the configuration.
+    options
+        The other keys of the table. `newnormal.io.options.Options` checks them. Options that
+        `secrets` names arrive as texts: the service has read their files and variables.
+
+    Attributes
+    ----------
+    secrets
+        Options that are secrets: the configuration names them as ``{option}_file`` or
+        ``{option}_env`` and must not hold them.
+    private
+        Options that may be secrets, such as an address with a key in it: the configuration holds
+        them or names them in these ways.
+    timeout
+        Seconds after which `send` is given up. Choose your own ones shorter.
+    every
+        Seconds of a stream that one score stands for; 0: every sample is sent.
+    keep
+        Seconds after which a sample is too old to be sent; None: none is.
+    at_once
+        The most scores of a batch.
+
+    Notes
+    -----
+    Scores are read from the store, every few seconds, by a thread for each sink: a sink that is
+    slow or down slows nobody. After it was down it gets what the store has kept since, and no
+    sample that is older than `keep`. A sink that is new gets the samples from then on.
+
+    A batch is sent until `send` returns. So a receiver can get scores twice, where the answer to
+    the first request was lost or the service was killed; both times they have the same times and
+    ratios.
+
+    Raise `ScoresRefusedError` if some of them cannot be taken: they are counted and not sent again.
+    Any other exception means that the sink is down: all wait, 1 s at first, 5 min at most.
+    """
+
+    secrets: ClassVar[tuple[str, ...]] = ()
+    private: ClassVar[tuple[str, ...]] = ()
+    timeout: float = 30.0
+    every: float = 1.0
+    keep: float | None = None
+    at_once: int = 1000
+
+    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
+        self.name = name
+        self.options = options
+
+    @abstractmethod
+    def send(self, batch: ScoreBatch) -> None:
+        """Send scores; return once the receiver has them."""
+
+    def check(self) -> str:
+        """Try the connection without sending a score; return what was found in one sentence.
+
+        Raise an error if scores could not be sent. `newnormal serve --check` calls it.
+        """
+        return "not tried: it has no way to without sending a score"
+
+    def close(self) -> None:
+        """Release what the sink holds. May be called twice, and while `send` has not returned."""
+        return
