@@ -110,7 +110,8 @@ class HttpReceiver:
         self._url, self._clock = url, clock
         self._hints: dict[int, str | None] = {**_DOWN, **(hints or {})}
         rest = url.partition(parts.netloc)[2]
-        self._hidden = [each for each in (*hidden, rest) if each and len(each) >= _FEWEST_HIDDEN]
+        secrets = {each for each in (*hidden, rest) if each and len(each) >= _FEWEST_HIDDEN}
+        self._hidden = sorted(secrets, key=len, reverse=True)  # one may be part of another
         try:
             import httpx
         except ImportError:
