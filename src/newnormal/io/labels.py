@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from newnormal.errors import ParameterError
 
 __all__ = ["Naming", "fitting_name", "series_name"]
 
 _LONGEST = 200  # characters of the name of a stream or a channel
+_SEPARATORS = re.compile(r'[\s"=,{}\\]')
 
 
 class Naming:
@@ -63,19 +66,34 @@ class Naming:
 
 
 def series_name(name: str, labels: Mapping[str, str]) -> str:
-    """Return the name of a series with its labels, as Prometheus writes it.
+    r"""Return the name of a series with its labels, as Prometheus writes it.
+
+    What cannot be printed is escaped in values, so that two values stay two.
 
     >>> series_name("up", {"job": "node", "az": "a"}), series_name("up", {})
     ('up{az="a",job="node"}', 'up')
+    >>> print(series_name("up", {"path": "a" + chr(10), "b c": "d"}))
+    up{"b c"="d",path="a\n"}
     """
     if not labels:
         return name
-    inner = ",".join(f'{key}="{_escaped(labels[key])}"' for key in sorted(labels))
+    inner = ",".join([f'{_key(key)}="{_escaped(labels[key])}"' for key in sorted(labels)])
     return f"{name}{{{inner}}}"
 
 
+@lru_cache(maxsize=4096)
+def _key(key: str) -> str:
+    """Return the name of a label; in quotes where it has what separates labels."""
+    return f'"{_escaped(key)}"' if _SEPARATORS.search(key) else key
+
+
 def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"')
+    if value.isalnum():  # by far the most frequent
+        return value
+    value = value.replace("\\", "\\\\").replace('"', '\\"')
+    if value.isprintable():
+        return value
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in value)
 
 
 def fitting_name(name: str) -> str:
@@ -88,7 +106,9 @@ def fitting_name(name: str) -> str:
     >>> len(fitting_name("a" * 300)), fitting_name("a" * 300)[-12:]
     (200, 'aa~9835fa6bf')
     """
-    shown = "".join(each if each.isprintable() else "?" for each in name)
+    shown = name
+    if not name.isprintable():
+        shown = "".join(each if each.isprintable() else "?" for each in name)
     if not shown.strip():
         return "?"
     if len(shown) <= _LONGEST:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Hashable
 
@@ -74,20 +75,23 @@ class Conversion:
         times, values
             (N,) each, times in ns.
         """
-        rates = np.full(len(values), np.nan)
+        pairs = zip(times.tolist(), values.tolist(), strict=True)
+        return np.array([self.rate(key, time, value) for time, value in pairs], np.float64)
+
+    def rate(self, key: Hashable, time: int, value: float) -> float:
+        """Return the rate per second at one value of a counter, as `convert` has it."""
+        if not math.isfinite(value):
+            return math.nan
         last = self._found.get(key) or self._rates.last(key)
-        for at, (time, value) in enumerate(zip(times.tolist(), values.tolist(), strict=True)):
-            if not np.isfinite(value):
-                continue
-            if last is not None:
-                if time <= last[0]:
-                    continue
-                added = value - last[1] if value >= last[1] else value
-                rates[at] = added / ((time - last[0]) / 1e9)
-            last = time, value
-        if last is not None:
-            self._found[key] = last
-        return rates
+        if last is None:
+            self._found[key] = time, value
+            return math.nan
+        before, known = last
+        if time <= before:
+            return math.nan
+        self._found[key] = time, value
+        found = (value - known if value >= known else value) / ((time - before) / 1e9)
+        return found if math.isfinite(found) else math.nan
 
     def keep(self) -> None:
         """Remember the last values: the request is durable."""

@@ -50,7 +50,9 @@ SOURCES = {
     "pipe": "newnormal.io.sources.pipe:PipeSource",
 }
 SINKS = {"jsonl": "newnormal.io.sinks.jsonl:JsonLinesSink"}
-PULL_SOURCES: dict[str, str] = {}
+PULL_SOURCES: dict[str, str] = {
+    "prometheus": "newnormal.io.sources.prometheus:PrometheusSource",
+}
 ALERT_SINKS = {
     "alertmanager": "newnormal.io.sinks.alertmanager:AlertmanagerSink",
     "webhook": "newnormal.io.sinks.webhook:WebhookSink",
@@ -58,6 +60,7 @@ ALERT_SINKS = {
 SCORE_SINKS = {"remote_write": "newnormal.io.sinks.remote_write:RemoteWriteSink"}
 DECODERS = {
     "influx": "newnormal.io.decoders.influx:InfluxDecoder",
+    "remote_write": "newnormal.io.decoders.remote_write:RemoteWriteDecoder",
     "samples": "newnormal.io.decoders.samples:SamplesDecoder",
 }
 

@@ -13,7 +13,7 @@ from typing import Any
 from newnormal.errors import InputError, MissingExtraError
 from newnormal.io.decoders.base import TooManyError
 
-__all__ = ["HEADERS", "STALE", "pack", "request_kind", "unpack"]
+__all__ = ["HEADERS", "STALE", "decompress", "pack", "parse", "raw_kind", "request_kind", "unpack"]
 
 # The NaN by which Prometheus says that a series has ended.
 STALE = 0x7FF0000000000002
@@ -22,8 +22,9 @@ HEADERS = {
     "Content-Encoding": "snappy",
     "X-Prometheus-Remote-Write-Version": "0.1.0",
 }
-_DOUBLE, _INT64, _STRING, _MESSAGE = 1, 3, 9, 11  # types of protobuf
-_MESSAGES: dict[str, list[tuple[str, int, int, str | None, bool]]] = {
+_DOUBLE, _INT64, _STRING, _MESSAGE, _BYTES = 1, 3, 9, 11, 12  # types of protobuf
+_Messages = dict[str, list[tuple[str, int, int, str | None, bool]]]
+_MESSAGES: _Messages = {
     "Label": [("name", 1, _STRING, None, False), ("value", 2, _STRING, None, False)],
     "Sample": [("value", 1, _DOUBLE, None, False), ("timestamp", 2, _INT64, None, False)],
     "TimeSeries": [
@@ -37,11 +38,29 @@ _MESSAGES: dict[str, list[tuple[str, int, int, str | None, bool]]] = {
         ("metadata", 3, _MESSAGE, "Metadata", True),
     ],
 }
+# The same bytes, read with labels as they were sent: a series is known by them, unread.
+_RAW: _Messages = {
+    "Sample": _MESSAGES["Sample"],
+    "TimeSeries": [("labels", 1, _BYTES, None, True), ("samples", 2, _MESSAGE, "Sample", True)],
+    "WriteRequest": [("timeseries", 1, _MESSAGE, "TimeSeries", True)],
+}
+# A copy of 64 bytes takes at least 3: more than this, a body of snappy cannot become.
+_MOST_EXPANSION = 22
 
 
 @cache
 def request_kind() -> type[Any]:
     """Return the class of a request."""
+    return _kind(_MESSAGES)
+
+
+@cache
+def raw_kind() -> type[Any]:
+    """Return the class of a request whose labels are bytes, as they were sent."""
+    return _kind(_RAW)
+
+
+def _kind(messages: _Messages) -> type[Any]:
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     except ImportError:
@@ -49,7 +68,7 @@ def request_kind() -> type[Any]:
     file = descriptor_pb2.FileDescriptorProto(
         name="newnormal_remote_write.proto", package="newnormal_remote_write", syntax="proto3"
     )
-    for name, fields in _MESSAGES.items():
+    for name, fields in messages.items():
         message = file.message_type.add(name=name)
         for field, number, kind, inner, repeated in fields:
             message.field.add(
@@ -78,26 +97,36 @@ def unpack(body: bytes, most: int) -> Any:
     most
         Bytes that it may have once it is decompressed.
     """
+    return parse(decompress(body, most), request_kind())
+
+
+def decompress(body: bytes, most: int) -> bytes:
+    """Return a body without snappy; `most` as `unpack` has it."""
     snappy = _snappy()
-    kind = request_kind()
     size = _declared(body)
     if size > most:
         raise TooManyError(
             f"expected a body of at most {most:,} bytes once it is decompressed, found {size:,}",
             hint="lower max_samples_per_send of the sender, or raise limits.decompressed",
         )
+    if size > _MOST_EXPANSION * len(body):
+        raise InputError(f"expected a body of snappy, found one that cannot become {size:,} bytes")
     try:
-        plain = bytes(snappy.decompress_raw(body))
+        return bytes(snappy.decompress_raw(body))
     except Exception as error:  # noqa: BLE001 - its own class, which is a direct child of Exception
         raise InputError(f"expected a body of snappy, found other bytes: {error}") from None
+
+
+def parse(plain: bytes, kind: type[Any]) -> Any:
+    """Return the message of a kind that bytes hold."""
     from google.protobuf.message import DecodeError
 
-    request = kind()
+    message = kind()
     try:
-        request.ParseFromString(plain)
+        message.ParseFromString(plain)
     except (DecodeError, UnicodeDecodeError) as error:
         raise InputError(f"expected a write request of Prometheus, found {error}") from None
-    return request
+    return message
 
 
 def _declared(body: bytes) -> int:

@@ -1,0 +1,231 @@
+"""Prometheus' remote write 1.0: what Prometheus and programs that are like it send."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from hashlib import blake2b
+from itertools import islice
+from math import isfinite, nan
+from typing import Any, ClassVar
+
+from newnormal.errors import MissingExtraError
+from newnormal.io.arrivals import Arrival
+from newnormal.io.decoders.base import QUERY, Decoder, Refusal, Reply, UnknownFormError
+from newnormal.io.decoders.series import (
+    Decoded,
+    MissingLibraryError,
+    Points,
+    Wishes,
+    rate_name,
+    wishes,
+)
+from newnormal.io.labels import fitting_name
+from newnormal.io.rates import Rates
+from newnormal.io.remote_write import decompress, parse, raw_kind, request_kind
+
+__all__ = ["RemoteWriteDecoder"]
+
+_KNOWN = ("by", "without", "rates", "counters", "buckets")
+_EXAMPLE = "/api/v1/write?by=instance&without=replica"
+_FORMS = ("application/x-protobuf", "application/protobuf", "application/octet-stream", "")
+_SECOND_VERSION = "io.prometheus.write.v2.request"
+_PLAIN = ("gzip", "x-gzip", "identity")  # undone by the service, or none
+_LATEST = 9_223_372_036_000  # ms: later times cannot be ns in 64 bits
+_MOST_SERIES = 200_000  # whose names are remembered
+_MOST_FAMILIES = 100_000
+_GAUGE, _COUNTER, _PAIR = range(3)
+_COUNT, _SUM = 1, 2
+_PATIENCE = 30_000  # ms in which the other one of a count and a sum must come
+
+
+class _Series:
+    """What is known of a series by its labels.
+
+    Attributes
+    ----------
+    key
+        Tells it from others.
+    channel, rate
+        The names of its channel, and of that of its rate.
+    family
+        The name that a count and a sum share.
+    first
+        The time in ms of its first sample; None: there was none.
+    """
+
+    __slots__ = ("channel", "family", "first", "key", "kind", "rate", "stream")
+
+    def __init__(self, key: bytes, stream: str, channel: str, kind: int, family: str) -> None:
+        self.key, self.stream, self.channel = key, stream, channel
+        self.rate = fitting_name(rate_name(channel)) if kind != _GAUGE else ""
+        self.kind, self.family = kind, family
+        self.first: int | None = None
+
+    def waits(self, time: int) -> bool:
+        """Whether the other one of a pair may still come."""
+        if self.first is None:
+            self.first = time
+        return time < self.first + _PATIENCE
+
+
+class RemoteWriteDecoder(Decoder):
+    """Reads what Prometheus, agents of Grafana and VictoriaMetrics, and OpenTelemetry's send.
+
+    The body is a `WriteRequest` of remote write 1.0, compressed by snappy. A series becomes a
+    channel, and series with the same job and instance a stream. In the address:
+
+    - ``by=LABEL,LABEL``: the labels that make a stream instead of ``job,instance``;
+    - ``without=LABEL,LABEL``: labels that are left out of the names of channels;
+    - ``rates=no``: counters stay as they are. Otherwise they become rates per second, in channels
+      ``rate(NAME)``. A counter is a series whose name ends in ``_total``, or in ``_count`` or
+      ``_sum`` where there are both of them;
+    - ``counters=PATTERN,PATTERN``: other counters, by their names, such as ``node_netstat_*``;
+    - ``buckets=yes``: buckets of histograms are taken, too.
+
+    NaN, infinite values and the marks of series that ended are missing values. Metadata,
+    exemplars and native histograms are ignored.
+    """
+
+    path: ClassVar[str] = "write"
+    encodings: ClassVar[tuple[str, ...]] = ("snappy",)
+    status: ClassVar[int] = 204
+    partial: ClassVar[bool] = True
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._rates = Rates()
+        self._lock = threading.Lock()
+        self._series: dict[bytes, _Series | None] = {}  # None: left out
+        self._families: dict[str, int] = {}
+
+    def decode(self, body: bytes, headers: Mapping[str, str]) -> Sequence[Arrival]:
+        """Return the samples of a body."""
+        _check_form(headers.get("content-type", ""))
+        wished = wishes(headers.get(QUERY, ""), _KNOWN, ("job", "instance"), _EXAMPLE)
+        encoding = headers.get("content-encoding", "").strip().lower()
+        try:
+            plain = body
+            if encoding not in _PLAIN:
+                plain = decompress(body, self.limits.decompressed)
+            request = parse(plain, raw_kind())
+        except MissingExtraError as error:
+            raise MissingLibraryError(error.message, hint=error.hint) from None
+        points = Points(self.limits)
+        sent = sum(len(each.samples) for each in request.timeseries)
+        points.count(sent)
+        conversion = self._rates.begin()
+        for known, series in zip(
+            self._named(request, plain, wished), request.timeseries, strict=True
+        ):
+            if known is None:
+                continue
+            counter = known.kind == _COUNTER
+            pair = known.kind == _PAIR
+            if pair:
+                counter = self._families.get(known.family) == _COUNT | _SUM
+            name = known.rate if counter else known.channel
+            channels, times, values = points.of(known.stream)
+            for sample in series.samples:
+                time, value = sample.timestamp, sample.value
+                if not -_LATEST < time < _LATEST:
+                    points.refuse(f"expected times in ms since 1970, found {time}")
+                    continue
+                alone = pair and not counter and known.waits(time)
+                time *= 1_000_000
+                if counter or alone:
+                    value = conversion.rate(known.key, time, value)
+                elif not isfinite(value):
+                    value = nan
+                if not alone:
+                    channels.append(name)
+                    times.append(time)
+                    values.append(value)
+        return points.decoded(conversion, sent)
+
+    def response(
+        self, arrivals: Sequence[Arrival], position: int, refused: Sequence[Refusal] = ()
+    ) -> Reply:
+        """Return nothing, or with 400 what was refused, which Prometheus logs."""
+        if not isinstance(arrivals, Decoded):
+            return super().response(arrivals, position, refused)
+        arrivals.conversion.keep()
+        count, why = arrivals.outcome(refused)
+        if not count:
+            return Reply()
+        shown = why.replace("\n", "; ")
+        text = f"{count:,} of {arrivals.sent:,} values were refused: {shown}"
+        return Reply(json.dumps({"error": text}).encode(), "application/json", 400)
+
+    # ------------------------------------------------------------------ names
+
+    def _named(self, request: Any, plain: bytes, wished: Wishes) -> list[_Series | None]:
+        """Return what is known of each series; None: it is left out."""
+        found: list[_Series | None] = []
+        read: Any = None  # with its labels, where one is new
+        start = blake2b(wished.text.encode("utf-8", "surrogatepass"), digest_size=16)
+        for at, sent in enumerate(request.timeseries):
+            digest = start.copy()
+            digest.update(b"".join(sent.labels))
+            key = digest.digest()
+            try:
+                known = self._series[key]
+            except KeyError:
+                if read is None:
+                    read = parse(plain, request_kind()).timeseries
+                known = self._read(read[at].labels, key, wished)
+            found.append(known)
+        if len(self._series) > _MOST_SERIES:
+            with self._lock:
+                for key in list(islice(self._series, len(self._series) - _MOST_SERIES * 7 // 8)):
+                    del self._series[key]
+        return found
+
+    def _read(self, sent: Any, key: bytes, wished: Wishes) -> _Series | None:
+        """Return what is known of a series that was not seen before, and remember it."""
+        labels = {each.name: each.value for each in sent if each.value}  # an empty one is none
+        name = labels.pop("__name__", "")
+        made = self._made(name, labels, key, wished)
+        with self._lock:
+            self._series[key] = made
+        return made
+
+    def _made(
+        self, name: str, labels: Mapping[str, str], key: bytes, wished: Wishes
+    ) -> _Series | None:
+        bucket = name.endswith("_bucket") and "le" in labels
+        if bucket and not wished.buckets:
+            return None
+        stream, channel = wished.naming(name, labels)
+        kind, family = _GAUGE, ""
+        if wished.rates:
+            base, _, end = name.rpartition("_")
+            if bucket or end == "total" or any(fnmatchcase(name, p) for p in wished.counters):
+                kind = _COUNTER
+            elif end in ("count", "sum") and base:
+                kind, family = _PAIR, sys.intern(base)
+                self._note(family, _COUNT if end == "count" else _SUM)
+        return _Series(key, sys.intern(stream), channel, kind, family)
+
+    def _note(self, family: str, part: int) -> None:
+        """Take note that a family has a count or a sum."""
+        with self._lock:
+            if family in self._families or len(self._families) < _MOST_FAMILIES:
+                self._families[family] = self._families.get(family, 0) | part
+
+
+def _check_form(header: str) -> None:
+    kind, _, parameters = header.lower().partition(";")
+    if _SECOND_VERSION in parameters:
+        raise UnknownFormError(
+            "Content-Type: expected remote write 1.0, found 2.0",
+            hint="set protobuf_message: prometheus.WriteRequest in the sender's remote_write",
+        )
+    if kind.strip() not in _FORMS:
+        raise UnknownFormError(
+            f"Content-Type: expected application/x-protobuf, found {kind.strip()[:60]!a}",
+            hint="this address takes Prometheus' remote write 1.0",
+        )

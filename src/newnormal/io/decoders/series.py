@@ -1,0 +1,269 @@
+"""What the decoders of series with labels share: the sender's wishes, and values as samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from urllib.parse import parse_qsl
+
+import numpy as np
+
+from newnormal.errors import InputError, MissingExtraError, ParameterError
+from newnormal.io.arrivals import Arrival
+from newnormal.io.decoders.base import DecoderLimits, Refusal
+from newnormal.io.decoders.rows import too_many_samples
+from newnormal.io.labels import Naming
+from newnormal.io.rates import Conversion
+
+__all__ = ["Decoded", "MissingLibraryError", "Points", "Wishes", "rate_name", "wishes"]
+
+# Times of one sample may differ by this many ns: some senders read a clock for each channel.
+_TOGETHER = 100_000_000
+_FLAGS = {"yes": True, "no": False}
+
+
+class MissingLibraryError(MissingExtraError):
+    """A library that the decoder needs is not installed: HTTP's 501, which senders try again."""
+
+    status = 501
+
+
+# ---------------------------------------------------------------------- what the sender wishes
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the address of a request asks for.
+
+    Attributes
+    ----------
+    text
+        The address behind its question mark: tells the wishes of one sender from another's.
+    by, naming
+        The labels that a stream has one value of, and what follows from them.
+    rates
+        Whether counters become rates.
+    buckets
+        Whether the buckets of histograms are taken.
+    counters
+        Patterns of the names of series that are counters, too.
+    """
+
+    text: str
+    by: tuple[str, ...]
+    naming: Naming
+    rates: bool = True
+    buckets: bool = False
+    counters: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=64)
+def wishes(query: str, known: tuple[str, ...], default: tuple[str, ...], example: str) -> Wishes:
+    """Return what an address asks for; an InputError if that is not known.
+
+    Parameters
+    ----------
+    query
+        The address behind its question mark.
+    known
+        The names that it may have.
+    default
+        The labels that make a stream where the address names none.
+    example
+        An address, for errors.
+    """
+    found: dict[str, list[str]] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name not in known:
+            *some, last = known
+            raise InputError(
+                f"address: expected {', '.join(some)} or {last} behind the question mark, "
+                f"found {_shown(name)}",
+                hint=f"such as {example}",
+            )
+        found.setdefault(name, []).append(value)
+    lists = {name: _names(name, found.get(name)) for name in ("by", "without", "counters")}
+    flags = {name: _flag(name, found.get(name)) for name in ("rates", "buckets")}
+    by = lists["by"] or default
+    try:
+        naming = Naming(by, lists["without"])
+    except ParameterError as error:
+        raise InputError(f"address: {error.message}", hint=error.hint) from None
+    rates = flags["rates"]
+    return Wishes(
+        query, by, naming, rates is None or rates, bool(flags["buckets"]), lists["counters"]
+    )
+
+
+def _names(name: str, values: list[str] | None) -> tuple[str, ...]:
+    if values is None:
+        return ()
+    found = tuple(each.strip() for value in values for each in value.split(","))
+    if not all(found):
+        raise InputError(
+            f"address: {name}: expected names with commas between them, "
+            f"found {_shown(','.join(values))}"
+        )
+    return found
+
+
+def _flag(name: str, values: list[str] | None) -> bool | None:
+    if values is None:
+        return None
+    if values[-1] not in _FLAGS:
+        raise InputError(f"address: {name}: expected yes or no, found {_shown(values[-1])}")
+    return _FLAGS[values[-1]]
+
+
+def _shown(text: str) -> str:
+    shown = ascii(text)
+    return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+def rate_name(name: str) -> str:
+    """Return the name of the channel that has the rate of a counter.
+
+    >>> rate_name("requests")
+    'rate(requests)'
+    """
+    return f"rate({name})"
+
+
+# ---------------------------------------------------------------------- values as samples
+
+
+class Decoded(list[Arrival]):
+    """The samples of a body, with what the answer needs.
+
+    Attributes
+    ----------
+    conversion
+        The counters of the body; it is kept once the samples are durable.
+    sent
+        How many values the body has.
+    refused
+        How many of them the decoder does not take, and why the first was not.
+    form
+        In which form the body was.
+    """
+
+    def __init__(
+        self, arrivals: Iterable[Arrival], conversion: Conversion, sent: int, form: str = ""
+    ) -> None:
+        super().__init__(arrivals)
+        self.conversion = conversion
+        self.sent = sent
+        self.refused: tuple[int, str] = (0, "")
+        self.form = form
+
+    def outcome(self, refused: Sequence[Refusal]) -> tuple[int, str]:
+        """Return how many values were refused, by the decoder and by the service, and why."""
+        count, why = self.refused
+        for arrival, reason in refused:
+            count += int((~np.isnan(arrival.values)).sum())
+            why = why or reason
+        return min(count, self.sent), why
+
+
+class Points:
+    """Collects values of channels, one by one, and makes samples of them.
+
+    Parameters
+    ----------
+    limits
+        How many values there may be, and how many channels a stream may have.
+    """
+
+    def __init__(self, limits: DecoderLimits) -> None:
+        self._limits = limits
+        self._streams: dict[str, tuple[list[str], list[int], list[float]]] = {}
+        self._refused = 0
+        self._why = ""
+
+    def count(self, values: int) -> None:
+        """Raise a TooManyError if there are more values than allowed."""
+        if values > self._limits.samples:
+            raise too_many_samples(self._limits)
+
+    def of(self, stream: str) -> tuple[list[str], list[int], list[float]]:
+        """Return where to append channel, time in ns and value; NaN: sent, and missing."""
+        found = self._streams.get(stream)
+        if found is None:
+            found = self._streams[stream] = ([], [], [])
+        return found
+
+    def refuse(self, why: str, count: int = 1) -> None:
+        """Take note of values that are not taken."""
+        self._refused += count
+        self._why = self._why or why
+
+    def decoded(self, conversion: Conversion, sent: int, form: str = "") -> Decoded:
+        """Return all of them."""
+        made = Decoded((), conversion, sent, form)
+        for stream, (channels, times, values) in self._streams.items():
+            distinct = len(set(channels))
+            if distinct > self._limits.channels:
+                self.refuse(
+                    f"stream {stream!r}: expected at most {self._limits.channels} channels, found "
+                    f"{distinct}; have the sender leave some out, or raise limits.channels",
+                    len(values),
+                )
+            elif distinct == len(channels) and min(times) == max(times):
+                # By far the most frequent: one value of each channel, all of one time.
+                row = np.array([values])
+                if not np.isnan(row).all():
+                    made.append(
+                        Arrival(stream, tuple(channels), np.array(times[:1], np.int64), row)
+                    )
+            else:
+                made += _arrivals(stream, channels, times, values)
+        made.refused = self._refused, self._why
+        return made
+
+
+def _arrivals(
+    stream: str, channels: Sequence[str], times: Sequence[int], values: Sequence[float]
+) -> list[Arrival]:
+    """Return the samples of a stream, those that follow each other with the same channels as one.
+
+    A sample has the channels that were sent for it and no others: a stream whose channels come in
+    several requests is put together by the service, which must see what a request does not have.
+    """
+    samples: list[tuple[int, dict[str, float]]] = []
+    again: list[int] = []  # second values of the same channel and time: the service counts them
+    begun = 0
+    at_time: dict[str, int] = {}
+    current: dict[str, float] = {}
+    for at in sorted(range(len(times)), key=times.__getitem__):
+        time, channel = times[at], channels[at]
+        if at_time.get(channel) == time:
+            again.append(at)
+            continue
+        if not current or time - begun > _TOGETHER or channel in current:
+            current, at_time, begun = {}, {}, time
+            samples.append((time, current))
+        current[channel], at_time[channel] = values[at], time
+    found: list[Arrival] = []
+    first = 0
+    for at in range(1, len(samples) + 1):
+        if at == len(samples) or samples[at][1].keys() != samples[first][1].keys():
+            found += _block(stream, samples[first:at])
+            first = at
+    doubled: dict[str, list[int]] = {}
+    for at in again:
+        doubled.setdefault(channels[at], []).append(at)
+    for channel, own in doubled.items():
+        column = [(times[at], {channel: values[at]}) for at in own]
+        found += _block(stream, column)
+    return found
+
+
+def _block(stream: str, samples: Sequence[tuple[int, dict[str, Any]]]) -> list[Arrival]:
+    """Return samples with the same channels, without those that hold nothing."""
+    names = tuple(samples[0][1])
+    values = np.array([[row[name] for name in names] for _, row in samples])
+    times = np.array([time for time, _ in samples], np.int64)
+    held = ~np.isnan(values).all(axis=1)
+    return [Arrival(stream, names, times[held], values[held])] if held.any() else []
