@@ -1,0 +1,278 @@
+"""The bodies that Telegraf and InfluxDB's clients send: line protocol."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from fnmatch import translate
+from typing import ClassVar, NamedTuple
+from urllib.parse import parse_qs
+
+import numpy as np
+
+from newnormal.errors import InputError, ParameterError
+from newnormal.io.arrivals import Arrival
+from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits, Refusal, Reply
+from newnormal.io.decoders.line_protocol import (
+    Group,
+    Parsed,
+    Scale,
+    auto_time,
+    parse,
+    read_series,
+    scaled,
+)
+from newnormal.io.decoders.rows import too_many_samples
+from newnormal.io.labels import Naming
+from newnormal.io.rates import Conversion, Rates
+from newnormal.types import Floats, Ints
+
+__all__ = ["InfluxDecoder"]
+
+_BY = ("host",)  # the tag that Telegraf adds
+_NS = 1
+_US, _MS, _S = 10**3, 10**6, 10**9
+_UNITS = {
+    **dict.fromkeys(("n", "ns", "nanosecond"), _NS),
+    **dict.fromkeys(("u", "us", "µ", "µs", "μ", "μs", "microsecond"), _US),
+    **dict.fromkeys(("ms", "millisecond"), _MS),
+    **dict.fromkeys(("s", "second"), _S),
+    "m": 60 * _S,
+    "h": 3600 * _S,
+}
+_MOST_LAYOUTS = 20_000  # whose names are remembered
+_MOST_FIELDS = 100  # of such a layout
+
+
+class _Layout(NamedTuple):
+    """Where the values of lines go that begin alike and have the same fields."""
+
+    stream: str
+    channels: tuple[str, ...]
+    columns: tuple[int, ...] | None  # of the values; None: all
+    counters: tuple[int, ...]  # channels that become rates
+
+
+class _Asked:
+    """What the address of a request asks for."""
+
+    def __init__(self, query: str) -> None:
+        given = parse_qs(query, errors="replace")
+        self.scale = _scale(given.get("precision", [""])[-1])
+        self.whole = given.get("accept_partial", [""])[-1].lower() == "false"
+        self._by = tuple(given.get("by", _BY))
+        self._without = tuple(given.get("without", ()))
+        rates = tuple(given.get("rates", ()))
+        self._is_counter = [re.compile(translate(each)).fullmatch for each in rates]
+        self.names = self._by, self._without, rates  # what the names of channels depend on
+        try:
+            Naming(self._by, self._without)
+        except ParameterError as error:
+            raise InputError(f"by and without: {error.message}", hint=error.hint) from None
+
+    def layout(self, head: str, fields: tuple[str, ...]) -> _Layout:
+        """Return where the values of lines go."""
+        series = read_series(head)
+        naming = Naming(self._by, self._without, series.measurement)
+        columns: dict[str, int] = {}
+        counters = []
+        stream = ""
+        for at, field in enumerate(fields):
+            name = f"{series.measurement}_{field}"
+            stream, channel = naming(name, series.tags)
+            columns.pop(channel, None)  # the last counts
+            columns[channel] = at
+            if any(matches(name) for matches in self._is_counter):
+                counters.append(channel)
+        places = tuple(columns.values())
+        channels = tuple(columns)
+        return _Layout(
+            stream,
+            channels,
+            None if places == tuple(range(len(fields))) else places,
+            tuple(at for at, each in enumerate(channels) if each in counters),
+        )
+
+
+class _Taken(list[Arrival]):
+    """The samples of a body, with what its answer needs."""
+
+    def __init__(self, parsed: Parsed, conversion: Conversion) -> None:
+        super().__init__()
+        self.parsed = parsed
+        self.conversion = conversion
+
+
+class InfluxDecoder(Decoder):
+    r"""Reads InfluxDB's line protocol, as Telegraf and InfluxDB's clients post it.
+
+    A channel is called ``measurement_field``, with the tags behind it; the stream is the tag
+    ``host``, or the tags that ``?by=`` names. Booleans are 1 and 0, texts are left out. With
+    ``?rates=net_bytes_*`` counters become rates. Lines that cannot be read are left out and named
+    in the answer, which then is 400; all others are taken.
+
+    Examples
+    --------
+    >>> decoder = InfluxDecoder()
+    >>> body = b'cpu,host=web-1,cpu=cpu0 user=1.5,ok=t,text="a b" 1767225600000000000\n'
+    >>> for arrival in decoder.decode(body, {}):
+    ...     print(arrival.stream, arrival.channels, arrival.values.tolist())
+    web-1 ('cpu_user{cpu="cpu0"}', 'cpu_ok{cpu="cpu0"}') [[1.5, 1.0]]
+    """
+
+    path: ClassVar[str] = "/write"
+    aliases: ClassVar[tuple[str, ...]] = ("/api/v2/write", "/api/v3/write_lp")
+    status: ClassVar[int] = 204
+    partial: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        limits: DecoderLimits = DecoderLimits(),  # noqa: B008 - it is frozen
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        super().__init__(limits, *(() if clock is None else (clock,)))
+        self._rates = Rates()
+        self._layouts: dict[Hashable, _Layout] = {}
+        self._lock = threading.Lock()
+
+    def decode(self, body: bytes, headers: Mapping[str, str]) -> Sequence[Arrival]:
+        """Return the samples of a body, and keep for `response` which lines were bad."""
+        asked = _Asked(headers.get(QUERY, ""))
+        text = body.decode("utf-8", "surrogateescape")
+        parsed = parse(text, asked.scale, self.limits.samples)
+        if parsed is None:
+            raise too_many_samples(self.limits)
+        if asked.whole and parsed.dropped:
+            raise InputError(f"line {parsed.line}: {parsed.error}", hint="nothing was taken")
+        taken = _Taken(parsed, self._rates.begin())
+        now = self.clock()
+        streams: dict[str, list[tuple[_Layout, Ints, Floats]]] = {}
+        for key, group in parsed.groups.items():
+            layout = self._layout(asked, *key)
+            streams.setdefault(layout.stream, []).append(_table(layout, group, now))
+        for parts in streams.values():
+            taken += _arrivals(parts, taken.conversion)
+        return taken
+
+    def response(
+        self,
+        arrivals: Sequence[Arrival],
+        position: int,
+        refused: Sequence[Refusal] = (),
+    ) -> Reply:
+        """Return the answer: nothing, or what was not taken, as all versions of InfluxDB say it."""
+        del position
+        assert isinstance(arrivals, _Taken)
+        arrivals.conversion.keep()
+        parsed = arrivals.parsed
+        dropped = parsed.dropped + sum(len(each.arrival.times) for each in refused)
+        if not dropped:
+            return Reply()
+        why = f"line {parsed.line}: {parsed.error}" if parsed.dropped else refused[0].why
+        some = any(len(each.times) for each in arrivals) and len(refused) < len(arrivals)
+        begun = "partial write" if some else "unable to parse" if parsed.dropped else "refused"
+        said = f"{begun}: {why}; dropped={dropped}"
+        # `error` is what 1.x and 3.x have, `code` and `message` what 2.x has.
+        body: dict[str, object] = {"error": said, "code": "invalid", "message": said}
+        if parsed.dropped:
+            body["line"] = parsed.line
+        return Reply(json.dumps(body).encode(), "application/json", 400)
+
+    def _layout(self, asked: _Asked, head: str, fields: tuple[str, ...]) -> _Layout:
+        """Return where the values of lines go: naming takes longer than reading them."""
+        key = asked.names, head, fields
+        found = self._layouts.get(key)
+        if found is None:
+            found = asked.layout(head, fields)
+            if len(fields) <= _MOST_FIELDS:
+                with self._lock:
+                    while len(self._layouts) >= _MOST_LAYOUTS:
+                        del self._layouts[next(iter(self._layouts))]
+                    self._layouts[key] = found
+        return found
+
+
+def _scale(precision: str) -> Scale:
+    if precision in ("", "auto"):
+        return auto_time
+    unit = _UNITS.get(precision)
+    if unit is None:
+        shown = ascii(precision)[:40]
+        raise InputError(
+            f"precision: expected ns, us, ms, s, m, h or auto, found {shown}",
+            hint="it is the unit of the lines' times",
+        )
+    return scaled(unit)
+
+
+def _table(layout: _Layout, group: Group, now: int) -> tuple[_Layout, Ints, Floats]:
+    """Return the points of a group in the order of their times; of one time the last counts."""
+    times = np.array([now if time is None else time for time in group.times], np.int64)
+    values = np.array(group.values, np.float64).reshape(len(times), -1)
+    if layout.columns is not None:
+        values = values[:, layout.columns]
+    if len(times) > 1 and not (times[1:] > times[:-1]).all():
+        order = np.argsort(times, kind="stable")
+        times = times[order]
+        kept = np.append(times[1:] != times[:-1], True)
+        times, values = times[kept], values[order[kept]]
+    return layout, times, values
+
+
+def _arrivals(parts: list[tuple[_Layout, Ints, Floats]], conversion: Conversion) -> list[Arrival]:
+    """Return the points of a stream: those of one time are one sample, without missing values.
+
+    A value that is missing would say that the channel has none. It may come with the next request,
+    since senders cut what they send into pieces.
+    """
+    for layout, times, values in parts:
+        for at in layout.counters:
+            values[:, at] = conversion.convert(
+                (layout.stream, layout.channels[at]), times, values[:, at]
+            )
+    stream, first = parts[0][0].stream, parts[0][1]
+    if len(parts) == 1:
+        return [Arrival(stream, parts[0][0].channels, first, parts[0][2])]
+    if all(np.array_equal(first, times) for _, times, _ in parts[1:]):
+        return [_joined(stream, first, [(layout, values) for layout, _, values in parts])]
+    rows: dict[int, list[tuple[int, int]]] = {}  # by time, the rows of the parts that have it
+    for number, (_, times, _) in enumerate(parts):
+        for row, time in enumerate(times.tolist()):
+            rows.setdefault(time, []).append((number, row))
+    found: list[Arrival] = []
+    run: list[int] = []  # times in a row that the same parts have
+    members: list[int] = []
+    for time in (*sorted(rows), None):
+        own = [] if time is None else [number for number, _ in rows[time]]
+        if own != members:
+            if run:
+                found.append(_run(parts, members, [rows[each] for each in run], run))
+            run, members = [], own
+        if time is not None:
+            run.append(time)
+    return found
+
+
+def _run(
+    parts: list[tuple[_Layout, Ints, Floats]],
+    members: list[int],
+    rows: list[list[tuple[int, int]]],
+    times: list[int],
+) -> Arrival:
+    tables = [
+        (parts[number][0], parts[number][2][[row[at][1] for row in rows]])
+        for at, number in enumerate(members)
+    ]
+    return _joined(tables[0][0].stream, np.array(times, np.int64), tables)
+
+
+def _joined(stream: str, times: Ints, tables: list[tuple[_Layout, Floats]]) -> Arrival:
+    """Return tables of the same times side by side; of a channel that is there twice the last."""
+    channels = [name for layout, _ in tables for name in layout.channels]
+    values = np.concatenate([values for _, values in tables], axis=1)
+    place = {name: at for at, name in enumerate(channels)}
+    if len(place) < len(channels):
+        values = values[:, list(place.values())]
+    return Arrival(stream, tuple(place), times, values)

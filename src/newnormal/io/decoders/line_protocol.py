@@ -1,0 +1,354 @@
+r"""InfluxDB's line protocol as times and numbers.
+
+``measurement,tag=value field=1.5,other=2i 1767225600000000000``: the grammar is that of
+https://docs.influxdata.com/influxdb/v2/reference/syntax/line-protocol/. Lines that hold plain
+numbers and no quotes or backslashes, nearly all of them, are taken apart by one regular expression;
+all others by a reader that goes from token to token. The packages for Python (line-protocol-parser,
+pyilpp) read a line a call, refuse a body as a whole, and do not read all of the grammar.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from newnormal.errors import InputError
+
+__all__ = ["Group", "LineError", "Parsed", "Series", "auto_time", "parse", "read_series", "scaled"]
+
+LATEST = 2**63 - 2  # ns: InfluxDB's own limit, in both directions
+_LONGEST = 400  # characters of a number
+_SHOWN = 40  # characters of a line that an error shows
+
+# A number as most are written: float() takes it, and it is finite.
+_PLAIN = r"-?\d{1,18}(?:i|(?:\.\d{1,25})?(?:[eE][-+]?\d{1,2})?)"
+_KEY = '[^ \t\r\n"\\\\,=\ud800-\udfff]++'
+_LINE = re.compile(
+    '([^# \t\r\n"\\\\,\ud800-\udfff][^ \t\r\n"\\\\\ud800-\udfff]*+)'
+    f" ({_KEY}={_PLAIN}(?:,{_KEY}={_PLAIN})*+)"
+    r"(?: (-?[1-8]?\d{1,18}))?\r?(?:\n|\Z)",
+    re.ASCII,
+)
+
+# Tokens. A backslash before one of the characters that would end the token makes that plain.
+_HEAD = re.compile(r"(?:[^\\ \n]++|\\ ?+)*+")
+_MEASUREMENT = re.compile(r"(?:[^\\,]++|\\,?+)*+")
+_TAG = re.compile(r"(?:[^\\,=]++|\\[,=]?+)*+")
+_FIELD = re.compile(r"(?:[^\\,= \r\n]++|\\[,= ]?+)*+")
+_STRING = re.compile(r'"(?:[^"\\]++|\\[^\n]?+)*+"')
+_VALUE = re.compile(r"[^, \r\n]*+")
+_SPACE = re.compile(r"[ \t]*+")
+_END = re.compile(r"[ \t\r]*+(?:\n|\Z)")
+_TIME = re.compile(r"-?\d++", re.ASCII)
+_INTEGER = re.compile(r"[-+]?\d{1,40}i", re.ASCII)
+_UNSIGNED = re.compile(r"\+?\d{1,40}u", re.ASCII)
+_FLOAT = re.compile(r"[-+]?(?:\d++\.?\d*+|\.\d++)(?:[eE][-+]?\d++)?", re.ASCII)
+_NO_TEXT = re.compile("[\ud800-\udfff]")
+_TRUE = frozenset({"t", "T", "true", "True", "TRUE"})
+_FALSE = frozenset({"f", "F", "false", "False", "FALSE"})
+
+Scale = Callable[[int], int]  # a time as it is written → in ns
+
+
+class LineError(InputError):
+    """A line that holds no point."""
+
+
+class Series(NamedTuple):
+    """What the values of a line are of."""
+
+    measurement: str
+    tags: dict[str, str]
+
+
+class Group:
+    """The points of lines that begin alike and have the same fields.
+
+    Attributes
+    ----------
+    times
+        In ns; None: that of the request.
+    values
+        One number a field and point, a point after the other.
+    """
+
+    __slots__ = ("times", "values")
+
+    def __init__(self) -> None:
+        self.times: list[int | None] = []
+        self.values: list[float] = []
+
+
+class Parsed(NamedTuple):
+    """What a body holds.
+
+    Attributes
+    ----------
+    groups
+        By what the lines begin with, as it is written, and the names of their fields of numbers.
+    points
+        How many lines were read, those of texts alone included.
+    dropped
+        How many could not be.
+    line, error
+        The number of the first of these, counted from 1, and what is wrong with it.
+    """
+
+    groups: dict[tuple[str, tuple[str, ...]], Group]
+    points: int
+    dropped: int
+    line: int
+    error: str
+
+
+def parse(text: str, scale: Scale, most: int) -> Parsed | None:
+    r"""Return the points of a body; None if there are more than `most`.
+
+    A line that cannot be read ends at its first end of line, also within a text that does not end.
+
+    Examples
+    --------
+    >>> found = parse("cpu,host=a load=0.5,up=t 60\ncpu,host=a load=,up=t 70\n", scaled(10**9), 9)
+    >>> [(key, each.times, each.values) for key, each in found.groups.items()]
+    [(('cpu,host=a', ('load', 'up')), [60000000000], [0.5, 1.0])]
+    >>> found.dropped, found.line, found.error
+    (1, 2, "field load: expected a number, true, false or a text in quotes, found ''")
+    """
+    groups: dict[tuple[str, tuple[str, ...]], Group] = {}
+    known: dict[str, LineError | None] = {}  # whether what lines begin with is a series
+    points = dropped = line = 0
+    error = ""
+    place, end = 0, len(text)
+    match = _LINE.match
+    while place < end:
+        found = match(text, place)
+        try:
+            if found is not None:
+                head, fields, stamp = found.groups()
+                parts = fields.replace("=", ",").split(",")
+                names = tuple(parts[::2])
+                values = [
+                    float(each) if each[-1] != "i" else float(each[:-1]) for each in parts[1::2]
+                ]
+                time = None if stamp is None else scale(int(stamp))
+                after = found.end()
+            else:
+                after, point = _read(text, place, scale)
+                if point is None:
+                    place = after
+                    continue
+                head, names, values, time = point
+            if head not in known:
+                known[head] = _wrong(head)
+            if (wrong := known[head]) is not None:
+                raise wrong
+        except LineError as refused:
+            if not dropped:
+                line, error = text.count("\n", 0, place) + 1, refused.message
+            dropped += 1
+            place = text.find("\n", place) + 1 or end
+            continue
+        place = after
+        points += 1
+        if points > most:
+            return None
+        if names:
+            group = groups.get((head, names))
+            if group is None:
+                group = groups[head, names] = Group()
+            group.times.append(time)
+            group.values += values
+    return Parsed(groups, points, dropped, line, error)
+
+
+def scaled(unit: int) -> Scale:
+    """Return what makes ns of times of a unit of that many ns."""
+
+    def scale(time: int) -> int:
+        return _within(time * unit, time)
+
+    return scale
+
+
+def auto_time(time: int) -> int:
+    """Return a time in ns of any unit: its size tells which, as in InfluxDB 3.
+
+    >>> auto_time(1767225600), auto_time(1767225600000)
+    (1767225600000000000, 1767225600000000000)
+    """
+    size = abs(time)
+    if size >= 5 * 10**15:
+        return _within(time, time)
+    unit = 10**9 if size < 5 * 10**9 else 10**6 if size < 5 * 10**12 else 10**3
+    return time * unit
+
+
+def _within(time: int, written: int) -> int:
+    if not -LATEST <= time <= LATEST:
+        raise LineError(
+            f"expected a time between the years 1677 and 2262, found {_shown(str(written))}"
+        )
+    return time
+
+
+def read_series(head: str) -> Series:
+    r"""Return the measurement and the tags that a line begins with.
+
+    >>> read_series(r"disk\ io,host=a,path=C:\ drive")
+    Series(measurement='disk io', tags={'host': 'a', 'path': 'C: drive'})
+    """
+    token = _MEASUREMENT.match(head)
+    assert token is not None  # it may be empty
+    if not token[0]:
+        raise LineError(f"expected a measurement, found {_shown(head)}")
+    measurement = _plain(token[0], ", ")
+    tags: dict[str, str] = {}
+    place = token.end()
+    while place < len(head):  # at a comma
+        key = _TAG.match(head, place + 1)
+        assert key is not None
+        value = _TAG.match(head, key.end() + 1)
+        named = key[0] and head[key.end() : key.end() + 1] == "="
+        if not named or value is None or not value[0] or head[value.end() :][:1] == "=":
+            raise LineError(f"expected a tag as name=value, found {_shown(head[place + 1 :])}")
+        name = _plain(key[0], ",= ")
+        if name in tags:
+            raise LineError(f"expected each tag once, found {_shown(name)} twice")
+        tags[name] = _plain(value[0], ",= ")
+        place = value.end()
+    return Series(measurement, tags)
+
+
+def _wrong(head: str) -> LineError | None:
+    """Return what is wrong with what a line begins with."""
+    try:
+        read_series(head)
+    except LineError as error:
+        return error
+    return None
+
+
+_Point = tuple[str, tuple[str, ...], list[float], "int | None"]
+
+
+def _read(text: str, place: int, scale: Scale) -> tuple[int, _Point | None]:
+    """Return the place behind a line, and its point; None: it is blank or a comment."""
+    place = _behind(_SPACE, text, place)
+    if text.startswith("#", place):
+        return text.find("\n", place) + 1 or len(text), None
+    blank = _END.match(text, place)
+    if blank is not None:
+        return blank.end(), None
+    begin = place
+    place = _behind(_HEAD, text, place)
+    head = text[begin:place]
+    place = _behind(_SPACE, text, place)
+    fields: dict[str, float] = {}
+    while True:
+        place, name, value = _field(text, place)
+        fields.pop(name, None)  # the last counts
+        if value is not None:
+            fields[name] = value
+        if text[place : place + 1] != ",":
+            break
+        place += 1
+    if not text.isascii():
+        _check_text(text[begin:place])
+    time = None
+    behind = place = _behind(_SPACE, text, place)
+    stamp = _TIME.match(text, place)
+    if stamp is not None and len(stamp[0]) <= 20:
+        time = scale(int(stamp[0]))
+        behind = stamp.end()
+    end = _END.match(text, behind)
+    if end is None:
+        raise LineError(f"expected a time as a whole number, found {_rest(text, place)}")
+    return end.end(), (head, tuple(fields), list(fields.values()), time)
+
+
+def _field(text: str, place: int) -> tuple[int, str, float | None]:
+    """Return the place behind a field, its name, and its number; None: it is a text."""
+    key = _FIELD.match(text, place)
+    assert key is not None
+    if not key[0] or text[key.end() : key.end() + 1] != "=":
+        raise LineError(f"expected a field as name=value, found {_rest(text, place)}")
+    name = _plain(key[0], ",= ")
+    place = key.end() + 1
+    if text[place : place + 1] == '"':
+        string = _STRING.match(text, place)
+        if string is None:
+            raise LineError(f"field {_name(name)}: expected the end of a text, found none")
+        if text[string.end() : string.end() + 1] not in ("", ",", " ", "\r", "\n"):
+            raise LineError(
+                f"field {_name(name)}: expected a comma or a space after a text, "
+                f"found {_rest(text, string.end())}"
+            )
+        return string.end(), name, None
+    value = _VALUE.match(text, place)
+    assert value is not None
+    return value.end(), name, _number(value[0], name)
+
+
+def _number(text: str, name: str) -> float:
+    if text in _TRUE:
+        return 1.0
+    if text in _FALSE:
+        return 0.0
+    if len(text) <= _LONGEST and _FLOAT.fullmatch(text):
+        number = float(text)
+        if abs(number) != float("inf"):
+            return number
+    elif _INTEGER.fullmatch(text):
+        whole = int(text[:-1])
+        if -(2**63) <= whole < 2**63:
+            return float(whole)
+    elif _UNSIGNED.fullmatch(text):
+        whole = int(text[:-1])
+        if whole < 2**64:
+            return float(whole)
+    else:
+        raise LineError(
+            f"field {_name(name)}: expected a number, true, false or a text in quotes, "
+            f"found {_shown(text)}"
+        )
+    raise LineError(f"field {_name(name)}: expected a number of 64 bits, found {_shown(text)}")
+
+
+def _plain(token: str, ends: str) -> str:
+    """Return a token without the backslashes before characters that would end it."""
+    if "\\" not in token:
+        return token
+    for each in ends:
+        token = token.replace(f"\\{each}", each)
+    return token
+
+
+def _check_text(line: str) -> None:
+    """Raise a LineError for bytes that are no UTF-8, which were decoded as lone surrogates."""
+    found = _NO_TEXT.search(line)
+    if found is not None:
+        before = line[max(found.start() - _SHOWN // 2, 0) : found.start()]
+        raise LineError(
+            f"expected UTF-8 text, found the byte {ord(found[0]) & 0xFF:#04x} behind "
+            f"{_shown(before)}"
+        )
+
+
+def _behind(pattern: re.Pattern[str], text: str, place: int) -> int:
+    found: Any = pattern.match(text, place)
+    end: int = found.end()
+    return end
+
+
+def _rest(text: str, place: int) -> str:
+    return _shown(text[place : place + 2 * _SHOWN].partition("\n")[0])
+
+
+def _name(name: str) -> str:
+    return _shown(name)[1:-1]
+
+
+def _shown(text: str) -> str:
+    shown = ascii(text)
+    return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 4] + "...'"
