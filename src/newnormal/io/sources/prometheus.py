@@ -1,0 +1,264 @@
+"""Samples of any number of streams by queries to Prometheus."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from newnormal.errors import InputError
+from newnormal.io.arrivals import Arrival
+from newnormal.io.labels import fitting_name, series_name
+from newnormal.io.sources.prometheus_api import PrometheusApi, RangeError
+from newnormal.io.sources.prometheus_matrix import Grid, Series
+from newnormal.io.sources.prometheus_options import read_options
+from newnormal.io.sources.prometheus_steps import Channels, Steps
+from newnormal.io.sources.pull import PullSource
+from newnormal.texts import counted
+
+__all__ = ["PrometheusSource"]
+
+_SECOND = 1_000_000_000
+_MOST_SIZE = 11_000  # that Prometheus evaluates in one query
+_FIRST_SIZE = 60  # of the first range: nobody knows how many series there are
+_VALUES = 200_000  # of a range, about: as JSON and as objects they take 150 bytes each
+_GROWTH = 4  # times the steps of the last range, at most
+_WAIT_S = 1.0  # at most, for the next time
+_SHOWN = 80  # characters of labels that a message has
+_NAMELESS = fitting_name("")  # of a series without a label
+_TRY_IT = "try the query on Prometheus' own page"
+
+
+class PrometheusSource(PullSource):
+    """Asks Prometheus, or what has its API, for the values of queries at a grid of times.
+
+    All values come by range queries: the history at the first start, what was missed in an outage,
+    and each new time. Each time of the grid, a multiple of `every`, is asked for once, when it is
+    `delay` old. What an answer does not have at a time is missing.
+
+    Options: `url`; `query`, whose series are channels by their labels, or the table `channels`, a
+    query for each; `by`, labels that make streams; `without`, labels that are left out of the names
+    of channels; `prefix` of the streams' names; `every` (1m); `history` (1d); `delay` (5s); `user`
+    and `password`, or `token`; `ca_file`; `timeout` in seconds (30); the tables `headers` and
+    `parameters`, sent with every query.
+
+    Parameters
+    ----------
+    clock
+        Gives the time in ns.
+    """
+
+    secrets = ("token", "password")
+    private = ("url",)
+
+    def __init__(
+        self, name: str, options: Mapping[str, Any], *, clock: Callable[[], int] = time.time_ns
+    ) -> None:
+        super().__init__(name, options)
+        self._where = f"source {name}"
+        self._given = given = read_options(name, options)
+        self._every = given.every
+        self._api = PrometheusApi(self._where, given.url, clock=clock, **given.connection)
+        # An address may be a secret, and a place is shown to those who look into the log.
+        self._input = {
+            "server": hashlib.sha256(given.url.encode()).hexdigest()[:16],
+            "by": list(given.by),
+        }
+        self._closed = threading.Event()
+        self._channels = Channels()
+        self._steps: Steps | None = None  # a range that is not all given out
+        self._size = _FIRST_SIZE  # times of the next range
+        # The place: all was given out up to a time, and of the next one up to a stream.
+        self._time = (clock() - given.history) // self._every * self._every
+        self._stream: str | None = None
+        self._absent: dict[str, list[str]] = {}
+        self._resumed = False  # and nothing was fetched since
+        self._met = False  # whether the server was asked for its time
+        self._troubles: list[str] = []
+
+    # ------------------------------------------------------------------ samples
+
+    def next_batch(self, limit: int) -> Sequence[Arrival]:
+        """Return the samples of the next times, as soon as these are `delay` old."""
+        if self._steps is None:
+            grid = self._due()
+            self._steps = None if grid is None else self._tried(grid)
+        steps = self._steps
+        if steps is None:
+            return ()
+        batch = [] if steps.is_done else steps.take(limit)
+        self._absent = steps.absent()
+        if steps.is_done:
+            self._time, self._stream, self._steps = steps.grid.last, None, None
+        else:
+            self._time = self._time if steps.given is None else steps.given
+            self._stream = steps.part
+        return batch
+
+    def _due(self) -> Grid | None:
+        """Return the times to ask for; None after a wait, where there is none yet."""
+        if not self._met:
+            self._api.version()  # tells the server's time: what is to come is not asked for
+            self._met = True
+        left = (self._newest() - self._time) // self._every
+        if left < 1:
+            wait = self._time + self._every + self._given.delay - self._api.now()
+            self._closed.wait(min(wait / _SECOND, _WAIT_S))
+            return None
+        count = min(left, self._size)
+        if self._resumed:  # with the time before, which shows what channels the streams have
+            return Grid(self._time, count + 1, self._every)
+        return Grid(self._time + self._every, count, self._every)
+
+    def _newest(self) -> int:
+        """Return the newest time that can be asked for."""
+        return (self._api.now() - self._given.delay) // self._every * self._every
+
+    def _tried(self, grid: Grid) -> Steps | None:
+        """Return the values of all queries; None: the next range is another, or shorter."""
+        try:
+            steps = self._fetch(grid)
+        except RangeError as error:
+            if grid.size == 1 or self._closed.is_set():
+                raise
+            if grid.size - self._resumed > 1:
+                self._size = (grid.size - self._resumed) // 2
+            else:
+                self._resumed = False
+            self._troubles = [f"asked again for fewer times: {error.message}"]
+            return None
+        if grid.last > self._newest():  # the clock was wrong
+            return None
+        if self._resumed:
+            self._channels.restore(self._absent)
+        steps.finish(self._channels, given=int(self._resumed), after=self._stream)
+        self._resumed = False
+        most = _VALUES // max(steps.series, 1)
+        self._size = max(1, min(most, _GROWTH * grid.size, _MOST_SIZE))
+        return steps
+
+    def _fetch(self, grid: Grid) -> Steps:
+        """Return the values of all queries at some times."""
+        steps = Steps(grid)
+        troubles: list[str] = []
+        for name, query in self._given.queries.items():
+            try:
+                answer = self._api.query_range(name, query, grid)
+            except RangeError as error:
+                if grid.size > 1 or not error.by_values:
+                    raise
+                troubles.append(f"left out at one time: {error.message}")
+                continue
+            shared = [
+                each
+                for each in answer.series
+                if steps.add(*self._named(name, each.labels), each.values)
+            ]
+            troubles += [f"{name}: {each}" for each in answer.warnings[:1]]
+            if shared:
+                troubles.append(self._about_shared(name, shared))
+        if self._api.ahead:
+            way = "ahead of" if self._api.ahead > 0 else "behind"
+            troubles.append(
+                f"the clock of this machine is {abs(self._api.ahead):.0f} s {way} that of "
+                f"{self._api.host}, which counts"
+            )
+        self._troubles = troubles
+        return steps
+
+    def _named(self, name: str, labels: Mapping[str, str]) -> tuple[str, str]:
+        """Return the stream and the channel of a series."""
+        own = dict(labels)
+        metric = own.pop("__name__", "")
+        stream, channel = self._given.naming(metric, own)
+        if self._given.prefix:
+            stream = fitting_name(f"{self._given.prefix}{stream}")
+        if not self._given.is_one:
+            return stream, name
+        return stream, "value" if channel == _NAMELESS and not metric else channel
+
+    def _about_shared(self, name: str, shared: Sequence[Series]) -> str:
+        labels = shared[0].labels
+        stream, channel = self._named(name, labels)
+        return (
+            f"{name}: {len(shared):,} series left out, as another is the channel {channel} of the "
+            f"stream {stream}: {series_name('', labels):.{_SHOWN}} ({self._one_each()})"
+        )
+
+    def _one_each(self) -> str:
+        """Return what to do where several series are one channel."""
+        if self._given.is_one:
+            return "leave fewer labels out by without"
+        labels = ", ".join(self._given.by)
+        return f"aggregate them, such as avg by ({labels}) (…)" if labels else "set by"
+
+    # ------------------------------------------------------------------ places
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the time up to which all was given out."""
+        found: dict[str, Any] = {**self._input, "time": self._time}
+        if self._stream is not None:
+            found["stream"] = self._stream
+        if self._absent:
+            found["absent"] = self._absent
+        return found
+
+    def resume(self, snapshot: Mapping[str, Any]) -> bool:
+        """Go on after a time, unless it was another server or the streams were others."""
+        at = snapshot.get("time")
+        same = all(snapshot.get(key) == value for key, value in self._input.items())
+        if not same or not isinstance(at, int):
+            return False
+        self._time = at // self._every * self._every
+        self._stream = snapshot.get("stream")
+        self._absent = dict(snapshot.get("absent", {}))
+        self._resumed = True
+        return True
+
+    # ------------------------------------------------------------------ how it is
+
+    def notice(self) -> str:
+        """Return what was wrong with the last answers."""
+        return "; ".join(self._troubles)
+
+    def check(self) -> str:
+        """Ask each query for the newest time, and return what there is."""
+        version = self._api.version()
+        known = f"Prometheus {version} at {self._api.host}" if version else self._api.host
+        streams: set[str] = set()
+        total, notes = 0, []
+        for name, query in self._given.queries.items():
+            grid = Grid(self._newest(), 1, self._every)
+            series = self._api.query_range(name, query, grid).series
+            total += len(series)
+            streams.update(self._named(name, each.labels)[0] for each in series)
+            notes += self._checked(name, series)
+        if not total:
+            raise InputError(f"{self._where}: expected series, found none at {known}", hint=_TRY_IT)
+        found = f"{total:,} series of {counted(len(streams), 'stream')}"
+        return "; ".join([f"{known}: {found}", *notes])
+
+    def _checked(self, name: str, series: Sequence[Series]) -> list[str]:
+        """Return what people should know about the series of a query; raise an error if need be."""
+        if not series:
+            return [f"none of {name}"]
+        names = Counter(self._named(name, each.labels) for each in series)
+        ((stream, channel), count), *_ = names.most_common(1)
+        if count > 1:
+            raise InputError(
+                f"{self._where}, {name}: expected one series for a channel of a stream, found "
+                f"{count} for {channel} of {stream}",
+                hint=self._one_each(),
+            )
+        by = self._given.by
+        if not by or any(label in each.labels for each in series for label in by):
+            return []
+        return [f"{name} has no label {' or '.join(by)}: its stream is {stream}"]
+
+    def close(self) -> None:
+        """Close the connections, and end a wait."""
+        self._closed.set()
+        self._api.close()

@@ -1,0 +1,275 @@
+"""Requests to Prometheus' HTTP API, or to another server that has it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from newnormal.errors import InputError, MissingExtraError, ParameterError
+from newnormal.io.sinks.http import trusted
+from newnormal.io.sources.prometheus_matrix import Answer, Grid, read_matrix
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["PrometheusApi", "RangeError"]
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_MOST_BYTES = 64 * 2**20  # of an answer, decompressed
+_SHOWN = 300  # characters of an answer that a message has
+_EXTRA_S = 5.0  # that an answer may take beyond the time Prometheus has for a query
+_SKEW_S = 2.0  # between two clocks, from which on it counts: Date has whole seconds
+_SECOND = 1_000_000_000
+
+_HINTS = {
+    HTTPStatus.UNAUTHORIZED: "set token_file, or user and password_file",
+    HTTPStatus.FORBIDDEN: "check the token, or the user and the password",
+    HTTPStatus.NOT_FOUND: "url is the part of the address before /api/v1",
+    HTTPStatus.BAD_REQUEST: "try the query on Prometheus' own page",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "try the query on Prometheus' own page",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Prometheus starts, or has too much to do",
+}
+_TOO_LONG = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
+
+
+class RangeError(InputError):
+    """A query failed over this range of times: over a shorter one it may not.
+
+    Attributes
+    ----------
+    by_values
+        Whether the series of that range are the reason, such as two where one is needed: asked
+        again, it fails again.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, by_values: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.by_values = by_values
+
+
+class PrometheusApi:
+    """A server with Prometheus' API.
+
+    Parameters
+    ----------
+    where
+        What messages begin with, such as ``"source hosts"``.
+    url
+        The part of its address before ``/api/v1``.
+    timeout
+        Seconds that a query may take.
+    authorization
+        A header, or None.
+    ca_file
+        Certificates to trust instead of the system's.
+    headers, parameters
+        More of them for all requests.
+    clock
+        Gives the time in ns.
+
+    Attributes
+    ----------
+    host
+        How messages call it: host and port.
+    ahead
+        How many seconds the clock of this machine is ahead of the server's; 0 if they agree.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        url: str,
+        *,
+        timeout: float = 30.0,
+        authorization: str | None = None,
+        ca_file: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        parameters: Mapping[str, str] | None = None,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        try:
+            import httpx
+        except ImportError:
+            raise MissingExtraError.of("serve", "httpx") from None
+        parts = _address(where, url)
+        self.host = parts.netloc
+        self.ahead = 0.0
+        self._where, self._url, self._clock = where, url.rstrip("/"), clock
+        self._parameters = {"timeout": f"{timeout:g}s", **(parameters or {})}
+        self._longest = timeout + _EXTRA_S
+        self._method = "POST"  # a query may be longer than addresses may be
+        local = parts.hostname in _LOOPBACK
+        given = {"User-Agent": "newnormal", **(headers or {})}
+        if local:
+            given["Accept-Encoding"] = "identity"  # compressing costs more than it saves
+        if authorization is not None:
+            given["Authorization"] = authorization
+        self._http = httpx.Client(
+            timeout=self._longest,
+            verify=trusted(where, ca_file),
+            headers=given,
+            trust_env=not local,  # a proxy does not reach this machine
+        )
+
+    def query_range(self, name: str, query: str, grid: Grid) -> Answer:
+        """Return the series of a query at the times of a grid.
+
+        Raises
+        ------
+        RangeError
+            If a shorter range may work.
+        InputError
+            If there is no answer, or not such a one.
+        """
+        found = self._ask(
+            name,
+            "query_range",
+            {
+                "query": query,
+                "start": _seconds(grid.first),
+                "end": _seconds(grid.last),
+                "step": _seconds(grid.step),
+                **self._parameters,
+            },
+        )
+        try:
+            return read_matrix(found, grid)
+        except InputError as error:
+            raise InputError(f"{self._named(name)}: {error.message}", hint=error.hint) from error
+
+    def version(self) -> str:
+        """Return the server's version; empty where it does not say."""
+        try:
+            found = json.loads(self._ask("", "status/buildinfo", None))
+            return str(found["data"]["version"])[:40]
+        except (InputError, ValueError, LookupError, TypeError, RecursionError):
+            return ""
+
+    def now(self) -> int:
+        """Return the time in ns by the server's clock."""
+        return self._clock() - round(self.ahead * _SECOND)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    # ------------------------------------------------------------------ requests
+
+    def _named(self, name: str) -> str:
+        return f"{self._where}, {name}" if name else self._where
+
+    def _ask(self, name: str, path: str, form: Mapping[str, str] | None) -> bytes:
+        """Return the body of an answer; raise an error unless all is well."""
+        import httpx
+
+        method = "GET" if form is None else self._method
+        given: dict[str, Any] = {"params" if method == "GET" else "data": form}
+        begin = f"{self._named(name)}: {self.host}"
+        try:
+            url = f"{self._url}/api/v1/{path}"
+            with self._http.stream(method, url, **given) as answer:
+                self._compare_clocks(answer)
+                body = self._body(begin, answer)
+        except httpx.TimeoutException as error:
+            raise RangeError(
+                f"{begin}: expected an answer within {self._longest:g} s, found none",
+                hint="set timeout, or a query that takes less time",
+            ) from error
+        except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:  # closed: RuntimeError
+            raise InputError(
+                f"{begin}: expected an answer, found {type(error).__name__}: {error}",
+                hint="Prometheus is down or cannot be reached",
+            ) from error
+        if method == "POST" and answer.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            self._method = "GET"  # a proxy that lets nothing else pass
+            return self._ask(name, path, form)
+        if not answer.is_success:
+            raise _refusal(begin, answer, body)
+        return body
+
+    def _body(self, begin: str, answer: httpx.Response) -> bytes:
+        """Return the body of an answer, of a length and after a time that are bounded."""
+        parts: list[bytes] = []
+        size, latest = 0, time.monotonic() + 2 * self._longest
+        for part in answer.iter_bytes():
+            parts.append(part)
+            size += len(part)
+            if size > _MOST_BYTES or time.monotonic() > latest:
+                raise RangeError(
+                    f"{begin}: expected an answer of at most {_MOST_BYTES // 2**20} MiB within "
+                    f"{2 * self._longest:g} s, found a longer one",
+                    hint="set a query with fewer series",
+                )
+        return b"".join(parts)
+
+    def _compare_clocks(self, answer: httpx.Response) -> None:
+        from email.utils import parsedate_to_datetime
+
+        try:
+            date = parsedate_to_datetime(answer.headers["Date"]).timestamp()
+        except (LookupError, ValueError, TypeError, OverflowError):
+            return
+        ahead = self._clock() / _SECOND - (date + 0.5)
+        self.ahead = ahead if abs(ahead) > _SKEW_S else 0.0
+
+
+def _address(where: str, url: str) -> Any:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host, parts = None, urlsplit("")
+    if parts.scheme not in ("http", "https") or not host:
+        raise ParameterError(
+            f"{where}: url: expected an address that begins with http:// or https://, "
+            "found another",
+            hint="such as http://127.0.0.1:9090",
+        )
+    if parts.username is not None or parts.password is not None:
+        raise ParameterError(
+            f"{where}: url: expected an address without a password, found one",
+            hint="set user, and password_file or password_env",
+        )
+    return parts
+
+
+def _seconds(nanoseconds: int) -> str:
+    """Return a number of whole ms as seconds.
+
+    >>> _seconds(1_700_000_000_200_000_000), _seconds(15_000_000_000)
+    ('1700000000.200', '15.000')
+    """
+    return f"{nanoseconds // _SECOND}.{nanoseconds % _SECOND // 1_000_000:03d}"
+
+
+def _refusal(begin: str, answer: httpx.Response, body: bytes) -> InputError:
+    """Return the error for an answer that is none."""
+    status = answer.status_code
+    kind, text = _problem(body)
+    if answer.is_redirect:
+        return InputError(
+            f"{begin}: expected an answer, found a redirection ({status})",
+            hint="redirections are not followed: set the new address",
+        )
+    found = f"{kind or f'status {status}'}: {text}" if text else f"status {status}"
+    message = f"{begin}: expected values, found {found}"
+    hint = _HINTS.get(HTTPStatus(status)) if status in _HINTS else None
+    if status == HTTPStatus.UNPROCESSABLE_ENTITY:
+        return RangeError(message, hint=hint, by_values=kind == "execution")
+    if status in _TOO_LONG:
+        return RangeError(message, hint=hint)
+    return InputError(message, hint=hint)
+
+
+def _problem(body: bytes) -> tuple[str, str]:
+    """Return the kind and the text of an error; a text that is none of Prometheus' has no kind."""
+    try:
+        found = json.loads(body)
+        return str(found["errorType"])[:40], " ".join(str(found["error"]).split())[:_SHOWN]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        text = " ".join(body[: 4 * _SHOWN].decode(errors="replace").split())[:_SHOWN]
+        return "", "" if text.startswith("<") else text  # a page for browsers says nothing here

@@ -1,0 +1,184 @@
+"""Series of several queries at the same times as samples of streams, given out in order."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from newnormal.io.arrivals import Arrival
+from newnormal.io.sources.prometheus_matrix import Grid
+from newnormal.types import Bools, Floats, Ints
+
+__all__ = ["Channels", "Steps"]
+
+_FORGOTTEN = 200  # ranges without a stream, after which its channels are forgotten
+_MOST_ABSENT = 500  # channels without a value that a place has
+
+
+class Channels:
+    """The channels that each stream has had: one that has no value now is still given, as missing.
+
+    A stream whose samples always have the same channels is taken as it is; else each sample would
+    wait for the channels that it does not have.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[str, None]] = {}  # in the order in which they came
+        self._seen: dict[str, int] = {}  # the range in which each stream was seen last
+        self._absent: dict[str, Sequence[str]] = {}
+        self._range = 0
+
+    def of(self, stream: str, found: Iterable[str]) -> tuple[str, ...]:
+        """Return all channels of a stream, new ones at the end."""
+        known = self._known.setdefault(stream, {})
+        self._seen[stream] = self._range
+        known.update(dict.fromkeys((*found, *self._absent.pop(stream, ()))))
+        return tuple(known)
+
+    def next_range(self) -> None:
+        """Forget streams that have not been seen for long: some come and go."""
+        self._range += 1
+        oldest = self._range - _FORGOTTEN
+        for stream in [each for each, last in self._seen.items() if last < oldest]:
+            del self._known[stream], self._seen[stream]
+
+    def restore(self, absent: Mapping[str, Sequence[str]]) -> None:
+        """Take up channels that had no value at a place."""
+        self._absent = dict(absent)
+
+
+class Steps:
+    """The values of a range of times: samples in order of time, and of the streams' names.
+
+    Parameters
+    ----------
+    grid
+        The times.
+    """
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
+        self._times = grid.times
+        self._found: dict[str, dict[str, Floats]] = {}
+        self._row = self._column = 0  # of the next sample
+        self._names: list[str] = []
+        self._channels: list[tuple[str, ...]] = []
+        self._values: list[Floats] = []
+        self._present: Bools = np.zeros((grid.size, 0), np.bool_)
+        self._counts: Ints = np.zeros(grid.size, np.int64)
+
+    def add(self, stream: str, channel: str, values: Floats) -> bool:
+        """Add a series; return whether another one has values of this channel at the same times.
+
+        Those of the first one hold: series that follow each other are one channel.
+        """
+        own = self._found.setdefault(stream, {})
+        known = own.get(channel)
+        if known is None:
+            own[channel] = values
+            return False
+        there, new = ~np.isnan(known), ~np.isnan(values)
+        own[channel] = np.where(there, known, values)
+        return bool((there & new).any())
+
+    def finish(self, channels: Channels, *, given: int = 0, after: str | None = None) -> None:
+        """Put all that was added in order.
+
+        Parameters
+        ----------
+        channels
+            Of the streams.
+        given
+            How many of the times were given out before.
+        after
+            At the next time, streams up to this name were given out before.
+        """
+        channels.next_range()
+        for name in sorted(self._found):
+            own = self._found[name]
+            listed = channels.of(name, own)
+            missing = np.full(self.grid.size, np.nan)
+            self._names.append(name)
+            self._channels.append(listed)
+            self._values.append(np.column_stack([own.get(each, missing) for each in listed]))
+        self._found = {}
+        if self._names:
+            present = [~np.isnan(values).all(axis=1) for values in self._values]
+            self._present = np.column_stack(present)
+        self._row = given
+        if after is not None and given < self.grid.size:
+            self._present[given, : bisect_right(self._names, after)] = False
+        self._counts = self._present.sum(axis=1)
+
+    @property
+    def samples(self) -> int:
+        """How many samples are left."""
+        return int(self._counts[self._row :].sum())
+
+    @property
+    def series(self) -> int:
+        """How many channels all streams have together."""
+        return sum(map(len, self._channels))
+
+    def take(self, limit: int) -> list[Arrival]:
+        """Return the next samples, at most `limit`: whole times, or a part of one."""
+        self._row += int(np.argmax(self._counts[self._row :] > 0))
+        if self._column or self._counts[self._row] > limit:
+            return self._part(limit)
+        fitting = np.searchsorted(np.cumsum(self._counts[self._row :]), limit, "right")
+        rows = slice(self._row, self._row + int(fitting))
+        self._row = rows.stop
+        return [found for at in range(len(self._names)) if (found := self._arrival(at, rows))]
+
+    def _part(self, limit: int) -> list[Arrival]:
+        """Return samples of one time."""
+        rows = slice(self._row, self._row + 1)
+        columns = np.flatnonzero(self._present[self._row, self._column :]) + self._column
+        taken = columns[:limit].tolist()
+        if len(columns) > limit:
+            self._column = taken[-1] + 1
+        else:
+            self._row, self._column = self._row + 1, 0
+        return [found for at in taken if (found := self._arrival(at, rows))]
+
+    def _arrival(self, at: int, rows: slice) -> Arrival | None:
+        there = self._present[rows, at]
+        if not there.any():
+            return None
+        return Arrival(
+            self._names[at],
+            self._channels[at],
+            self._times[rows][there],
+            self._values[at][rows][there],
+        )
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left."""
+        return not self.samples
+
+    @property
+    def given(self) -> int | None:
+        """The last time of which all was given out; None: none of this range."""
+        return self.grid.first + (self._row - 1) * self.grid.step if self._row else None
+
+    @property
+    def part(self) -> str | None:
+        """The name up to which streams of the time after that were given out; None: no stream."""
+        return self._names[self._column - 1] if self._column else None
+
+    def absent(self) -> dict[str, list[str]]:
+        """Return channels without a value at the last time that was given out."""
+        found: dict[str, list[str]] = {}
+        left = _MOST_ABSENT
+        if not self._row:
+            return found
+        for at, name in enumerate(self._names):
+            row = np.isnan(self._values[at][self._row - 1])
+            if left > 0 and row.any() and not row.all():
+                listed = [self._channels[at][each] for each in np.flatnonzero(row).tolist()]
+                found[name] = listed[:left]
+                left -= len(listed)
+        return found
