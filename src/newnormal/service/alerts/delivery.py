@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from newnormal.service.alerts.sending import GIVEN_UP, SECOND, Outbox, Sender
+from newnormal.service.alerts.sending import GIVEN_UP, Outbox, Sender
+from newnormal.service.calling import SECOND
 from newnormal.service.config import SinkConfig
 from newnormal.service.connectors import make_sink
 from newnormal.service.looping import Loop, stop_all

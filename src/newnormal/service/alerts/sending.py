@@ -17,21 +17,19 @@ from newnormal.io.sinks.alerts import (
     Alert,
     AlertRefusedError,
     AlertSink,
-    SinkDownError,
 )
 from newnormal.service.alerts.maintenance import Settings, Window, covering, windows
+from newnormal.service.calling import SECOND, SinkCalls
 from newnormal.service.looping import backoff, one_line
 from newnormal.service.values import ItemPage
 
 __all__ = ["GIVEN_UP", "SUPPRESSED", "Outbox", "Sender", "Waiting"]
 
-SECOND = 1_000_000_000
 SUPPRESSED = "suppressed: "  # begins the error of an alert that was not to be sent
 GIVEN_UP = "given up: "  # begins the error of an alert that was too old at last
 
 _AT_ONCE = 100  # alerts that are read at once
 _LOOK_EVERY = SECOND  # how often to look for alerts that are due
-_MOST_HUNG = 3  # calls of `send` that have not returned, before none is made any more
 _LONGEST_ERROR = 500  # characters of an error that the outbox keeps
 
 _log = logging.getLogger(__name__)
@@ -130,27 +128,21 @@ class Sender:
     ) -> None:
         self.name = name
         self._keep = keep
-        self._make, self._outbox, self._report, self._clock = make, outbox, report, clock
-        self._sink: AlertSink | None = None
-        self._hung: list[threading.Thread] = []
-        self._failures = 0  # in a row
-        self._paused = (0, 0)  # from when to when
+        self._outbox, self._clock = outbox, clock
+        self._calls = SinkCalls(name, make, report, clock, AlertRefusedError)
         self._every: float | None = None  # s after which alerts that fired are sent again
         self._repeated = 0  # when alerts that fired were last sent again
         self._refused: dict[str, str] = {}  # why, by key
-        self._said: tuple[bool, str] | None = None
         self._stopping = threading.Event()
 
     def deliver(self) -> int:
         """Send what is due; return when to look again, in ns."""
-        begin, end = self._paused
         now = self._clock()
-        if begin <= now < end:  # a clock that was set back does not make the pause longer
-            return end
+        paused = self._calls.paused_until(now)
+        if paused is not None:
+            return paused
         try:
-            if self._sink is None:
-                self._sink = self._make()
-                self._every = self._sink.repeat_every
+            self._every = self._calls.sink.repeat_every
             rows = self._outbox.alerts_due(self.name, now, _AT_ONCE)
             found = windows(self._outbox) if rows else []
             # An alert that a sink fails on must not stop the others: the least tried go first.
@@ -161,8 +153,7 @@ class Sender:
             self._repeat()
             self._tell()
         except Exception as error:  # noqa: BLE001 - a sink that others wrote may raise anything
-            self._pause(error)
-            return self._paused[1]
+            return self._calls.pause(error, self._every)
         return now if rows else now + _LOOK_EVERY
 
     def stop(self) -> None:
@@ -171,9 +162,7 @@ class Sender:
 
     def close(self) -> None:
         """Close the sink; does not wait for it."""
-        sink, self._sink = self._sink, None
-        if sink is not None:
-            _close(sink)
+        self._calls.close()
 
     # ------------------------------------------------------------------ one alert
 
@@ -241,46 +230,21 @@ class Sender:
 
     def _send(self, alerts: Sequence[Alert]) -> None:
         """Have the sink send alerts, and wait no longer than its timeout."""
-        sink = self._sink
-        assert sink is not None
-        self._hung = [each for each in self._hung if each.is_alive()]
-        if len(self._hung) == _MOST_HUNG:
-            raise SinkDownError(f"expected send to return, found {_MOST_HUNG} calls that have not")
-        outcome: list[Exception] = []
-
-        def call() -> None:
-            try:
-                if len(alerts) == 1:
-                    sink.send(alerts[0])
-                else:
-                    sink.send_many(alerts)
-            except Exception as error:  # noqa: BLE001 - handed to the thread that waits
-                outcome.append(error)
-
-        thread = threading.Thread(target=call, name=f"sink {self.name}: send", daemon=True)
-        thread.start()
-        thread.join(sink.timeout)
-        if thread.is_alive():
-            self._hung.append(thread)
-            self.close()
-            raise SinkDownError(
-                f"expected send to return within {sink.timeout:g} s, found it waiting"
-            )
-        if not outcome or isinstance(outcome[0], AlertRefusedError):
-            self._failures = 0  # it is there
-        if outcome:
-            raise outcome[0]
+        sink = self._calls.sink
+        if len(alerts) == 1:
+            self._calls.call(lambda: sink.send(alerts[0]))
+        else:
+            self._calls.call(lambda: sink.send_many(alerts))
 
     # ------------------------------------------------------------------ again while it is open
 
     def _repeat(self) -> None:
         """Send the alerts of open items again, for receivers that forget."""
-        sink, every = self._sink, self._every
-        now = self._clock()
-        if sink is None or every is None or 0 <= now - self._repeated < every * SECOND:
+        every, now = self._every, self._clock()
+        if every is None or 0 <= now - self._repeated < every * SECOND:
             return
-        again = self._open_alerts()
-        while alerts := list(islice(again, max(sink.at_once, 1))):
+        again, most = self._open_alerts(), max(self._calls.sink.at_once, 1)
+        while alerts := list(islice(again, most)):
             if self._stopping.is_set():
                 return
             with suppress(AlertRefusedError):
@@ -305,15 +269,6 @@ class Sender:
 
     # ------------------------------------------------------------------ how it is
 
-    def _pause(self, error: Exception) -> None:
-        self._failures += 1
-        wait = self._wait(self._failures)
-        if isinstance(error, SinkDownError) and error.after is not None:
-            wait = max(error.after, 1.0)
-        now = self._clock()
-        self._paused = now, now + int(wait * SECOND)
-        self._say(False, one_line(error))
-
     def _wait(self, failures: int) -> float:
         """Return how long to wait in s: where a receiver forgets, no longer than it may."""
         wait = backoff(failures)
@@ -321,39 +276,16 @@ class Sender:
 
     def _tell(self) -> None:
         """Report how the sink is after alerts were settled."""
-        if self._failures:
+        if self._calls.failures:
             return  # nothing was due: it is not known whether it is up again
         if not self._refused:
-            notice = "" if self._sink is None else self._sink.notice()
-            self._say(not notice, notice)
+            notice = self._calls.sink.notice()
+            self._calls.say(not notice, notice)
             return
         key, why = next(iter(self._refused.items()))
         count = len(self._refused)
-        self._say(False, f"{count} alert{'s' * (count > 1)} refused, such as {key}: {why}")
-
-    def _say(self, ok: bool, message: str) -> None:
-        if (ok, message) != self._said:
-            if not ok:
-                _log.warning("sink %s: %s", self.name, message)
-            elif self._said is not None:
-                _log.info("sink %s: delivers again", self.name)
-            self._said = ok, message
-            self._report(f"sink {self.name}", ok, message)
+        self._calls.say(False, f"{count} alert{'s' * (count > 1)} refused, such as {key}: {why}")
 
     def state(self) -> dict[str, Any]:
         """Return `ok`, `message`, `failures` in a row and `next_try` in ns, None if not paused."""
-        ok, message = self._said or (True, "")
-        resumes = self._paused[1] if self._failures else None
-        return {"ok": ok, "message": message, "failures": self._failures, "next_try": resumes}
-
-
-def _close(sink: AlertSink) -> None:
-    """Close a sink in a thread of its own, as it may not return."""
-
-    def close() -> None:
-        try:
-            sink.close()
-        except Exception as error:  # noqa: BLE001 - it is not used any more
-            _log.warning("sink %s: close: %s", sink.name, error)
-
-    threading.Thread(target=close, name=f"sink {sink.name}: close", daemon=True).start()
+        return self._calls.state()
