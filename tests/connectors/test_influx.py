@@ -464,9 +464,7 @@ token_env = "PEOPLE_TOKEN"
 """
 
 
-def plant_lines(first: int, last: int, begin: int, fault: int) -> list[Any]:
-    from influxdb_client import Point
-
+def plant_points(influx: Any, first: int, last: int, begin: int, fault: int) -> list[Any]:
     rng = np.random.default_rng(first)
     points = []
     for at in range(first, last):
@@ -474,7 +472,7 @@ def plant_lines(first: int, last: int, begin: int, fault: int) -> list[Any]:
             load = 20 + 5 * np.sin(at / 9) + rng.normal(0, 0.3)
             if at >= fault and host == "web-2":
                 load += 40
-            point = Point("cpu").tag("host", host).tag("cpu", "cpu total")
+            point = influx.Point("cpu").tag("host", host).tag("cpu", "cpu total")
             point = point.field("usage", float(load)).field("cores", 4).field("ok", True)
             point = point.field("note", 'a "text", with\nlines')
             points.append(point.time(begin + at * 10 * SECOND))
@@ -483,31 +481,29 @@ def plant_lines(first: int, last: int, begin: int, fault: int) -> list[Any]:
 
 @pytest.mark.external
 def test_influxdbs_client_writes_until_an_alarm_opens(tmp_path: Path) -> None:
-    from influxdb_client import InfluxDBClient, WriteOptions
-    from influxdb_client.client.write_api import SYNCHRONOUS
-    from influxdb_client.rest import ApiException
-
+    library: Any = pytest.importorskip("influxdb_client")
+    synchronous = library.client.write_api.SYNCHRONOUS
     secrets = {"INFLUX_TOKEN": TOKEN, "PEOPLE_TOKEN": "people"}
     failed: list[Any] = []
     begin = time.time_ns() // SECOND * SECOND - 300 * 10 * SECOND
     with Newnormal(tmp_path, TABLES, secrets) as service:
         with (
-            InfluxDBClient(service.url, TOKEN, org="plant", enable_gzip=True) as influx,
+            library.InfluxDBClient(service.url, TOKEN, org="plant", enable_gzip=True) as influx,
             influx.write_api(
-                WriteOptions(batch_size=100, flush_interval=200, retry_interval=200),
+                library.WriteOptions(batch_size=100, flush_interval=200, retry_interval=200),
                 error_callback=lambda *given: failed.append(given),
             ) as batching,
         ):
-            batching.write("telegraf", record=plant_lines(0, 230, begin, 10**9))
+            batching.write("telegraf", record=plant_points(library, 0, 230, begin, 10**9))
             batching.write("telegraf", record="cpu,host=web-1 usage=high")
         ((_, data, wrong),) = failed  # the client tells what the service answered
         assert wrong.status == 400 and "usage=high" in str(data)
         said = json.loads(wrong.body)
         assert said["message"].endswith("; dropped=1"), said
         assert "field usage: expected a number" in said["message"]
-        with InfluxDBClient(service.url, "wrong", org="plant") as influx:
-            writing = influx.write_api(SYNCHRONOUS)
-            with pytest.raises(ApiException) as refused:
+        with library.InfluxDBClient(service.url, "wrong", org="plant") as influx:
+            writing = influx.write_api(synchronous)
+            with pytest.raises(library.rest.ApiException) as refused:
                 writing.write("telegraf", record="cpu v=1")
             assert refused.value.status == 401
         with ServiceClient(service.url, "people") as people:
@@ -516,10 +512,12 @@ def test_influxdbs_client_writes_until_an_alarm_opens(tmp_path: Path) -> None:
             channels = ['cpu_cores{cpu="cpu total"}', 'cpu_ok{cpu="cpu total"}']
             assert found["channels"] == [*channels, 'cpu_usage{cpu="cpu total"}']
             with (
-                InfluxDBClient(service.url, TOKEN, org="plant") as influx,
-                influx.write_api(WriteOptions(batch_size=20, flush_interval=100)) as batching,
+                library.InfluxDBClient(service.url, TOKEN, org="plant") as influx,
+                influx.write_api(
+                    library.WriteOptions(batch_size=20, flush_interval=100)
+                ) as batching,
             ):
-                batching.write("telegraf", record=plant_lines(230, 290, begin, 260))
+                batching.write("telegraf", record=plant_points(library, 230, 290, begin, 260))
             alarm = until(lambda: list(people.items(kind="alarm")), "an alarm")[0]
             assert alarm["stream"] == "web-2" or "web-2" in str(alarm)
             assert "cpu_usage" in alarm["sentence"]
