@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from newnormal.errors import InputError
+from newnormal.errors import InputError, ParameterError
 from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import DecoderLimits
 from newnormal.io.decoders.rows import from_long
@@ -17,13 +18,19 @@ from newnormal.io.labels import fitting_name
 from newnormal.io.options import Options
 from newnormal.tabular.times import parse_time
 
-__all__ = ["Payloads", "Value", "together"]
+__all__ = ["Payloads", "PlainTextError", "Value", "together"]
 
 _TIMES = ("time", "timestamp", "ts", "@timestamp", "_time")
 _PLAIN = "value"  # the channel of a plain number that nothing names
 _MISSING = frozenset({"", "nan", "null", "none", "unavailable", "unknown"})
 _DEEPEST = 8  # objects within each other
 _SHOWN = 60  # characters of a message that an error shows
+
+_fitting = lru_cache(maxsize=20_000)(fitting_name)  # messages name the same things again and again
+
+
+class PlainTextError(InputError):
+    """A message is a text without a number, such as ``online``: nothing is wrong with it."""
 
 
 class Value(NamedTuple):
@@ -45,8 +52,9 @@ class Payloads:
     The service's own form, with ``"values": {…}``, is read, too.
 
     Options: `stream`, `time`, `channel`, `value`: the fields of an object that hold these; a point
-    goes into an object. With `channel` and `value`, an object is one value of the channel it names.
-    `fields`: the only channels that are taken.
+    goes into an object. With `value`, an object is one value; its channel is what `channel` names,
+    or the message's.
+    `fields`: the only fields whose numbers are taken.
 
     Parameters
     ----------
@@ -70,11 +78,18 @@ class Payloads:
         self._value: str | None = given.text("value", None)
         fields: tuple[str, ...] | None = given.texts("fields", None)
         self._fields = None if fields is None else frozenset(fields)
+        if self._channel is not None and self._value is None:
+            raise ParameterError(
+                f"{given.where}: channel: expected the option value beside it, found none",
+                hint="channel is the field that names the channel, value the one with its number",
+            )
 
     def read(
         self, payload: bytes, *, stream: str, received: int, channel: str | None = None
     ) -> list[Value]:
-        """Return the values of a message; an InputError if it cannot be read.
+        """Return the values of a message; an empty list if it says that there is none.
+
+        Raises an InputError if it cannot be read, and a `PlainTextError` if it is a text.
 
         Parameters
         ----------
@@ -91,9 +106,17 @@ class Payloads:
         found = _decoded(payload)
         if found is None:
             return []
+        if not isinstance(found, list):
+            return self._one(found, stream, received, channel)
         values: list[Value] = []
-        for each in found if isinstance(found, list) else [found]:
+        for each in found:
             values += self._one(each, stream, received, channel)
+        undated = [each[:2] for each in values if each.time == received]
+        if len(set(undated)) < len(undated):
+            raise InputError(
+                "expected a time in each object of an array, since there are several values of one "
+                f"channel, found {_shown(found)}"
+            )
         return values
 
     def _one(self, found: Any, stream: str, received: int, channel: str | None) -> list[Value]:
@@ -101,19 +124,27 @@ class Payloads:
             number = _number(found)
             if number is None:
                 raise _other("a number or an object", found)
-            return [Value(fitting_name(stream), fitting_name(channel or _PLAIN), received, number)]
+            return [Value(_fitting(stream), _fitting(channel or _PLAIN), received, number)]
         stream, time = self._stream_of(found, stream), self._time_of(found, received)
-        if self._channel is not None and self._value is not None:
-            name, number = _at(found, self._channel), _number(_at(found, self._value))
-            if not isinstance(name, str) or number is None:
-                raise _other(f"a text {self._channel} and a number {self._value}", found)
-            pairs: Iterable[tuple[str, float]] = [(name, number)]
-        else:
-            own = found.get("values")
-            pairs = _numbers(own if isinstance(own, Mapping) else found, channel or "", 0)
-        left_out = {self._stream, self._time, self._channel, *(() if self._time else _TIMES)}
+        before = f"{channel}." if channel else ""
+        if self._value is not None:
+            value = _at(found, self._value)
+            if value is None:
+                return []
+            number, name = _number(value), channel or _PLAIN
+            if self._channel is not None:
+                named = _at(found, self._channel)
+                if not isinstance(named, str):
+                    raise _other(f"a text {self._channel}", found)
+                name = before + named
+            if number is None:
+                raise _other(f"a number {self._value}", found)
+            return [Value(stream, _fitting(name), time, number)]
+        own = found.get("values")
+        pairs = _numbers(own if isinstance(own, Mapping) else found, "", 0)
+        left_out = {self._stream, self._time, *(() if self._time else _TIMES)}
         return [
-            Value(stream, fitting_name(name), time, number)
+            Value(stream, _fitting(before + name), time, number)
             for name, number in pairs
             if name not in left_out and (self._fields is None or name in self._fields)
         ]
@@ -121,19 +152,19 @@ class Payloads:
     def _stream_of(self, found: Mapping[str, Any], default: str) -> str:
         named = found.get("stream") if self._stream is None else _at(found, self._stream)
         if isinstance(named, str) or (self._stream is not None and _number(named) is not None):
-            return fitting_name(str(named))
+            return _fitting(str(named))
         if self._stream is not None:
             raise _other(f"a field {self._stream} that names the stream", found)
-        return fitting_name(default)
+        return _fitting(default)
 
     def _time_of(self, found: Mapping[str, Any], received: int) -> int:
         if self._time is not None:
             value = _at(found, self._time)
-            if value is None:
+            if not isinstance(value, str | int | float):
                 raise _other(f"a field {self._time} with the time", found)
             return int(parse_time(value).astype(np.int64))
         for name in _TIMES:
-            if found.get(name) is not None:
+            if isinstance(found.get(name), str | int | float):
                 return int(parse_time(found[name]).astype(np.int64))
         return received
 
@@ -169,11 +200,18 @@ def _decoded(payload: bytes) -> Any:
     if text[0] not in '{["' and (number := _number(text)) is not None:
         return number
     try:
-        return json.loads(text)
+        decoded = json.loads(text)
     except (ValueError, RecursionError) as error:
+        if text[0] not in '{["':
+            raise PlainTextError(
+                f"expected a message of JSON or a number, found {_shown(text)}"
+            ) from None
         raise InputError(
             f"expected a message of JSON or a number, found {_shown(text)}: {error}"
         ) from None
+    if isinstance(decoded, str):
+        raise PlainTextError(f"expected a message of JSON or a number, found {_shown(text)}")
+    return decoded
 
 
 def _numbers(found: Mapping[str, Any], before: str, depth: int) -> Iterator[tuple[str, float]]:
@@ -216,9 +254,17 @@ def _at(found: Mapping[str, Any], path: str) -> Any:
 
 
 def _other(expected: str, found: Any) -> InputError:
-    return InputError(f"expected {expected}, found {_shown(json.dumps(found))}")
+    return InputError(f"expected {expected}, found {_shown(found)}")
 
 
-def _shown(text: str) -> str:
-    shown = ascii(text)
+def _shown(found: Any) -> str:
+    """Return the beginning of a text, or of what was read from JSON."""
+    if not isinstance(found, str):
+        text = ""
+        for piece in json.JSONEncoder().iterencode(found):  # it may be long and deep
+            text += piece[:_SHOWN]
+            if len(text) >= _SHOWN:
+                break
+        found = text
+    shown = ascii(found[:_SHOWN])
     return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."
