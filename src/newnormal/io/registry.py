@@ -55,11 +55,13 @@ PULL_SOURCES: dict[str, str] = {
 }
 ALERT_SINKS = {
     "alertmanager": "newnormal.io.sinks.alertmanager:AlertmanagerSink",
+    "slack": "newnormal.io.sinks.slack:SlackSink",
     "webhook": "newnormal.io.sinks.webhook:WebhookSink",
 }
 SCORE_SINKS = {"remote_write": "newnormal.io.sinks.remote_write:RemoteWriteSink"}
 DECODERS = {
     "influx": "newnormal.io.decoders.influx:InfluxDecoder",
+    "otlp": "newnormal.io.decoders.otlp:OtlpDecoder",
     "remote_write": "newnormal.io.decoders.remote_write:RemoteWriteDecoder",
     "samples": "newnormal.io.decoders.samples:SamplesDecoder",
 }

@@ -1,0 +1,286 @@
+"""OTLP/HTTP metrics: what OpenTelemetry's collector and SDKs send, as protobuf or JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from math import isfinite, nan
+from typing import Any, ClassVar, NamedTuple
+
+from newnormal.errors import InputError, MissingExtraError
+from newnormal.io.arrivals import Arrival
+from newnormal.io.decoders.base import QUERY, Decoder, Refusal, Reply, UnknownFormError
+from newnormal.io.decoders.series import (
+    Decoded,
+    MissingLibraryError,
+    Points,
+    Wishes,
+    rate_name,
+    wishes,
+)
+from newnormal.io.labels import fitting_name
+from newnormal.io.rates import Conversion, Rates
+
+__all__ = ["OtlpDecoder"]
+
+_KNOWN = ("by", "without", "rates")
+_EXAMPLE = "/v1/metrics?by=service.name,host.name"
+_PROTOBUF = ("application/x-protobuf", "application/protobuf")
+_JSON = "application/json"
+_INSTANCE = "\0instance"  # no attribute is called so
+_DEFAULT = ("service.namespace", "service.name", _INSTANCE)
+_DRAWN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_LATEST = 2**63 - 1  # ns
+_NO_VALUE = 1  # the bit of flags
+_DELTA = 1
+_DEEPEST = 4  # values within each other that a name shows
+_POINTS_DEPTH = 4  # objects of JSON that data points are within
+_SUMMED = ("histogram", "exponential_histogram", "summary")
+_TEXTS: dict[str | None, Callable[[Any], str]] = {
+    "string_value": str,
+    "bool_value": lambda value: "true" if value else "false",
+    "int_value": str,
+    "double_value": str,
+    "bytes_value": lambda value: str(value.hex()),
+}
+
+
+class _Value(NamedTuple):
+    """One value of a data point."""
+
+    name: str  # of the metric, with an ending where a point has several
+    labels: Mapping[str, str]
+    number: float
+    adds_up: bool = False  # a counter, or what was added since the point's start
+
+
+class OtlpDecoder(Decoder):
+    """Reads the metrics of OpenTelemetry: OTLP/HTTP, as protobuf or JSON.
+
+    A stream is a resource: the values of ``service.namespace``, ``service.name`` and of what
+    tells instances apart: ``service.instance.id``, but ``host.name`` where that id is a UUID,
+    which most SDKs draw anew at each start. A channel is a metric with the attributes of a point.
+    In the address:
+
+    - ``by=ATTRIBUTE,ATTRIBUTE``: the attributes that make a stream instead;
+    - ``without=ATTRIBUTE,ATTRIBUTE``: attributes that are left out of the names of channels;
+    - ``rates=no``: sums stay as they are. Otherwise those that only grow, and what was added in an
+      interval, become rates per second, in channels ``rate(NAME)``.
+
+    Histograms and summaries give the rates of their counts and sums, summaries their quantiles,
+    too. Points without a recorded value, NaN and infinite values are missing values.
+    """
+
+    path: ClassVar[str] = "/v1/metrics"
+    partial: ClassVar[bool] = True
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._rates = Rates()
+
+    def decode(self, body: bytes, headers: Mapping[str, str]) -> Sequence[Arrival]:
+        """Return the samples of a body."""
+        form = headers.get("content-type", "").partition(";")[0].strip().lower()
+        wished = wishes(headers.get(QUERY, ""), _KNOWN, _DEFAULT, _EXAMPLE)
+        points = Points(self.limits)
+        if form == _JSON:
+            request = _from_json(body, points)
+        elif form in _PROTOBUF:
+            request = _from_protobuf(body)
+        else:
+            raise UnknownFormError(
+                f"Content-Type: expected application/x-protobuf or application/json, "
+                f"found {form[:60]!a}",
+                hint="this address takes OTLP/HTTP; OTLP over gRPC is not taken",
+            )
+        sent = sum(len(each.data_points) for each in _data(request))
+        points.count(sent)
+        conversion = self._rates.begin()
+        for resource in request.resource_metrics:
+            _Resource(resource, wished, points, conversion).read()
+        return points.decoded(conversion, sent, form)
+
+    def response(
+        self, arrivals: Sequence[Arrival], position: int, refused: Sequence[Refusal] = ()
+    ) -> Reply:
+        """Return the answer of the protocol, in the form of the request."""
+        if not isinstance(arrivals, Decoded):
+            return super().response(arrivals, position, refused)
+        arrivals.conversion.keep()
+        count, why = arrivals.outcome(refused)
+        why = why.replace("\n", "; ")
+        if arrivals.form == _JSON:
+            found: dict[str, Any] = {}
+            if count:
+                found = {"partialSuccess": {"rejectedDataPoints": str(count), "errorMessage": why}}
+            return Reply(json.dumps(found).encode(), _JSON)
+        answer = _messages().ExportMetricsServiceResponse()
+        if count:
+            answer.partial_success.rejected_data_points = count
+            answer.partial_success.error_message = why
+        return Reply(answer.SerializeToString(), _PROTOBUF[0])
+
+
+class _Resource:
+    """The metrics of one resource."""
+
+    def __init__(self, sent: Any, wished: Wishes, points: Points, conversion: Conversion) -> None:
+        self._sent, self._wished = sent, wished
+        self._points, self._conversion = points, conversion
+        attributes = _labels(sent.resource.attributes)
+        named = attributes.get("service.instance.id", "")
+        if not named or _DRAWN.fullmatch(named):
+            named = attributes.get("host.name") or named
+        attributes[_INSTANCE] = named
+        self._own = {name: attributes[name] for name in wished.by if name in attributes}
+        # Counters of two resources are two, also where both are one stream.
+        start = wished.text.encode("utf-8", "surrogatepass") + b"\0"
+        self._key = blake2b(start + sent.resource.SerializeToString(), digest_size=16)
+
+    def read(self) -> None:
+        """Collect all values."""
+        for scope in self._sent.scope_metrics:
+            key = self._key.copy()
+            key.update(scope.scope.name.encode("utf-8", "surrogatepass") + b"\0")
+            for metric in scope.metrics:
+                kind = metric.WhichOneof("data")
+                if kind is None:
+                    continue
+                data = getattr(metric, kind)
+                for point in data.data_points:
+                    self._point(metric.name, kind, data, point, key)
+
+    def _point(self, name: str, kind: str, data: Any, point: Any, key: Any) -> None:
+        time = point.time_unix_nano
+        if not 0 < time <= _LATEST:
+            self._points.refuse(f"metric {name[:60]!a}: expected a time, found {time}")
+            return
+        delta = getattr(data, "aggregation_temporality", 0) == _DELTA
+        missing = bool(point.flags & _NO_VALUE)
+        for value in _values(name, kind, data, point):
+            adds_up = (value.adds_up or (delta and kind == "sum")) and self._wished.rates
+            stream, channel = self._wished.naming(value.name, {**self._own, **value.labels})
+            number = nan if missing or not isfinite(value.number) else value.number
+            if adds_up:
+                channel = fitting_name(rate_name(channel))
+                if delta:
+                    number = _per_second(number, time - point.start_time_unix_nano, time)
+                else:
+                    own = key.copy()
+                    own.update(f"{stream}\0{channel}".encode())
+                    number = self._conversion.rate(own.digest(), time, number)
+            channels, times, values = self._points.of(stream)
+            channels.append(channel)
+            times.append(time)
+            values.append(number)
+
+
+def _values(name: str, kind: str, data: Any, point: Any) -> Iterator[_Value]:
+    """Give the values of a data point."""
+    labels = _labels(point.attributes)
+    if kind in _SUMMED:
+        yield _Value(f"{name}_count", labels, float(point.count), adds_up=True)
+        if kind == "summary" or point.HasField("sum"):
+            yield _Value(f"{name}_sum", labels, point.sum, adds_up=True)
+        if kind == "summary":
+            for each in point.quantile_values:
+                yield _Value(name, {**labels, "quantile": f"{each.quantile:g}"}, each.value)
+        return
+    field = point.WhichOneof("value")
+    number = nan if field is None else float(getattr(point, field))
+    yield _Value(name, labels, number, adds_up=kind == "sum" and data.is_monotonic)
+
+
+def _per_second(number: float, interval: int, time: int) -> float:
+    """Return what was added in an interval per second; NaN where the interval is not known."""
+    if not 0 < interval < time:
+        return nan
+    found = number / (interval / 1e9)
+    return found if isfinite(found) else nan
+
+
+def _labels(attributes: Any) -> dict[str, str]:
+    return {each.key: text for each in attributes if (text := _text(each.value))}
+
+
+def _text(value: Any, depth: int = 0) -> str:
+    """Return the value of an attribute as text."""
+    kind = value.WhichOneof("value")
+    plain = _TEXTS.get(kind)
+    if plain is not None:
+        return plain(getattr(value, kind))
+    if kind is None or depth == _DEEPEST:
+        return ""
+    several = getattr(getattr(value, kind), "values", ())
+    if kind == "array_value":
+        return f"[{','.join(_text(each, depth + 1) for each in several)}]"
+    return f"{{{','.join(f'{each.key}:{_text(each.value, depth + 1)}' for each in several)}}}"
+
+
+# ---------------------------------------------------------------------- messages
+
+
+def _messages() -> Any:
+    try:
+        from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
+    except ImportError:
+        error = MissingExtraError.of("otlp", "opentelemetry-proto")
+        raise MissingLibraryError(error.message, hint=error.hint) from None
+    return metrics_service_pb2
+
+
+def _data(request: Any) -> Iterator[Any]:
+    """Give what has data points."""
+    for resource in request.resource_metrics:
+        for scope in resource.scope_metrics:
+            for metric in scope.metrics:
+                kind = metric.WhichOneof("data")
+                if kind is not None:
+                    yield getattr(metric, kind)
+
+
+def _from_protobuf(body: bytes) -> Any:
+    request = _messages().ExportMetricsServiceRequest()
+    from google.protobuf.message import DecodeError
+
+    try:
+        request.ParseFromString(body)
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"expected metrics of OTLP as protobuf, found {error}",
+            hint="Content-Type: application/json is for JSON",
+        ) from None
+    return request
+
+
+def _from_json(body: bytes, points: Points) -> Any:
+    kind = _messages().ExportMetricsServiceRequest
+    from google.protobuf import json_format
+
+    try:
+        found = json.loads(body)
+        points.count(_most_points(found))  # before the slow part
+        return json_format.ParseDict(found, kind(), ignore_unknown_fields=True)
+    except InputError:
+        raise
+    except (json_format.ParseError, ValueError, TypeError, RecursionError, OverflowError) as error:
+        raise InputError(
+            f"expected metrics of OTLP as JSON, found something else: {str(error)[:150]}",
+            hint='such as {"resourceMetrics": [...]}',
+        ) from None
+
+
+def _most_points(found: Any, depth: int = 0) -> int:
+    """Return how many data points JSON has; other values may have some that count, too."""
+    if isinstance(found, list):
+        return sum(_most_points(each, depth) for each in found)
+    if not isinstance(found, dict) or depth > _POINTS_DEPTH:
+        return 0
+    return sum(
+        len(each)
+        if key in ("dataPoints", "data_points") and isinstance(each, list)
+        else _most_points(each, depth + 1)
+        for key, each in found.items()
+    )
