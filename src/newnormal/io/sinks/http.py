@@ -163,8 +163,15 @@ class HttpReceiver:
                 hint="the receiver is down or cannot be reached",
             ) from error
 
-    def judge(self, answer: Answer) -> None:
+    def judge(self, answer: Answer, hint: str | None = None) -> None:
         """Raise an error unless an answer says that all is well.
+
+        Parameters
+        ----------
+        answer
+            To a request.
+        hint
+            What to do, where its text says that all alerts must wait, whatever the status.
 
         Raises
         ------
@@ -181,9 +188,9 @@ class HttpReceiver:
             raise SinkDownError(found, hint="redirections are not followed: set the new address")
         if answer.shown:
             found += f": {answer.shown}"
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in self._hints:
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in self._hints or hint:
             after = _LONGEST_WAIT if status == HTTPStatus.GONE else answer.after
-            raise SinkDownError(found, hint=self._hints.get(status), after=after)
+            raise SinkDownError(found, hint=hint or self._hints.get(status), after=after)
         raise AlertRefusedError(found)
 
     def close(self) -> None:

@@ -1,0 +1,221 @@
+"""Alerts to chats by incoming webhooks: Slack, and those that understand its messages."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from newnormal.errors import ParameterError
+from newnormal.io.options import Options
+from newnormal.io.sinks.alerts import RESOLVED, Alert, AlertRefusedError, AlertSink
+from newnormal.io.sinks.http import Answer, HttpReceiver
+from newnormal.io.sinks.wording import evidence_of, facts_of, headline, status_word
+
+__all__ = ["FORMATS", "SlackSink"]
+
+# What a message is made of: attachments in Slack's way, a text alone, or a card for Teams.
+FORMATS = ("slack", "text", "teams")
+
+_RED, _AMBER, _GREEN = "#c62828", "#ef8f00", "#2e7d32"
+_WAITS = ("change", "channels")  # kinds that wait for a decision: nothing may be wrong
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+# What would be a mention of people or a link of Markdown: an unseen character stands between.
+_ACTIVE = re.compile(r"(?<![\w@])@(?=\w)|\](?=\()")
+_UNSEEN = "\u200b"
+
+_NEW = "make a new webhook, or remove the sink"
+# Answers that are about the webhook and not about the message, of Slack and of Mattermost.
+_ANSWERS = {
+    "no_service": f"the webhook was removed or disabled: {_NEW}",
+    "no_team": f"there is no such workspace: {_NEW}",
+    "team_disabled": f"the workspace was disabled: {_NEW}",
+    "invalid_token": f"the address is not that of a webhook any more: {_NEW}",
+    "channel_not_found": "check the option channel, or make the webhook anew for another channel",
+    "channel_is_archived": f"the channel was archived: {_NEW}",
+    "user_not_found": "check the option channel: there is no such user",
+    "action_prohibited": "an administrator of the workspace must allow the webhook to post",
+    "posting_to_general_channel_denied": "an administrator must allow posts to this channel",
+    "web.incoming_webhook.invalid": f"there is no such webhook: {_NEW}",
+    "web.incoming_webhook.disabled": "an administrator must enable incoming webhooks",
+    "web.incoming_webhook.channel": "check the option channel",
+    "web.incoming_webhook.permissions": "the webhook may not post to this channel",
+}
+
+
+class SlackSink(AlertSink):
+    """Posts each alert as a message to a chat.
+
+    Options: `url`, the address of the incoming webhook, which is a secret; `format`, what messages
+    are made of: ``"slack"`` (also Mattermost, Rocket.Chat), ``"text"`` or ``"teams"``; `channel`,
+    `username` and `icon`, where the webhook allows other ones than its own; `timeout` in seconds
+    (10); `ca_file`, certificates to trust instead of the system's.
+
+    Parameters
+    ----------
+    clock
+        Returns Unix seconds.
+    """
+
+    private = ("url",)
+
+    def __init__(
+        self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.time
+    ) -> None:
+        super().__init__(name, options)
+        where = f"sink {name}"
+        given = Options(where, options)
+        url: str = given.text("url")
+        self._format: str = given.text("format", FORMATS[0])
+        self._extra = _extra(given)
+        seconds: float = given.number("timeout", 10.0, least=0.1)
+        ca_file: str | None = given.text("ca_file", None)
+        given.end()
+        if self._format not in FORMATS:
+            raise ParameterError(
+                f"{where}: format: expected {', '.join(FORMATS)}, found {self._format!r}"
+            )
+        if self._extra and self._format == "teams":
+            raise ParameterError(
+                f"{where}: expected no channel, username or icon for Teams, found one",
+                hint="the workflow decides where the card is posted and by whom",
+            )
+        # Each wait of a request may take that long: to connect, to write, and for each answer.
+        self.timeout = 3 * seconds
+        self._receiver = HttpReceiver(where, url, timeout=seconds, ca_file=ca_file, clock=clock)
+
+    def send(self, alert: Alert) -> None:
+        """Post a message."""
+        body = json.dumps(self._message(alert), allow_nan=False).encode()
+        headers = {"Content-Type": "application/json", "X-Newnormal-Key": alert.key}
+        answer = self._receiver.ask("POST", body=body, headers=headers)
+        self._receiver.judge(answer, _hint(answer))
+        if _denies(answer):
+            raise AlertRefusedError(
+                f"{self._receiver.name}: expected the message to be taken, found {answer.shown}"
+            )
+
+    def _message(self, alert: Alert) -> dict[str, Any]:
+        if self._format == "teams":
+            return _card(alert)
+        found: dict[str, Any] = {"text": _text(alert), **self._extra}
+        if self._format == "slack":
+            found["attachments"] = [_attachment(alert)]
+        return found
+
+    def check(self) -> str:
+        """Post a message without anything in it, which no chat shows; ask Teams with HEAD."""
+        name = self._receiver.name
+        if self._format == "teams":
+            answer = self._receiver.ask("HEAD")
+            return f"{name} answers (status {answer.status})"
+        headers = {"Content-Type": "application/json"}
+        answer = self._receiver.ask("POST", body=b"{}", headers=headers)
+        with suppress(AlertRefusedError):  # as there is nothing in it
+            self._receiver.judge(answer, _hint(answer))
+        return f"{name} answers (status {answer.status} for a message without text)"
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._receiver.close()
+
+
+def _extra(given: Options) -> dict[str, str]:
+    """Return what a message has besides its text."""
+    icon: str | None = given.text("icon", None)
+    key = "icon_url" if icon and icon.startswith(("http://", "https://")) else "icon_emoji"
+    found = {
+        "channel": given.text("channel", None),
+        "username": given.text("username", None),
+        key: icon,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _hint(answer: Answer) -> str | None:
+    """Return what to do, where an answer says that the webhook does not work."""
+    return next((hint for word, hint in _ANSWERS.items() if word in answer.text), None)
+
+
+def _denies(answer: Answer) -> bool:
+    """Return whether an answer with a status 2xx says that the message was not taken."""
+    try:
+        found = json.loads(answer.text)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and False in (found.get("ok"), found.get("success"))
+
+
+# ---------------------------------------------------------------------- messages
+
+
+def _inert(text: str) -> str:
+    """Return a text of which a chat makes no mention and no link."""
+    return _ACTIVE.sub(lambda found: found[0] + _UNSEEN, text)
+
+
+def _plain(text: str) -> str:
+    """Return it with the characters escaped that control Slack."""
+    return "".join(_ESCAPES.get(each, each) for each in _inert(text))
+
+
+def _colour(alert: Alert) -> str:
+    if alert.status == RESOLVED:
+        return _GREEN
+    return _AMBER if alert.body.get("kind") in _WAITS else _RED
+
+
+def _text(alert: Alert) -> str:
+    """Return the message for whatever shows only a text: notifications, and some chats."""
+    text = f"[{status_word(alert.body)}] {_plain(headline(alert.body))}"
+    link = alert.body.get("link")
+    return f"{text}\n{link}" if link else text
+
+
+def _attachment(alert: Alert) -> dict[str, Any]:
+    body = alert.body
+    rows = (*evidence_of(body), *facts_of(body))
+    found: dict[str, Any] = {
+        "fallback": f"[{status_word(body)}] {_plain(headline(body))}",
+        "color": _colour(alert),
+        "fields": [
+            {"title": _plain(name), "value": _plain(text), "short": True} for name, text in rows
+        ],
+        "mrkdwn_in": [],
+    }
+    if body.get("link"):
+        found |= {"title": alert.item, "title_link": body["link"]}
+    return found
+
+
+def _card(alert: Alert) -> dict[str, Any]:
+    """Return an Adaptive Card in the envelope that workflows of Teams expect."""
+    body = alert.body
+    colour = {_RED: "Attention", _AMBER: "Warning", _GREEN: "Good"}[_colour(alert)]
+    rows = (*evidence_of(body), *facts_of(body))
+    content: dict[str, Any] = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": [
+            {
+                "type": "TextBlock",
+                "text": f"[{status_word(body)}] {_inert(headline(body))}",
+                "weight": "Bolder",
+                "color": colour,
+                "wrap": True,
+            },
+            {
+                "type": "FactSet",
+                "facts": [{"title": _inert(name), "value": _inert(text)} for name, text in rows],
+            },
+        ],
+    }
+    if body.get("link"):
+        action = {"type": "Action.OpenUrl", "title": "Open", "url": body["link"]}
+        content["actions"] = [action]
+    card = {"contentType": "application/vnd.microsoft.card.adaptive", "content": content}
+    return {"type": "message", "attachments": [card]}
