@@ -55,6 +55,7 @@ PULL_SOURCES: dict[str, str] = {
 }
 ALERT_SINKS = {
     "alertmanager": "newnormal.io.sinks.alertmanager:AlertmanagerSink",
+    "mail": "newnormal.io.sinks.mail:MailSink",
     "slack": "newnormal.io.sinks.slack:SlackSink",
     "webhook": "newnormal.io.sinks.webhook:WebhookSink",
 }
@@ -138,9 +139,10 @@ def is_score_sink(name: str) -> bool:
     """
     from newnormal.io.sinks.scores import ScoreSink
 
+    if name in SCORE_SINKS or name in ALERT_SINKS:
+        return name in SCORE_SINKS
     if ":" not in name:
-        installed = {each.name for each in entry_points(group="newnormal.score_sinks")}
-        return name in {*SCORE_SINKS, *installed}
+        return name in {each.name for each in entry_points(group="newnormal.score_sinks")}
     try:
         found = _imported("score sink", name)
     except ParameterError:
