@@ -205,10 +205,10 @@ def check_reachable(config: ServiceConfig) -> None:
 def _check_connections(config: ServiceConfig) -> None:
     """Raise an error if a sink or a source cannot work, without connecting to it."""
     from newnormal.io.registry import find_pull_source
-    from newnormal.service.connectors import make_sink
+    from newnormal.service.connectors import make_any_sink
 
     for sink in config.sinks:
-        make_sink(sink).close()
+        make_any_sink(sink).close()
     for source in config.sources:
         find_pull_source(source.kind)
 
@@ -218,7 +218,7 @@ def _check_connections(config: ServiceConfig) -> None:
 
 def _check(config: ServiceConfig) -> None:
     """Print a line for each thing that was tried; exit with 1 if one failed."""
-    from newnormal.service.connectors import make_sink, make_source
+    from newnormal.service.connectors import make_any_sink, make_source
 
     name = "the configuration" if config.path is None else str(config.path)
     put(f"ok      {shown(name)}")
@@ -227,7 +227,7 @@ def _check(config: ServiceConfig) -> None:
         ("data", lambda: _checked_data(config.data)),
     ]
     tried += [
-        (f"sink {each.name}", lambda each=each: _checked(make_sink(each)))  # type: ignore[misc]
+        (f"sink {each.name}", lambda each=each: _checked(make_any_sink(each)))  # type: ignore[misc]
         for each in config.sinks
     ]
     tried += [

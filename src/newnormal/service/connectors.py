@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from newnormal.io.registry import find_alert_sink, find_pull_source
+from newnormal.io.registry import (
+    find_alert_sink,
+    find_pull_source,
+    find_score_sink,
+    is_score_sink,
+)
 from newnormal.io.sinks.alerts import AlertSink
+from newnormal.io.sinks.scores import ScoreSink
 from newnormal.io.sources.pull import PullSource
 from newnormal.service.config import SinkConfig, SourceConfig
 from newnormal.service.secrets import read_secret
 
-__all__ = ["make_sink", "make_source"]
+__all__ = [
+    "alert_sinks",
+    "make_any_sink",
+    "make_score_sink",
+    "make_sink",
+    "make_source",
+    "score_sinks",
+]
+
+
+def alert_sinks(sinks: Iterable[SinkConfig]) -> tuple[SinkConfig, ...]:
+    """Return those that alerts are for; also those of an unknown kind, which `make_sink` names."""
+    return tuple(each for each in sinks if not is_score_sink(each.kind))
+
+
+def score_sinks(sinks: Iterable[SinkConfig]) -> tuple[SinkConfig, ...]:
+    """Return those that scores are for."""
+    return tuple(each for each in sinks if is_score_sink(each.kind))
 
 
 def make_sink(config: SinkConfig, environ: Mapping[str, str] | None = None) -> AlertSink:
-    """Return the sink of a table of the configuration; it connects when it is used.
+    """Return the sink of alerts of a table of the configuration; it connects when it is used.
 
     Raises
     ------
@@ -27,6 +50,18 @@ def make_sink(config: SinkConfig, environ: Mapping[str, str] | None = None) -> A
     return kind(config.name, _with_secrets(kind, config.options, where, environ))
 
 
+def make_score_sink(config: SinkConfig, environ: Mapping[str, str] | None = None) -> ScoreSink:
+    """Return the sink of scores of a table of the configuration; errors as those of `make_sink`."""
+    kind = find_score_sink(config.kind)
+    where = f"[sinks.{config.name}]"
+    return kind(config.name, _with_secrets(kind, config.options, where, environ))
+
+
+def make_any_sink(config: SinkConfig) -> AlertSink | ScoreSink:
+    """Return the sink of a table of the configuration, of whatever it takes."""
+    return make_score_sink(config) if is_score_sink(config.kind) else make_sink(config)
+
+
 def make_source(config: SourceConfig, environ: Mapping[str, str] | None = None) -> PullSource:
     """Return the source of a table of the configuration; errors as those of `make_sink`."""
     kind = find_pull_source(config.kind)
@@ -35,7 +70,7 @@ def make_source(config: SourceConfig, environ: Mapping[str, str] | None = None) 
 
 
 def _with_secrets(
-    kind: type[AlertSink] | type[PullSource],
+    kind: type[AlertSink] | type[ScoreSink] | type[PullSource],
     options: Mapping[str, Any],
     where: str,
     environ: Mapping[str, str] | None,

@@ -79,6 +79,8 @@ class Health:
             "running": fits.running,
             "waiting": fits.waiting,
         }
+        for name, counts in service.sinks.score_counts().items():
+            parts.setdefault(f"sink {name}", {"ok": True, "message": ""}).update(counts)
         disk = shutil.disk_usage(service.config.data)
         states = Counter(stream.state for stream in applier.streams)
         rate = self.rate

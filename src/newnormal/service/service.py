@@ -14,7 +14,6 @@ from typing import Any
 from newnormal.errors import InputError, NewnormalError, StateError
 from newnormal.fleet.folder.lock import FolderLock, InUseError
 from newnormal.io.arrivals import Arrival
-from newnormal.service.alerts.delivery import Delivery
 from newnormal.service.config import ServiceConfig
 from newnormal.service.engine import modelling
 from newnormal.service.engine.applying import Applier, Outcome
@@ -30,6 +29,7 @@ from newnormal.service.hub import Hub, Resync, Tick
 from newnormal.service.limits import Arriving, LimitError
 from newnormal.service.log import entries as log
 from newnormal.service.log.sqlite_log import SqliteLog
+from newnormal.service.sinks import Sinks
 from newnormal.service.sources import Sources
 from newnormal.service.store import Store
 from newnormal.service.values import Comment, Item, StreamView
@@ -64,6 +64,8 @@ class Service:
         What is kept; open from `start` on.
     hub
         Gives subscribers what happens.
+    sinks
+        Send alerts and scores; there from `start` on.
     ready
         Whether it takes samples.
     """
@@ -103,11 +105,9 @@ class Service:
         try:
             self._log = SqliteLog(folder / "log.sqlite")
             self.store = Store(folder / "store.sqlite")
+            self.sinks = Sinks(self.config, self.store, self._health.report, self.clock)
             self._reporter = Reporter(
-                self.store,
-                self.hub,
-                lambda: [each.name for each in self.config.sinks],
-                lambda: self.config.url,
+                self.store, self.hub, lambda: self.sinks.names, lambda: self.config.url
             )
             self._clock = StreamClock(self.clock)
             self._fits = FitPool(self.config.workers, self._fitted)
@@ -119,8 +119,7 @@ class Service:
             raise
         self._checkpoint_at = time.monotonic() + self.config.checkpoint_every / 1e9
         self._retention_at = time.monotonic() + _RETENTION_S
-        self._delivery = Delivery(self.store, self._health.report, clock=self.clock)
-        self._delivery.start(self.config.sinks, keep=self.config.retention.alerts_age)
+        self.sinks.start(self.config)
         self._engine.start()
         self._engine.submit(log.Started(self.clock()), own=True)
         self._configure()
@@ -155,7 +154,7 @@ class Service:
         self._ticker.join()
         self._fits.close()
         self._engine.stop()
-        self._delivery.stop()
+        self.sinks.stop()
         try:
             self.checkpoint()
         finally:
@@ -170,7 +169,7 @@ class Service:
         """Take over another configuration: what can change while it runs."""
         self.config = config
         self._configure()
-        self._delivery.start(config.sinks, keep=config.retention.alerts_age)
+        self.sinks.start(config)
         self._sources.start(config.sources)
 
     def _configure(self) -> None:
@@ -341,7 +340,7 @@ class Service:
             self._looked = True
             for stream in looked_at:
                 self._begin_if_due(stream)
-            self._delivery.wake()
+            self.sinks.applied(applier)
         while applier.started:
             self._start_fit(applier, applier.started.pop())
         if time.monotonic() >= self._checkpoint_at and applier.position > self._saved:

@@ -20,6 +20,7 @@ from newnormal.service.api.schemas import gives
 from newnormal.service.api.settings import settings_json
 from newnormal.service.api.shown import answer, finite
 from newnormal.service.api.times import iso, nanoseconds
+from newnormal.service.connectors import alert_sinks
 
 __all__ = ["root", "router"]
 
@@ -75,7 +76,7 @@ async def settings(service: TheService) -> Response:
 async def alerts(service: TheService, reading: Threads) -> Response:
     """Return how many alerts of each sink wait, were delivered and fail."""
     counts = await reading(service.store.alert_counts)
-    named = {each.name: {"kind": each.kind} for each in service.config.sinks}
+    named = {each.name: {"kind": each.kind} for each in alert_sinks(service.config.sinks)}
     found = {name: {**named.get(name, {}), **dict(each)} for name, each in counts.items()}
     for name, facts in named.items():
         found.setdefault(name, {**facts, "waiting": 0, "delivered": 0, "failing": 0})

@@ -15,9 +15,10 @@ _KEPT = 2  # checkpoints
 
 
 class Settings(Tables):
-    """JSON values by name, in spaces: settings, tokens, sessions, maintenance.
+    """JSON values by name, in spaces: settings, tokens, sessions, maintenance, scores.
 
-    Any thread may call its methods; what is written is on the disk once they return.
+    Any thread may call its methods; what is written is on the disk once they return, unless they
+    are called otherwise.
     """
 
     def get(self, space: str, name: str) -> Any | None:
@@ -28,10 +29,10 @@ class Settings(Tables):
             ).fetchone()
         return None if row is None else json.loads(row[0])
 
-    def put(self, space: str, name: str, value: Any) -> None:
-        """Write a value."""
+    def put(self, space: str, name: str, value: Any, *, sync: bool = True) -> None:
+        """Write a value; without `sync` a power failure may undo it."""
         text = json.dumps(value, separators=(",", ":"))
-        with self._database.transaction(sync=True) as writer:
+        with self._database.transaction(sync=sync) as writer:
             writer.execute("INSERT OR REPLACE INTO settings VALUES (?, ?, ?)", (space, name, text))
 
     def delete(self, space: str, name: str) -> None:

@@ -1,0 +1,224 @@
+"""Scores of samples as the store has them, thinned for a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from newnormal.errors import StateError
+from newnormal.io.sinks.scores import ScoreBatch
+from newnormal.plots.thinning import excess
+from newnormal.service.engine.items import ALARM
+from newnormal.service.values import ItemPage, Rows
+from newnormal.types import Bools, Floats, Ints
+
+__all__ = ["Judged", "Points", "ScoreReader", "Scored", "batches_of", "thinned"]
+
+_ROWS = 10_000  # samples of a stream that are read at once
+_ALARMS = 100  # of a stream, the newest, that are looked at
+_LAST = 2**63 - 1  # ns
+
+
+class Judged(NamedTuple):
+    """How far a live stream is judged.
+
+    Attributes
+    ----------
+    first
+        The number of the first sample that its model has judged.
+    end
+        The number of its next sample.
+    alarms
+        Is another one when an alarm has opened or ended.
+    """
+
+    name: str
+    first: int
+    end: int
+    alarms: tuple[int, tuple[str, ...]]
+
+
+class Scored(Protocol):
+    """What this needs of the store."""
+
+    def rows(
+        self, stream: int, first: int, last: int, channels: Sequence[str] | None = None
+    ) -> Rows:
+        """Return samples by number."""
+
+    def first_kept(self, stream: int) -> int:
+        """Return the number of the oldest sample that is kept exactly."""
+
+    def items(
+        self,
+        *,
+        kinds: Sequence[str] | None = None,
+        stream: int | None = None,
+        limit: int = 50,
+    ) -> ItemPage:
+        """Return items, newest first."""
+
+
+def thinned(times: Ints, ratios: Floats, every: int) -> tuple[Ints, Ints]:
+    """Return where each stretch of `every` ns begins, and the row with its highest ratio.
+
+    Stretches begin at multiples of `every` since 1970; 0: every row is one.
+
+    Examples
+    --------
+    >>> times, ratios = np.array([0, 4, 10, 11, 19]), np.array([0.1, 0.2, 0.9, 0.3, 0.4])
+    >>> [each.tolist() for each in thinned(times, ratios, 10)]
+    [[0, 2], [1, 2]]
+    """
+    if not every or not len(times):
+        rows = np.arange(len(times))
+        return rows, rows
+    number = times // every
+    starts = np.flatnonzero(np.diff(number, prepend=number[0] - 1))
+    if len(starts) == len(times):
+        return starts, starts
+    order = np.lexsort((-ratios, number))  # of equal ones the first
+    return starts, order[starts]
+
+
+class Points(NamedTuple):
+    """Scores of one stream."""
+
+    name: str
+    times: Ints
+    scores: Floats
+    thresholds: Floats
+    ratios: Floats
+    anomalous: Bools
+    alarms: Bools
+
+
+class ScoreReader:
+    """Reads the scores of streams from the store, for one sink.
+
+    Parameters
+    ----------
+    store
+        Has samples and items.
+    """
+
+    def __init__(self, store: Scored) -> None:
+        self._store = store
+        self._alarms: dict[int, tuple[Any, list[tuple[int, int]]]] = {}
+
+    def forget(self, number: int) -> None:
+        """Forget a stream that was removed."""
+        self._alarms.pop(number, None)
+
+    def read(
+        self,
+        number: int,
+        each: Judged,
+        first: int,
+        upto: int,
+        *,
+        oldest: int,
+        every: int,
+        over: int | None,
+    ) -> tuple[Points, int, int]:
+        """Return scores of a stream, and from which sample up to which one they go.
+
+        Parameters
+        ----------
+        number, each
+            The stream.
+        first, upto
+            From which sample up to which one, which is not included.
+        oldest
+            The time in ns of the oldest sample to take.
+        every
+            ns that a score stands for; 0: one sample.
+        over
+            Stretches of time that end after this time may get more samples, and are left for
+            later; None: none will.
+
+        Raises
+        ------
+        StateError
+            If samples are not there.
+        """
+        rows = self._rows(number, first, upto, oldest)
+        end = rows.first + len(rows)
+        ratios = excess(rows.scores, rows.thresholds)
+        starts, at = thinned(rows.times, ratios, every)
+        if every and over is not None and len(starts):
+            grows = (int(rows.times[-1]) // every + 1) * every > over
+            if (end == upto and grows) or (end < upto and len(starts) > 1):
+                end = rows.first + int(starts[-1])
+                starts, at = starts[:-1], at[:-1]
+        anomalous = np.logical_or.reduceat(rows.anomalous[: end - rows.first], starts)
+        there = ratios[at] > -np.inf  # samples before the model, and missing ones, have no score
+        at, anomalous = at[there], anomalous[there]
+        times = rows.times[at]
+        found = Points(
+            each.name,
+            times,
+            rows.scores[at],
+            rows.thresholds[at],
+            ratios[at],
+            anomalous,
+            self._in_alarm(number, each, times),
+        )
+        return found, rows.first, end
+
+    def _rows(self, number: int, first: int, upto: int, oldest: int) -> Rows:
+        """Return samples from `first` on that are kept and not too old, at most `_ROWS`."""
+
+        def rows(begin: int, end: int) -> Rows:
+            return self._store.rows(number, begin, end - 1, ())
+
+        try:
+            found = rows(first, min(upto, first + _ROWS))
+        except StateError:
+            kept = self._store.first_kept(number)
+            if kept <= first:
+                raise
+            first = min(kept, upto)
+            found = rows(first, min(upto, first + _ROWS))
+        if not len(found) or found.times[0] >= oldest:
+            return found
+        low, high = first + 1, upto
+        while low < high:
+            middle = (low + high) // 2
+            if rows(middle, middle + 1).times[0] < oldest:
+                low = middle + 1
+            else:
+                high = middle
+        return rows(low, min(upto, low + _ROWS))
+
+    def _in_alarm(self, number: int, each: Judged, times: Ints) -> Bools:
+        """Return at which of the times an alarm was open."""
+        found = np.zeros(len(times), np.bool_)
+        if not each.alarms[0]:
+            return found
+        known = self._alarms.get(number)
+        if known is None or known[0] != each.alarms:
+            page = self._store.items(kinds=(ALARM,), stream=number, limit=_ALARMS)
+            spans = [(one.opened, _LAST if one.ended is None else one.ended) for one in page.items]
+            self._alarms[number] = known = each.alarms, spans
+        for opened, ended in known[1]:
+            found |= (opened <= times) & (times <= ended)
+        return found
+
+
+def batches_of(found: list[Points], most: int) -> Iterator[ScoreBatch]:
+    """Give the scores of streams in batches of at most so many."""
+    names = [name for each in found for name in [each.name] * len(each.times)]
+    whole = ScoreBatch(
+        tuple(names),
+        np.concatenate([each.times for each in found]),
+        np.concatenate([each.scores for each in found]),
+        np.concatenate([each.thresholds for each in found]),
+        np.concatenate([each.ratios for each in found]),
+        np.concatenate([each.anomalous for each in found]),
+        np.concatenate([each.alarms for each in found]),
+    )
+    for begin in range(0, len(whole), max(most, 1)):
+        yield whole.part(begin, begin + max(most, 1))
