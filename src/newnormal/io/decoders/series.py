@@ -210,14 +210,14 @@ class Points:
                     f"{distinct}; have the sender leave some out, or raise limits.channels",
                     len(values),
                 )
-            elif distinct == len(channels) and min(times) == max(times):
+            elif distinct == len(channels) and len(set(times)) == 1:
                 # By far the most frequent: one value of each channel, all of one time.
                 row = np.array([values])
                 if not np.isnan(row).all():
                     made.append(
                         Arrival(stream, tuple(channels), np.array(times[:1], np.int64), row)
                     )
-            else:
+            elif channels:
                 made += _arrivals(stream, channels, times, values)
         made.refused = self._refused, self._why
         return made
