@@ -27,6 +27,7 @@ _FIRST_SIZE = 60  # of the first range: nobody knows how many series there are
 _VALUES = 200_000  # of a range, about: as JSON and as objects they take 150 bytes each
 _GROWTH = 4  # times the steps of the last range, at most
 _WAIT_S = 1.0  # at most, for the next time
+_MEET_S = 60.0  # without an answer, after which the server's time is asked for
 _SHOWN = 80  # characters of labels that a message has
 _NAMELESS = fitting_name("")  # of a series without a label
 _TRY_IT = "try the query on Prometheus' own page"
@@ -72,11 +73,10 @@ class PrometheusSource(PullSource):
         self._steps: Steps | None = None  # a range that is not all given out
         self._size = _FIRST_SIZE  # times of the next range
         # The place: all was given out up to a time, and of the next one up to a stream.
-        self._time = (clock() - given.history) // self._every * self._every
+        self._time = self._newest() - given.history // self._every * self._every
         self._stream: str | None = None
         self._absent: dict[str, list[str]] = {}
         self._resumed = False  # and nothing was fetched since
-        self._met = False  # whether the server was asked for its time
         self._troubles: list[str] = []
 
     # ------------------------------------------------------------------ samples
@@ -100,9 +100,8 @@ class PrometheusSource(PullSource):
 
     def _due(self) -> Grid | None:
         """Return the times to ask for; None after a wait, where there is none yet."""
-        if not self._met:
-            self._api.version()  # tells the server's time: what is to come is not asked for
-            self._met = True
+        if self._api.idle > _MEET_S or self._api.ahead:
+            self._api.version()  # its answer has the server's time: nothing is asked before
         left = (self._newest() - self._time) // self._every
         if left < 1:
             wait = self._time + self._every + self._given.delay - self._api.now()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -98,6 +99,7 @@ class PrometheusApi:
         parts = _address(where, url)
         self.host = parts.netloc
         self.ahead = 0.0
+        self._answered = -math.inf
         self._where, self._url, self._clock = where, url.rstrip("/"), clock
         self._parameters = {"timeout": f"{timeout:g}s", **(parameters or {})}
         self._longest = timeout + _EXTRA_S
@@ -153,6 +155,11 @@ class PrometheusApi:
         """Return the time in ns by the server's clock."""
         return self._clock() - round(self.ahead * _SECOND)
 
+    @property
+    def idle(self) -> float:
+        """Seconds since the last answer."""
+        return time.monotonic() - self._answered
+
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
@@ -172,6 +179,7 @@ class PrometheusApi:
         try:
             url = f"{self._url}/api/v1/{path}"
             with self._http.stream(method, url, **given) as answer:
+                self._answered = time.monotonic()
                 self._compare_clocks(answer)
                 body = self._body(begin, answer)
         except httpx.TimeoutException as error:

@@ -101,12 +101,14 @@ def _series(found: Any, grid: Grid) -> Series:
         ((at, value),) = given
         _put_one(row, grid, at, float(value))
     elif given:
-        listed = np.array([(at, float(value)) for at, value in given], dtype=np.float64)
-        exact = (listed[:, 0] - grid.first / _SECOND) * (_SECOND / grid.step)
-        places = np.rint(exact)
-        good = (places >= 0) & (places < grid.size) & np.isfinite(listed[:, 1])
-        good &= np.abs(exact - places) <= _NEAR / grid.step
-        row[places[good].astype(np.int64)] = listed[good, 1]
+        times = np.array([at for at, _ in given], np.float64)
+        values = np.array([float(value) for _, value in given])
+        with np.errstate(invalid="ignore"):  # times that are infinite
+            exact = (times - grid.first / _SECOND) * (_SECOND / grid.step)
+            places = np.rint(exact)
+            good = (np.abs(exact - places) <= _NEAR / grid.step) & np.isfinite(values)
+        good &= (places >= 0) & (places < grid.size)
+        row[places[good].astype(np.int64)] = values[good]
     return Series(labels, row)
 
 

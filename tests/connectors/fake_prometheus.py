@@ -1,0 +1,148 @@
+"""Prometheus' API with series that are functions of the time, and a clock that a test sets."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+
+SECOND = 10**9
+MOST_POINTS = 11_000
+
+Value = Callable[[float], float | str | None]  # of a time in seconds; None: no value
+
+
+class Asked(NamedTuple):
+    """A request."""
+
+    method: str
+    path: str
+    headers: dict[str, str]  # names in lower case
+    form: dict[str, str]
+
+    @property
+    def times(self) -> list[float]:
+        """The times of a range query, in s."""
+        first, last, step = (float(self.form[each]) for each in ("start", "end", "step"))
+        count = round((last - first) / step) + 1
+        return [round(first + number * step, 3) for number in range(count)]
+
+
+class FakePrometheus:
+    """A server. `series` has what each query gives; `refuse` may answer instead.
+
+    Attributes
+    ----------
+    now
+        Its time, in ns; `clock` gives it.
+    server_ahead
+        How many seconds the server's own clock is ahead of that.
+    asked
+        Range queries, in the order in which they came.
+    """
+
+    def __init__(self, now: int) -> None:
+        self.now = now
+        self.server_ahead = 0.0
+        self.series: dict[str, list[tuple[Mapping[str, str], Value]]] = {}
+        self.extra: dict[str, Any] = {}
+        self.asked: list[Asked] = []
+        self.others: list[Asked] = []
+        self.version = "2.42.0"
+        self.refuse: Callable[[Asked], tuple[int, bytes] | None] = lambda _: None
+        fake = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            wbufsize = 2**16  # one packet an answer: the second would wait for 40 ms
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+                parts = urlsplit(self.path)
+                form = dict(parse_qsl(body or parts.query))
+                names = {name.lower(): value for name, value in self.headers.items()}
+                status, given = fake.answer(Asked(self.command, parts.path, names, form))
+                try:
+                    self.send_response(status)
+                    self.send_header("Content-Length", str(len(given)))
+                    self.end_headers()
+                    self.wfile.write(given)
+                except OSError:  # who asked has given up
+                    self.close_connection = True
+
+            do_GET = do_POST  # noqa: N815 - as the base class calls it
+
+            def date_time_string(self, timestamp: float | None = None) -> str:
+                del timestamp
+                return formatdate(int(fake.now / SECOND + fake.server_ahead), usegmt=True)
+
+            def log_message(self, *_: object) -> None:
+                """Print nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.01,), daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def clock(self) -> int:
+        return self.now
+
+    def answer(self, asked: Asked) -> tuple[int, bytes]:
+        if not asked.path.endswith("/query_range"):
+            self.others.append(asked)
+            found = self.refuse(asked)
+            data = {"status": "success", "data": {"version": self.version}}
+            return (200, json.dumps(data).encode()) if found is None else found
+        self.asked.append(asked)
+        found = self.refuse(asked)
+        if found is not None:
+            return found
+        if len(asked.times) > MOST_POINTS + 1:
+            return 400, problem("bad_data", "exceeded maximum resolution of 11,000 points")
+        given = [
+            {"metric": dict(labels), "values": values}
+            for labels, value in self.series.get(asked.form["query"], [])
+            if (values := _evaluated(value, asked.times))
+        ]
+        data: Any = {"resultType": "matrix", "result": given}
+        return 200, json.dumps({"status": "success", "data": data, **self.extra}).encode()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _evaluated(value: Value, times: list[float]) -> list[list[Any]]:
+    found = ((at, value(at)) for at in times)
+    return [
+        [at, each if isinstance(each, str) else repr(each)]
+        for at, each in found
+        if each is not None
+    ]
+
+
+def problem(kind: str, text: str) -> bytes:
+    """Return the body of an error as Prometheus has it."""
+    return json.dumps({"status": "error", "errorType": kind, "error": text}).encode()
+
+
+@contextmanager
+def faking(now: int) -> Iterator[FakePrometheus]:
+    """Give a server that is closed at the end."""
+    fake = FakePrometheus(now)
+    try:
+        yield fake
+    finally:
+        fake.close()

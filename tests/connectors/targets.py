@@ -1,0 +1,166 @@
+"""Generated hosts for Prometheus: one server for all of them, values by the time, planted faults.
+
+``python -m tests.connectors.targets HOSTS METRICS`` serves them from a process of its own.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Self
+
+__all__ = ["Targets", "exposition", "host_name", "metric_name", "open_metrics", "scrape_config"]
+
+_CYCLE_S = 24.0  # of the slowest rhythm
+
+
+def host_name(number: int) -> str:
+    return f"host-{number:03d}"
+
+
+def metric_name(number: int) -> str:
+    return f"machine_metric_{number:02d}"
+
+
+def value(host: int, metric: int, seconds: float, fault: float = 0.0) -> float:
+    """Return what a host measures at a time: rhythms, and noise that the time decides."""
+    phase = 0.7 * metric + 1.3 * host
+    slow = math.sin(2 * math.pi * seconds / _CYCLE_S + phase)
+    fast = 0.4 * math.sin(2 * math.pi * seconds / (_CYCLE_S / 5) + 2 * phase)
+    noise = math.sin(seconds * 12.9898 + 78.233 * (host + 41 * metric)) * 43758.5453
+    return round(slow + fast + 0.2 * (noise - math.floor(noise) - 0.5) + fault, 6)
+
+
+def exposition(host: int, metrics: int, seconds: float, faults: Mapping[int, float]) -> str:
+    """Return all metrics of a host as Prometheus reads them."""
+    lines = [
+        f"{metric_name(each)} {value(host, each, seconds, faults.get(each, 0.0))}"
+        for each in range(metrics)
+    ]
+    return "\n".join([*lines, ""])
+
+
+def open_metrics(hosts: int, metrics: int, times: Iterable[float], job: str) -> Iterator[str]:
+    """Give the lines of a file that promtool makes history of."""
+    listed = list(times)
+    for metric in range(metrics):
+        yield f"# TYPE {metric_name(metric)} gauge"
+        for host in range(hosts):
+            labels = f'{{instance="{host_name(host)}",job="{job}"}}'
+            for seconds in listed:
+                yield f"{metric_name(metric)}{labels} {value(host, metric, seconds)} {seconds:.3f}"
+    yield "# EOF"
+
+
+def scrape_config(address: str, hosts: int, interval: str, job: str = "machines") -> str:
+    """Return a prometheus.yml that scrapes all hosts."""
+    listed = ", ".join(host_name(each) for each in range(hosts))
+    return f"""
+global: {{scrape_interval: {interval}, scrape_timeout: {interval}}}
+scrape_configs:
+  - job_name: {job}
+    static_configs:
+      - targets: [{listed}]
+    relabel_configs:
+      - {{source_labels: [__address__], target_label: instance}}
+      - {{source_labels: [__address__], target_label: __metrics_path__, replacement: /metrics/$1}}
+      - {{target_label: __address__, replacement: "{address}"}}
+"""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+
+    def do_GET(self) -> None:
+        found = self.server.targets.answer(self.path.rpartition("/")[2])
+        self.send_response(503 if found is None else 200)
+        self.send_header("Content-Type", "text/plain; version=0.0.4")
+        self.end_headers()
+        self.wfile.write((found or "").encode())
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 512
+
+    def __init__(self, targets: Targets) -> None:
+        self.targets = targets
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+
+class Targets:
+    """A server of hosts, each at ``/metrics/HOST``.
+
+    Attributes
+    ----------
+    scrapes
+        How often each host was asked.
+    last
+        When each host was asked last, in Unix seconds.
+    """
+
+    def __init__(self, hosts: int, metrics: int) -> None:
+        self.hosts, self.metrics = hosts, metrics
+        self.scrapes = dict.fromkeys(map(host_name, range(hosts)), 0)
+        self.last = dict.fromkeys(self.scrapes, 0.0)
+        self._numbers = {host_name(each): each for each in range(hosts)}
+        self._faults: dict[str, dict[int, float]] = {}
+        self._down: set[str] = set()
+        self._server = _Server(self)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    @property
+    def address(self) -> str:
+        host, port = self._server.server_address[:2]
+        return f"{host!s}:{port}"
+
+    def answer(self, host: str) -> str | None:
+        """Return the metrics of a host now; None if there is no such host, or it is down."""
+        number = self._numbers.get(host)
+        if number is None or host in self._down:
+            return None
+        now = time.time()
+        self.scrapes[host] += 1
+        self.last[host] = now
+        return exposition(number, self.metrics, now, self._faults.get(host, {}))
+
+    def plant(self, host: str, added: Mapping[int, float]) -> None:
+        """From now on some metrics of a host are higher by a number; none: the fault is over."""
+        self._faults[host] = dict(added)
+
+    def stop_host(self, host: str) -> None:
+        """From now on a host answers nothing that is of use."""
+        self._down.add(host)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def main() -> None:
+    """Serve hosts until the input ends; a line on it asks for the times of the last scrapes."""
+    with Targets(int(sys.argv[1]), int(sys.argv[2])) as targets:
+        print(targets.address, flush=True)
+        for _ in sys.stdin:
+            print(" ".join(f"{each:.3f}" for each in targets.last.values()), flush=True)
+
+
+if __name__ == "__main__":
+    main()
