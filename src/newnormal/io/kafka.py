@@ -1,0 +1,279 @@
+"""Kafka: how a cluster is reached and what its errors mean, for the source and the sink."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from newnormal.errors import InputError, MissingExtraError, ParameterError
+from newnormal.io.options import Options
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Producer
+
+__all__ = ["Cluster", "Troubles", "flattened", "said"]
+
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_SECRET = re.compile(r"password|secret|token|jaas|\.pem$")
+
+# What librdkafka adds to an error, which differs each time.
+_ADDED = re.compile(r" \(after \d+ms in state [^)]*\)|, \d+ identical error\(s\) suppressed")
+
+# Settings of librdkafka that options have, and which ones.
+_OPTIONS = {
+    "bootstrap.servers": "servers",
+    "metadata.broker.list": "servers",
+    "security.protocol": "tls and user",
+    "sasl.mechanism": "sasl",
+    "sasl.mechanisms": "sasl",
+    "sasl.username": "user",
+    "ssl.ca.location": "ca_file",
+    "ssl.certificate.location": "cert_file",
+    "ssl.key.location": "key_file",
+    "group.id": "group",
+}
+
+_log = logging.getLogger(__name__)
+
+
+class Cluster:
+    """The connection to a cluster.
+
+    Options: `servers`; `user`, `password` and `sasl`, the mechanism (PLAIN, SCRAM-SHA-256 or
+    SCRAM-SHA-512); `tls`, `ca_file`, `cert_file`, `key_file` and `key_password`; `options`, other
+    settings of librdkafka.
+
+    Parameters
+    ----------
+    given
+        The options of the source or the sink; those of this class are taken from it.
+
+    Attributes
+    ----------
+    servers
+        The addresses, as messages show them.
+    troubles
+        What librdkafka reported of the connection.
+
+    Examples
+    --------
+    >>> given = {"servers": ["kafka-1:9093"], "user": "nn", "password": "swordfish", "tls": True}
+    >>> cluster = Cluster(Options("source bus", given))
+    >>> cluster.servers, cluster.protection
+    ('kafka-1:9093', 'TLS, user nn')
+    """
+
+    secrets = ("password", "key_password")
+
+    def __init__(self, given: Options) -> None:
+        self.where = given.where
+        self.servers = ", ".join(_servers(given))
+        self.troubles = Troubles(self.servers)
+        user: str | None = given.text("user", None)
+        password: str | None = given.text("password", None)
+        mechanism: str = given.text("sasl", "PLAIN")
+        files: dict[str, str | None] = {
+            "ssl.ca.location": given.text("ca_file", None),
+            "ssl.certificate.location": given.text("cert_file", None),
+            "ssl.key.location": given.text("key_file", None),
+            "ssl.key.password": given.text("key_password", None),
+        }
+        tls = given.flag("tls", any(files.values()))
+        self._chosen: dict[str, str] = given.table("options", {})
+        if any(files.values()) and not tls:
+            raise ParameterError(
+                f"{self.where}: expected tls = true with ca_file, cert_file or key_file, "
+                "found tls = false"
+            )
+        if (user is None) != (password is None):
+            raise ParameterError(
+                f"{self.where}: expected user and password together, found one of them",
+                hint="password_file or password_env name the password",
+            )
+        if mechanism not in _MECHANISMS:
+            raise ParameterError(
+                f"{self.where}: sasl: expected {', '.join(_MECHANISMS[:-1])} or {_MECHANISMS[-1]}, "
+                f"found {mechanism!r}",
+                hint="OAuth and Kerberos are not supported",
+            )
+        sasl = user is not None
+        self._fixed: dict[str, Any] = {
+            "bootstrap.servers": self.servers.replace(" ", ""),
+            "security.protocol": ("SASL_" if sasl else "") + ("SSL" if tls else "PLAINTEXT"),
+            **{name: value for name, value in files.items() if value is not None},
+        }
+        if sasl:
+            self._fixed |= {
+                "sasl.mechanisms": mechanism,
+                "sasl.username": user,
+                "sasl.password": password,
+            }
+        self.protection = f"{'TLS' if tls else 'no TLS'}, {f'user {user}' if sasl else 'no user'}"
+        _check_settings(self.where, self._chosen, self._fixed)
+
+    def consumer(self, fixed: Mapping[str, Any], defaults: Mapping[str, Any]) -> Consumer:
+        """Return a consumer; `fixed` settings cannot be chosen by `options`, `defaults` can."""
+        try:
+            from confluent_kafka import Consumer
+        except ImportError:
+            raise MissingExtraError.of("kafka", "confluent-kafka") from None
+        made: Consumer = self._made(Consumer, fixed, defaults)
+        return made
+
+    def producer(self, fixed: Mapping[str, Any], defaults: Mapping[str, Any]) -> Producer:
+        """Return a producer; settings as those of a consumer."""
+        try:
+            from confluent_kafka import Producer
+        except ImportError:
+            raise MissingExtraError.of("kafka", "confluent-kafka") from None
+        made: Producer = self._made(Producer, fixed, defaults)
+        return made
+
+    def _made(self, kind: Any, fixed: Mapping[str, Any], defaults: Mapping[str, Any]) -> Any:
+        from confluent_kafka import KafkaException
+
+        _check_settings(self.where, self._chosen, fixed)
+        settings = {
+            "client.id": "newnormal",
+            "log_level": 2,  # of syslog: `Troubles` gets the errors
+            "topic.metadata.refresh.interval.ms": 30_000,
+            **defaults,
+            **self._chosen,
+            **self._fixed,
+            **fixed,
+            "error_cb": self.troubles,
+        }
+        try:
+            return kind(settings, logger=_log)
+        except KafkaException as error:
+            raise ParameterError(
+                f"{self.where}: expected settings that librdkafka takes, "
+                f"found {said(error.args[0])}",
+                hint="its CONFIGURATION.md lists what options can have",
+            ) from None
+
+    def metadata(self, client: Consumer | Producer, timeout: float) -> Any:
+        """Return what brokers and topics there are; an InputError if no broker answers.
+
+        A consumer must not have subscribed: a message that it got would be lost.
+        """
+        from confluent_kafka import KafkaException
+
+        try:
+            return client.list_topics(timeout=timeout)
+        except KafkaException as error:
+            client.poll(0)  # has librdkafka report why
+            self.troubles.check()
+            raise InputError(
+                f"{self.servers}: expected a broker to answer, "
+                f"found {self.troubles.last or said(error.args[0])}",
+                hint="check servers, and that Kafka runs",
+            ) from None
+
+
+class Troubles:
+    """Takes what librdkafka reports of the connection.
+
+    Attributes
+    ----------
+    last
+        The last error, in words.
+    down
+        Whether no broker could be reached, until `over`.
+    """
+
+    def __init__(self, servers: str) -> None:
+        self._servers = servers
+        self._refusal: InputError | None = None
+        self.last = ""
+        self.down = False
+
+    def __call__(self, error: KafkaError) -> None:
+        """Take an error; librdkafka tries again by itself after most of them."""
+        from confluent_kafka import KafkaError
+
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:  # each of them has an error of its own
+            self.down = True
+            return
+        self.last = said(error)
+        hint = {
+            KafkaError._AUTHENTICATION: "check user, password and sasl",
+            KafkaError.SASL_AUTHENTICATION_FAILED: "check user, password and sasl",
+            KafkaError.UNSUPPORTED_SASL_MECHANISM: "check sasl",
+            KafkaError._SSL: "check tls, ca_file, cert_file and key_file",
+        }.get(error.code())
+        if hint is not None or error.fatal():
+            self._refusal = InputError(
+                f"{self._servers}: expected the brokers to take the connection, found {self.last}",
+                hint=hint,
+            )
+
+    def check(self) -> None:
+        """Raise an InputError if the connection was refused, so that trying again is useless."""
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            raise refusal
+
+    def over(self) -> None:
+        """Take note that brokers answer."""
+        self._refusal, self.last, self.down = None, "", False
+
+
+def flattened(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options whose table `options` has texts by the names of librdkafka's settings.
+
+    >>> flattened({"options": {"fetch": {"wait": {"max.ms": 100}}, "check.crcs": True}})
+    {'options': {'fetch.wait.max.ms': '100', 'check.crcs': 'true'}}
+    """
+    found = dict(options)
+    if isinstance(found.get("options"), Mapping):
+        found["options"] = _flat(found["options"], "")
+    return found
+
+
+def _flat(table: Mapping[str, Any], before: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        name = f"{before}{key}"
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{name}.")
+        elif isinstance(value, bool):
+            found[name] = "true" if value else "false"
+        else:
+            found[name] = str(value) if isinstance(value, int | float) else value
+    return found
+
+
+def _servers(given: Options) -> list[str]:
+    listed: tuple[str, ...] = given.texts("servers")
+    found = [each.strip() for text in listed for each in text.split(",")]
+    for each in found:
+        host, _, port = each.rpartition(":")
+        if not host or "/" in each or not port.isdecimal():
+            raise ParameterError(
+                f"{given.where}: servers: expected host:port, found {each!r}",
+                hint="such as those of bootstrap.servers",
+            )
+    return found
+
+
+def _check_settings(where: str, chosen: Mapping[str, str], fixed: Mapping[str, Any]) -> None:
+    for name in chosen:
+        if _SECRET.search(name):
+            raise ParameterError(
+                f"{where}: options: expected no secret in the configuration, found {name}",
+                hint="password_file or password_env, key_password_file or key_password_env name it",
+            )
+        if name in _OPTIONS or name in fixed:
+            option = _OPTIONS.get(name)
+            raise ParameterError(
+                f"{where}: options: expected settings that are not set already, found {name}",
+                hint=f"use {option}" if option else "newnormal needs the value that it sets",
+            )
+
+
+def said(error: KafkaError) -> str:
+    """Return an error in words, without what differs each time."""
+    return _ADDED.sub("", error.str())

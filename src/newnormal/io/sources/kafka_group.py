@@ -1,0 +1,409 @@
+"""A member of a consumer group that begins in each partition where the service's log says."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from newnormal.errors import InputError, ParameterError
+from newnormal.io.kafka import Cluster, said
+from newnormal.io.sources.kafka_backlog import Backlog
+from newnormal.io.sources.kafka_messages import Partition, partition_of, shown
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+__all__ = ["BEGINNING", "END", "Member", "Topics"]
+
+BEGINNING, END = "beginning", "end"
+
+FIRST_ANSWER = 10.0  # s to wait for a broker before messages are read
+_ANSWER = 0.7  # s to wait for a broker while they are
+_WAIT = 0.25  # s for messages; a batch has what came meanwhile
+_SLICE = 500  # messages that are fetched at once
+_HELD = 32 * 2**20  # bytes of messages that wait for other partitions
+_BATCH = 8 * 2**20  # bytes of messages that are given out at once
+_OVERHEAD = 300  # bytes of memory that a message needs beside its own
+_PATIENCE = 10.0  # s that others wait for a partition without messages
+_LOOK_EVERY = 30.0  # s between two looks at the topics
+_LOOK_AGAIN = 3.0  # s, while one is missing
+_SILENT = 5.0  # s without an answer of a broker, after which that is a notice
+_FUTURE = 60_000  # ms that a message may be ahead of the clock
+
+_FIXED = {
+    "group.protocol": "classic",
+    "partition.assignment.strategy": "range,roundrobin",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",  # so that nothing is left out unnoticed
+    "enable.partition.eof": True,
+    "isolation.level": "read_committed",
+}
+_DEFAULTS = {
+    "session.timeout.ms": 10_000,  # after a kill, the next start waits for it
+    "queued.max.messages.kbytes": 16_384,
+    "fetch.max.bytes": 16 * 2**20,
+}
+
+
+class Topics:
+    """The topics to read: names, and regular expressions that begin with ``^``.
+
+    Examples
+    --------
+    >>> topics = Topics("source bus", ["metrics", "^plant-.*"])
+    >>> topics.among(["plant-1", "plant-2", "__consumer_offsets", "other"])
+    (['plant-1', 'plant-2'], ['metrics'])
+    """
+
+    def __init__(self, where: str, topics: Sequence[str]) -> None:
+        self._topics = {each: _pattern(where, each) for each in topics}
+
+    def among(self, existing: Collection[str]) -> tuple[list[str], list[str]]:
+        """Return those that exist, and what no topic is there for."""
+        wanted: set[str] = set()
+        absent = []
+        for each, pattern in self._topics.items():
+            if pattern is None:
+                found = {each} & set(existing)
+            else:
+                found = {name for name in existing if pattern.match(name)}
+                found = {name for name in found if not name.startswith("__")}  # Kafka's own
+            wanted |= found
+            absent += [] if found else [each]
+        return sorted(wanted), absent
+
+
+def _pattern(where: str, topic: str) -> re.Pattern[str] | None:
+    try:
+        return re.compile(topic) if topic.startswith("^") else None
+    except re.error as error:
+        raise ParameterError(
+            f"{where}: topics: expected a regular expression, found {topic!r}: {error}",
+            hint="a topic that begins with ^ is one",
+        ) from None
+
+
+class Member:
+    """Fetches messages as a member of a group.
+
+    Parameters
+    ----------
+    cluster
+        Where Kafka is.
+    topics, group, start
+        As the source's options.
+    clock
+        Returns seconds that always increase.
+    dropped
+        Called when messages that were given out, but are not in a batch yet, come again.
+
+    Attributes
+    ----------
+    behind
+        For each partition the offset behind the last message that is in a batch: where it begins
+        whenever it is assigned.
+    cluster_id
+        What tells the cluster from others; None before a broker answered.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topics: Topics,
+        group: str,
+        start: str,
+        clock: Callable[[], float],
+        dropped: Callable[[], None],
+    ) -> None:
+        self._cluster, self._topics, self._group, self._start = cluster, topics, group, start
+        self._clock, self._dropped = clock, dropped
+        self.behind: dict[Partition, int] = {}
+        self.cluster_id: str | None = None
+        self._assigned: dict[Partition, int] = {}  # with the offset that is fetched next
+        self._moved = False  # whether partitions were assigned or revoked during a call
+        self._ends: dict[Partition, int] = {}  # of partitions that are behind, once known
+        self._paused: set[Partition] = set()
+        self._backlog = Backlog[Partition, "Message"](_PATIENCE)
+        self._existing: dict[str, set[Partition]] = {}  # topics that are read
+        self._first: frozenset[str] | None = None  # topics that existed at the first look
+        self._look_at = 0.0
+        self._silent_since: float | None = None
+        self._absent: list[str] = []
+        self._others: list[Partition] = []  # partitions that another consumer has
+        self._lost = 0
+        self._odd = ""  # why a partition could not be read where it was to begin
+        self._committed: dict[Partition, int] = {}
+        self._consumer: Consumer = cluster.consumer({"group.id": group, **_FIXED}, _DEFAULTS)
+
+    def metadata(self) -> tuple[str | None, dict[str, Any]]:
+        """Return the id of the cluster and its topics; only before `messages`."""
+        found = self._cluster.metadata(self._consumer, FIRST_ANSWER)
+        return found.cluster_id, _readable(found.topics)
+
+    def messages(self, limit: int) -> list[Message]:
+        """Return the next messages, at most `limit`; wait for them for less than a second."""
+        self._look()
+        found = self._backlog.take(limit, _BATCH)
+        if not found or (len(found) < limit and self._backlog.size < _HELD):
+            count = len(found)
+            if not self._fetch(limit - count, 0.0 if found else _WAIT):
+                return []
+            found += self._backlog.take(limit - count, _BATCH)
+        if self._paused and self._backlog.size < _HELD // 2:
+            self._resume()
+        return found
+
+    def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """Report offsets to the broker, for programs that show how far a group is behind."""
+        from confluent_kafka import KafkaException
+
+        changed = {
+            each: offsets[each]
+            for each in self._assigned
+            if each in offsets and offsets[each] != self._committed.get(each)
+        }
+        if changed:
+            with suppress(KafkaException):  # nothing depends on it
+                self._consumer.commit(
+                    offsets=[_named(*each) for each in changed.items()], asynchronous=True
+                )
+                self._committed |= changed
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._consumer.close()
+
+    # ------------------------------------------------------------------ messages
+
+    def _fetch(self, limit: int, wait: float) -> bool:
+        """Put messages into the backlog; False if partitions were assigned anew meanwhile."""
+        while limit > 0:
+            began = self._clock()
+            found = self._consumer.consume(min(_SLICE, limit), timeout=wait)
+            self._backlog.waited(self._clock() - began, self._paused)
+            self._cluster.troubles.check()
+            if self._moved:
+                self._moved = False
+                if found and self._assigned:  # of before or after: all are fetched again
+                    self._begin()
+                return False
+            for each in found:
+                self._take(each)
+            if self._backlog.size >= _HELD:
+                self._pause()
+                break
+            if len(found) < min(_SLICE, limit):
+                break
+            limit -= len(found)
+            wait = 0.0
+        return True
+
+    def _take(self, message: Message) -> None:
+        partition, offset = partition_of(message), message.offset() or 0
+        error = message.error()
+        if error is not None:
+            self._take_error(error, partition, offset)
+            return
+        self._silent_since = None
+        if offset < self._assigned.get(partition, math.inf):  # not assigned, or there already
+            return
+        self._assigned[partition] = offset + 1
+        kind, stamp = message.timestamp()
+        usable = kind and stamp <= time.time() * 1000 + _FUTURE
+        size = len(message.value() or b"") + len(message.key() or b"") + _OVERHEAD
+        self._backlog.add(partition, stamp if usable else -math.inf, size, message)
+        if self._backlog.is_behind(partition) and offset + 1 >= self._end(partition):
+            self._backlog.caught_up(partition)
+
+    def _end(self, partition: Partition) -> int:
+        """Return where a partition ended when its first message came."""
+        if partition not in self._ends:
+            _, self._ends[partition] = self._consumer.get_watermark_offsets(
+                _named(partition), cached=True
+            )
+        return self._ends[partition]
+
+    def _take_error(self, error: KafkaError, partition: Partition, offset: int) -> None:
+        from confluent_kafka import KafkaError
+
+        code = error.code()
+        if code == KafkaError._PARTITION_EOF:
+            self._silent_since = None
+            self._backlog.caught_up(partition)
+        elif code == KafkaError._AUTO_OFFSET_RESET:
+            if partition in self._assigned:
+                self._go_on(partition, offset)
+        elif code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
+            raise InputError(
+                f"{self._cluster.servers}: expected leave to read, found {said(error)}",
+                hint=f"the user must be allowed to read the topics and the group {self._group}",
+            )
+        elif error.fatal():
+            raise InputError(f"{self._cluster.servers}: expected messages, found {said(error)}")
+        else:  # such as a topic that was removed
+            self._cluster.troubles.last = said(error)
+            self._look_at = 0.0
+
+    def _go_on(self, partition: Partition, offset: int) -> None:
+        """Go on in a partition that has nothing at an offset."""
+        low, high = self._range(partition)
+        if 0 <= offset < low:
+            self._lost += low - offset
+            self._odd = (
+                f"up to {self._lost:,} messages were removed before they were read, the last ones "
+                f"from {shown([partition])}: keep messages longer (retention.ms)"
+            )
+        elif offset > high:
+            self._odd = (
+                f"{shown([partition])} ends at offset {high:,}, before the logged {offset:,}: the "
+                "topic was made anew, and is read from its beginning"
+            )
+        self._assigned[partition] = offset if low <= offset <= high else low
+        self._assign()
+
+    def _range(self, partition: Partition) -> tuple[int, int]:
+        """Return where a partition begins and ends."""
+        from confluent_kafka import KafkaException
+
+        try:
+            return self._consumer.get_watermark_offsets(_named(partition), timeout=FIRST_ANSWER)
+        except KafkaException as error:
+            raise InputError(
+                f"{shown([partition])}: expected where it begins and ends, "
+                f"found {said(error.args[0])}"
+            ) from None
+
+    def _pause(self) -> None:
+        """Fetch no more from partitions that are ahead of others."""
+        ahead = [each for each in self._backlog.ahead() if each not in self._paused]
+        self._consumer.pause([_named(each) for each in ahead])
+        self._paused.update(ahead)
+
+    def _resume(self) -> None:
+        self._consumer.resume([_named(each) for each in self._paused])
+        self._paused = set()
+
+    # ------------------------------------------------------------------ topics and partitions
+
+    def _look(self) -> None:
+        """Look now and then which topics there are; subscribe to those that are wanted."""
+        from confluent_kafka import KafkaException
+
+        now = self._clock()
+        silent = self._silent_since is not None or self._cluster.troubles.down
+        if now < self._look_at and not silent:
+            return
+        try:
+            found = self._consumer.list_topics(timeout=_ANSWER)
+        except KafkaException:
+            self._silent_since = now if self._silent_since is None else self._silent_since
+            return
+        self._silent_since = None
+        self._cluster.troubles.over()
+        if self.cluster_id not in (None, found.cluster_id):
+            raise InputError(
+                f"{self._cluster.servers}: expected the cluster {self.cluster_id}, "
+                f"found {found.cluster_id}"
+            )
+        self.cluster_id = found.cluster_id
+        topics = _readable(found.topics)
+        self._first = frozenset(topics) if self._first is None else self._first
+        wanted, self._absent = self._topics.among(topics)
+        before, self._existing = (
+            self._existing.keys(),
+            {name: {(name, number) for number in topics[name].partitions} for name in wanted},
+        )
+        if self._existing.keys() != before:
+            self._subscribe()
+        self._look_at = now + (_LOOK_AGAIN if self._absent else _LOOK_EVERY)
+
+    def _subscribe(self) -> None:
+        if not self._existing:
+            self._consumer.unsubscribe()
+            return
+        self._consumer.subscribe(
+            list(self._existing),
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_revoke,
+        )
+
+    def _on_assign(self, _: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        self._moved = True
+        self._assigned = {(each.topic, each.partition): 0 for each in partitions}
+        every = {each for own in self._existing.values() for each in own}
+        self._others = sorted(every - self._assigned.keys())
+        self._begin()
+
+    def _on_revoke(self, _: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        self._moved = True
+        for each in partitions:
+            self._assigned.pop((each.topic, each.partition), None)
+        self._others = []
+        self._drop()
+
+    def _begin(self) -> None:
+        """Fetch from the offsets behind the last batch."""
+        self._drop()
+        for each in self._assigned:
+            self._assigned[each] = self._offset(each)
+        self._assign()
+
+    def _drop(self) -> None:
+        """Drop what was fetched and is not in a batch."""
+        self._backlog.restart(self._assigned)
+        self._ends = {}
+        self._dropped()
+
+    def _assign(self) -> None:
+        if self._paused:
+            self._resume()
+        self._consumer.assign([_named(*each) for each in self._assigned.items()])
+
+    def _offset(self, partition: Partition) -> int:
+        """Return where to begin in a partition."""
+        from confluent_kafka import OFFSET_BEGINNING
+
+        if partition in self.behind:
+            return self.behind[partition]
+        topic = partition[0]
+        known = any(each == topic for each, _ in self.behind)  # the partition is new, then
+        if self._start == BEGINNING or known or topic not in (self._first or ()):
+            return OFFSET_BEGINNING
+        # The number itself: what comes until the first batch is not left out by another start.
+        self.behind[partition] = self._range(partition)[1]
+        return self.behind[partition]
+
+    def notices(self) -> list[str]:
+        """Return what is wrong: with brokers, topics, other consumers, and messages lost."""
+        found = []
+        if self._silent_since is not None and self._clock() - self._silent_since >= _SILENT:
+            found.append(
+                f"{self._cluster.servers}: expected a broker to answer, found "
+                f"{self._cluster.troubles.last or 'none that does'}"
+            )
+        if self._absent:
+            found.append(
+                f"no topic {', '.join(self._absent)}: it does not exist, or the user may not see it"
+            )
+        if self._others:
+            found.append(
+                f"another consumer in the group {self._group} has {shown(self._others)}: one "
+                "service a group is supported; stop the other one, or set another group"
+            )
+        return found + ([self._odd] if self._odd else [])
+
+
+def _readable(topics: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: each for name, each in topics.items() if each.error is None}
+
+
+def _named(partition: Partition, offset: int | None = None) -> TopicPartition:
+    from confluent_kafka import TopicPartition
+
+    return TopicPartition(*partition) if offset is None else TopicPartition(*partition, offset)
