@@ -261,6 +261,8 @@ def _from_json(body: bytes, points: Points) -> Any:
 
     try:
         found = json.loads(body)
+        if not isinstance(found, dict):
+            raise TypeError("no object")
         points.count(_most_points(found))  # before the slow part
         return json_format.ParseDict(found, kind(), ignore_unknown_fields=True)
     except InputError:

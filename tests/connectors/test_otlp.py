@@ -1,0 +1,639 @@
+"""OTLP/HTTP metrics: bodies beside a slow twin, answers, and OpenTelemetry's own SDK."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import random
+import sys
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from google.protobuf import json_format
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
+
+from newnormal.errors import InputError
+from newnormal.io.arrivals import Arrival
+from newnormal.io.decoders.base import (
+    QUERY,
+    DecoderLimits,
+    Refusal,
+    TooManyError,
+    UnknownFormError,
+)
+from newnormal.io.decoders.otlp import OtlpDecoder
+from newnormal.io.registry import find_decoder
+from newnormal.service.service import LimitError, ServiceBusy
+from newnormal.testing import check_decoder
+from tests.connectors.naive_series import Otlp, Row
+from tests.connectors.test_remote_write import rows
+from tests.counts import count
+from tests.service.asgi import Client, client_of
+from tests.service.fake_service import FakeService
+
+SECOND = 10**9
+BEGIN = 1_767_225_600 * SECOND
+PROTOBUF = {"content-type": "application/x-protobuf"}
+JSON = {"content-type": "application/json"}
+SHOP = {"service.name": "shop", "host.name": "web1"}
+DELTA, CUMULATIVE = 1, 2
+
+# As the collector writes it: the example of the protocol's own repository has these parts.
+BY_HAND = """{
+  "resourceMetrics": [{
+    "resource": {"attributes": [
+      {"key": "service.name", "value": {"stringValue": "shop"}},
+      {"key": "host.name", "value": {"stringValue": "web1"}}
+    ]},
+    "scopeMetrics": [{
+      "scope": {"name": "checkout", "version": "1.0.0", "attributes": []},
+      "metrics": [
+        {"name": "queue.length", "unit": "1", "description": "waiting", "gauge": {"dataPoints": [
+          {"asInt": "7", "timeUnixNano": "1767225600000000000",
+           "attributes": [{"key": "queue", "value": {"intValue": "3"}}],
+           "exemplars": [{"asDouble": 1, "timeUnixNano": "1767225600000000000",
+             "traceId": "5B8EFFF798038103D269B633813FC60C", "spanId": "EEE19B7EC3C1B174"}]}
+        ]}},
+        {"name": "load", "gauge": {"dataPoints": [
+          {"asDouble": 0.5, "timeUnixNano": 1767225600000000000, "notKnownYet": {"a": [1]}}
+        ]}},
+        {"name": "broken", "gauge": {"dataPoints": [
+          {"asDouble": "NaN", "timeUnixNano": "1767225600000000000"}
+        ]}}
+      ]
+    }],
+    "schemaUrl": "https://opentelemetry.io/schemas/1.4.0"
+  }]
+}"""
+
+
+class Sent:
+    """A request, built piece by piece; times in seconds since BEGIN."""
+
+    def __init__(self, **attributes: Any) -> None:
+        self.message: Any = ExportMetricsServiceRequest()
+        self.resource(attributes or SHOP)
+
+    def resource(self, attributes: Mapping[str, Any], scope: str = "") -> None:
+        found = self.message.resource_metrics.add()
+        add(found.resource.attributes, attributes)
+        self.scope = found.scope_metrics.add()
+        self.scope.scope.name = scope
+
+    def gauge(self, name: str, second: float, value: Any, **attributes: Any) -> Any:
+        data = self.scope.metrics.add(name=name).gauge
+        return point(data, second, attributes, value)
+
+    def sum(
+        self,
+        name: str,
+        second: float,
+        value: Any,
+        *,
+        start: float = -60,
+        monotonic: bool = True,
+        kind: int = CUMULATIVE,
+        **attributes: Any,
+    ) -> Any:
+        data: Any = self.scope.metrics.add(name=name).sum
+        data.is_monotonic, data.aggregation_temporality = monotonic, kind
+        made = point(data, second, attributes, value)
+        made.start_time_unix_nano = nanos(start)
+        return made
+
+    def body(self) -> bytes:
+        return bytes(self.message.SerializeToString())
+
+    def json(self) -> str:
+        return json_format.MessageToJson(self.message)
+
+
+def nanos(second: float) -> int:
+    return BEGIN + round(second * SECOND)
+
+
+def add(to: Any, attributes: Mapping[str, Any]) -> None:
+    for key, value in attributes.items():
+        made = to.add(key=key).value
+        kinds = {bool: "bool_value", int: "int_value", float: "double_value", str: "string_value"}
+        setattr(made, kinds[type(value)], value)
+
+
+def point(data: Any, second: float, attributes: Mapping[str, Any], value: Any = None) -> Any:
+    made = data.data_points.add(time_unix_nano=nanos(second))
+    add(made.attributes, attributes)
+    if isinstance(value, int):
+        made.as_int = value
+    elif value is not None:
+        made.as_double = value
+    return made
+
+
+def decoder(**limits: int) -> OtlpDecoder:
+    return OtlpDecoder(DecoderLimits(**limits), lambda: BEGIN)
+
+
+def send(to: OtlpDecoder, sent: Sent, query: str = "", durable: bool = True) -> list[Row]:
+    arrivals = to.decode(sent.body(), {**PROTOBUF, QUERY: query})
+    if durable:
+        to.response(arrivals, 1)
+    return rows(arrivals)
+
+
+def cells(to: OtlpDecoder, sent: Sent, query: str = "") -> dict[str, float | None]:
+    """Return the values of a request that has one sample."""
+    ((_, _, found),) = send(to, sent, query)
+    return dict(found)
+
+
+# --- what becomes of metrics
+
+
+def test_json_is_read_as_a_collector_writes_it() -> None:
+    (found,) = rows(decoder().decode(BY_HAND.encode(), JSON))
+    assert found == (
+        "shop/web1",
+        BEGIN,
+        (("broken", None), ("load", 0.5), ('queue.length{queue="3"}', 7.0)),
+    )
+
+
+def test_a_stream_is_an_instance_of_a_service() -> None:
+    drawn = str(uuid.UUID(int=random.Random(1).getrandbits(128), version=4))
+    known: list[tuple[dict[str, Any], str]] = [
+        (SHOP, "shop/web1"),
+        ({**SHOP, "service.namespace": "eu", "process.pid": 7}, "eu/shop/web1"),
+        ({**SHOP, "service.instance.id": "shop-0"}, "shop/shop-0"),
+        ({**SHOP, "service.instance.id": drawn}, "shop/web1"),  # another one at each start
+        ({"service.name": "shop", "service.instance.id": drawn}, f"shop/{drawn}"),
+        ({"host.name": "web1"}, "web1"),
+        ({"process.pid": 7}, "other"),
+    ]
+    for attributes, stream in known:
+        sent = Sent(**attributes)
+        sent.gauge("load", 0, 1.0)
+        assert send(decoder(), sent) == [(stream, BEGIN, (("load", 1.0),))]
+
+
+@pytest.mark.parametrize(
+    ("query", "stream", "channel"),
+    [
+        ("by=host.name", "inner", 'x{pool="a"}'),  # that of the point is the nearer one
+        ("by=service.name,pool", "shop/a", 'x{host.name="inner"}'),
+        ("without=pool", "shop/web1", 'x{host.name="inner"}'),
+    ],
+)
+def test_the_address_says_what_a_stream_is(query: str, stream: str, channel: str) -> None:
+    sent = Sent()
+    sent.gauge("x", 0, 1.0, **{"pool": "a", "host.name": "inner"})
+    (found,) = send(decoder(), sent, query)
+    assert found == (stream, BEGIN, ((channel, 1.0),))
+
+
+def test_an_address_that_is_not_known_is_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        send(decoder(), Sent(), "buckets=yes")
+    assert caught.value.message == (
+        "address: expected by, without or rates behind the question mark, found 'buckets'"
+    )
+    assert caught.value.hint == "such as /v1/metrics?by=service.name,host.name"
+
+
+def test_attributes_are_shown_whatever_they_are() -> None:
+    sent = Sent()
+    made = sent.gauge("x", 0, 1, on=True, size=3, share=0.25, empty="")
+    inner = made.attributes.add(key="list").value.array_value.values
+    inner.add().int_value = 1
+    inner.add().bytes_value = b"\xff"
+    pairs = made.attributes.add(key="map").value.kvlist_value.values
+    pairs.add(key="k").value.bool_value = False
+    made.attributes.add(key="none")
+    assert cells(decoder(), sent) == {
+        'x{list="[1,ff]",map="{k:false}",on="true",share="0.25",size="3"}': 1.0
+    }
+
+
+def test_sums_that_grow_become_rates_and_others_stay() -> None:
+    to = decoder()
+    for second, value in ((0, 10), (10, 30), (20, 5)):
+        sent = Sent()
+        sent.sum("hits", second, value, code=500)
+        sent.sum("level", second, value, monotonic=False)
+        sent.sum("added", second, 20, start=second - 10, kind=DELTA)
+        sent.sum("moved", second, -5.0, start=second - 10, kind=DELTA, monotonic=False)
+        found = cells(to, sent)
+        rate = {0: None, 10: 2.0, 20: 0.5}[second]
+        assert found == {
+            'rate(hits{code="500"})': rate,
+            "level": float(value),
+            "rate(added)": 2.0,
+            "rate(moved)": -0.5,
+        }
+
+
+def test_rates_can_be_left_out() -> None:
+    sent = Sent()
+    sent.sum("hits", 0, 10)
+    sent.sum("added", 0, 20, kind=DELTA)
+    assert cells(decoder(), sent, "rates=no") == {"hits": 10.0, "added": 20.0}
+
+
+def test_what_was_added_in_an_interval_that_is_not_known_is_missing() -> None:
+    sent = Sent()
+    sent.gauge("load", 0, 1.0)
+    sent.sum("a", 0, 20, kind=DELTA).start_time_unix_nano = 0
+    sent.sum("b", 0, 20, kind=DELTA, start=0)
+    sent.sum("c", 0, 20, kind=DELTA, start=5)
+    assert cells(decoder(), sent) == {
+        "load": 1.0,
+        "rate(a)": None,
+        "rate(b)": None,
+        "rate(c)": None,
+    }
+
+
+def test_histograms_and_summaries_give_counts_sums_and_quantiles() -> None:
+    to = decoder()
+    for second in (0, 10):
+        sent = Sent()
+        plain = sent.scope.metrics.add(name="wait").histogram
+        plain.aggregation_temporality = CUMULATIVE
+        made = point(plain, second, {"route": "/"})
+        made.count, made.sum = 5 * second, 2.5 * second
+        made.bucket_counts.extend([1, 2])
+        made.explicit_bounds.append(1.0)
+        wide = sent.scope.metrics.add(name="size").exponential_histogram
+        wide.aggregation_temporality = DELTA
+        made = point(wide, second, {})
+        made.count, made.start_time_unix_nano = 30, nanos(second - 10)  # it has no sum
+        brief = point(sent.scope.metrics.add(name="old").summary, second, {})
+        brief.count, brief.sum = 10 * second, 20.0 * second
+        brief.quantile_values.add(quantile=0.5, value=3.0)
+        brief.quantile_values.add(quantile=0.99, value=math.nan)
+        found = cells(to, sent)
+    assert found == {
+        'rate(wait_count{route="/"})': 5.0,
+        'rate(wait_sum{route="/"})': 2.5,
+        "rate(size_count)": 3.0,
+        "rate(old_count)": 10.0,
+        "rate(old_sum)": 20.0,
+        'old{quantile="0.5"}': 3.0,
+        'old{quantile="0.99"}': None,
+    }
+
+
+def test_a_point_without_a_recorded_value_is_missing() -> None:
+    sent = Sent()
+    sent.gauge("load", 0, 1.0)
+    sent.gauge("gone", 0, 0.0).flags = 1
+    sent.gauge("empty", 0, None)
+    sent.gauge("endless", 0, math.inf)
+    assert cells(decoder(), sent) == {"load": 1.0, "gone": None, "empty": None, "endless": None}
+    alone = Sent()
+    alone.gauge("gone", 0, 0.0).flags = 1
+    assert send(decoder(), alone) == []
+
+
+def test_channels_whose_clocks_were_read_one_after_the_other_are_one_sample() -> None:
+    sent = Sent()
+    for number in range(5):
+        sent.gauge(f"m{number}", number / 1000, 1.0)
+    ((stream, moment, found),) = send(decoder(), sent)
+    assert (stream, moment, len(found)) == ("shop/web1", BEGIN, 5)
+
+
+def test_counters_of_two_resources_or_scopes_are_two() -> None:
+    to = decoder()
+    for second in (0, 10):
+        sent = Sent(**SHOP, pid=1)
+        sent.sum("hits", second, 100 + second)
+        sent.resource({**SHOP, "pid": 2})
+        sent.sum("hits", second, 2 * second)
+        sent.resource({**SHOP, "pid": 1}, scope="inner")
+        sent.sum("hits", second, 3 * second)
+        found = send(to, sent)
+    assert [each[2] for each in found] == [
+        (("rate(hits)", rate),) for rate in (1.0, 2.0, 3.0)
+    ]  # one sample, and what the service counts as duplicates
+
+
+def test_a_request_that_is_sent_again_before_it_was_durable_is_the_same() -> None:
+    to = decoder()
+    first, second = Sent(), Sent()
+    first.sum("hits", 0, 10)
+    second.sum("hits", 10, 30)
+    send(to, first)
+    assert send(to, second, durable=False) == send(to, second) != []
+    assert send(to, second) == []
+
+
+# --- beside the twin
+
+
+class Sender:
+    """Requests of random metrics."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+        self.second = 0.0
+
+    def request(self) -> Sent:
+        draw = self.draw
+        self.second += draw.choice([0, 1, 10, 60])
+        sent = Sent(**self.resource())
+        for _ in range(draw.randint(1, 10)):
+            if draw.random() < 0.2:
+                sent.resource(self.resource(), draw.choice(["", "lib"]))
+            self.metric(sent)
+        return sent
+
+    def resource(self) -> dict[str, Any]:
+        known = {
+            "service.name": "shop",
+            "service.namespace": "eu",
+            "host.name": "web1",
+            "service.instance.id": self.draw.choice(["shop-1", str(uuid.UUID(int=5))]),
+            "process.pid": 7,
+        }
+        return {key: value for key, value in known.items() if self.draw.random() < 0.6} or {"a": 1}
+
+    def metric(self, sent: Sent) -> None:
+        draw = self.draw
+        kind = draw.choice(["gauge", "sum", "histogram", "exponential_histogram", "summary"])
+        metric = sent.scope.metrics.add(name=draw.choice(["a", "b.c"]) + kind)
+        data = getattr(metric, kind)
+        data.SetInParent()
+        if kind not in ("gauge", "summary"):
+            data.aggregation_temporality = draw.choice([DELTA, CUMULATIVE])
+        if kind == "sum":
+            data.is_monotonic = draw.random() < 0.7
+        for _ in range(draw.randint(0, 3)):
+            attributes = {"on": draw.random() < 0.5} if draw.random() < 0.5 else {}
+            second = self.second + draw.choice([0, 0, 0.02, 1])
+            made = point(data, second, attributes)
+            made.start_time_unix_nano = draw.choice([0, nanos(-60), nanos(second - 10)])
+            made.flags = int(draw.random() < 0.1)
+            self.fill(kind, made)
+
+    def fill(self, kind: str, made: Any) -> None:
+        draw = self.draw
+        number = draw.choice([0.0, 1.5, 7.0, 20.0, math.nan, math.inf])
+        if kind in ("gauge", "sum"):
+            if draw.random() < 0.5:
+                made.as_int = draw.randint(0, 50)
+            elif draw.random() < 0.9:
+                made.as_double = number
+            return
+        made.count = draw.randint(0, 50)
+        if draw.random() < 0.7:
+            made.sum = number
+        if kind == "summary":
+            made.quantile_values.add(quantile=0.5, value=number)
+
+
+@pytest.mark.parametrize("seed", range(count(60, 2000)))
+def test_any_request_is_read_as_its_twin_reads_it_in_both_forms(seed: int) -> None:
+    sender, twin = Sender(seed), Otlp()
+    binary, text = decoder(), decoder()
+    for _ in range(5):
+        sent = sender.request()
+        expected = twin.rows(sent.json())
+        for to, body, headers in (
+            (binary, sent.body(), PROTOBUF),
+            (text, sent.json().encode(), JSON),
+        ):
+            arrivals = to.decode(body, headers)
+            assert sorted(rows(arrivals), key=repr) == expected
+            to.response(arrivals, 1)
+
+
+def test_the_random_requests_have_rates_and_missing_values() -> None:
+    found = {"rates": 0, "missing": 0, "values": 0}
+    for seed in range(60):
+        sender, twin = Sender(seed), Otlp()
+        for _ in range(5):
+            for _, _, every in twin.rows(sender.request().json()):
+                found["values"] += len(every)
+                found["rates"] += sum(
+                    name.startswith("rate(") and value is not None for name, value in every
+                )
+                found["missing"] += sum(value is None for _, value in every)
+    assert found["values"] > 1000 and found["rates"] > 300 and found["missing"] > 200
+
+
+# --- answers
+
+
+@pytest.mark.parametrize("headers", [PROTOBUF, JSON])
+def test_the_answer_has_the_form_of_the_request(headers: dict[str, str]) -> None:
+    sent = Sent()
+    sent.gauge("a", 0, 1.0)
+    sent.gauge("b", 0, 1.0)
+    sent.gauge("c", 0, 1.0).time_unix_nano = 0
+    to = decoder()
+    body = sent.json().encode() if headers is JSON else sent.body()
+    arrivals = to.decode(body, headers)
+    reply = to.response(arrivals, 1, [Refusal(arrivals[0], "later\nhint: wait")])
+    assert (reply.media, reply.status) == (headers["content-type"], None)
+    answer = ExportMetricsServiceResponse()
+    if headers is JSON:
+        json_format.Parse(reply.body, answer)
+    else:
+        answer.ParseFromString(reply.body)
+    assert answer.partial_success.rejected_data_points == 3
+    assert answer.partial_success.error_message == "metric 'c': expected a time, found 0"
+    good = to.decode(Sent().body(), headers) if headers is PROTOBUF else to.decode(b"{}", JSON)
+    assert to.response(good, 1).body == (b"{}" if headers is JSON else b"")
+
+
+def test_times_beyond_what_can_be_are_refused() -> None:
+    sent = Sent()
+    sent.gauge("a", 0, 1.0).time_unix_nano = 2**64 - 1
+    to = decoder()
+    arrivals = to.decode(sent.body(), PROTOBUF)
+    assert list(arrivals) == []
+    answer = ExportMetricsServiceResponse.FromString(to.response(arrivals, 1).body)
+    assert answer.partial_success.error_message == (
+        "metric 'a': expected a time, found 18446744073709551615"
+    )
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "expected metrics of OTLP as JSON, found something else: Expecting value"),
+        (b"[]", "expected metrics of OTLP as JSON, found something else: no object"),
+        (b"7", "expected metrics of OTLP as JSON"),
+        (b'{"resourceMetrics": {"a": 1}}', "expected metrics of OTLP as JSON"),
+        (b'{"resourceMetrics": [7]}', "expected metrics of OTLP as JSON"),
+        (b"\xff\xfe", "expected metrics of OTLP as JSON"),
+        (b"[" * 100_000, "expected metrics of OTLP as JSON"),
+        (BY_HAND.replace('"7"', '"seven"').encode(), "expected metrics of OTLP as JSON"),
+        (BY_HAND.replace('"7"', "9" * 400).encode(), "expected metrics of OTLP as JSON"),
+        (BY_HAND.replace('"7"', "9" * 5000).encode(), "expected metrics of OTLP as JSON"),
+    ],
+)
+def test_what_is_no_json_of_metrics_is_refused(body: bytes, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        decoder().decode(body, JSON)
+    assert caught.value.message.startswith(message)
+    assert caught.value.hint == 'such as {"resourceMetrics": [...]}'
+
+
+def test_values_within_each_other_are_refused_or_cut() -> None:
+    inner: Any = {"intValue": "1"}
+    for _ in range(60):
+        inner = {"arrayValue": {"values": [inner]}}
+    given = json.loads(BY_HAND)
+    given["resourceMetrics"][0]["resource"]["attributes"].append({"key": "deep", "value": inner})
+    with pytest.raises(InputError, match="expected metrics of OTLP as JSON"):
+        decoder().decode(json.dumps(given).encode(), JSON)
+
+
+def test_other_forms_are_refused() -> None:
+    with pytest.raises(UnknownFormError) as caught:
+        decoder().decode(b"", {"content-type": "application/grpc"})
+    assert caught.value.message == (
+        "Content-Type: expected application/x-protobuf or application/json, "
+        "found 'application/grpc'"
+    )
+    assert caught.value.hint == "this address takes OTLP/HTTP; OTLP over gRPC is not taken"
+    with pytest.raises(InputError, match="expected metrics of OTLP as protobuf, found") as other:
+        decoder().decode(BY_HAND.encode(), PROTOBUF)
+    assert other.value.hint == "Content-Type: application/json is for JSON"
+
+
+def test_more_points_than_allowed_are_refused() -> None:
+    sent = Sent()
+    for second in range(3):
+        sent.gauge("a", second, 1.0)
+    for body, headers in ((sent.body(), PROTOBUF), (sent.json().encode(), JSON)):
+        with pytest.raises(TooManyError, match="expected at most 2 samples, found more"):
+            decoder(samples=2).decode(body, headers)
+        assert decoder(samples=3).decode(body, headers)
+
+
+def test_a_stream_with_too_many_channels_is_refused_alone() -> None:
+    sent = Sent()
+    for name in "abc":
+        sent.gauge(name, 0, 1.0)
+    sent.resource({"service.name": "other"})
+    sent.gauge("a", 0, 1.0)
+    to = decoder(channels=2)
+    arrivals = to.decode(sent.body(), PROTOBUF)
+    assert [each.stream for each in arrivals] == ["other"]
+    answer = ExportMetricsServiceResponse.FromString(to.response(arrivals, 1).body)
+    assert answer.partial_success.rejected_data_points == 3
+    assert answer.partial_success.error_message.startswith("stream 'shop/web1': expected at most 2")
+
+
+def test_any_bytes_are_read_or_refused() -> None:
+    draw = random.Random(2)
+    to, sender = decoder(samples=100), Sender(4)
+    for _ in range(count(800, 30_000)):
+        sent = sender.request()
+        as_json = draw.random() < 0.5
+        body = bytearray(sent.json().encode() if as_json else sent.body())
+        for _ in range(draw.randint(0, 4)):
+            spot = draw.randrange(len(body))
+            body[spot] = draw.choice(b'0{}[]":,\xffn') if as_json else draw.randrange(256)
+        if draw.random() < 0.2:
+            body = body[: draw.randint(0, len(body))]
+        if draw.random() < 0.1:
+            body = bytearray(draw.randbytes(draw.randint(0, 60)))
+        try:
+            arrivals = to.decode(bytes(body), JSON if as_json else PROTOBUF)
+        except InputError:
+            continue
+        for _, _, found in rows(arrivals):
+            assert all(value is None or math.isfinite(value) for _, value in found)
+
+
+def test_it_keeps_what_a_decoder_promises() -> None:
+    assert find_decoder("otlp") is OtlpDecoder
+    sent = Sent()
+    for second in (0, 10):
+        sent.gauge("a", second, 1.0)
+        sent.sum("b", second, second)
+    check_decoder(OtlpDecoder, [sent.body()], PROTOBUF)
+    check_decoder(OtlpDecoder, [sent.json().encode(), BY_HAND.encode()], JSON)
+
+
+def test_it_says_which_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.proto.collector.metrics.v1", None)
+    with pytest.raises(Exception, match="opentelemetry-proto is needed for this") as caught:
+        decoder().decode(b"", PROTOBUF)
+    assert caught.value.status == 501  # type: ignore[attr-defined]
+
+
+# --- through the service's interface
+
+
+@pytest.fixture
+def service() -> FakeService:
+    return FakeService(1)
+
+
+@pytest.fixture
+def client(service: FakeService) -> Iterator[Client]:
+    with client_of(service) as made:
+        yield made
+
+
+def test_metrics_are_answered_once_they_are_durable(client: Client, service: FakeService) -> None:
+    sent = Sent()
+    sent.gauge("a", 0, 1.0)
+    found = client.post("/v1/metrics", content=sent.body(), headers=PROTOBUF)
+    assert (found.status_code, found.content) == (200, b"")
+    assert found.headers["content-type"] == "application/x-protobuf"
+    packed = gzip.compress(BY_HAND.encode())
+    found = client.post("/v1/metrics", content=packed, headers={**JSON, "content-encoding": "gzip"})
+    assert (found.status_code, found.json()) == (200, {})
+    assert found.headers["content-type"] == "application/json"
+    assert [arrivals[0].stream for arrivals, _ in service.pushed] == ["shop/web1"] * 2
+
+
+def test_what_is_good_is_durable_where_a_stream_is_refused(
+    client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def push(arrivals: Sequence[Arrival]) -> Future[int]:
+        if any(each.stream == "shop/web1" for each in arrivals):
+            raise LimitError("expected at most 9 streams, found 10")
+        done: Future[int] = Future()
+        done.set_result(5)
+        return done
+
+    monkeypatch.setattr(service, "push", push)
+    sent = Sent()
+    sent.gauge("a", 0, 1.0)
+    sent.resource({"service.name": "other"})
+    sent.gauge("a", 0, 1.0)
+    found = client.post("/v1/metrics", content=sent.json(), headers=JSON)
+    assert found.status_code == 200
+    assert found.json() == {
+        "partialSuccess": {
+            "rejectedDataPoints": "1",
+            "errorMessage": "expected at most 9 streams, found 10",
+        }
+    }
+
+
+def test_a_service_that_is_behind_has_metrics_sent_again(
+    client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def push(arrivals: object) -> Future[int]:
+        raise ServiceBusy("behind")
+
+    monkeypatch.setattr(service, "push", push)
+    found = client.post("/v1/metrics", content=BY_HAND, headers=JSON)
+    assert found.status_code == 503 and found.headers["retry-after"] == "1"
