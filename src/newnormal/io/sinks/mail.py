@@ -141,9 +141,10 @@ class MailSink(AlertSink):
     def close(self) -> None:
         """Close the connection."""
         smtp = self._smtp
-        if smtp is not None:
-            with suppress(OSError):
-                smtp.close()
+        connection = None if smtp is None else smtp.sock
+        if connection is not None:
+            with suppress(OSError):  # it may be closed already
+                connection.shutdown(socket.SHUT_RDWR)  # ends what waits for it in another thread
 
     @contextmanager
     def _connected(self) -> Iterator[smtplib.SMTP]:
