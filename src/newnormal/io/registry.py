@@ -52,12 +52,14 @@ SOURCES = {
 SINKS = {"jsonl": "newnormal.io.sinks.jsonl:JsonLinesSink"}
 PULL_SOURCES: dict[str, str] = {
     "kafka": "newnormal.io.sources.kafka:KafkaSource",
+    "mqtt": "newnormal.io.sources.mqtt:MqttSource",
     "prometheus": "newnormal.io.sources.prometheus:PrometheusSource",
 }
 ALERT_SINKS = {
     "alertmanager": "newnormal.io.sinks.alertmanager:AlertmanagerSink",
     "kafka": "newnormal.io.sinks.kafka:KafkaSink",
     "mail": "newnormal.io.sinks.mail:MailSink",
+    "mqtt": "newnormal.io.sinks.mqtt:MqttSink",
     "slack": "newnormal.io.sinks.slack:SlackSink",
     "webhook": "newnormal.io.sinks.webhook:WebhookSink",
 }

@@ -1,0 +1,393 @@
+"""Samples from the messages of a broker of MQTT."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from newnormal.errors import InputError, ParameterError
+from newnormal.io.arrivals import Arrival
+from newnormal.io.mqtt import SECRETS, Broker, with_version
+from newnormal.io.mqtt_connection import (
+    LEAST_ERROR,
+    BrokerError,
+    Connection,
+    Message,
+    SessionTakenError,
+)
+from newnormal.io.options import Options
+from newnormal.io.payloads import Payloads, PlainTextError, Value, together
+from newnormal.io.sources.mqtt_delivery import Delivered, Unread, digest_of
+from newnormal.io.sources.pull import PullSource
+from newnormal.io.topics import Topics, covers
+
+if TYPE_CHECKING:
+    from paho.mqtt.reasoncodes import ReasonCode
+
+__all__ = ["MqttSource"]
+
+WINDOW = 2000  # messages that are taken before they are acknowledged
+
+_IDLE = 1.0  # s to wait for a message
+_LINGER = 0.05  # s to wait for more of them after the first
+_LARGEST = 1 << 20  # bytes of a message that is read
+_MOST_BYTES = 8 << 20  # of all messages of a batch
+_KEEP = 7 * 86_400.0  # s
+_HELD_BACK = 60.0  # s to leave the session to another client before it is taken again
+_REPORTED = 600.0  # s for which another client is reported
+_TRIED = 2.0  # s for which `check` listens
+_NO_TOPIC = "newnormal/acknowledged"  # nobody subscribes to it, so unsubscribing changes nothing
+
+
+class MqttSource(PullSource):
+    """Subscribes to topics with QoS 1; a message is acknowledged once its samples are durable.
+
+    Options: those of `newnormal.io.mqtt.Broker`; `topics`, patterns as `TopicPattern` takes them;
+    `retained`, ``"ignore"`` or ``"take"``; `keep`, seconds for which the broker keeps messages
+    while nobody fetches them (7 days; 0: not at all); `client_id`; and those of
+    `newnormal.io.payloads.Payloads`.
+
+    Parameters
+    ----------
+    clock
+        Gives seconds.
+    """
+
+    secrets = SECRETS
+
+    def __init__(
+        self,
+        name: str,
+        options: Mapping[str, Any],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(name, options)
+        where = f"source {name}"
+        given = Options(where, with_version(options))
+        self._broker = Broker(given)
+        self._payloads = Payloads(given)
+        self._topics = Topics(where, given.texts("topics"))
+        retained: str = given.text("retained", "ignore")
+        self._keep: float = given.number("keep", _KEEP)
+        self._given_id: str | None = given.text("client_id", None)
+        given.end()
+        if retained not in ("ignore", "take"):
+            raise ParameterError(
+                f'{where}: retained: expected "ignore" or "take", found {retained!r}'
+            )
+        self._takes_retained = retained == "take"
+        self._overlapping = self._topics.overlapping()
+        if self._overlapping is not None and self._broker.version != "5":
+            raise self._twice()
+        self._client_id = self._given_id or _default_id(name)
+        self._filters = list(self._topics.filters)
+        self._left: list[str] = []  # filters to unsubscribe from
+        self._clock = clock
+        self._ended = threading.Event()
+        self._connection: Connection | None = None
+        self._delivered = Delivered(4 * WINDOW)
+        self._unread = Unread([each.text for each in self._topics.patterns], clock)
+        self._low_qos = ""
+        self._taken_over: float | None = None  # when another client took the session
+        self._last_time = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forget what belongs to a connection that is gone."""
+        self._asked: dict[int, tuple[str, float]] = {}  # filters whose subscription has no answer
+        self._confirming: tuple[int, int] | None = None  # the number of what was asked, and a count
+        self._has_new = False  # whether a message came that was not sent before
+        self._parts: list[Arrival] = []  # of the last batch, and not given out
+        self._unacknowledged: list[int] = []
+        self._digests: list[bytes] = []  # of messages in the last batch
+
+    # ------------------------------------------------------------------ what a source does
+
+    def next_batch(self, limit: int) -> Sequence[Arrival]:
+        """Return the samples of messages that came within a second."""
+        if not self._parts:
+            try:
+                values = self._gathered(limit)
+            except SessionTakenError:
+                self._leave_session()
+                return ()
+            if not values:
+                self._release()
+                return ()
+            self._parts = together(values, len(values))
+        return self._next_part(limit)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the session, and which messages the broker may send again."""
+        return {
+            "broker": self._broker.address,
+            "client_id": self._client_id,
+            "filters": list(self._filters),
+            "delivered": self._delivered.text(() if self._parts else self._digests),
+        }
+
+    def resume(self, snapshot: Mapping[str, Any]) -> bool:
+        """Take over the session of a snapshot."""
+        client_id = self._given_id or str(snapshot.get("client_id", self._client_id))
+        is_same = snapshot.get("broker") == self._broker.address
+        if is_same and client_id == snapshot.get("client_id"):
+            self._delivered.read(snapshot.get("delivered", ""))
+            former = snapshot.get("filters", [])
+            self._left = [each for each in former if each not in self._filters]
+            # Those that the broker has messages of come first: a message belongs to the first.
+            self._filters.sort(key=lambda each: each not in former)
+        self._client_id = client_id
+        return is_same
+
+    def acknowledge(self) -> None:
+        """Acknowledge the messages of the last batch, unless a part of it was not given out."""
+        if not self._parts:
+            self._delivered.add(self._digests)
+            self._release()
+
+    def notice(self) -> str:
+        """Return which messages cannot be read, and whether another client is in the way."""
+        parts = [self._unread.report(), self._low_qos]
+        if self._taken_over is not None and self._clock() < self._taken_over + _REPORTED:
+            parts.append(
+                f"another client with the client id {self._client_id!r} has taken the session "
+                "over, and messages may have gone to it: set another client_id here or there"
+            )
+        return "; ".join(each for each in parts if each)
+
+    def check(self) -> str:
+        """Connect as another client, subscribe, and listen for two seconds."""
+        connection = self._broker.connect(f"{self._client_id}-check")
+        try:
+            self._check_overlap(connection)
+            for wanted in self._filters:
+                asked = self._subscribed(connection, wanted)
+                self._check_answer(connection, wanted, connection.wait_for(asked))
+            return self._listened(connection)
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """Leave the broker, which keeps the session."""
+        self._ended.set()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    # ------------------------------------------------------------------ connection
+
+    def _open(self) -> Connection:
+        """Return a connection that has asked for all topics."""
+        if self._connection is not None:
+            return self._connection
+        connection = self._broker.connect(self._client_id, keep=self._keep, window=WINDOW)
+        self._connection = connection
+        self._begin()
+        if not connection.resumed:
+            self._delivered.clear()  # the broker knows nothing that it could send again
+        self._check_overlap(connection)
+        for wanted in self._left:
+            connection.unsubscribe(wanted)
+        for wanted in self._filters:
+            self._asked[self._subscribed(connection, wanted)] = wanted, self._clock()
+        return connection
+
+    def _subscribed(self, connection: Connection, wanted: str) -> int:
+        """Ask for the messages of a filter; return the number of the answer."""
+        identifier = 0 if self._overlapping is None else _identifier(wanted)
+        return connection.subscribe(wanted, identifier=identifier, retained=self._takes_retained)
+
+    def _check_overlap(self, connection: Connection) -> None:
+        available = connection.limit("SubscriptionIdentifierAvailable", 1)
+        if self._overlapping is not None and not available:
+            raise self._twice()
+
+    def _twice(self) -> ParameterError:
+        one, other = self._overlapping or ("", "")
+        return ParameterError(
+            f"source {self.name}: topics: expected filters of which one covers the other or that "
+            f"match no common topic, found {one!r} and {other!r}: the broker would send a message "
+            "twice",
+            hint="version = 5 tells both from each other, or use a filter that covers them",
+        )
+
+    def _check_answer(
+        self, connection: Connection, wanted: str, reasons: Sequence[ReasonCode]
+    ) -> None:
+        """Raise an error unless the broker sends the messages of a filter."""
+        for reason in reasons:
+            if reason.value >= LEAST_ERROR:
+                raise connection.error(
+                    f"to be allowed to subscribe to {wanted!r}",
+                    f"the broker's answer {reason}",
+                    "check what the broker allows this user to read",
+                )
+            if reason.value == 0:
+                self._low_qos = (
+                    f"the broker grants QoS 0 for {wanted!r}: messages that come while the "
+                    "service is down are lost"
+                )
+
+    def _take_answers(self, connection: Connection) -> None:
+        """Look at the broker's answers to subscriptions and to the last acknowledgement."""
+        for number, (wanted, since) in list(self._asked.items()):
+            reasons = connection.answers(number)
+            if reasons is not None:
+                del self._asked[number]
+                self._check_answer(connection, wanted, reasons)
+            elif not connection.messages and self._clock() > since + self._broker.timeout:
+                raise connection.error(f"an answer to the subscription to {wanted!r}", "none")
+        if self._confirming is not None and connection.answers(self._confirming[0]) is not None:
+            self._delivered.confirm(self._confirming[1])
+            self._confirming = None
+
+    def _release(self) -> None:
+        """Acknowledge all messages that were taken, in order."""
+        numbers, self._unacknowledged, self._digests = self._unacknowledged, [], []
+        connection = self._connection
+        if connection is None or not numbers:
+            return
+        # If the connection is gone, the next batch says so.
+        with suppress(BrokerError):
+            connection.acknowledge(numbers)
+            # Before the first new message, the broker may not have sent all that it sends again.
+            if self._delivered and self._confirming is None and self._has_new:
+                self._confirming = connection.unsubscribe(_NO_TOPIC), self._delivered.count
+
+    def _is_held_back(self) -> bool:
+        return self._taken_over is not None and self._clock() < self._taken_over + _HELD_BACK
+
+    def _leave_session(self) -> None:
+        """Leave the session to the client that took it, for a while."""
+        self._taken_over = self._clock()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+        self._begin()
+
+    # ------------------------------------------------------------------ messages
+
+    def _gathered(self, limit: int) -> list[Value]:
+        """Return the values of the messages that came."""
+        if self._connection is None and self._is_held_back():
+            self._ended.wait(_IDLE)
+            return []
+        connection = self._open()
+        connection.keep_alive()
+        values: list[Value] = []
+        taken = samples = size = 0
+        until = time.monotonic() + _IDLE
+        while taken < WINDOW and samples < limit and size < _MOST_BYTES:
+            if not connection.messages:
+                left = until - time.monotonic()
+                if left <= 0 or self._ended.is_set():
+                    break
+                connection.turn(left)
+                self._take_answers(connection)
+                continue
+            if not taken:
+                until = time.monotonic() + _LINGER
+            message = connection.messages.popleft()
+            found = self._values(message)
+            values += found
+            taken += 1
+            size += len(message.payload)
+            samples += len(found) if len(found) < 2 else len({each[::2] for each in found})
+        return values
+
+    def _values(self, message: Message) -> list[Value]:
+        """Return the values of a message; those that give none need not be durable."""
+        if message.number:
+            self._unacknowledged.append(message.number)
+            self._has_new |= not message.again
+        named = None if message.topic is None else self._topics.named(message.topic)
+        if named is None or message.topic is None or not self._is_wanted(message):
+            return []
+        digest = digest_of(message) if message.number else b""
+        if message.again and digest in self._delivered:
+            return []
+        self._last_time = received = max(message.received, self._last_time + 1)
+        try:
+            if len(message.payload) > _LARGEST:
+                raise InputError(
+                    f"expected at most {_LARGEST:,} bytes, found {len(message.payload):,}"
+                )
+            found = self._payloads.read(
+                message.payload, stream=named.stream, received=received, channel=named.channel
+            )
+        except PlainTextError as error:
+            self._unread.is_text(named.pattern, message.topic, error.message)
+            return []
+        except InputError as error:
+            self._unread.is_broken(message.topic, error.message)
+            return []
+        if found:
+            self._unread.is_read(named.pattern)
+            if digest:
+                self._digests.append(digest)
+        return found
+
+    def _is_wanted(self, message: Message) -> bool:
+        """Return whether to take a message that matches a pattern."""
+        if message.retained and not self._takes_retained:
+            return False
+        if self._overlapping is None or not message.subscriptions:
+            return True
+        # It comes once for each subscription: it belongs to the first.
+        known = [each for each in self._filters if covers(each, message.topic or "")]
+        came_by = [each for each in known if _identifier(each) in message.subscriptions]
+        return not came_by or came_by[0] == known[0]
+
+    def _next_part(self, limit: int) -> list[Arrival]:
+        """Return at most so many samples of the last batch."""
+        found: list[Arrival] = []
+        while self._parts and limit:
+            each = self._parts[0]
+            if len(each.times) <= limit:
+                found.append(self._parts.pop(0))
+                limit -= len(each.times)
+                continue
+            found.append(each._replace(times=each.times[:limit], values=each.values[:limit]))
+            self._parts[0] = each._replace(times=each.times[limit:], values=each.values[limit:])
+            limit = 0
+        return found
+
+    def _listened(self, connection: Connection) -> str:
+        """Return what came within two seconds."""
+        until = time.monotonic() + _TRIED
+        values: list[Value] = []
+        count = 0
+        while (left := until - time.monotonic()) > 0 and count < WINDOW:
+            connection.turn(left)
+            while connection.messages:
+                message = connection.messages.popleft()
+                count += 1
+                values += self._values(message)
+                connection.acknowledge([message.number] if message.number else [])
+        streams = len({each.stream for each in values})
+        channels = len({each[:2] for each in values})
+        topics = ", ".join(self._filters)
+        found = f"{count} messages within {_TRIED:g} s, {channels} channels of {streams} streams"
+        bad = self._unread.report()
+        return (
+            f"{self._broker.address} speaks MQTT {self._broker.version}; subscribed to {topics}; "
+            f"{found}{f'; {bad}' if bad else ''}"
+        )
+
+
+def _default_id(name: str) -> str:
+    """Return a client id that is the same whenever this machine has a source of this name."""
+    machine = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
+    return f"newnormal-{name}-{machine}"
+
+
+def _identifier(wanted: str) -> int:
+    """Return the identifier of a subscription: the same whichever others there are."""
+    digest = hashlib.sha256(wanted.encode()).digest()
+    return int.from_bytes(digest[:4], "big") % 268_435_455 + 1
