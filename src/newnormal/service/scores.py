@@ -155,6 +155,8 @@ class ScoreSender:
             if len(points.times):
                 found.append(points)
                 total += len(points.times)
+        if self._again:
+            self._looked = 0, 0  # then follows what came since
         self._sending, self._again = until, False
         if found:
             self._save()
@@ -164,8 +166,9 @@ class ScoreSender:
         """Give streams that have something to send, and up to which sample."""
         if self._again:  # what a round before a kill had
             for number, end in self._sending.items():
-                if number in self._judged:
-                    yield number, self._judged[number], end
+                known = self._judged.get(number)
+                if known is not None:
+                    yield number, known, end
             return
         numbers = sorted(self._judged)
         at = bisect_right(numbers, self._last)

@@ -1,0 +1,307 @@
+"""Scores by remote write: what is posted, what answers mean, options, and a real Prometheus."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newnormal.errors import ParameterError
+from newnormal.io.remote_write import unpack
+from newnormal.io.sinks.alerts import SinkDownError
+from newnormal.io.sinks.remote_write import RemoteWriteSink
+from newnormal.io.sinks.scores import ScoreBatch, ScoresRefusedError
+from newnormal.service.config import SinkConfig
+from newnormal.service.connectors import make_score_sink
+from newnormal.testing import check_score_sink
+from tests.connectors.listening import Heard, Listener, listening
+
+pytest.importorskip("cramjam")
+pytest.importorskip("google.protobuf")
+
+S = 10**9
+BEGIN = 1_800_000_000 * S
+
+Found = dict[tuple[tuple[str, str], ...], list[tuple[int, float]]]
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    with listening() as found:
+        yield found
+
+
+def batch_of(*streams: str, ratios: list[float] | None = None) -> ScoreBatch:
+    """Return scores; those of a stream follow each other, a second apart."""
+    own = [streams[:at].count(name) for at, name in enumerate(streams)]
+    found = np.array(ratios if ratios is not None else np.arange(len(streams)) / 4, np.float64)
+    return ScoreBatch(
+        streams,
+        BEGIN + np.array(own, np.int64) * S + 1_234_567,
+        found,
+        np.ones(len(streams)),
+        found,
+        found >= 1,
+        found >= 1,
+    )
+
+
+def sink_of(listener: Listener, **options: Any) -> RemoteWriteSink:
+    return RemoteWriteSink("prom", {"url": f"{listener.url}/api/v1/write", **options})
+
+
+def series_of(heard: Heard) -> Found:
+    """Return the samples of a request by their labels, as they stand there."""
+    return {
+        tuple((label.name, label.value) for label in each.labels): [
+            (sample.timestamp, sample.value) for sample in each.samples
+        ]
+        for each in unpack(heard.body, 1 << 20).timeseries
+    }
+
+
+def points_of(heard: Heard) -> list[tuple[str, int]]:
+    """Return stream and place of the scores of a request."""
+    return [
+        (dict(labels)["stream"], (time - BEGIN // 10**6) // 1000)
+        for labels, found in series_of(heard).items()
+        for time, _ in found
+        if dict(labels)["__name__"] == "newnormal_sample_ratio"
+    ]
+
+
+# ------------------------------------------------------------------ what is posted
+
+
+def test_a_request_has_two_series_a_stream_with_sorted_labels_and_times_in_order(
+    listener: Listener,
+) -> None:
+    sink = sink_of(listener, labels={"site": "north", "Zone": "2"})
+    sink.send(batch_of("press-1", "press-1", "oven", ratios=[0.5, float("inf"), 0.25]))
+    sink.close()
+    [heard] = listener.heard
+    ms = BEGIN // 10**6 + 1
+    assert (heard.method, heard.path) == ("POST", "/api/v1/write")
+    assert heard.headers["content-encoding"] == "snappy"
+    assert heard.headers["content-type"] == "application/x-protobuf"
+    assert heard.headers["x-prometheus-remote-write-version"] == "0.1.0"
+    assert heard.headers["user-agent"] == "newnormal"
+
+    def labels(name: str, stream: str) -> tuple[tuple[str, str], ...]:
+        own = ("__name__", name), ("site", "north"), ("stream", stream)
+        return (("Zone", "2"), *own)
+
+    assert series_of(heard) == {
+        labels("newnormal_sample_ratio", "press-1"): [(ms, 0.5), (ms + 1000, float("inf"))],
+        labels("newnormal_sample_alarm", "press-1"): [(ms, 0.0), (ms + 1000, 1.0)],
+        labels("newnormal_sample_ratio", "oven"): [(ms, 0.25)],
+        labels("newnormal_sample_alarm", "oven"): [(ms, 0.0)],
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "header"),
+    [
+        ({}, None),
+        ({"token": "nn_1"}, "Bearer nn_1"),
+        (
+            {"user": "me", "password": "schlüssel"},
+            "Basic " + base64.b64encode("me:schlüssel".encode()).decode(),
+        ),
+    ],
+)
+def test_who_writes_is_named_in_a_header(
+    listener: Listener, options: dict[str, str], header: str | None
+) -> None:
+    sink = sink_of(listener, **options, headers={"X-Scope-OrgID": "plant"})
+    sink.send(batch_of("m"))
+    assert listener.heard[0].headers.get("authorization") == header
+    assert listener.heard[0].headers["x-scope-orgid"] == "plant"
+    sink.close()
+
+
+# ------------------------------------------------------------------ answers
+
+
+def test_one_bad_score_is_found_and_all_others_are_taken_in_order(listener: Listener) -> None:
+    streams = [name for name in ("a", "b", "c", "d") for _ in range(25)]
+    taken: list[tuple[str, int]] = []
+
+    def answer(heard: Heard) -> tuple[int, dict[str, str], str]:
+        points = points_of(heard)
+        if ("c", 7) in points:
+            return 400, {}, "out of order sample\n"
+        taken.extend(points)
+        return 204, {}, ""
+
+    listener.answer = answer
+    sink = sink_of(listener)
+    with pytest.raises(ScoresRefusedError) as caught:
+        sink.send(batch_of(*streams))
+    assert caught.value.count == 1
+    assert caught.value.message.endswith("found 400 Bad Request: out of order sample")
+    assert caught.value.hint is not None and "left out" in caught.value.hint
+    expected = [(name, streams[:at].count(name)) for at, name in enumerate(streams)]
+    expected.remove(("c", 7))
+    assert taken == expected
+    assert len(listener.heard) < 20
+    sink.close()
+
+
+def test_where_everything_is_refused_the_requests_are_bounded(listener: Listener) -> None:
+    listener.answer = lambda _: (400, {}, "too old sample")
+    sink = sink_of(listener)
+    with pytest.raises(ScoresRefusedError) as caught:
+        sink.send(batch_of(*["m"] * 1000))
+    assert caught.value.count == 1000
+    assert len(listener.heard) == 2 * 32 + 1
+    sink.close()
+
+
+def test_a_receiver_that_fails_while_parts_are_sent_is_down(listener: Listener) -> None:
+    answers = iter([(400, {}, "no"), (204, {}, ""), (503, {"Retry-After": "7"}, "")])
+    listener.answer = lambda _: next(answers)
+    sink = sink_of(listener)
+    with pytest.raises(SinkDownError) as caught:
+        sink.send(batch_of("a", "b"))
+    assert caught.value.after == 7.0
+    sink.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "after", "hint"),
+    [
+        (500, {}, None, None),
+        (503, {"Retry-After": "30"}, 30.0, None),
+        (429, {"Retry-After": "5"}, 5.0, None),
+        (401, {}, None, "check the token, or user and password"),
+        (403, {}, None, "check the token, or user and password"),
+        (404, {}, None, "--web.enable-remote-write-receiver"),
+        (302, {"Location": "/x"}, None, "redirections are not followed"),
+    ],
+)
+def test_answers_about_the_receiver_mean_that_it_is_down(
+    listener: Listener, status: int, headers: dict[str, str], after: float | None, hint: str | None
+) -> None:
+    listener.answer = lambda _: (status, headers, "")
+    sink = sink_of(listener)
+    for attempt in (lambda: sink.send(batch_of("m")), sink.check):
+        with pytest.raises(SinkDownError) as caught:
+            attempt()
+        assert (
+            f"127.0.0.1:{listener.url.rpartition(':')[2]}: expected a status 2xx, found {status}"
+            in (caught.value.message)
+        )
+        assert caught.value.after == after
+        assert hint is None or hint in (caught.value.hint or "")
+    assert len(listener.heard) == 2
+    sink.close()
+
+
+def test_check_writes_a_request_without_samples(listener: Listener) -> None:
+    listener.answer = lambda _: (204, {}, "")
+    sink = sink_of(listener)
+    port = listener.url.rpartition(":")[2]
+    assert sink.check() == f"127.0.0.1:{port} takes remote write (status 204)"
+    assert series_of(listener.heard[0]) == {}
+    listener.answer = lambda _: (400, {}, "snappy: corrupt input")
+    with pytest.raises(SinkDownError, match="400 Bad Request: snappy: corrupt input"):
+        sink.check()
+    sink.close()
+
+
+def test_it_keeps_what_a_sink_of_scores_promises(listener: Listener) -> None:
+    def received() -> list[tuple[str, int]]:
+        return [
+            (dict(labels)["stream"], time * 10**6)
+            for heard in listener.heard
+            for labels, found in series_of(heard).items()
+            for time, _ in found
+        ]
+
+    with listening() as gone:
+        pass
+    check_score_sink(
+        lambda: sink_of(listener),
+        received=received,
+        down=lambda: sink_of(gone, timeout=1.0),
+    )
+
+
+# ------------------------------------------------------------------ options
+
+
+def test_options_have_defaults_that_prometheus_takes(listener: Listener) -> None:
+    sink = sink_of(listener)
+    assert (sink.every, sink.keep, sink.at_once) == (1.0, 3000.0, 1000)
+    sink.close()
+    sink = sink_of(listener, every=0.25, keep=60)
+    assert (sink.every, sink.keep) == (0.25, 60.0)
+    sink.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"url": "ftp://h"}, "url: expected an address that begins with http:// or https://"),
+        ({"url": "http://me:pw@h/"}, "url: expected an address without a password, found one"),
+        ({"every": 0}, "every: expected a number of at least 0.001"),
+        ({"keep": 0}, "keep: expected a number of at least 1"),
+        ({"labels": {"stream": "x"}}, "labels: expected names of letters, digits and _"),
+        ({"labels": {"__name__": "x"}}, "found '__name__'"),
+        ({"labels": {"a-b": "x"}}, "found 'a-b'"),
+        ({"labels": {"a": ""}}, "found 'a'"),
+        ({"labels": ["a"]}, "labels: expected a table of texts"),
+        ({"headers": {"X Y": "x"}}, "headers: expected names and texts of HTTP headers"),
+        ({"headers": {"X": "pw\r\nY: z"}}, "found 'X'"),
+        ({"token": "pw", "user": "me", "password": "pw"}, "expected a token, or user and password"),
+        ({"user": "me"}, "expected a token, or user and password, or neither"),
+        ({"password": "pw"}, "expected a token, or user and password, or neither"),
+        ({"timout": 3}, "found timout"),
+    ],
+)
+def test_options_that_cannot_work_are_named_and_no_secret_is_shown(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ParameterError) as caught:
+        RemoteWriteSink("prom", {"url": "http://127.0.0.1/", **options})
+    assert str(caught.value).startswith("sink prom: ")
+    assert message in str(caught.value)
+    assert "pw" not in str(caught.value)
+
+
+def test_secrets_come_from_files_and_are_never_shown(listener: Listener, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("swordfish\n")
+    options = {
+        "url_env": "WRITE_URL",
+        "user": "me",
+        "password_file": str(tmp_path / "password"),
+    }
+    config = SinkConfig("prom", "remote_write", options)
+    sink = make_score_sink(config, {"WRITE_URL": f"{listener.url}/key-in-the-address"})
+    basic = base64.b64encode(b"me:swordfish").decode()
+    listener.answer = lambda heard: (
+        400,
+        {},
+        f"{heard.headers['authorization']} {heard.path} swordfish",
+    )
+    with pytest.raises(ScoresRefusedError) as caught:
+        sink.send(batch_of("m"))
+    assert listener.heard[0].headers["authorization"] == f"Basic {basic}"
+    for secret in ("swordfish", basic, "key-in-the-address"):
+        assert secret not in str(caught.value)
+    sink.close()
+
+
+def test_a_batch_is_sent_as_it_is_whatever_the_attempt(listener: Listener) -> None:
+    sink = sink_of(listener)
+    batch = batch_of("a", "a", "b")
+    sink.send(batch)
+    sink.send(replace(batch, attempt=2))
+    assert listener.heard[0].body == listener.heard[1].body
+    sink.close()
