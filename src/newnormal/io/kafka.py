@@ -139,6 +139,7 @@ class Cluster:
             "client.id": "newnormal",
             "log_level": 2,  # of syslog: `Troubles` gets the errors
             "topic.metadata.refresh.interval.ms": 30_000,
+            "reconnect.backoff.max.ms": 2_000,
             **defaults,
             **self._chosen,
             **self._fixed,

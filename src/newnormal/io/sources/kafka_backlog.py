@@ -65,6 +65,11 @@ class Backlog(Generic[K, T]):
         self._behind: dict[K, float] = dict.fromkeys(partitions, 0.0)  # seconds without a message
         self.size = 0
 
+    @property
+    def is_anyone_behind(self) -> bool:
+        """Whether there is a partition that others wait for."""
+        return bool(self._behind)
+
     def is_behind(self, partition: K) -> bool:
         """Whether others wait for this partition."""
         return partition in self._behind

@@ -22,8 +22,9 @@ __all__ = ["BEGINNING", "END", "Member", "Topics"]
 BEGINNING, END = "beginning", "end"
 
 FIRST_ANSWER = 10.0  # s to wait for a broker before messages are read
-_ANSWER = 0.7  # s to wait for a broker while they are
+_ANSWER = 0.4  # s to wait for a broker while they are
 _WAIT = 0.25  # s for messages; a batch has what came meanwhile
+_JOINING = 0.6  # s to be assigned partitions, and for their first messages
 _SLICE = 500  # messages that are fetched at once
 _HELD = 32 * 2**20  # bytes of messages that wait for other partitions
 _BATCH = 8 * 2**20  # bytes of messages that are given out at once
@@ -125,7 +126,7 @@ class Member:
         self.behind: dict[Partition, int] = {}
         self.cluster_id: str | None = None
         self._assigned: dict[Partition, int] = {}  # with the offset that is fetched next
-        self._moved = False  # whether partitions were assigned or revoked during a call
+        self._moved = self._revoked = False  # whether partitions were, during a call
         self._ends: dict[Partition, int] = {}  # of partitions that are behind, once known
         self._paused: set[Partition] = set()
         self._backlog = Backlog[Partition, "Message"](_PATIENCE)
@@ -146,14 +147,21 @@ class Member:
         return found.cluster_id, _readable(found.topics)
 
     def messages(self, limit: int) -> list[Message]:
-        """Return the next messages, at most `limit`; wait for them for less than a second."""
+        """Return the next messages, at most `limit`; wait for them for a second at most."""
         self._look()
+        until = self._clock() + _JOINING
+        while True:
+            found = self._next(limit)
+            settled = self._assigned and not self._backlog.is_anyone_behind
+            if found or settled or self._clock() >= until:
+                return found
+
+    def _next(self, limit: int) -> list[Message]:
         found = self._backlog.take(limit, _BATCH)
         if not found or (len(found) < limit and self._backlog.size < _HELD):
-            count = len(found)
-            if not self._fetch(limit - count, 0.0 if found else _WAIT):
-                return []
-            found += self._backlog.take(limit - count, _BATCH)
+            if not self._fetch(limit - len(found), 0.0 if found else _WAIT):
+                found = []  # what was taken comes again
+            found += self._backlog.take(limit - len(found), _BATCH)
         if self._paused and self._backlog.size < _HELD // 2:
             self._resume()
         return found
@@ -181,27 +189,29 @@ class Member:
     # ------------------------------------------------------------------ messages
 
     def _fetch(self, limit: int, wait: float) -> bool:
-        """Put messages into the backlog; False if partitions were assigned anew meanwhile."""
+        """Put messages into the backlog; False if what was there has been dropped."""
+        kept = True
         while limit > 0:
             began = self._clock()
-            found = self._consumer.consume(min(_SLICE, limit), timeout=wait)
+            asked = min(_SLICE, limit)
+            found = self._consumer.consume(asked, timeout=wait)
             self._backlog.waited(self._clock() - began, self._paused)
             self._cluster.troubles.check()
-            if self._moved:
-                self._moved = False
-                if found and self._assigned:  # of before or after: all are fetched again
-                    self._begin()
-                return False
+            kept = kept and not self._moved
+            if self._revoked and found and self._assigned:
+                self._begin()  # they may be of before: all are fetched again
+                found = []
+            self._moved = self._revoked = False
             for each in found:
                 self._take(each)
             if self._backlog.size >= _HELD:
                 self._pause()
                 break
-            if len(found) < min(_SLICE, limit):
+            if len(found) < asked:
                 break
             limit -= len(found)
             wait = 0.0
-        return True
+        return kept
 
     def _take(self, message: Message) -> None:
         partition, offset = partition_of(message), message.offset() or 0
@@ -341,7 +351,7 @@ class Member:
         self._begin()
 
     def _on_revoke(self, _: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        self._moved = True
+        self._moved = self._revoked = True
         for each in partitions:
             self._assigned.pop((each.topic, each.partition), None)
         self._others = []
