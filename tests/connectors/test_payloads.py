@@ -262,6 +262,16 @@ def test_values_of_one_time_are_one_sample() -> None:
     assert together([], 10) == []
 
 
+def test_a_message_that_came_twice_keeps_its_channels_together() -> None:
+    once = [Value("a", "x", 1, 1.0), Value("a", "y", 1, 2.0)]
+    later = [Value("a", "x", 2, 3.0), Value("a", "y", 2, 4.0), Value("b", "x", 1, 5.0)]
+    first, other, again = together([*once, *once, *later], 10)
+    assert (first.channels, first.times.tolist()) == (("x", "y"), [1, 2])
+    assert (other.stream, other.times.tolist()) == ("b", [1])
+    assert (again.stream, again.channels, again.times.tolist()) == ("a", ("x", "y"), [1])
+    assert again.values.tolist() == [[1.0, 2.0]]
+
+
 # ------------------------------------------------------------------ arbitrary input
 
 _LEAVES = (

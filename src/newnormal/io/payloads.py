@@ -172,6 +172,9 @@ class Payloads:
 def together(values: Sequence[Value], limit: int) -> list[Arrival]:
     """Return values as arrivals: those of one stream and time are one sample.
 
+    A second value of the same stream, channel and time, as of a message that was sent twice, is in
+    a later arrival, which has all channels that were repeated.
+
     Parameters
     ----------
     limit
@@ -181,9 +184,21 @@ def together(values: Sequence[Value], limit: int) -> list[Arrival]:
         return []
     streams, channels, times, numbers = zip(*values, strict=True)
     limits = DecoderLimits(samples=max(limit, len(values)), channels=2**31)
-    return from_long(
+    found = from_long(
         streams, channels, np.array(times, np.int64), np.array(numbers, np.float64), limits
     )
+    if len(found) == len(set(streams)):
+        return found
+    # A stream of which some arrivals have all channels and others one would be taken for one whose
+    # channels come apart.
+    seen: dict[tuple[str, str, int], int] = {}
+    layers: list[list[Value]] = []
+    for each in values:
+        layer = seen[each[:3]] = seen.get(each[:3], -1) + 1
+        if layer == len(layers):
+            layers.append([])
+        layers[layer].append(each)
+    return [arrival for layer in layers for arrival in together(layer, limit)]
 
 
 def _decoded(payload: bytes) -> Any:
