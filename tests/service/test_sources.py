@@ -123,6 +123,19 @@ def test_after_a_restart_a_source_goes_on_behind_what_is_in_the_log() -> None:
     assert taker.samples == ALL
 
 
+def test_a_source_goes_on_behind_what_is_durable_although_the_service_has_not_applied_it() -> None:
+    taker = Taker()
+    taker.place = lambda source: None  # type: ignore[method-assign]
+    places: dict[str, Mapping[str, Any]] = {}
+    for _ in range(3):  # a new one each time, as after a change of the configuration
+        puller = Puller(
+            "plant", lambda: MemoryPullSource(arrivals()), taker, limit=4, places=places
+        )
+        puller.step()
+        puller.close()
+    assert taker.samples == ALL
+
+
 def test_another_input_under_the_same_name_is_read_from_its_beginning() -> None:
     taker = Taker()
     taker.places["plant"] = {"input": "another", "at": 7}

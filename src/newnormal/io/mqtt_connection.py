@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LEAST_ERROR",
     "BrokerError",
+    "ClosedError",
     "Connection",
     "Message",
     "SessionTakenError",
@@ -46,7 +47,11 @@ class BrokerError(NewnormalError):
     """The broker cannot be reached, refuses something, or has ended the connection."""
 
 
-class SessionTakenError(BrokerError):
+class ClosedError(BrokerError):
+    """The connection was open, and ended without a reason."""
+
+
+class SessionTakenError(ClosedError):
     """Another client has connected with the same client id."""
 
 
@@ -284,10 +289,9 @@ class Connection:
         if self._answer.value >= LEAST_ERROR:
             found = f"the broker's answer {self._answer}"
             return self.error("to be let in", found, _HINTS.get(self._answer.value))
-        return self.error(
-            "the connection to stay",
-            "it closed",
-            f"the broker stopped, or another client has the client id {self.client_id!r}",
+        return ClosedError(
+            f"{self.address}: expected the connection to stay, found it closed",
+            hint=f"the broker stopped, or another client has the client id {self.client_id!r}",
         )
 
     def _not_made(self, error: Exception) -> BrokerError:

@@ -59,6 +59,8 @@ class Puller:
         Takes the samples.
     limit
         The most samples of a batch.
+    places
+        Durable places by source, which this adds to: the service may not have applied them yet.
     """
 
     def __init__(
@@ -68,9 +70,11 @@ class Puller:
         service: Taking,
         *,
         limit: int = _LIMIT,
+        places: dict[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.name = name
         self._make, self._service, self._limit = make, service, limit
+        self._places = {} if places is None else places
         self._source: PullSource | None = None
         self._held: tuple[Sequence[Arrival], dict[str, Any], int] | None = None
         self._failures = 0  # in a row
@@ -116,7 +120,7 @@ class Puller:
     def _resumed(self) -> PullSource:
         """Return a new source at the place that was logged last."""
         source = self._make()
-        place = self._service.place(self.name)
+        place = self._places.get(self.name, self._service.place(self.name))
         try:
             if place is not None and not source.resume(dict(place)):
                 _log.warning("source %s: another input than before, read as new", self.name)
@@ -136,6 +140,7 @@ class Puller:
             self.samples += taken
         else:
             self.samples += count
+        self._places[self.name] = place
 
     def _pushed(self, arrival: Arrival) -> int:
         """Push the samples of one stream; return how many were taken."""
@@ -189,6 +194,7 @@ class Sources:
     def __init__(self, service: Taking) -> None:
         self._service = service
         self._pullers: dict[str, tuple[SourceConfig, Puller, Loop]] = {}
+        self._places: dict[str, Mapping[str, Any]] = {}
 
     def start(self, sources: Iterable[SourceConfig]) -> None:
         """Ask these sources from now on, and no others; their secrets are read anew."""
@@ -202,6 +208,7 @@ class Sources:
                 config.name,
                 lambda config=config: make_source(config),  # type: ignore[misc]
                 self._service,
+                places=self._places,
             )
             loop = Loop(f"source {config.name}", puller.step, puller.close)
             self._pullers[config.name] = config, puller, loop

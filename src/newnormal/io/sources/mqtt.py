@@ -16,6 +16,7 @@ from newnormal.io.mqtt import SECRETS, Broker, with_version
 from newnormal.io.mqtt_connection import (
     LEAST_ERROR,
     BrokerError,
+    ClosedError,
     Connection,
     Message,
     SessionTakenError,
@@ -38,6 +39,7 @@ _LINGER = 0.05  # s to wait for more of them after the first
 _LARGEST = 1 << 20  # bytes of a message that is read
 _MOST_BYTES = 8 << 20  # of all messages of a batch
 _KEEP = 7 * 86_400.0  # s
+_CLOSED = 3  # times that connections end within the next one, as another client takes the session
 _HELD_BACK = 60.0  # s to leave the session to another client before it is taken again
 _REPORTED = 600.0  # s for which another client is reported
 _TRIED = 2.0  # s for which `check` listens
@@ -94,6 +96,7 @@ class MqttSource(PullSource):
         self._delivered = Delivered(4 * WINDOW)
         self._unread = Unread([each.text for each in self._topics.patterns], clock)
         self._low_qos = ""
+        self._closed: list[float] = []  # when the broker ended connections, lately
         self._taken_over: float | None = None  # when another client took the session
         self._last_time = 0
         self._begin()
@@ -104,6 +107,7 @@ class MqttSource(PullSource):
         self._confirming: tuple[int, int] | None = None  # the number of what was asked, and a count
         self._has_new = False  # whether a message came that was not sent before
         self._parts: list[Arrival] = []  # of the last batch, and not given out
+        self._is_given = False  # whether there are samples that were given out and are not durable
         self._unacknowledged: list[int] = []
         self._digests: list[bytes] = []  # of messages in the last batch
 
@@ -114,12 +118,14 @@ class MqttSource(PullSource):
         if not self._parts:
             try:
                 values = self._gathered(limit)
-            except SessionTakenError:
-                self._leave_session()
+            except ClosedError as error:
+                self._leave(is_taken=isinstance(error, SessionTakenError))
                 return ()
             if not values:
-                self._release()
+                if not self._is_given:
+                    self._release()
                 return ()
+            self._is_given = True
             self._parts = together(values, len(values))
         return self._next_part(limit)
 
@@ -149,6 +155,7 @@ class MqttSource(PullSource):
         """Acknowledge the messages of the last batch, unless a part of it was not given out."""
         if not self._parts:
             self._delivered.add(self._digests)
+            self._is_given = False
             self._release()
 
     def notice(self) -> str:
@@ -263,9 +270,16 @@ class MqttSource(PullSource):
     def _is_held_back(self) -> bool:
         return self._taken_over is not None and self._clock() < self._taken_over + _HELD_BACK
 
-    def _leave_session(self) -> None:
-        """Leave the session to the client that took it, for a while."""
-        self._taken_over = self._clock()
+    def _leave(self, *, is_taken: bool) -> None:
+        """Forget a connection that ended. The next batch connects again, and fails if it cannot.
+
+        A broker that ends connections again and again and yet lets the client in has another
+        client with the same id: not all brokers say so. The session is left to that for a while.
+        """
+        now = self._clock()
+        self._closed = [each for each in self._closed if each > now - _HELD_BACK] + [now]
+        if is_taken or len(self._closed) >= _CLOSED:
+            self._taken_over = now
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
