@@ -115,8 +115,8 @@ class FakePrometheus:
             for labels, value in self.series.get(asked.form["query"], [])
             if (values := _evaluated(value, asked.times))
         ]
-        data: Any = {"resultType": "matrix", "result": given}
-        return 200, json.dumps({"status": "success", "data": data, **self.extra}).encode()
+        matrix: dict[str, Any] = {"resultType": "matrix", "result": given}
+        return 200, json.dumps({"status": "success", "data": matrix, **self.extra}).encode()
 
     def close(self) -> None:
         self._server.shutdown()

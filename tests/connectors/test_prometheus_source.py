@@ -18,7 +18,7 @@ import pytest
 from newnormal.errors import InputError, ParameterError
 from newnormal.io.arrivals import Arrival
 from newnormal.io.registry import find_pull_source
-from newnormal.io.sources import prometheus_api
+from newnormal.io.sources import prometheus, prometheus_api
 from newnormal.io.sources.prometheus import PrometheusSource
 from newnormal.io.sources.prometheus_matrix import Grid, read_matrix
 from newnormal.io.sources.prometheus_steps import Channels, Steps
@@ -221,6 +221,11 @@ def test_the_history_is_asked_for_first_and_then_each_time_when_it_is_old_enough
     assert asked == [*times(10), *(times(1)[0] + 10 * each for each in range(1, 5))]
 
 
+def test_without_an_option_the_history_is_what_the_first_fit_needs(fake: FakePrometheus) -> None:
+    fake.series["load"] = of_hosts(1)
+    assert len(values_of(read(source_of(fake, history=None)))) == 1000
+
+
 def test_the_delay_is_an_option(fake: FakePrometheus) -> None:
     fake.series["load"] = of_hosts(1)
     assert max(at for _, at, _ in values_of(read(source_of(fake, delay="25s")))) == times(1)[0] - 20
@@ -237,13 +242,16 @@ def test_ranges_keep_to_the_limit_of_prometheus_and_grow_to_it(fake: FakePrometh
     assert len(values_of(found)) == 3 * sum(sizes)
 
 
-def test_many_series_are_asked_for_in_short_ranges(fake: FakePrometheus) -> None:
-    fake.series["load"] = of_hosts(500)
-    source = source_of(fake, every="1s", history="800s")
+def test_many_series_are_asked_for_in_short_ranges(
+    fake: FakePrometheus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prometheus, "_VALUES", 2000)
+    fake.series["load"] = of_hosts(5)
+    source = source_of(fake, every="1s", history="2000s")
     read(source, most=1000)
     sizes = [len(each.times) for each in fake.asked]
-    assert max(sizes) == 400, "200,000 values"
     assert sizes[:3] == [60, 240, 400]
+    assert max(sizes) == 400, "of five series each"
 
 
 def test_a_stretch_without_values_is_passed_quickly(fake: FakePrometheus) -> None:

@@ -42,9 +42,9 @@ class PrometheusSource(PullSource):
 
     Options: `url`; `query`, whose series are channels by their labels, or the table `channels`, a
     query for each; `by`, labels that make streams; `without`, labels that are left out of the names
-    of channels; `prefix` of the streams' names; `every` (1m); `history` (1d); `delay` (5s); `user`
-    and `password`, or `token`; `ca_file`; `timeout` in seconds (30); the tables `headers` and
-    `parameters`, sent with every query.
+    of channels; `prefix` of the streams' names; `every` (1m); `history` (1,000 times that); `delay`
+    (5s); `user` and `password`, or `token`; `ca_file`; `timeout` in seconds (30); the tables
+    `headers` and `parameters`, sent with every query.
 
     Parameters
     ----------

@@ -16,6 +16,7 @@ from newnormal.io.options import Options
 __all__ = ["PrometheusOptions", "read_options"]
 
 _MILLISECOND = 1_000_000
+_HISTORY = 1000  # times: by default, the service fits a stream when it has so many samples
 
 
 class PrometheusOptions(NamedTuple):
@@ -59,6 +60,7 @@ def read_options(name: str, options: Mapping[str, Any]) -> PrometheusOptions:
     queries = _queries(given)
     by: tuple[str, ...] = given.texts("by", ())
     without: tuple[str, ...] = given.texts("without", ())
+    every = _span(given, "every", "1m")
     found = PrometheusOptions(
         url=url,
         queries=queries,
@@ -66,8 +68,8 @@ def read_options(name: str, options: Mapping[str, Any]) -> PrometheusOptions:
         by=by,
         naming=_naming(where, by, without, name),
         prefix=given.text("prefix", ""),
-        every=_span(given, "every", "1m"),
-        history=_span(given, "history", "1d"),
+        every=every,
+        history=_span(given, "history", f"{_HISTORY * every}ns"),
         delay=_span(given, "delay", "5s"),
         connection={
             "authorization": _authorization(given),
