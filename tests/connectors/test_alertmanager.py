@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
 from newnormal.service.alerts.delivery import Delivery
 from newnormal.service.alerts.making import alerts_of
 from newnormal.service.config import SinkConfig
+from newnormal.service.config_file import load_config
 from newnormal.service.connectors import make_sink
 from newnormal.service.store import Store
 from newnormal.service.values import EventRow, Item, StreamView
@@ -397,6 +399,35 @@ def test_without_an_address_the_message_shows_one() -> None:
         "sink am: expected the option url or urls, found none\n"
         'hint: url = "http://127.0.0.1:9093"; urls is a list of all members of a cluster'
     )
+
+
+# ------------------------------------------------------------------ the guide
+
+GUIDE = (Path(__file__).parents[2] / "docs/guides/alertmanager.md").read_text()
+
+
+def test_the_configuration_of_the_guide_makes_a_sink(tmp_path: Path) -> None:
+    [block] = re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL)
+    (tmp_path / "service.toml").write_text(block)
+    [config] = load_config(tmp_path / "service.toml").sinks
+    sink = make_sink(config)
+    sink.close()
+    assert isinstance(sink, AlertmanagerSink)
+    options = re.findall(r"^\| (`.*?) \|", GUIDE, re.MULTILINE)[:10]
+    named = set(re.findall(r"`(\w+)`", " ".join(options)))
+    with pytest.raises(ParameterError) as caught:
+        AlertmanagerSink("am", {"url": "http://h", "other": 1})
+    taken = str(caught.value).partition("among ")[2].partition(", found")[0]
+    known = set(taken.replace(" and ", ", ").split(", ")) - {"password", "token"}
+    secrets = {f"{name}_{way}" for name in ("url", "password", "token") for way in ("file", "env")}
+    assert named == known | secrets
+
+
+@pytest.mark.external
+def test_alertmanager_takes_the_configuration_of_the_guide(tmp_path: Path) -> None:
+    [block] = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
+    (tmp_path / "alertmanager.yml").write_text(block)
+    subprocess.run([found("amtool"), "check-config", tmp_path / "alertmanager.yml"], check=True)
 
 
 # ------------------------------------------------------------------ the real one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email
+import re
 import socket
 import ssl
 import threading
@@ -25,6 +26,7 @@ from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
 from newnormal.io.sinks.mail import MailSink
 from newnormal.service.alerts.delivery import Delivery
 from newnormal.service.config import SinkConfig
+from newnormal.service.config_file import load_config
 from newnormal.service.connectors import make_sink
 from newnormal.service.store import Store
 from newnormal.testing import check_alert_sink
@@ -570,6 +572,20 @@ def test_the_password_comes_from_a_file(tmp_path: Path) -> None:
     assert sink._password == "swordfish"
     with pytest.raises(ParameterError, match="expected no secret in the configuration"):
         make_sink(SinkConfig("mail", "mail", {**options, "password": "swordfish"}))
+
+
+def test_the_configurations_of_the_guide_make_sinks(tmp_path: Path) -> None:
+    guide = (Path(__file__).parents[2] / "docs/guides/mail-and-chat.md").read_text()
+    kinds = []
+    for block in re.findall(r"```toml\n(.*?)```", guide, re.DOTALL):
+        path = tmp_path / "service.toml"
+        path.write_text(block.replace("/etc/newnormal", str(tmp_path)))
+        for name in re.findall(r"/etc/newnormal/([\w.]+)", block):
+            (tmp_path / name).write_text("https://example.org/hook")
+        [config] = load_config(path).sinks
+        make_sink(config).close()
+        kinds.append(config.kind)
+    assert kinds == ["mail", "slack", "slack", "slack"]
 
 
 def test_a_sink_that_is_closed_while_it_sends_ends(post: Post) -> None:
