@@ -120,11 +120,11 @@ class Program:
 
 
 class Prometheus(Program):
-    """Prometheus with a configuration as people write it."""
+    """Prometheus with a configuration as people write it; `arguments` are added to its command."""
 
-    def __init__(self, folder: Path, config: str) -> None:
+    def __init__(self, folder: Path, config: str, *arguments: str) -> None:
         super().__init__(folder)
-        self._path = found("prometheus")
+        self._path, self._arguments = found("prometheus"), arguments
         (folder / "prometheus.yml").write_text(config)
 
     def command(self) -> list[str]:
@@ -133,6 +133,7 @@ class Prometheus(Program):
             "--config.file=prometheus.yml",
             "--storage.tsdb.path=data",
             f"--web.listen-address=127.0.0.1:{self.port}",
+            *self._arguments,
         ]
 
     def is_ready(self) -> bool:

@@ -1,0 +1,177 @@
+"""Scores in a real Prometheus: what it takes, and that no one is lost when a program is killed."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from newnormal.io.sinks.remote_write import RemoteWriteSink
+from newnormal.service.store import Store
+from newnormal.testing import check_score_sink
+from tests.connectors.listening import listening
+from tests.connectors.programs import Newnormal, Prometheus, free_port
+from tests.waiting import until
+
+pytest.importorskip("cramjam")
+pytest.importorskip("google.protobuf")
+
+S = 10**9
+CONFIG = "global: {scrape_interval: 15s}\n"
+RECEIVES = "--web.enable-remote-write-receiver"
+
+
+def samples_of(prometheus: Prometheus, name: str) -> dict[str, dict[int, float]]:
+    """Return what Prometheus has of the last minutes: by stream, values by times in ms."""
+    answer = httpx.get(f"{prometheus.url}/api/v1/query", params={"query": f"{name}[30m]"})
+    found: dict[str, Any] = answer.raise_for_status().json()["data"]
+    return {
+        each["metric"]["stream"]: {
+            round(float(at) * 1000): float(value) for at, value in each["values"]
+        }
+        for each in found["result"]
+    }
+
+
+class Plant:
+    """Two streams with a sample each 200 ms; `fault` is added to what they measure."""
+
+    step = S // 5
+
+    def __init__(self, service: Newnormal) -> None:
+        self._service = service
+        self._next = (time.time_ns() // self.step - 200) * self.step
+        self.fault = 0.0
+
+    def feed(self) -> bool:
+        """Send the samples up to now; those that were not taken are sent the next time."""
+        times = np.arange(self._next, time.time_ns(), self.step)
+        if not len(times):
+            return True
+        rows = times // self.step
+        noise = np.sin(rows * 12.9898) * 43758.5453
+        values = np.sin(rows / 9) + 0.2 * (noise - np.floor(noise)) + self.fault
+        try:
+            for name, found in (("press/1", values), ("oven", values - self.fault)):
+                body = {
+                    "stream": name,
+                    "times": [str(np.datetime64(int(each), "ns")) + "Z" for each in times],
+                    "channels": ["a"],
+                    "values": found[:, None].tolist(),
+                }
+                url = f"{self._service.url}/api/v1/samples"
+                if httpx.post(url, json=body, timeout=10.0).is_error:
+                    return False
+        except httpx.HTTPError:
+            return False
+        self._next = int(times[-1]) + self.step
+        return True
+
+
+@pytest.mark.external
+def test_prometheus_takes_scores_and_refuses_in_words(tmp_path: Path) -> None:
+    with Prometheus(tmp_path, CONFIG, RECEIVES) as prometheus:
+        write = {"url": f"{prometheus.url}/api/v1/write"}
+
+        def received() -> list[tuple[str, int]]:
+            found = samples_of(prometheus, "newnormal_sample_ratio")
+            return [(stream, at * 10**6) for stream, own in found.items() for at in own]
+
+        check_score_sink(
+            lambda: RemoteWriteSink("prom", write),
+            received=received,
+            down=lambda: RemoteWriteSink("prom", {"url": f"http://127.0.0.1:{free_port()}/"}),
+        )
+        ratios = samples_of(prometheus, "newnormal_sample_ratio")
+        alarms = samples_of(prometheus, "newnormal_sample_alarm")
+        assert sorted(ratios) == ["oven/3 <b>", "press-1", "press-2", 'température "1"/\\']
+        assert list(ratios["press-1"].values()) == [0.5, 0.25, 0.5, 3.5, 0.5, math.inf]
+        assert list(alarms["press-1"].values()) == [0.0, 0.0, 0.0, 1.0, 0.0, 1.0]
+
+
+@pytest.mark.external
+def test_no_score_is_lost_when_prometheus_or_the_service_is_killed(tmp_path: Path) -> None:
+    with (
+        listening() as chat,
+        Prometheus(tmp_path / "prometheus", CONFIG, RECEIVES) as prometheus,
+        Newnormal(
+            tmp_path / "newnormal",
+            f"""
+[streams]
+history = 150
+period = "200ms"
+lateness = "200ms"
+
+[sinks.prom]
+kind = "remote_write"
+url = "{prometheus.url}/api/v1/write"
+every = 0.1
+labels = {{site = "north"}}
+
+[sinks.chat]
+kind = "webhook"
+url = "{chat.url}"
+""",
+        ) as service,
+    ):
+        checked = service.check()
+        assert checked.returncode == 0, checked.stdout
+        assert (
+            f"ok      sink prom: 127.0.0.1:{prometheus.port} takes remote write (status 204)"
+            in checked.stdout
+        )
+        plant = Plant(service)
+
+        def ratios() -> dict[str, dict[int, float]]:
+            return samples_of(prometheus, "newnormal_sample_ratio")
+
+        def sink() -> dict[str, Any]:
+            health = httpx.get(f"{service.url}/api/v1/health", timeout=10.0).json()
+            found: dict[str, Any] = health["parts"]["sink prom"]
+            return found
+
+        def fed(condition: Any, what: str) -> None:
+            until(lambda: plant.feed() and condition(), what)
+
+        fed(lambda: len(ratios()) == 2 and len(ratios()["oven"]) > 20, "scores in Prometheus")
+        prometheus.kill()
+        fed(lambda: not sink()["ok"], "health to report it")
+        plant.fault, before = 30.0, len(chat.heard)  # an alert does not wait for Prometheus
+        fed(
+            lambda: any(each.json["stream"] == "press/1" for each in chat.heard[before:]),
+            "an alert",
+        )
+        assert sink()["waiting"] > 0
+        prometheus.start()
+        fed(lambda: sink()["ok"], "the sink to be well again")
+        service.kill()
+        service.launch()
+        service.wait_until_ready()
+        fed(lambda: sink()["sent"] > 20, "more scores")
+        until(lambda: sink()["waiting"] == 0, "all scores to be sent")
+        counts = sink()
+        service.stop()
+        assert counts["left_out"] == 0
+        store = Store(tmp_path / "newnormal" / "data" / "store.sqlite")
+        alarms = samples_of(prometheus, "newnormal_sample_alarm")
+        for number, (stream, found) in enumerate(
+            sorted(ratios().items(), key=lambda each: each[0] == "oven"), 1
+        ):
+            rows = store.rows(number, 0, store.count(number) - 1)
+            times, expected = rows.times // 10**6, rows.scores / rows.thresholds
+            sent = (times >= min(found)) & ~np.isnan(expected)
+            assert len(found) > 60
+            assert found == pytest.approx(
+                dict(zip(times[sent].tolist(), expected[sent].tolist(), strict=True))
+            )
+            assert list(alarms[stream]) == list(found)
+            assert (max(alarms[stream].values()) == 1.0) == (stream == "press/1")
+        store.close()
+        query = {"query": 'newnormal_sample_ratio{site="north"}'}
+        labels = httpx.get(f"{prometheus.url}/api/v1/query", params=query)
+        assert len(labels.json()["data"]["result"]) == 2
