@@ -284,6 +284,23 @@ class Hasty(MemoryAlertSink):
     timeout = 0
 
 
+class Idle(MemoryAlertSink):
+    at_once = 0
+
+
+class Alone(MemoryAlertSink):
+    at_once = 10
+
+    def send_many(self, alerts: Sequence[Alert]) -> None:
+        [alert] = alerts
+        self.send(alert)
+
+
+class Mute(MemoryAlertSink):
+    def notice(self) -> Any:
+        return None
+
+
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
@@ -293,6 +310,9 @@ class Hasty(MemoryAlertSink):
         (Once, "expected send of an alarm that fired to work, found ValueError: twice"),
         (Losing, "expected an alarm that fired at the receiver when send returns"),
         (Hasty, "expected timeout to be a number of seconds, found 0"),
+        (Idle, "expected at_once to be a number above 0, found 0"),
+        (Alone, "expected send_many of alerts that were sent to work, found ValueError"),
+        (Mute, "expected notice to return a text, found None"),
     ],
 )
 def test_the_check_finds_what_is_wrong_with_a_sink(
