@@ -11,7 +11,7 @@ import pytest
 import newnormal.io
 from newnormal.errors import InputError, ParameterError
 from newnormal.io import Alert, AlertSink, Arrival, Options, PullSource
-from newnormal.io.registry import find_alert_sink, find_pull_source
+from newnormal.io.registry import PULL_SOURCES, find_alert_sink, find_pull_source
 from newnormal.io.sources.pull import check_arrivals
 from newnormal.testing import (
     MemoryAlertSink,
@@ -55,7 +55,8 @@ def test_a_name_that_nobody_has_is_an_error_that_names_the_group() -> None:
     with pytest.raises(ParameterError) as caught:
         find_pull_source("carrier")
     assert str(caught.value) == (
-        "pull source: expected package.module:Class, found 'carrier'\n"
+        f"pull source: expected {', '.join(sorted(PULL_SOURCES))} or package.module:Class, "
+        "found 'carrier'\n"
         "hint: an installed package can add names with entry points of the group "
         "newnormal.pull_sources"
     )
