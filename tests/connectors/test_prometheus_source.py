@@ -570,9 +570,14 @@ def test_a_place_whose_context_cannot_be_asked_for_is_resumed_without_it(
     ]
 
 
-def test_one_time_that_cannot_be_had_is_an_error(fake: FakePrometheus) -> None:
-    fake.refuse = lambda asked: (503, problem("unavailable", "starting")) if asked.form else None
-    with pytest.raises(InputError, match="expected values, found unavailable: starting"):
+@pytest.mark.parametrize(
+    ("status", "kind"), [(503, "unavailable"), (422, "422"), (500, "internal")]
+)
+def test_one_time_that_cannot_be_had_is_an_error(
+    fake: FakePrometheus, status: int, kind: str
+) -> None:
+    fake.refuse = lambda asked: (status, problem(kind, "not now")) if asked.form else None
+    with pytest.raises(InputError, match=f"expected values, found {kind}: not now"):
         source_of(fake, history="10s").next_batch(10)
 
 
@@ -748,7 +753,8 @@ def test_answers_are_read_as_a_slow_twin_reads_them(
         result: list[Any] = []
         for number in range(rng.randrange(4)):
             near = range(-2, grid.size + 2)
-            at = [(grid.first + k * step) / SECOND for k in near if rng.random() < 0.7]
+            share = rng.choice([0.7, 1 / len(near)])  # many values, or about one
+            at = [(grid.first + k * step) / SECOND for k in near if rng.random() < share]
             if rng.random() < 0.2:
                 at = [each + step / SECOND / 3 for each in at]  # of another grid
             texts = [rng.choice(["NaN", "+Inf", "1e+06", "-0", f"{rng.random()}"]) for _ in at]
