@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from newnormal.io.sinks.remote_write import RemoteWriteSink
 from newnormal.service.store import Store
 from newnormal.testing import check_score_sink
+from tests.connectors.feeding import Plant
 from tests.connectors.listening import listening
 from tests.connectors.programs import Newnormal, Prometheus, free_port
 from tests.waiting import until
@@ -21,7 +21,6 @@ from tests.waiting import until
 pytest.importorskip("cramjam")
 pytest.importorskip("google.protobuf")
 
-S = 10**9
 CONFIG = "global: {scrape_interval: 15s}\n"
 RECEIVES = "--web.enable-remote-write-receiver"
 
@@ -36,41 +35,6 @@ def samples_of(prometheus: Prometheus, name: str) -> dict[str, dict[int, float]]
         }
         for each in found["result"]
     }
-
-
-class Plant:
-    """Two streams with a sample each 200 ms; `fault` is added to what they measure."""
-
-    step = S // 5
-
-    def __init__(self, service: Newnormal) -> None:
-        self._service = service
-        self._next = (time.time_ns() // self.step - 200) * self.step
-        self.fault = 0.0
-
-    def feed(self) -> bool:
-        """Send the samples up to now; those that were not taken are sent the next time."""
-        times = np.arange(self._next, time.time_ns(), self.step)
-        if not len(times):
-            return True
-        rows = times // self.step
-        noise = np.sin(rows * 12.9898) * 43758.5453
-        values = np.sin(rows / 9) + 0.2 * (noise - np.floor(noise)) + self.fault
-        try:
-            for name, found in (("press/1", values), ("oven", values - self.fault)):
-                body = {
-                    "stream": name,
-                    "times": [str(np.datetime64(int(each), "ns")) + "Z" for each in times],
-                    "channels": ["a"],
-                    "values": found[:, None].tolist(),
-                }
-                url = f"{self._service.url}/api/v1/samples"
-                if httpx.post(url, json=body, timeout=10.0).is_error:
-                    return False
-        except httpx.HTTPError:
-            return False
-        self._next = int(times[-1]) + self.step
-        return True
 
 
 @pytest.mark.external
@@ -125,7 +89,7 @@ url = "{chat.url}"
             f"ok      sink prom: 127.0.0.1:{prometheus.port} takes remote write (status 204)"
             in checked.stdout
         )
-        plant = Plant(service)
+        plant = Plant(service.url)
 
         def ratios() -> dict[str, dict[int, float]]:
             return samples_of(prometheus, "newnormal_sample_ratio")

@@ -280,6 +280,34 @@ def _checked_data(folder: Path) -> str:
     return f"{folder}, {free / 1e9:.0f} GB free"
 
 
+# ---------------------------------------------------------------------- monitoring
+
+
+@serve_app.command(cls=Command)
+def dashboard() -> None:
+    """Print a dashboard of the service and its streams, for Grafana to import.
+
+    newnormal serve dashboard > newnormal.json
+    """
+    put(_monitoring("dashboard.json"))
+
+
+@serve_app.command(cls=Command)
+def rules() -> None:
+    """Print alerting rules about the service and its streams, for Prometheus.
+
+    newnormal serve rules > newnormal-rules.yml
+    """
+    put(_monitoring("rules.yml"))
+
+
+def _monitoring(name: str) -> str:
+    from importlib.resources import files
+
+    found = files("newnormal.service") / "monitoring" / name
+    return found.read_text(encoding="utf-8").rstrip("\n")
+
+
 # ---------------------------------------------------------------------- tokens
 
 

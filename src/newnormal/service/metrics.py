@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from newnormal.errors import MissingExtraError
-from newnormal.service.values import StreamView
+from newnormal.service.values import COLLECTING, FAILED, FITTING, LIVE, StreamView
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -70,15 +70,16 @@ def exposition(
 
     class Of(Collector):
         def collect(self) -> Iterable[Metric]:
-            yield from _of_service(service)
-            yield from _of_streams(service.streams(), most, clock())
+            now = clock()
+            yield from _of_service(service, now)
+            yield from _of_streams(service.streams(), most, now)
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Of())
     return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
-def _of_service(service: Measured) -> Iterator[Metric]:
+def _of_service(service: Measured, now: int) -> Iterator[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     health = service.health()
@@ -91,8 +92,9 @@ def _of_service(service: Measured) -> Iterator[Metric]:
         healthy.add_metric([str(name)], float(bool(part.get("ok", True))))
     yield healthy
     states = GaugeMetricFamily("newnormal_streams", "Streams by state.", labels=["state"])
-    for state, count in sorted(Counter(each.state for each in views).items()):
-        states.add_metric([state], count)
+    known = Counter(each.state for each in views)
+    for state in (COLLECTING, FITTING, LIVE, FAILED):
+        states.add_metric([state], known[state])
     yield states
     needing = GaugeMetricFamily(
         "newnormal_streams_attention", "Streams that need a person.", labels=["kind"]
@@ -111,22 +113,65 @@ def _of_service(service: Measured) -> Iterator[Metric]:
         ("newnormal_samples_per_second", "Samples that are judged.", "samples_per_s"),
     ):
         yield GaugeMetricFamily(name, text, _number(health.get(key)))
-    disk = GaugeMetricFamily("newnormal_disk_bytes", "Of the data folder's disk.", labels=["what"])
-    for name, value in (health.get("disk") or {}).items():
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            disk.add_metric([str(name)], float(value))
-    yield disk
     dropped = CounterMetricFamily(
         "newnormal_samples_dropped", "Samples that changed nothing.", labels=["reason"]
     )
     for reason in _DROPPED:
         dropped.add_metric([reason], sum(each.counts.get(reason, 0) for each in views))
     yield dropped
+    yield from _of_data(health)
+    yield from _of_sinks(health, service.store.alert_counts(), now)
+
+
+def _of_data(health: Mapping[str, Any]) -> Iterator[Metric]:
+    """Give the measurements of the data folder and of fitting."""
+    from prometheus_client.core import GaugeMetricFamily
+
+    disk = GaugeMetricFamily("newnormal_disk_bytes", "Of the data folder's disk.", labels=["what"])
+    for name, value in (health.get("disk") or {}).items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            disk.add_metric([str(name)], float(value))
+    yield disk
+    parts = health.get("parts", {})
+    data = GaugeMetricFamily("newnormal_data_bytes", "Of files of the service.", labels=["what"])
+    for name in ("log", "store"):
+        data.add_metric([name], _number(parts.get(name, {}).get("bytes")))
+    yield data
+    fits = GaugeMetricFamily("newnormal_fits", "Fits of models.", labels=["state"])
+    for state in ("running", "waiting"):
+        fits.add_metric([state], _number(parts.get("fitting", {}).get(state)))
+    yield fits
+
+
+def _of_sinks(
+    health: Mapping[str, Any], counts: Mapping[str, Mapping[str, Any]], now: int
+) -> Iterator[Metric]:
+    """Give the measurements of alerts and scores by sink."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
     alerts = GaugeMetricFamily("newnormal_alerts", "Alerts by sink.", labels=["sink", "state"])
-    for sink, counts in service.store.alert_counts().items():
+    oldest = GaugeMetricFamily(
+        "newnormal_alerts_waiting_seconds", "Age of the oldest alert that waits.", labels=["sink"]
+    )
+    for sink, found in counts.items():
         for state in ("waiting", "delivered", "failing", "unsent"):
-            alerts.add_metric([sink, state], _number(counts.get(state)))
-    yield alerts
+            alerts.add_metric([sink, state], _number(found.get(state)))
+        since = _number(found.get("oldest"))
+        oldest.add_metric([sink], max(0.0, (now - since) / 1e9) if since else 0.0)
+    yield from (alerts, oldest)
+    scores = CounterMetricFamily(
+        "newnormal_scores", "Scores that were sent, refused or too old.", labels=["sink", "state"]
+    )
+    waiting = GaugeMetricFamily(
+        "newnormal_scores_waiting", "Samples whose scores wait to be sent.", labels=["sink"]
+    )
+    for part, found in health.get("parts", {}).items():
+        if "sent" in found:
+            sink = str(part).removeprefix("sink ")
+            for state in ("sent", "refused", "left_out"):
+                scores.add_metric([sink, state], _number(found.get(state)))
+            waiting.add_metric([sink], _number(found.get("waiting")))
+    yield from (scores, waiting)
 
 
 def _of_streams(views: Sequence[StreamView], most: int, now: int) -> Iterator[Metric]:
