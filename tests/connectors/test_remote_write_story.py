@@ -1,0 +1,251 @@
+"""Remote write with real programs: Prometheus sends to the service, and each is killed."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+import pytest
+
+from newnormal.client import ServiceError
+from tests.connectors.programs import Newnormal, Prometheus
+from tests.connectors.test_remote_write import BEGIN, HEADERS, body
+from tests.waiting import until
+
+GAUGES = 6
+
+
+class Target:
+    """Something to scrape, whose gauges have the number of the scrape."""
+
+    def __init__(self) -> None:
+        self.scrapes = 0
+        lock = threading.Lock()
+        target = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                with lock:
+                    target.scrapes += 1
+                    text = exposition(target.scrapes).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+def exposition(scrape: int) -> str:
+    gauges = [f"# TYPE m{k} gauge\nm{k} {scrape + k}\n" for k in range(GAUGES)]
+    parts = [f"# TYPE scrape_number gauge\nscrape_number {scrape}\n", *gauges]
+    parts.append(f"# TYPE work_total counter\nwork_total {scrape * 10}\n")
+    parts.append(f'# TYPE wait summary\nwait{{quantile="0.5"}} NaN\nwait_sum {scrape}\n')
+    parts.append(f"wait_count {scrape}\n")
+    return "".join(parts)
+
+
+@contextmanager
+def targets(number: int) -> Iterator[list[Target]]:
+    made = [Target() for _ in range(number)]
+    try:
+        yield made
+    finally:
+        for each in made:
+            each.server.shutdown()
+            each.server.server_close()
+
+
+def config(addresses: list[str], service: Newnormal) -> str:
+    """Return a configuration whose requests hold a few samples: every scrape is cut."""
+    url = f"{service.url}/api/v1/write"
+    return f"""
+global: {{scrape_interval: 1s, scrape_timeout: 1s}}
+scrape_configs:
+  - job_name: plant
+    static_configs: [{{targets: {json.dumps(addresses)}}}]
+remote_write:
+  - url: {url}
+    name: in_order
+    queue_config:
+      {{max_shards: 1, max_samples_per_send: 5, batch_send_deadline: 100ms, max_backoff: 200ms}}
+  - url: {url}?by=instance&without=job
+    name: in_shards
+    queue_config: {{min_shards: 3, max_samples_per_send: 5, batch_send_deadline: 100ms}}
+    write_relabel_configs:
+      - {{source_labels: [__name__], regex: "scrape_number|m.*", action: keep}}
+"""
+
+
+def recorded(prometheus: Prometheus, address: str) -> list[tuple[float, float]]:
+    """Return time and value of what Prometheus itself has."""
+    query = f'scrape_number{{instance="{address}"}}[1h]'
+    answer = httpx.get(f"{prometheus.url}/api/v1/query", params={"query": query}).json()
+    result = answer["data"]["result"]
+    return [(float(at), float(value)) for at, value in result[0]["values"]] if result else []
+
+
+def stored(service: Newnormal, name: str) -> dict[str, list[float | None]]:
+    """Return all samples of a stream by channel, and nothing where it is not known."""
+    with service.client() as client:
+        try:
+            stream = client.stream(name)
+        except ServiceError:
+            return {}
+    every = ",".join(str(at) for at in range(len(stream["channels"])))
+    path = f"{service.url}/api/v1/streams/{stream['id']}/series"
+    series = httpx.get(path, params={"points": 5000, "channels": every}).json()
+    assert series["per"] == 1
+    return {name: series["columns"][f"low:{at}"] for at, name in enumerate(stream["channels"])}
+
+
+def numbers(service: Newnormal, name: str) -> list[float]:
+    found = stored(service, name).get("scrape_number", [])
+    return [each for each in found if each is not None]
+
+
+CHANNELS = {
+    "scrape_number",
+    *(f"m{k}" for k in range(GAUGES)),
+    'wait{quantile="0.5"}',  # it has no value yet
+    "rate(work_total)",
+    "rate(wait_sum)",
+    "rate(wait_count)",
+    "up",
+    "scrape_duration_seconds",
+    "scrape_samples_scraped",
+    "scrape_samples_post_metric_relabeling",
+    "scrape_series_added",
+}
+
+
+@pytest.mark.external
+def test_samples_of_a_real_prometheus_are_there_once_whoever_is_killed(tmp_path: Path) -> None:
+    service = Newnormal(tmp_path / "service", "")
+    with targets(2) as made:
+        addresses = [each.address for each in made]
+        prometheus = Prometheus(tmp_path / "prometheus", config(addresses, service))
+        with service, prometheus:
+            one = f"plant/{addresses[0]}"
+            until(lambda: len(numbers(service, one)) >= 6, "samples of Prometheus")
+            _check_shards(service, addresses)
+
+            service.kill()
+            alone = len(recorded(prometheus, addresses[0]))
+            until(
+                lambda: len(recorded(prometheus, addresses[0])) >= alone + 4,
+                "scrapes that the service misses",
+            )
+            service.start()
+            _check_all(service, prometheus, addresses, since=0.0)
+
+            prometheus.kill()
+            killed = time.time()
+            prometheus.start()
+            restarted = time.time()
+            until(
+                lambda: (
+                    len([t for t, _ in recorded(prometheus, addresses[0]) if t > restarted]) >= 4
+                ),
+                "scrapes after Prometheus was killed",
+            )
+            # What it had not sent when it was killed, it does not send.
+            lost = _check_all(service, prometheus, addresses, since=restarted + 1)
+            assert all(killed - 2.5 < each < restarted + 1 for each in lost), lost
+
+
+def _check_shards(service: Newnormal, addresses: list[str]) -> None:
+    """Check that a scrape that several shards send at once is one sample of all channels."""
+    for name in addresses:
+        until(lambda name=name: len(numbers(service, name)) >= 4, "samples of shards")  # type: ignore[misc]
+        found = stored(service, name)
+        assert set(found) == {"scrape_number", *(f"m{k}" for k in range(GAUGES))}
+        rows = list(zip(*found.values(), strict=True))
+        assert all(None not in row for row in rows[1:]), rows
+
+
+def _check_all(
+    service: Newnormal, prometheus: Prometheus, addresses: list[str], since: float
+) -> list[float]:
+    """Check that the service has what Prometheus has; return the times of what is missing."""
+    lost = []
+    for address in addresses:
+        expected = recorded(prometheus, address)
+        name = f"plant/{address}"
+        until(
+            lambda name=name, last=expected[-1][1]: last in numbers(service, name),  # type: ignore[misc]
+            "all samples of Prometheus",
+        )
+        found = stored(service, name)
+        got = [each for each in found["scrape_number"] if each is not None]
+        assert len(got) == len(set(got)) and got == sorted(got), got  # nothing is doubled
+        missing = [(at, value) for at, value in expected if value not in got]
+        # The first sample of a stream is taken before it is known that more of it comes.
+        lost += [at for at, value in missing if value != expected[0][1]]
+        assert not [at for at in lost if at > since > 0], missing
+        assert since or not lost, missing
+        assert set(found) == CHANNELS
+        for number in range(GAUGES):  # the sample has all channels of its scrape
+            pairs = list(zip(found["scrape_number"], found[f"m{number}"], strict=True))[1:]
+            cut = [each for each in pairs if None in each]  # when Prometheus was killed
+            assert len(cut) <= (1 if since else 0), pairs
+            assert all(b == (a or 0) + number for a, b in pairs if (a, b) not in cut), pairs
+        _check_rates(found, {value: at for at, value in expected})
+    return lost
+
+
+def _check_rates(found: dict[str, list[float | None]], times: dict[float, float]) -> None:
+    """Check that rates are those of the counter's own values, and that few are missing."""
+    pairs = list(zip(found["scrape_number"], found["rate(work_total)"], strict=True))
+    known = [(number, rate) for number, rate in pairs if number is not None]
+    for at, (number, rate) in enumerate(known):
+        if rate is None or not at:
+            continue
+        # A value that Prometheus had not sent when it was killed is not known here.
+        possible = [
+            10 * (number - before) / (times[number] - times[before])
+            for before, _ in known[max(0, at - 2) : at]
+            if number in times and before in times
+        ]
+        assert not possible or pytest.approx(rate) in possible, (number, rate, possible)
+    missing = [number for number, rate in known if rate is None]
+    assert len(missing) <= 4, missing  # the first, the first after the service began, those cut
+
+
+@pytest.mark.external
+def test_a_fault_in_what_is_sent_is_an_alarm(tmp_path: Path) -> None:
+    service = Newnormal(tmp_path, "[streams]\nhistory = 300\n")
+    labels = {"job": "node", "instance": "db1:9100"}
+    begin = time.time() - 420 * 15 - BEGIN / 1000
+    with service, service.client() as client:
+        for first in range(0, 420, 60):
+            load, served = [], []
+            for step in range(first, first + 60):
+                moment = begin + step * 15
+                high = 8.0 if 380 <= step < 400 else 0.0
+                load.append((moment, 2 + math.sin(step / 5) + 0.1 * math.sin(step * 7.3) + high))
+                served.append((moment, 100.0 * step + 9 * math.sin(step * 3.1)))
+            sent = body(("node_load1", labels, load), ("requests_total", labels, served))
+            url = f"{service.url}/api/v1/write"
+            assert httpx.post(url, content=sent, headers=HEADERS).status_code == 204
+            if first == 300:
+                until(
+                    lambda: client.stream("node/db1:9100")["state"] == "live",
+                    "the model of the stream",
+                )
+        (alarm, *_) = until(lambda: list(client.items(kind="alarm")), "an alarm")
+        assert alarm["stream_name"] == "node/db1:9100", alarm
+        assert "node_load1" in alarm["sentence"], alarm["sentence"]
