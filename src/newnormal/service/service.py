@@ -29,6 +29,7 @@ from newnormal.service.hub import Hub, Resync, Tick
 from newnormal.service.limits import Arriving, LimitError
 from newnormal.service.log import entries as log
 from newnormal.service.log.sqlite_log import SqliteLog
+from newnormal.service.memory import give_back
 from newnormal.service.sinks import Sinks
 from newnormal.service.sources import Sources
 from newnormal.service.store import Store
@@ -399,6 +400,7 @@ class Service:
         oldest = time.monotonic() - (self.config.retention.log_age or 0) / 1e9
         while self._positions and self._positions[0][0] <= oldest:
             self._log.trim(self._positions.popleft()[1])
+        give_back()
 
     def _retain(self, applier: Applier) -> None:
         modelling.remove_models(applier)

@@ -1,0 +1,29 @@
+"""Memory that is free and that the process still holds."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from functools import cache
+
+__all__ = ["give_back"]
+
+
+def give_back() -> bool:
+    """Give free memory back to the system; return whether there was any.
+
+    The C library keeps what was freed between blocks in use: after a burst of samples, and after
+    each checkpoint, for ever. Linux with glibc alone has a call for it; elsewhere nothing is done.
+    It takes about half a millisecond for each MB that is given back.
+    """
+    trim = _trim()
+    return trim is not None and bool(trim(0))
+
+
+@cache
+def _trim() -> Callable[[int], int] | None:
+    if not sys.platform.startswith("linux"):
+        return None
+    found: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return found
