@@ -127,6 +127,17 @@ class Broker:
         return made
 
 
+class _Socket(ssl.SSLSocket):
+    """Closed if the other side does not speak TLS: the library leaves it open."""
+
+    def do_handshake(self, block: bool = False) -> None:
+        try:
+            super().do_handshake(block)
+        except BaseException:
+            self.close()
+            raise
+
+
 def with_version(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options in which the version is a text: TOML has no number 3.1.1.
 
@@ -191,6 +202,7 @@ def _context(given: Options, is_encrypted: bool) -> ssl.SSLContext | None:
         raise ParameterError(
             f"{given.where}: ca_file: expected a file of certificates, found {error}"
         ) from error
+    context.sslsocket_class = _Socket
     if cert_file is not None:
         try:
             # An empty password: without one, OpenSSL would ask for it in the terminal.

@@ -156,9 +156,11 @@ class Connection:
                 self._client.loop_misc()
                 self._wait(seconds)
                 self._read()
-        except (OSError, ValueError, KeyError, AttributeError) as error:
-            # Another thread has closed it.
-            raise self.error("an open connection", "it closed") from error
+        except BrokerError:
+            raise
+        except Exception as error:  # the library's, of packets that are broken or of a close
+            found = f"what cannot be read: {type(error).__name__}: {error}"
+            raise self.error("packets of MQTT", found) from error
         return self._packets != before
 
     def _read(self) -> None:
@@ -349,7 +351,7 @@ class Connection:
         self.messages.append(
             Message(
                 topic,
-                message.payload,
+                bytes(message.payload),
                 message.mid if message.qos else 0,
                 bool(message.dup),
                 bool(message.retain),

@@ -299,11 +299,11 @@ class MqttSource(PullSource):
         until = time.monotonic() + _IDLE
         while taken < WINDOW and samples < limit and size < _MOST_BYTES:
             if not connection.messages:
-                left = until - time.monotonic()
-                if left <= 0 or self._ended.is_set():
-                    break
-                connection.turn(left)
+                left = max(0.0, until - time.monotonic())
+                came = connection.turn(left)
                 self._take_answers(connection)
+                if self._ended.is_set() or not (came or left):
+                    break
                 continue
             if not taken:
                 until = time.monotonic() + _LINGER

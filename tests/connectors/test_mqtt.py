@@ -1,0 +1,1035 @@
+"""MQTT in and out beside a broker that answers as a test wants."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newnormal.errors import NewnormalError, ParameterError
+from newnormal.io.mqtt_connection import BrokerError
+from newnormal.io.sinks.alerts import Alert, AlertRefusedError
+from newnormal.io.sinks.mqtt import MqttSink
+from newnormal.io.sources.mqtt import WINDOW, MqttSource
+from newnormal.io.sources.mqtt_delivery import Delivered, Unread
+from newnormal.testing.alerts import _alerts
+from tests.connectors.mqtt_peers import (
+    CONNECT,
+    DISCONNECT,
+    PUBACK,
+    PUBLISH,
+    SUBSCRIBE,
+    UNSUBACK,
+    UNSUBSCRIBE,
+    FakeBroker,
+    faking,
+    packet,
+    publish,
+)
+from tests.counts import count
+from tests.waiting import until
+
+pytest.importorskip("paho.mqtt")
+
+TOPICS = ["plant/{stream}/{channel}"]
+
+
+class Clock:
+    """Stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def _waits_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("newnormal.io.sources.mqtt._IDLE", 0.05)
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    with faking() as found:
+        yield found
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def sources(broker: FakeBroker, clock: Clock) -> Iterator[Sources]:
+    made = Sources(broker, clock)
+    yield made
+    made.close()
+
+
+class Sources:
+    """Makes sources of a broker, and closes them."""
+
+    def __init__(self, broker: FakeBroker, clock: Clock) -> None:
+        self._broker, self._clock = broker, clock
+        self._made: list[MqttSource | MqttSink] = []
+
+    def __call__(self, **options: Any) -> MqttSource:
+        given = {"host": "127.0.0.1", "port": self._broker.port, "topics": TOPICS, **options}
+        given = {name: each for name, each in given.items() if each is not None}
+        source = MqttSource("bus", given, clock=self._clock)
+        self._made.append(source)
+        return source
+
+    def sink(self, **options: Any) -> MqttSink:
+        given = {"host": "127.0.0.1", "port": self._broker.port, **options}
+        sink = MqttSink("bus", given, clock=self._clock)
+        self._made.append(sink)
+        return sink
+
+    def close(self) -> None:
+        for each in self._made:
+            each.close()
+
+
+def read(source: MqttSource, limit: int = 5000) -> list[tuple[str, str, float]]:
+    """Return the values of a batch."""
+    return [
+        (each.stream, channel, float(value))
+        for each in source.next_batch(limit)
+        for row in each.values
+        for channel, value in zip(each.channels, row, strict=True)
+        if not np.isnan(value)
+    ]
+
+
+def temp(number: float) -> tuple[str, str, float]:
+    return ("press", "temp", number)
+
+
+# ------------------------------------------------------------------ options
+
+
+def options_error(kind: type[MqttSource] | type[MqttSink], **options: Any) -> str:
+    given: dict[str, Any] = {"host": "broker.example.org"}
+    if kind is MqttSource:
+        given["topics"] = TOPICS
+    given |= options
+    with pytest.raises(ParameterError) as caught:
+        kind("bus", {name: each for name, each in given.items() if each is not None})
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"host": None}, "expected the option host or url, found none"),
+        ({"url": "mqtt://a"}, "expected url, or host and port, found both"),
+        ({"port": 70000}, "port: expected a whole number up to 65535, found 70000"),
+        (
+            {"host": None, "url": "http://a"},
+            "url: expected an address that begins with mqtt://, mqtts://, ws:// or wss://, "
+            "found another",
+        ),
+        (
+            {"host": None, "url": "mqtt://me:swordfish@a"},
+            "url: expected an address without user and password, found them",
+        ),
+        ({"host": None, "url": "mqtt://a/path"}, "url: expected no path, found one"),
+        ({"version": 4}, "version: expected a text, found another int"),
+        ({"version": "3.1"}, "version: expected 5 or \"3.1.1\", found '3.1'"),
+        ({"password": "swordfish"}, "expected user beside the password, found none"),
+        ({"key_file": "key.pem"}, "expected cert_file beside key_file, found none"),
+        (
+            {"ca_file": "none.pem"},
+            "ca_file: expected a file of certificates, found [Errno 2] No such file or directory",
+        ),
+        (
+            {"cert_file": "none.pem"},
+            "cert_file: expected a certificate and its key, found [Errno 2] No such file or "
+            "directory",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", [MqttSource, MqttSink])
+def test_options_of_the_broker_that_cannot_work_are_named(
+    kind: type[MqttSource] | type[MqttSink], options: dict[str, Any], message: str
+) -> None:
+    where = "source bus" if kind is MqttSource else "sink bus"
+    assert options_error(kind, **options) == f"{where}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"topics": None}, "expected the option topics, found none"),
+        ({"topics": []}, "topics: expected a list of texts, found another list"),
+        ({"retained": "all"}, 'retained: expected "ignore" or "take", found \'all\''),
+        ({"keep": -1}, "keep: expected a number of at least 0, found another int"),
+        ({"channel": "name"}, "channel: expected the option value beside it, found none"),
+        (
+            {"version": "3.1.1", "topics": ["a/+", "+/b"]},
+            "topics: expected filters of which one covers the other or that match no common topic, "
+            "found 'a/+' and '+/b': the broker would send a message twice",
+        ),
+    ],
+)
+def test_options_of_the_source_that_cannot_work_are_named(
+    options: dict[str, Any], message: str
+) -> None:
+    assert options_error(MqttSource, **options) == f"source bus: {message}"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"topic": "a/{machine}"},
+            "topic: expected a topic with {stream}, {kind}, {item}, {status} and no other braces, "
+            "+ or #, found 'a/{machine}'",
+        ),
+        (
+            {"topic": "a/{stream}/{status}", "retain": True},
+            "topic: expected no {status} beside retain, found it",
+        ),
+        ({"retain": "yes"}, "retain: expected true or false, found another str"),
+    ],
+)
+def test_options_of_the_sink_that_cannot_work_are_named(
+    options: dict[str, Any], message: str
+) -> None:
+    assert options_error(MqttSink, **options) == f"sink bus: {message}"
+
+
+def test_an_option_that_does_not_exist_is_named_beside_those_that_do() -> None:
+    assert options_error(MqttSource, topic="a") == (
+        "source bus: expected options among ca_file, cert_file, channel, client_id, fields, host, "
+        "keep, key_file, password, port, retained, stream, time, timeout, tls, topics, url, user, "
+        "value and version, found topic"
+    )
+    assert options_error(MqttSink, topics=["a"]) == (
+        "sink bus: expected options among ca_file, cert_file, client_id, host, key_file, "
+        "password, port, retain, timeout, tls, topic, url, user and version, found topics"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "address"),
+    [
+        ({"host": "a"}, "a:1883"),
+        ({"host": "a", "tls": True}, "a:8883"),
+        ({"host": "::1"}, "[::1]:1883"),
+        ({"url": "mqtt://a"}, "a:1883"),
+        ({"url": "mqtts://a"}, "a:8883"),
+        ({"url": "mqtts://a:1"}, "a:1"),
+        ({"url": "wss://a/path"}, "a:443"),
+        ({"url": "ws://a"}, "a:80"),
+    ],
+)
+def test_ports_that_are_not_given_are_the_usual_ones(options: dict[str, Any], address: str) -> None:
+    assert MqttSource("bus", {"topics": TOPICS, **options}).snapshot()["broker"] == address
+
+
+# ------------------------------------------------------------------ connecting
+
+
+def connect_packet(broker: FakeBroker) -> bytes:
+    (found,) = [each.body for each in broker.packets if each.kind == CONNECT]
+    return found
+
+
+def test_by_version_5_the_session_is_kept_and_messages_are_limited(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    source = sources(keep=3600, client_id="me", user="u", password="swordfish")
+    assert read(source) == []
+    found = connect_packet(broker)
+    assert found[:7] == b"\0\4MQTT\5"
+    assert found[7] == 0b11000000  # user and password, and no clean start
+    assert b"\x11" + struct.pack("!I", 3600) in found  # the session's expiry
+    assert b"\x21" + struct.pack("!H", WINDOW) in found  # messages before an acknowledgement
+    assert found.endswith(b"\0\2me\0\1u\0\x09swordfish")
+
+
+def test_by_version_3_1_1_the_session_is_kept(broker: FakeBroker, sources: Sources) -> None:
+    assert read(sources(version="3.1.1")) == []
+    found = connect_packet(broker)
+    assert (found[:7], found[7]) == (b"\0\4MQTT\4", 0)
+
+
+@pytest.mark.parametrize("version", [5, "3.1.1"])
+def test_without_keep_the_session_is_a_new_one_each_time(
+    broker: FakeBroker, sources: Sources, version: object
+) -> None:
+    read(sources(keep=0, version=version))
+    found = connect_packet(broker)
+    assert found[7] == 2  # clean
+    assert b"\x11" + struct.pack("!I", 0) not in found
+
+
+def failure(source: MqttSource) -> str:
+    """Return the error that a source comes to."""
+
+    def tried() -> str:
+        try:
+            source.next_batch(100)
+        except BrokerError as error:
+            return str(error)
+        return ""
+
+    return until(tried, "an error")
+
+
+def read_until(source: MqttSource, condition: Callable[[], object], what: str) -> None:
+    """Read batches in which no samples are until a condition holds."""
+
+    def tried() -> bool:
+        assert read(source) == []
+        return bool(condition())
+
+    until(tried, what)
+
+
+@pytest.mark.parametrize(
+    ("reason", "found", "hint"),
+    [
+        (134, "Bad user name or password", "user, and password_file or password_env, set them"),
+        (
+            135,
+            "Not authorized",
+            "check user and password, and what the broker allows this user to do",
+        ),
+        (132, "Unsupported protocol version", 'version = "3.1.1" and version = 5 set the version'),
+        (133, "Client identifier not valid", "client_id sets another one"),
+        (137, "Server busy", None),
+    ],
+)
+def test_a_broker_that_does_not_let_the_client_in_says_why(
+    broker: FakeBroker, sources: Sources, reason: int, found: str, hint: str | None
+) -> None:
+    broker.reason = reason
+    message = f"127.0.0.1:{broker.port}: expected to be let in, found the broker's answer {found}"
+    shown = failure(sources(user="me", password="swordfish"))
+    assert shown == (message if hint is None else f"{message}\nhint: {hint}")
+
+
+def test_a_broker_of_3_1_1_says_it_with_other_numbers(broker: FakeBroker, sources: Sources) -> None:
+    broker.reason = 4
+    assert "found the broker's answer Bad user name or password" in failure(
+        sources(version="3.1.1")
+    )
+
+
+def test_what_does_not_answer_is_not_waited_for_without_end(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    broker.is_silent = True
+    assert failure(sources(timeout=0.2)) == (
+        f"127.0.0.1:{broker.port}: expected an answer to CONNECT within 0.2 s, found none"
+    )
+
+
+def test_what_hangs_up_at_once_may_be_something_else(broker: FakeBroker, sources: Sources) -> None:
+    broker.is_silent = broker.closes = True
+    assert failure(sources()) == (
+        f"127.0.0.1:{broker.port}: expected an answer to CONNECT, found the connection closed\n"
+        "hint: this port may not speak MQTT, with or without TLS, may want a certificate "
+        '(cert_file), or may not speak this version (version = "3.1.1")'
+    )
+
+
+def test_where_nobody_listens_the_message_says_so(broker: FakeBroker, sources: Sources) -> None:
+    source, sink = sources(), sources.sink()
+    broker.close()
+    message = (
+        f"127.0.0.1:{source.snapshot()['broker'].split(':')[1]}: expected a broker, found none\n"
+        "hint: it is not running, or listens on another address or port"
+    )
+    assert failure(source) == message
+    with pytest.raises(BrokerError) as caught:
+        sink.send(ALERT)
+    assert str(caught.value) == message
+
+
+def test_a_host_without_an_address_is_named(sources: Sources) -> None:
+    source = sources(host="no-such-host.invalid", port=1883)
+    assert failure(source) == (
+        "no-such-host.invalid:1883: expected a host that is known, found none of this name"
+    )
+
+
+def test_a_port_that_does_not_speak_tls_is_named(broker: FakeBroker, sources: Sources) -> None:
+    broker.is_silent = broker.closes = True
+    found = failure(sources(tls=True))
+    assert found.startswith(f"127.0.0.1:{broker.port}: expected TLS, found ")
+    assert found.endswith("hint: this port may not speak TLS")
+
+
+# ------------------------------------------------------------------ subscribing
+
+
+@pytest.mark.parametrize(
+    ("version", "reason", "found"),
+    [(5, 135, "Not authorized"), ("3.1.1", 128, "Unspecified error")],
+)
+def test_a_subscription_that_is_refused_is_an_error(
+    broker: FakeBroker, sources: Sources, version: object, reason: int, found: str
+) -> None:
+    broker.granted = reason
+    message = (
+        f"127.0.0.1:{broker.port}: expected to be allowed to subscribe to 'plant/+/+', "
+        f"found the broker's answer {found}\n"
+        "hint: check what the broker allows this user to read"
+    )
+    assert failure(sources(version=version)) == message
+    with pytest.raises(BrokerError, match="expected to be allowed to subscribe"):
+        sources(version=version).check()
+
+
+def test_a_subscription_without_an_answer_is_an_error(
+    broker: FakeBroker, sources: Sources, clock: Clock
+) -> None:
+    broker.granted = None
+    source = sources(timeout=3)
+    assert read(source) == []
+    clock.now += 3.1
+    assert failure(source) == (
+        f"127.0.0.1:{broker.port}: expected an answer to the subscription to 'plant/+/+', "
+        "found none"
+    )
+
+
+def test_a_broker_without_qos_1_is_reported(broker: FakeBroker, sources: Sources) -> None:
+    broker.granted = 0
+    source = sources()
+    read_until(source, source.notice, "a notice")
+    assert source.notice() == (
+        "the broker grants QoS 0 for 'plant/+/+': messages that come while the service is down "
+        "are lost"
+    )
+
+
+def test_filters_that_overlap_need_a_broker_that_tells_them_apart(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    broker.limits = b"\x29\0"  # no identifiers of subscriptions
+    with pytest.raises(ParameterError, match="the broker would send a message twice"):
+        read(sources(topics=["a/{stream}", "{stream}/b"]))
+    assert read(sources(topics=["a/{stream}", "a/#"])) == []
+
+
+def test_a_message_that_two_subscriptions_bring_is_taken_once(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    source = sources(topics=["a/{stream}", "{stream}/b"])
+    read(source)
+    until(lambda: len(broker.numbers(SUBSCRIBE)) == 2, "subscriptions")
+    one, other = (
+        each.body[4 : 4 + each.body[2] - 1] for each in broker.packets if each.kind == SUBSCRIBE
+    )
+    broker.send(
+        publish("a/b", b"1", 1, properties=b"\x0b" + one),
+        publish("a/b", b"1", 2, properties=b"\x0b" + other),
+        publish("a/c", b"2", 3, properties=b"\x0b" + one),
+        publish("c/b", b"3", 4, properties=b"\x0b" + other),
+        publish("a/b", b"4", 5, properties=b"\x0b" + other + b"\x0b" + one),
+        publish("a/b", b"5", 6, properties=b"\x0b\x01"),  # of a subscription that is no more
+    )
+    assert read(source) == [
+        ("b", "value", 1.0),
+        ("b", "value", 4.0),
+        ("b", "value", 5.0),
+        ("c", "value", 2.0),
+        ("c", "value", 3.0),
+    ]
+    source.acknowledge()
+    until(lambda: broker.numbers(PUBACK) == [1, 2, 3, 4, 5, 6], "all acknowledged")
+
+
+def test_topics_that_are_no_more_wanted_are_left(broker: FakeBroker, sources: Sources) -> None:
+    former = sources(topics=["plant/#", "old/{stream}"])
+    read(former)
+    place = former.snapshot()
+    former.close()
+    source = sources(topics=["new/{stream}", "plant/#"])
+    assert source.resume(place)
+    broker.packets.clear()
+    read(source)
+    (left,) = [each.body for each in broker.packets if each.kind == UNSUBSCRIBE]
+    assert left.endswith(b"\0\5old/+")
+    assert source.snapshot()["filters"] == ["plant/#", "new/+"]
+
+
+# ------------------------------------------------------------------ taking and acknowledging
+
+
+def test_messages_are_acknowledged_in_order_once_they_are_durable(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    source = sources()
+    read(source)
+    broker.send(*(publish("plant/press/temp", b"%d" % each, each) for each in range(1, 6)))
+    assert read(source) == [temp(each) for each in range(1, 6)]
+    read(source)  # although nothing is durable
+    assert broker.numbers(PUBACK) == []
+    source.acknowledge()
+    until(lambda: broker.numbers(PUBACK) == [1, 2, 3, 4, 5], "acknowledgements")
+
+
+def test_messages_without_values_are_acknowledged_at_once_and_beside_others_in_order(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    source = sources()
+    read(source)
+    broker.send(
+        publish("plant/press/state", b"online", 1),
+        publish("plant/press/state", b"{", 2),
+        publish(b"plant/\xff/temp", b"1", 3),
+        publish("other/press/temp", b"1", 4),
+        publish("plant/press/temp", b"1", 5, retained=True),
+        publish("plant/press/temp", b"x" * (1 << 20) + b"x", 6),
+    )
+    assert read(source) == []
+    until(lambda: broker.numbers(PUBACK) == [1, 2, 3, 4, 5, 6], "acknowledgements")
+    broker.send(
+        publish("plant/press/state", b"online", 7),
+        publish("plant/press/temp", b"1", 8),
+        publish("plant/press/state", b"offline", 9),
+        publish("plant/press/temp", b"2"),  # of QoS 0
+    )
+    assert read(source) == [temp(1), temp(2)]
+    assert broker.numbers(PUBACK)[6:] == []
+    source.acknowledge()
+    until(lambda: broker.numbers(PUBACK)[6:] == [7, 8, 9], "acknowledgements")
+
+
+def test_no_more_is_taken_than_what_may_be_unacknowledged(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    source = sources(version="3.1.1")
+    read(source)
+    numbers = range(1, 2 * WINDOW + 1)
+    broker.send(*(publish("plant/a/b", b"1", each, version=4) for each in numbers))
+    assert len(read(source)) == WINDOW
+    source.acknowledge()
+    assert len(read(source)) == WINDOW
+    assert len(broker.numbers(PUBACK)) == WINDOW
+
+
+def test_a_message_with_more_samples_than_a_batch_is_given_in_parts(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    source = sources()
+    read(source)
+    many = json.dumps([{"ts": 60 + each, "a": each, "b": -each} for each in range(10)]).encode()
+    broker.send(publish("plant/press/temp", many, 1), publish("plant/press/temp", b"7", 2))
+    found: list[tuple[str, str, float]] = []
+    delivered = []
+    for _ in range(4):
+        found += (part := read(source, 3))
+        assert len(part) in (1, 2, 6)
+        delivered.append(source.snapshot()["delivered"])
+        assert broker.numbers(PUBACK) == []
+        source.acknowledge()
+    assert len(found) == 20
+    until(lambda: broker.numbers(PUBACK) == [1], "an acknowledgement")
+    assert [bool(each) for each in delivered] == [False, False, False, True]
+    assert read(source, 3) == [temp(7)]
+
+
+def test_times_of_messages_without_one_are_when_they_came_and_differ(
+    broker: FakeBroker, sources: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("newnormal.io.mqtt_connection.time.time_ns", lambda: 5000)
+    source = sources()
+    read(source)
+    broker.send(*(publish("plant/press/temp", b"1", each) for each in range(1, 4)))
+    (arrival,) = source.next_batch(100)
+    assert arrival.times.tolist() == [5000, 5001, 5002]
+
+
+# ------------------------------------------------------------------ sent again
+
+
+def test_what_is_in_the_log_and_sent_again_is_acknowledged_and_not_taken(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    """As after a kill between the log and the acknowledgement."""
+    before = sources()
+    read(before)
+    broker.send(
+        publish("plant/press/temp", b"1", 1),
+        publish("plant/press/temp", b"1", 2),
+        publish("plant/oven/temp", b"1", 3),
+    )
+    assert len(read(before)) == 3
+    place = json.loads(json.dumps(before.snapshot()))
+    before.close()
+    broker.resumed = True
+    broker.then = [
+        publish("plant/press/temp", b"1", 1, again=True),
+        publish("plant/press/temp", b"1", 2, again=True),
+        publish("plant/oven/temp", b"1", 3, again=True),
+        publish("plant/press/temp", b"1", 4, again=True),  # sent, but not in the log
+        publish("plant/press/temp", b"2", 3, again=True),  # another one with that number
+        publish("plant/press/temp", b"1", 1),  # a new one with that number
+    ]
+    source = sources()
+    assert source.resume(place)
+    assert read(source) == [temp(1), temp(2), temp(1)]
+    assert broker.numbers(PUBACK) == []
+    source.acknowledge()
+    until(lambda: broker.numbers(PUBACK) == [1, 2, 3, 4, 3, 1], "acknowledgements")
+
+
+def test_if_the_broker_has_lost_the_session_nothing_is_taken_for_what_was_sent_before(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    before = sources()
+    read(before)
+    broker.send(publish("plant/press/temp", b"1", 1))
+    read(before)
+    place = before.snapshot()
+    before.close()
+    broker.resumed = False
+    broker.then = [publish("plant/press/temp", b"1", 1, again=True)]
+    source = sources()
+    assert source.resume(place)
+    assert read(source) == [temp(1)]
+
+
+def test_what_the_broker_has_acknowledged_is_forgotten(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    source = sources()
+    read(source)
+    broker.confirms = False
+    broker.send(publish("plant/press/temp", b"1", 1))
+    read(source)
+    source.acknowledge()
+    (asked,) = until(lambda: broker.numbers(UNSUBSCRIBE), "a question behind the acknowledgement")
+    kinds = [each.kind for each in broker.packets]
+    assert kinds.index(PUBACK) < kinds.index(UNSUBSCRIBE)
+    read(source)
+    assert source.snapshot()["delivered"] != ""
+    broker.send(publish("plant/press/temp", b"2", 2))
+    read(source)
+    both = source.snapshot()["delivered"]
+    source.acknowledge()
+    assert len(broker.numbers(UNSUBSCRIBE)) == 1, "one question at a time"
+    broker.send(packet(UNSUBACK, struct.pack("!H", asked) + b"\0\x11"))
+    read(source)
+    assert 0 < len(source.snapshot()["delivered"]) < len(both)
+    broker.confirms = True
+    broker.send(publish("plant/press/temp", b"3", 3))
+    read(source)
+    source.acknowledge()
+    read_until(source, lambda: not source.snapshot()["delivered"], "the broker's answer")
+
+
+def test_nothing_is_forgotten_before_all_that_is_sent_again_has_come(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    before = sources()
+    read(before)
+    broker.send(*(publish("plant/press/temp", b"1", each) for each in (1, 2)))
+    read(before)
+    place = before.snapshot()
+    before.close()
+    broker.resumed = True
+    broker.then = [publish("plant/press/temp", b"1", 1, again=True)]
+    source = sources()
+    source.resume(place)
+    assert read(source) == []
+    broker.send(publish("plant/press/temp", b"5", 3, again=True))
+    assert read(source) == [temp(5)]
+    source.acknowledge()
+    broker.send(publish("plant/press/temp", b"1", 2, again=True))
+    assert read(source) == []
+    assert broker.numbers(UNSUBSCRIBE) == []
+    broker.send(publish("plant/press/temp", b"6", 4))
+    assert read(source) == [temp(6)]
+    source.acknowledge()
+    read_until(source, lambda: not source.snapshot()["delivered"], "the broker's answer")
+
+
+def test_digests_are_bounded_and_the_oldest_go_first() -> None:
+    kept = Delivered(3)
+    digests = [b"%08d" % each for each in range(10)]
+    kept.add(digests)
+    assert [each in kept for each in digests] == [False] * 7 + [True] * 3
+    other = Delivered(3)
+    other.read(kept.text([b"00000010"]))
+    assert [each in other for each in (*digests, b"00000010")] == [False] * 8 + [True] * 3
+    kept.confirm(0)
+    assert len(kept) == 3
+    kept.confirm(10)
+    assert len(kept) == 0
+
+
+def test_a_place_of_another_broker_is_not_taken_but_its_client_id_is(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    place = {
+        "broker": "elsewhere:1883",
+        "client_id": "newnormal-bus-1",
+        "filters": ["old/#"],
+        "delivered": "AAAAAAAAAAA=",
+    }
+    source = sources()
+    assert not source.resume(place)
+    assert source.snapshot() == {
+        "broker": f"127.0.0.1:{broker.port}",
+        "client_id": "newnormal-bus-1",
+        "filters": ["plant/+/+"],
+        "delivered": "",
+    }
+
+
+def test_the_client_id_is_the_same_each_time_and_one_that_is_given_comes_first(
+    sources: Sources,
+) -> None:
+    place = sources().snapshot()
+    assert sources().snapshot()["client_id"] == place["client_id"]
+    assert place["client_id"].startswith("newnormal-bus-")
+    given = sources(client_id="mine")
+    assert given.resume(place)
+    assert given.snapshot()["client_id"] == "mine"
+
+
+# ------------------------------------------------------------------ connections that end
+
+
+def test_a_connection_that_ends_is_made_again_and_messages_go_on(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    source = sources()
+    read(source)
+    broker.send(publish("plant/press/temp", b"1", 1))
+    assert read(source) == [temp(1)]
+    broker.drop()
+    source.acknowledge()
+    assert read(source) == []
+    broker.resumed = True
+    broker.then = [
+        publish("plant/press/temp", b"1", 1, again=True),
+        publish("plant/press/temp", b"2", 2),
+    ]
+    assert read(source) == [temp(2)]
+    assert source.notice() == ""
+
+
+def test_a_broker_that_says_why_it_ends_the_connection_is_quoted(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    source = sources()
+    read(source)
+    broker.send(packet(DISCONNECT, b"\x8b"))
+    assert failure(source) == (
+        f"127.0.0.1:{broker.port}: expected the connection to stay, "
+        "found the broker ended it: Server shutting down"
+    )
+
+
+def test_a_session_that_another_client_takes_is_left_to_it_for_a_minute(
+    broker: FakeBroker, sources: Sources, clock: Clock
+) -> None:
+    source = sources(client_id="me")
+    read(source)
+    broker.send(packet(DISCONNECT, b"\x8e"))
+    said = (
+        "another client with the client id 'me' has taken the session over, and messages may have "
+        "gone to it: set another client_id here or there"
+    )
+    for moment in (0.0, 59.0):
+        assert read(source) == []
+        assert source.notice() == said
+        assert broker.clients == 1
+        clock.now += moment
+    clock.now += 2.0
+    read(source)
+    assert broker.clients == 2
+    assert source.notice() == said
+    clock.now += 600.0
+    assert source.notice() == ""
+
+
+def test_so_is_one_of_a_broker_that_ends_connections_again_and_again(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    source = sources(client_id="me", version="3.1.1")
+    for clients in (1, 2, 3):
+        read(source)
+        assert (broker.clients, source.notice()) == (clients, "")
+        broker.drop()
+        read(source)
+    assert "another client with the client id 'me'" in source.notice()
+    assert read(source) == []
+    assert broker.clients == 3
+
+
+def test_a_source_can_be_closed_twice_and_while_it_waits(sources: Sources) -> None:
+    source = sources()
+    read(source)
+    source.close()
+    source.close()
+
+
+# The library leaves the socket to the garbage collector, which warns.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_host_that_does_not_speak_websockets_is_named(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    broker.closes = True
+    found = failure(sources(host=None, port=None, url=f"ws://127.0.0.1:{broker.port}/mqtt"))
+    assert found.startswith(f"127.0.0.1:{broker.port}: expected a connection, found ")
+
+
+@pytest.mark.parametrize("seed", range(count(40, 5000)))
+def test_any_bytes_of_a_broker_give_samples_or_an_error_of_ours(
+    broker: FakeBroker, sources: Sources, seed: int
+) -> None:
+    chance = random.Random(seed)
+    good = publish("plant/press/temp", b'{"a": 1}', 7)
+    sent = bytearray(good * 3)
+    for _ in range(chance.randrange(1, 8)):
+        sent[chance.randrange(len(sent))] = chance.randrange(256)
+    if seed % 3 == 0:
+        sent = bytearray(chance.randbytes(60))
+    broker.then = [bytes(sent), packet(DISCONNECT, b"\x8b")]
+    source = sources(timeout=0.5, keep=0)
+    try:
+        for _ in range(3):
+            for each in source.next_batch(100):
+                assert np.isfinite(each.values).any()
+    except NewnormalError:
+        pass
+
+
+# ------------------------------------------------------------------ what cannot be read
+
+
+def test_messages_that_cannot_be_read_are_reported_for_ten_minutes(
+    broker: FakeBroker, sources: Sources, clock: Clock
+) -> None:
+    source = sources()
+    read(source)
+    broker.send(
+        publish("plant/press/temp", b"1", 1),
+        publish("plant/press/temp", b'{"a": ', 2),
+        publish("plant/press/temp", b"x" * ((1 << 20) + 1), 3),
+    )
+    assert read(source) == [temp(1)]
+    assert source.notice() == (
+        "2 messages could not be read, lastly plant/press/temp: "
+        "expected at most 1,048,576 bytes, found 1,048,577"
+    )
+    clock.now += 601.0
+    assert source.notice() == ""
+
+
+def test_texts_are_reported_only_where_no_message_has_a_number() -> None:
+    clock = Clock()
+    unread = Unread(["a/{stream}", "b/{stream}"], clock)
+    unread.is_text(0, "a/x", "expected a number, found 'online'")
+    unread.is_text(1, "b/x", "expected a number, found '21,5'")
+    unread.is_read(0)
+    assert unread.report() == (
+        "no message of b/{stream} has a number, 1 message so far, lastly "
+        "b/x: expected a number, found '21,5'"
+    )
+    unread.is_text(1, "b/y", "expected a number, found '22,5'")
+    before = unread.report()
+    assert "1 message so far" in before, "it changes once a minute"
+    clock.now += 61.0
+    assert "2 messages so far, lastly b/y" in unread.report()
+    clock.now += 61.0
+    unread.is_read(1)
+    assert unread.report() == ""
+
+
+# ------------------------------------------------------------------ out
+
+ALERTS = _alerts()
+ALERT = ALERTS["an alarm that fired"]
+
+
+def published(broker: FakeBroker) -> list[tuple[str, bytes, bool]]:
+    """Return topic, payload and retain of messages that a sink of 3.1.1 sent."""
+    found = []
+    for each in list(broker.packets):
+        if each.kind == PUBLISH:
+            end = 2 + struct.unpack_from("!H", each.body)[0]
+            found.append((each.body[2:end].decode(), each.body[end + 2 :], bool(each.flags & 1)))
+    return found
+
+
+def test_an_alert_is_its_body_on_the_topic_of_its_stream(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    sink = sources.sink(version="3.1.1")
+    sink.send(ALERT)
+    ((topic, body, retained),) = published(broker)
+    assert (topic, json.loads(body), retained) == (
+        "newnormal/alerts/press-1",
+        dict(ALERT.body),
+        False,
+    )
+    sink.send(ALERTS["an incident, which has no stream"])
+    assert published(broker)[1][0] == "newnormal/alerts/incidents"
+    assert broker.clients == 1, "one connection"
+
+
+def test_by_version_5_a_message_says_that_it_is_json(broker: FakeBroker, sources: Sources) -> None:
+    sources.sink().send(ALERT)
+    (found,) = [each for each in broker.packets if each.kind == PUBLISH]
+    assert b"\x01\x01" in found.body and b"\x03\0\x10application/json" in found.body
+
+
+def test_with_retain_the_newest_alert_of_a_topic_stays(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    sink = sources.sink(version="3.1.1", retain=True)
+    for what in ("an alarm that fired", "an alarm that is resolved"):
+        sink.send(ALERTS[what])
+    assert [(json.loads(body)["status"], kept) for _, body, kept in published(broker)] == [
+        ("fired", True),
+        ("resolved", True),
+    ]
+
+
+def test_with_retain_and_item_what_is_resolved_is_removed(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    sink = sources.sink(version="3.1.1", retain=True, topic="open/{kind}/{item}")
+    for what in ("an alarm that fired", "an alarm that is resolved"):
+        sink.send(ALERTS[what])
+    fired, resolved, removed = published(broker)
+    assert fired[0] == resolved[0] == removed[0] == "open/alarm/alarm-1-1-1"
+    assert (fired[2], resolved[2], removed[1:]) == (True, False, (b"", True))
+
+
+def test_names_that_a_topic_cannot_have_are_written_otherwise(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    body = {**ALERT.body, "stream": "hall/press+#1"}
+    sources.sink(version="3.1.1").send(Alert(ALERT.key, body))
+    assert published(broker)[0][0] == "newnormal/alerts/hall/press%2B%231"
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind", "found"),
+    [
+        (135, BrokerError, "Not authorized"),
+        (151, BrokerError, "Quota exceeded"),
+        (153, AlertRefusedError, "Payload format invalid"),
+        (144, AlertRefusedError, "Topic name invalid"),
+    ],
+)
+def test_an_alert_that_the_broker_refuses_is_not_delivered(
+    broker: FakeBroker, sources: Sources, reason: int, kind: type[NewnormalError], found: str
+) -> None:
+    broker.taken = reason
+    with pytest.raises(kind) as caught:
+        sources.sink().send(ALERT)
+    assert str(caught.value).startswith(
+        f"127.0.0.1:{broker.port}: expected 'newnormal/alerts/press-1' to be taken, found {found}"
+    )
+
+
+def test_that_nobody_subscribes_is_no_error(broker: FakeBroker, sources: Sources) -> None:
+    broker.taken = 16
+    sources.sink().send(ALERT)
+
+
+def test_an_alert_that_is_too_large_for_the_broker_is_refused(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    broker.limits = b"\x27" + struct.pack("!I", 200)
+    with pytest.raises(AlertRefusedError, match="expected a message of at most 200 bytes, found"):
+        sources.sink().send(ALERT)
+    assert published(broker) == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (b"\x24\0", "expected a broker that takes messages of QoS 1, found QoS 0 alone"),
+        (b"\x25\0", "expected a broker that retains messages, found one that does not"),
+    ],
+)
+def test_a_broker_that_cannot_do_it_is_named(
+    broker: FakeBroker, sources: Sources, limits: bytes, message: str
+) -> None:
+    broker.limits = limits
+    for call in (sources.sink(retain=True).check, lambda: sources.sink(retain=True).send(ALERT)):
+        with pytest.raises(BrokerError) as caught:
+            call()
+        assert caught.value.message == f"127.0.0.1:{broker.port}: {message}"
+
+
+def test_a_connection_that_was_idle_is_made_anew(
+    broker: FakeBroker, sources: Sources, clock: Clock
+) -> None:
+    sink = sources.sink()
+    sink.send(ALERT)
+    clock.now += 31.0
+    sink.send(ALERT)
+    assert broker.clients == 2
+
+
+def test_a_connection_that_is_gone_is_an_error_and_the_next_try_has_a_new_one(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    sink = sources.sink()
+    sink.send(ALERT)
+    broker.drop()
+    with pytest.raises(BrokerError):
+        sink.send(ALERT)
+    sink.send(ALERT)
+    assert broker.clients == 2
+
+
+def test_the_check_of_a_sink_sends_nothing(broker: FakeBroker, sources: Sources) -> None:
+    assert sources.sink(retain=True, version="3.1.1").check() == (
+        f"127.0.0.1:{broker.port} speaks MQTT 3.1.1; alerts go to newnormal/alerts/{{stream}}, "
+        "and are retained"
+    )
+    assert published(broker) == []
+
+
+def test_no_message_shows_the_password(broker: FakeBroker, sources: Sources) -> None:
+    secret = {"user": "me", "password": "swordfish"}
+    broker.reason = 135
+    shown = failure(sources(**secret))
+    with pytest.raises(BrokerError) as caught:
+        sources.sink(**secret).check()
+    assert "swordfish" not in shown + str(caught.value)
+    assert "password" in MqttSource.secrets and "password" in MqttSink.secrets
+
+
+@pytest.mark.external
+def test_importing_the_modules_does_not_import_the_library() -> None:
+    code = (
+        "import sys, newnormal.io.sources.mqtt, newnormal.io.sinks.mqtt; "
+        "sys.exit('paho' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_without_the_library_the_message_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, sources: Sources
+) -> None:
+    monkeypatch.setitem(sys.modules, "paho.mqtt.client", None)
+    with pytest.raises(NewnormalError) as caught:
+        sources().next_batch(1)
+    assert str(caught.value) == (
+        'paho-mqtt is needed for this and is not installed\nhint: pip install "newnormal[mqtt]"'
+    )
