@@ -314,7 +314,11 @@ class Connection:
             return self.error(
                 "a broker", "none", "it is not running, or listens on another address or port"
             )
-        return self.error("a connection", f"{type(error).__name__}: {error}")
+        return self.error(
+            "a connection",
+            f"{type(error).__name__}: {error}",
+            "this port may not speak MQTT, or not with or without TLS as it is set here",
+        )
 
     # ------------------------------------------------------------------ called by the library
 
