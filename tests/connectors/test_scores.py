@@ -410,6 +410,20 @@ def test_after_a_kill_the_same_batches_are_sent_again_and_then_what_came_since(
     assert len(times) == len(set(times)) == 3 * (5 + 3)
 
 
+def test_after_a_kill_stretches_that_a_later_sample_ended_are_sent_again_as_they_were(
+    case: Case,
+) -> None:
+    case.add(seconds(100, 104))  # ahead of the clock: the last one may get more samples
+    case.sink.fails = OSError("gone")
+    case.later()
+    assert case.sender.counts()["waiting"] == 4
+    case.sink.fails = None
+    case.sender = case.another()
+    assert case.later() == [("s1", 100), ("s1", 101), ("s1", 102)]
+    assert [len(each) for each in case.sink.batches] == [3]
+    assert case.later(100) == [("s1", 103)]
+
+
 def test_after_a_restart_it_goes_on_from_its_place(case: Case) -> None:
     case.add(seconds(0, 5))
     assert len(case.later()) == 5
@@ -633,16 +647,19 @@ def test_samples_that_came_while_a_model_was_fitted_are_sent_and_a_refit_sends_n
         assert len(times()) == len(set(times()))
 
 
-def test_a_sink_that_is_added_while_the_service_runs_begins_there(
+def test_a_sink_that_is_added_while_the_service_runs_knows_all_streams(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: dict[str, list[ScoreBatch]]
 ) -> None:
     config = config_of(tmp_path)
     with running(config, monkeypatch) as service:
-        go_live(service)
-        push(service, arrival(HISTORY, samples(HISTORY, 10)))
+        go_live(service, "m", "n")
+        push(service, arrival(HISTORY, samples(HISTORY, 10, 1), "n"))
         service.reload(config_of(tmp_path, sinks=(SCORES,)))
-        push(service, arrival(HISTORY + 10, samples(HISTORY + 10, 10)))
-        until(lambda: kept.get("scores"), "scores")
+        push(service, arrival(HISTORY, samples(HISTORY, 10)))
+        until(
+            lambda: {name for each in kept.get("scores", []) for name in each.streams} == {*"mn"},
+            "scores of both streams",
+        )
         service.reload(config)
         parts = service.health()["parts"]
         assert parts["sink scores"] == {"ok": True, "message": "removed from the configuration"}
