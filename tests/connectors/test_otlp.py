@@ -449,7 +449,7 @@ def test_the_answer_has_the_form_of_the_request(headers: dict[str, str]) -> None
         answer.ParseFromString(reply.body)
     assert answer.partial_success.rejected_data_points == 3
     assert answer.partial_success.error_message == "metric 'c': expected a time, found 0"
-    good = to.decode(Sent().body(), headers) if headers is PROTOBUF else to.decode(b"{}", JSON)
+    good = to.decode(b"{}" if headers is JSON else b"", headers)  # nothing was measured
     assert to.response(good, 1).body == (b"{}" if headers is JSON else b"")
 
 
@@ -521,6 +521,36 @@ def test_more_points_than_allowed_are_refused() -> None:
         with pytest.raises(TooManyError, match="expected at most 2 samples, found more"):
             decoder(samples=2).decode(body, headers)
         assert decoder(samples=3).decode(body, headers)
+
+
+def test_a_small_body_never_becomes_many_objects() -> None:
+    """A part of two bytes takes 30 and more once it is read, and time of the service."""
+    with pytest.raises(TooManyError, match="found one of more than 64 parts for each"):
+        decoder(samples=10_000).decode(b"\x0a\x00" * 4_000_000, PROTOBUF)
+    sent = Sent()
+    made = sent.gauge("a", 0, 1.0)
+    add(made.attributes, {f"a{number}": 1 for number in range(1001)})
+    with pytest.raises(InputError, match="at most 1,000 labels of a series, found 1,001"):
+        decoder().decode(sent.body(), PROTOBUF)
+    for level in ("resource", "scope", "metric"):
+        many = Sent()
+        for _ in range(11):
+            if level == "resource":
+                many.message.resource_metrics.add()
+            elif level == "scope":
+                many.message.resource_metrics[0].scope_metrics.add()
+            else:
+                many.scope.metrics.add(name="a")
+        with pytest.raises(TooManyError, match="expected at most 10 samples, found more"):
+            decoder(samples=10).decode(many.body(), PROTOBUF)
+    long = Sent()
+    brief = point(long.scope.metrics.add(name="old").summary, 0, {})
+    for number in range(500):
+        brief.quantile_values.add(quantile=number / 500, value=1.0)
+    values = brief.attributes.add(key="list").value.array_value.values
+    for _ in range(500):
+        values.add().int_value = 1
+    assert len(cells(decoder(), long)) == 102
 
 
 def test_a_stream_with_too_many_channels_is_refused_alone() -> None:

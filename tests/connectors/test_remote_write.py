@@ -434,6 +434,20 @@ def test_a_body_is_not_decompressed_where_it_says_it_is_too_large(
         decoder(decompressed=1000).decode(large, HEADERS)
 
 
+def test_a_small_body_never_becomes_many_objects() -> None:
+    """A part of two bytes takes 20 and more once it is read, and time of the service."""
+    inner = b"\x0a\x00" * 4_000_000
+    length = b"\x80\xa4\xe8\x03"
+    for request in (inner, b"\x0a" + length + inner, b"\x0a" + length + b"\x12\x00" * 4_000_000):
+        with pytest.raises(TooManyError, match="found one of more than 64 parts for each"):
+            decoder(samples=10_000).decode(packed(request), HEADERS)
+    with pytest.raises(TooManyError, match="expected at most 100 samples, found more"):
+        decoder(samples=100).decode(packed(b"\x0a\x00" * 101), HEADERS)
+    many = {f"l{number}": "x" for number in range(1001)}
+    with pytest.raises(InputError, match="at most 1,000 labels of a series, found 1,002"):
+        send(decoder(), ("a", many, [(0, 1.0)]))
+
+
 def test_as_much_as_snappy_can_gain_is_read() -> None:
     empty = packed(bytes(60 << 20))
     assert len(empty) * 22 > 60 << 20

@@ -13,7 +13,17 @@ from typing import Any
 from newnormal.errors import InputError, MissingExtraError
 from newnormal.io.decoders.base import TooManyError
 
-__all__ = ["HEADERS", "STALE", "decompress", "pack", "parse", "raw_kind", "request_kind", "unpack"]
+__all__ = [
+    "HEADERS",
+    "STALE",
+    "decompress",
+    "named_kind",
+    "pack",
+    "parse",
+    "raw_kind",
+    "request_kind",
+    "unpack",
+]
 
 # The NaN by which Prometheus says that a series has ended.
 STALE = 0x7FF0000000000002
@@ -44,6 +54,11 @@ _RAW: _Messages = {
     "TimeSeries": [("labels", 1, _BYTES, None, True), ("samples", 2, _MESSAGE, "Sample", True)],
     "WriteRequest": [("timeseries", 1, _MESSAGE, "TimeSeries", True)],
 }
+_NAMED: _Messages = {
+    "Label": _MESSAGES["Label"],
+    "TimeSeries": [("labels", 1, _MESSAGE, "Label", True)],
+    "WriteRequest": [("timeseries", 1, _MESSAGE, "TimeSeries", True)],
+}
 # A copy of 64 bytes takes at least 3: more than this, a body of snappy cannot become.
 _MOST_EXPANSION = 22
 
@@ -58,6 +73,12 @@ def request_kind() -> type[Any]:
 def raw_kind() -> type[Any]:
     """Return the class of a request whose labels are bytes, as they were sent."""
     return _kind(_RAW)
+
+
+@cache
+def named_kind() -> type[Any]:
+    """Return the class of a request that has labels and nothing else."""
+    return _kind(_NAMED)
 
 
 def _kind(messages: _Messages) -> type[Any]:

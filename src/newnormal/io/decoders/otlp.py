@@ -9,6 +9,8 @@ from hashlib import blake2b
 from math import isfinite, nan
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+
 from newnormal.errors import InputError, MissingExtraError
 from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import QUERY, Decoder, Refusal, Reply, UnknownFormError
@@ -17,6 +19,7 @@ from newnormal.io.decoders.series import (
     MissingLibraryError,
     Points,
     Wishes,
+    check_labels,
     rate_name,
     wishes,
 )
@@ -35,6 +38,7 @@ _DRAWN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _LATEST = 2**63 - 1  # ns
 _NO_VALUE = 1  # the bit of flags
 _DELTA = 1
+_LONGEST = 100  # values of a list that a name shows, and quantiles of a summary
 _DEEPEST = 4  # values within each other that a name shows
 _POINTS_DEPTH = 4  # objects of JSON that data points are within
 _SUMMED = ("histogram", "exponential_histogram", "summary")
@@ -88,15 +92,14 @@ class OtlpDecoder(Decoder):
         if form == _JSON:
             request = _from_json(body, points)
         elif form in _PROTOBUF:
-            request = _from_protobuf(body)
+            request = _from_protobuf(body, points)
         else:
             raise UnknownFormError(
                 f"Content-Type: expected application/x-protobuf or application/json, "
                 f"found {form[:60]!a}",
                 hint="this address takes OTLP/HTTP; OTLP over gRPC is not taken",
             )
-        sent = sum(len(each.data_points) for each in _data(request))
-        points.count(sent)
+        sent = _counted(request, points)
         conversion = self._rates.begin()
         for resource in request.resource_metrics:
             _Resource(resource, wished, points, conversion).read()
@@ -185,7 +188,7 @@ def _values(name: str, kind: str, data: Any, point: Any) -> Iterator[_Value]:
         if kind == "summary" or point.HasField("sum"):
             yield _Value(f"{name}_sum", labels, point.sum, adds_up=True)
         if kind == "summary":
-            for each in point.quantile_values:
+            for each in point.quantile_values[:_LONGEST]:
                 yield _Value(name, {**labels, "quantile": f"{each.quantile:g}"}, each.value)
         return
     field = point.WhichOneof("value")
@@ -202,6 +205,7 @@ def _per_second(number: float, interval: int, time: int) -> float:
 
 
 def _labels(attributes: Any) -> dict[str, str]:
+    check_labels(len(attributes))
     return {each.key: text for each in attributes if (text := _text(each.value))}
 
 
@@ -213,7 +217,7 @@ def _text(value: Any, depth: int = 0) -> str:
         return plain(getattr(value, kind))
     if kind is None or depth == _DEEPEST:
         return ""
-    several = getattr(getattr(value, kind), "values", ())
+    several = getattr(getattr(value, kind), "values", ())[:_LONGEST]
     if kind == "array_value":
         return f"[{','.join(_text(each, depth + 1) for each in several)}]"
     return f"{{{','.join(f'{each.key}:{_text(each.value, depth + 1)}' for each in several)}}}"
@@ -231,18 +235,27 @@ def _messages() -> Any:
     return metrics_service_pb2
 
 
-def _data(request: Any) -> Iterator[Any]:
-    """Give what has data points."""
+def _counted(request: Any, points: Points) -> int:
+    """Return how many data points there are; a TooManyError if these, or others, are too many."""
+    scopes = metrics = found = 0
+    points.count(len(request.resource_metrics))
     for resource in request.resource_metrics:
+        scopes += len(resource.scope_metrics)
+        points.count(scopes)
         for scope in resource.scope_metrics:
+            metrics += len(scope.metrics)
+            points.count(metrics)
             for metric in scope.metrics:
                 kind = metric.WhichOneof("data")
-                if kind is not None:
-                    yield getattr(metric, kind)
+                found += 0 if kind is None else len(getattr(metric, kind).data_points)
+                points.count(found)
+    return found
 
 
-def _from_protobuf(body: bytes) -> Any:
+def _from_protobuf(body: bytes, points: Points) -> Any:
     request = _messages().ExportMetricsServiceRequest()
+    # Bytes that may be the tag of a part: the wire type is 2.
+    points.check_parts(int(np.count_nonzero((np.frombuffer(body, np.uint8) & 0x87) == 2)))
     from google.protobuf.message import DecodeError
 
     try:

@@ -20,12 +20,13 @@ from newnormal.io.decoders.series import (
     MissingLibraryError,
     Points,
     Wishes,
+    check_labels,
     rate_name,
     wishes,
 )
 from newnormal.io.labels import fitting_name
 from newnormal.io.rates import Rates
-from newnormal.io.remote_write import decompress, parse, raw_kind, request_kind
+from newnormal.io.remote_write import decompress, named_kind, parse, raw_kind
 
 __all__ = ["RemoteWriteDecoder"]
 
@@ -111,10 +112,12 @@ class RemoteWriteDecoder(Decoder):
             plain = body
             if encoding not in _PLAIN:
                 plain = decompress(body, self.limits.decompressed)
+            points = Points(self.limits)
+            points.check_parts(plain.count(b"\x0a") + plain.count(b"\x12"))  # tags of its parts
             request = parse(plain, raw_kind())
         except MissingExtraError as error:
             raise MissingLibraryError(error.message, hint=error.hint) from None
-        points = Points(self.limits)
+        points.count(len(request.timeseries))
         sent = sum(len(each.samples) for each in request.timeseries)
         points.count(sent)
         conversion = self._rates.begin()
@@ -175,7 +178,7 @@ class RemoteWriteDecoder(Decoder):
                 known = self._series[key]
             except KeyError:
                 if read is None:
-                    read = parse(plain, request_kind()).timeseries
+                    read = parse(plain, named_kind()).timeseries
                 known = self._read(read[at].labels, key, wished)
             found.append(known)
         if len(self._series) > _MOST_SERIES:
@@ -186,6 +189,7 @@ class RemoteWriteDecoder(Decoder):
 
     def _read(self, sent: Any, key: bytes, wished: Wishes) -> _Series | None:
         """Return what is known of a series that was not seen before, and remember it."""
+        check_labels(len(sent))
         labels = {each.name: each.value for each in sent if each.value}  # an empty one is none
         name = labels.pop("__name__", "")
         made = self._made(name, labels, key, wished)

@@ -12,16 +12,27 @@ import numpy as np
 
 from newnormal.errors import InputError, MissingExtraError, ParameterError
 from newnormal.io.arrivals import Arrival
-from newnormal.io.decoders.base import DecoderLimits, Refusal
+from newnormal.io.decoders.base import DecoderLimits, Refusal, TooManyError
 from newnormal.io.decoders.rows import too_many_samples
 from newnormal.io.labels import Naming
 from newnormal.io.rates import Conversion
 
-__all__ = ["Decoded", "MissingLibraryError", "Points", "Wishes", "rate_name", "wishes"]
+__all__ = [
+    "Decoded",
+    "MissingLibraryError",
+    "Points",
+    "Wishes",
+    "check_labels",
+    "rate_name",
+    "wishes",
+]
 
 # Times of one sample may differ by this many ns: some senders read a clock for each channel.
 _TOGETHER = 100_000_000
 _FLAGS = {"yes": True, "no": False}
+_MOST_LABELS = 1_000
+# Parts of a message, such as a label: each takes memory, also where it takes two bytes of a body.
+_PARTS_A_SAMPLE, _PARTS = 64, 1_000_000
 
 
 class MissingLibraryError(MissingExtraError):
@@ -122,6 +133,12 @@ def _shown(text: str) -> str:
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
+def check_labels(count: int) -> None:
+    """Raise an InputError if a series has too many labels."""
+    if count > _MOST_LABELS:
+        raise InputError(f"expected at most {_MOST_LABELS:,} labels of a series, found {count:,}")
+
+
 def rate_name(name: str) -> str:
     """Return the name of the channel that has the rate of a counter.
 
@@ -186,6 +203,15 @@ class Points:
         """Raise a TooManyError if there are more values than allowed."""
         if values > self._limits.samples:
             raise too_many_samples(self._limits)
+
+    def check_parts(self, parts: int) -> None:
+        """Raise a TooManyError if a message has more parts than the samples allowed can need."""
+        if parts > _PARTS_A_SAMPLE * self._limits.samples + _PARTS:
+            raise TooManyError(
+                f"expected a message of at most {self._limits.samples:,} samples, found one of "
+                f"more than {_PARTS_A_SAMPLE} parts for each",
+                hint="send them in several requests, or raise limits.samples_per_request",
+            )
 
     def of(self, stream: str) -> tuple[list[str], list[int], list[float]]:
         """Return where to append channel, time in ns and value; NaN: sent, and missing."""
