@@ -136,6 +136,11 @@ class Prometheus(Program):
             *self._arguments,
         ]
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def is_ready(self) -> bool:
         return httpx.get(f"{self.url}/-/ready", timeout=2.0).status_code == 200
 

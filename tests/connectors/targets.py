@@ -1,6 +1,6 @@
 """Generated hosts for Prometheus: one server for all of them, values by the time, planted faults.
 
-``python -m tests.connectors.targets HOSTS METRICS`` serves them from a process of its own.
+``python -m tests.connectors.targets HOSTS METRICS CYCLE`` serves them from a process of its own.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Self
 
-__all__ = ["Targets", "exposition", "host_name", "metric_name", "open_metrics", "scrape_config"]
+__all__ = ["Targets", "host_name", "metric_name", "open_metrics", "scrape_config", "value"]
 
-_CYCLE_S = 24.0  # of the slowest rhythm
+JOB = "machines"
+CYCLE_S = 24.0  # of the slowest rhythm, where nothing else is said
+_KINDS = 4  # of hosts, which have their rhythms at different moments
 
 
 def host_name(number: int) -> str:
@@ -27,25 +29,18 @@ def metric_name(number: int) -> str:
     return f"machine_metric_{number:02d}"
 
 
-def value(host: int, metric: int, seconds: float, fault: float = 0.0) -> float:
+def value(host: int, metric: int, seconds: float, cycle: float = CYCLE_S) -> float:
     """Return what a host measures at a time: rhythms, and noise that the time decides."""
-    phase = 0.7 * metric + 1.3 * host
-    slow = math.sin(2 * math.pi * seconds / _CYCLE_S + phase)
-    fast = 0.4 * math.sin(2 * math.pi * seconds / (_CYCLE_S / 5) + 2 * phase)
+    phase = 0.7 * metric + 1.3 * (host % _KINDS)
+    slow = math.sin(2 * math.pi * seconds / cycle + phase)
+    fast = 0.4 * math.sin(2 * math.pi * seconds / (cycle / 5) + 2 * phase)
     noise = math.sin(seconds * 12.9898 + 78.233 * (host + 41 * metric)) * 43758.5453
-    return round(slow + fast + 0.2 * (noise - math.floor(noise) - 0.5) + fault, 6)
+    return round(slow + fast + 0.2 * (noise - math.floor(noise) - 0.5), 6)
 
 
-def exposition(host: int, metrics: int, seconds: float, faults: Mapping[int, float]) -> str:
-    """Return all metrics of a host as Prometheus reads them."""
-    lines = [
-        f"{metric_name(each)} {value(host, each, seconds, faults.get(each, 0.0))}"
-        for each in range(metrics)
-    ]
-    return "\n".join([*lines, ""])
-
-
-def open_metrics(hosts: int, metrics: int, times: Iterable[float], job: str) -> Iterator[str]:
+def open_metrics(
+    hosts: int, metrics: int, times: Iterable[float], *, job: str = JOB, cycle: float = CYCLE_S
+) -> Iterator[str]:
     """Give the lines of a file that promtool makes history of."""
     listed = list(times)
     for metric in range(metrics):
@@ -53,11 +48,12 @@ def open_metrics(hosts: int, metrics: int, times: Iterable[float], job: str) -> 
         for host in range(hosts):
             labels = f'{{instance="{host_name(host)}",job="{job}"}}'
             for seconds in listed:
-                yield f"{metric_name(metric)}{labels} {value(host, metric, seconds)} {seconds:.3f}"
+                found = value(host, metric, seconds, cycle)
+                yield f"{metric_name(metric)}{labels} {found} {seconds:.3f}"
     yield "# EOF"
 
 
-def scrape_config(address: str, hosts: int, interval: str, job: str = "machines") -> str:
+def scrape_config(address: str, hosts: int, interval: str, job: str = JOB) -> str:
     """Return a prometheus.yml that scrapes all hosts."""
     listed = ", ".join(host_name(each) for each in range(hosts))
     return f"""
@@ -103,17 +99,14 @@ class Targets:
     ----------
     scrapes
         How often each host was asked.
-    last
-        When each host was asked last, in Unix seconds.
     """
 
-    def __init__(self, hosts: int, metrics: int) -> None:
+    def __init__(self, hosts: int, metrics: int, cycle: float = CYCLE_S) -> None:
         self.hosts, self.metrics = hosts, metrics
-        self.scrapes = dict.fromkeys(map(host_name, range(hosts)), 0)
-        self.last = dict.fromkeys(self.scrapes, 0.0)
+        self._cycle = cycle
         self._numbers = {host_name(each): each for each in range(hosts)}
+        self.scrapes = dict.fromkeys(self._numbers, 0)
         self._faults: dict[str, dict[int, float]] = {}
-        self._down: set[str] = set()
         self._server = _Server(self)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
@@ -123,22 +116,21 @@ class Targets:
         return f"{host!s}:{port}"
 
     def answer(self, host: str) -> str | None:
-        """Return the metrics of a host now; None if there is no such host, or it is down."""
+        """Return the metrics of a host now, as Prometheus reads them; None: no such host."""
         number = self._numbers.get(host)
-        if number is None or host in self._down:
+        if number is None:
             return None
-        now = time.time()
         self.scrapes[host] += 1
-        self.last[host] = now
-        return exposition(number, self.metrics, now, self._faults.get(host, {}))
+        now, faults = time.time(), self._faults.get(host, {})
+        lines = [
+            f"{metric_name(each)} {value(number, each, now, self._cycle) + faults.get(each, 0.0)}\n"
+            for each in range(self.metrics)
+        ]
+        return "".join(lines)
 
     def plant(self, host: str, added: Mapping[int, float]) -> None:
         """From now on some metrics of a host are higher by a number; none: the fault is over."""
         self._faults[host] = dict(added)
-
-    def stop_host(self, host: str) -> None:
-        """From now on a host answers nothing that is of use."""
-        self._down.add(host)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -155,11 +147,10 @@ class Targets:
 
 
 def main() -> None:
-    """Serve hosts until the input ends; a line on it asks for the times of the last scrapes."""
-    with Targets(int(sys.argv[1]), int(sys.argv[2])) as targets:
+    """Serve hosts until the input ends."""
+    with Targets(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])) as targets:
         print(targets.address, flush=True)
-        for _ in sys.stdin:
-            print(" ".join(f"{each:.3f}" for each in targets.last.values()), flush=True)
+        sys.stdin.read()
 
 
 if __name__ == "__main__":

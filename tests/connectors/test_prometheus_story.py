@@ -47,7 +47,7 @@ def with_history(folder: Path, targets: Targets, seconds: int) -> Prometheus:
     prometheus = Prometheus(folder, scrape_config(targets.address, targets.hosts, "200ms"))
     last = int(time.time() / EVERY)
     times = [EVERY * each for each in range(last - round(seconds / EVERY), last)]
-    lines = open_metrics(targets.hosts, targets.metrics, times, "machines")
+    lines = open_metrics(targets.hosts, targets.metrics, times)
     (folder / "history.txt").write_text("\n".join(lines) + "\n")
     command = [found("promtool"), "tsdb", "create-blocks-from", "openmetrics", "history.txt"]
     subprocess.run([*command, "data"], cwd=folder, check=True, capture_output=True)
