@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from newnormal.io.sources.prometheus import PrometheusSource
 from newnormal.io.sources.prometheus_matrix import Grid, read_matrix
 from newnormal.io.sources.prometheus_steps import Channels, Steps
 from newnormal.service.config import SourceConfig
+from newnormal.service.config_file import load_config
 from newnormal.service.connectors import make_source
 from newnormal.testing import check_pull_source
 from tests.connectors.fake_prometheus import SECOND, Asked, FakePrometheus, faking, problem
@@ -854,6 +857,18 @@ def test_samples_are_given_out_once_in_order_and_goes_on_from_every_place(
         assert values_of(seen) == whole
 
     each_seed(300, 30_000, case, record_property)
+
+
+def test_the_configurations_of_the_guide_can_be_used(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs/guides/prometheus.md").read_text()
+    blocks = re.findall(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    whole = [each for each in blocks if "kind =" in each]
+    assert len(whole) >= 3
+    (tmp_path / "mimir.token").write_text("swordfish")
+    for each in whole:
+        (tmp_path / "service.toml").write_text(each)
+        for source in load_config(tmp_path / "service.toml", {}).sources:
+            make_source(source).close()
 
 
 def test_importing_it_imports_no_library() -> None:
