@@ -523,6 +523,15 @@ def test_more_points_than_allowed_are_refused() -> None:
         assert decoder(samples=3).decode(body, headers)
 
 
+def test_points_of_json_are_counted_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def parse(*_: object, **__: object) -> None:
+        raise AssertionError("they were read")
+
+    monkeypatch.setattr(json_format, "ParseDict", parse)
+    with pytest.raises(TooManyError):
+        decoder(samples=2).decode(BY_HAND.encode(), JSON)
+
+
 def test_a_small_body_never_becomes_many_objects() -> None:
     """A part of two bytes takes 30 and more once it is read, and time of the service."""
     with pytest.raises(TooManyError, match="found one of more than 64 parts for each"):
