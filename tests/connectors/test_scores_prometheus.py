@@ -10,6 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
+from newnormal.io.sinks.alerts import SinkDownError
 from newnormal.io.sinks.remote_write import RemoteWriteSink
 from newnormal.service.store import Store
 from newnormal.testing import check_score_sink
@@ -56,6 +57,17 @@ def test_prometheus_takes_scores_and_refuses_in_words(tmp_path: Path) -> None:
         assert sorted(ratios) == ["oven/3 <b>", "press-1", "press-2", 'température "1"/\\']
         assert list(ratios["press-1"].values()) == [0.5, 0.25, 0.5, 3.5, 0.5, math.inf]
         assert list(alarms["press-1"].values()) == [0.0, 0.0, 0.0, 1.0, 0.0, 1.0]
+
+
+@pytest.mark.external
+def test_a_prometheus_that_takes_no_remote_write_is_named_with_what_to_do(tmp_path: Path) -> None:
+    with Prometheus(tmp_path, CONFIG) as prometheus:
+        sink = RemoteWriteSink("prom", {"url": f"{prometheus.url}/api/v1/write"})
+        with pytest.raises(SinkDownError) as caught:
+            sink.check()
+        sink.close()
+        assert f"127.0.0.1:{prometheus.port}: expected a status 2xx, found 404" in str(caught.value)
+        assert "--web.enable-remote-write-receiver" in (caught.value.hint or "")
 
 
 @pytest.mark.external

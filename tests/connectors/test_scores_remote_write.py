@@ -243,6 +243,9 @@ def test_options_have_defaults_that_prometheus_takes(listener: Listener) -> None
     sink = sink_of(listener, every=0.25, keep=60)
     assert (sink.every, sink.keep) == (0.25, 60.0)
     sink.close()
+    sink = sink_of(listener, every=0.0125)  # times are in ms, and so are stretches
+    assert sink.every == 0.013
+    sink.close()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -63,7 +64,8 @@ class RemoteWriteSink(ScoreSink):
         password: str | None = given.text("password", None)
         self._labels: dict[str, str] = _checked_labels(where, given.table("labels", {}))
         headers = _checked_headers(where, given.table("headers", {}))
-        self.every = given.number("every", 1.0, least=0.001)  # times of samples are in ms
+        # Times of samples are in ms: two stretches must not have one in common.
+        self.every = math.ceil(given.number("every", 1.0, least=0.001) * 1000) / 1000
         self.keep = given.number("keep", 3000.0, least=1.0)
         seconds: float = given.number("timeout", 10.0, least=0.1)
         ca_file: str | None = given.text("ca_file", None)
