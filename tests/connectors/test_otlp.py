@@ -197,6 +197,16 @@ def test_the_address_says_what_a_stream_is(query: str, stream: str, channel: str
     assert found == (stream, BEGIN, ((channel, 1.0),))
 
 
+def test_a_header_says_the_same_where_an_sdk_does_not_send_the_whole_address() -> None:
+    sent = Sent()
+    sent.gauge("x", 0, 1.0)
+    asked = {"x-newnormal-options": "by=service.name"}
+    (found,) = decoder().decode(sent.body(), {**PROTOBUF, **asked, QUERY: ""})
+    assert found.stream == "shop"
+    (found,) = decoder().decode(sent.body(), {**PROTOBUF, **asked, QUERY: "by=host.name"})
+    assert found.stream == "web1"
+
+
 def test_an_address_that_is_not_known_is_refused() -> None:
     with pytest.raises(InputError) as caught:
         send(decoder(), Sent(), "buckets=yes")

@@ -29,6 +29,7 @@ from newnormal.io.rates import Conversion, Rates
 __all__ = ["OtlpDecoder"]
 
 _KNOWN = ("by", "without", "rates")
+_OPTIONS = "x-newnormal-options"  # an SDK need not send what is behind a question mark
 _EXAMPLE = "/v1/metrics?by=service.name,host.name"
 _PROTOBUF = ("application/x-protobuf", "application/protobuf")
 _JSON = "application/json"
@@ -66,7 +67,7 @@ class OtlpDecoder(Decoder):
     A stream is a resource: the values of ``service.namespace``, ``service.name`` and of what
     tells instances apart: ``service.instance.id``, but ``host.name`` where that id is a UUID,
     which most SDKs draw anew at each start. A channel is a metric with the attributes of a point.
-    In the address:
+    In the address behind a question mark, or in the header ``X-Newnormal-Options``:
 
     - ``by=ATTRIBUTE,ATTRIBUTE``: the attributes that make a stream instead;
     - ``without=ATTRIBUTE,ATTRIBUTE``: attributes that are left out of the names of channels;
@@ -87,7 +88,8 @@ class OtlpDecoder(Decoder):
     def decode(self, body: bytes, headers: Mapping[str, str]) -> Sequence[Arrival]:
         """Return the samples of a body."""
         form = headers.get("content-type", "").partition(";")[0].strip().lower()
-        wished = wishes(headers.get(QUERY, ""), _KNOWN, _DEFAULT, _EXAMPLE)
+        asked = headers.get(QUERY, "") or headers.get(_OPTIONS, "")
+        wished = wishes(asked, _KNOWN, _DEFAULT, _EXAMPLE)
         points = Points(self.limits)
         if form == _JSON:
             request = _from_json(body, points)
