@@ -14,7 +14,7 @@ def give_back() -> bool:
     """Give free memory back to the system; return whether there was any.
 
     The C library keeps what was freed between blocks in use: after a burst of samples, and after
-    each checkpoint, for ever. Linux with glibc alone has a call for it; elsewhere nothing is done.
+    each checkpoint, without end. Linux with glibc alone has a call for it; elsewhere nothing is done.
     It takes about half a millisecond for each MB that is given back.
     """
     trim = _trim()
