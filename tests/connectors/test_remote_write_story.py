@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import httpx
 import pytest
 
 from newnormal.client import ServiceError
-from tests.connectors.programs import Newnormal, Prometheus
+from tests.connectors.programs import Newnormal, Prometheus, found
 from tests.connectors.test_remote_write import BEGIN, HEADERS, body
 from tests.waiting import until
 
@@ -223,6 +224,20 @@ def _check_rates(found: dict[str, list[float | None]], times: dict[float, float]
         assert not possible or pytest.approx(rate) in possible, (number, rate, possible)
     missing = [number for number, rate in known if rate is None]
     assert len(missing) <= 4, missing  # the first, the first after the service began, those cut
+
+
+@pytest.mark.external
+def test_the_configuration_of_the_guide_is_one_of_prometheus(tmp_path: Path) -> None:
+    guide = Path(__file__).parents[2] / "docs" / "guides" / "remote-write.md"
+    text = guide.read_text().partition("```yaml\n")[2].partition("```")[0]
+    token = tmp_path / "newnormal.token"
+    token.write_text("nn_write")
+    config = tmp_path / "prometheus.yml"
+    assert "/etc/prometheus/newnormal.token" in text
+    config.write_text(text.replace("/etc/prometheus/newnormal.token", str(token)))
+    command = [found("promtool"), "check", "config", str(config)]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 @pytest.mark.external
