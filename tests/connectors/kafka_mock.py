@@ -60,9 +60,7 @@ class Kafka:
 
     def topic(self, name: str, partitions: int = 1) -> None:
         """Make a topic."""
-        made = self._library.rd_kafka_mock_topic_create(
-            self._cluster, name.encode(), partitions, 1
-        )
+        made = self._library.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, 1)
         assert made == 0, made
 
     def produce(
@@ -228,7 +226,9 @@ class Relay:
     def restore(self) -> None:
         """Take connections again."""
         if self._listener.fileno() < 0:
-            self._listener = until(self._listening, "the port to be free again")
+            listener = until(self._listening, "the port to be free again")
+            assert listener is not None
+            self._listener = listener
         self._relaying = True
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Cluster", "Troubles", "flattened", "said"]
 
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_ATTEMPT = 0.5  # s to wait for an answer before looking whether the connection was refused
 _SECRET = re.compile(r"password|secret|token|jaas|\.pem$")
 
 # What librdkafka adds to an error, which differs each time.
@@ -162,16 +164,21 @@ class Cluster:
         """
         from confluent_kafka import KafkaException
 
-        try:
-            return client.list_topics(timeout=timeout)
-        except KafkaException as error:
-            client.poll(0)  # has librdkafka report why
-            self.troubles.check()
-            raise InputError(
-                f"{self.servers}: expected a broker to answer, "
-                f"found {self.troubles.last or said(error.args[0])}",
-                hint="check servers, and that Kafka runs",
-            ) from None
+        until = time.monotonic() + timeout
+        while True:
+            left = until - time.monotonic()
+            try:
+                return client.list_topics(timeout=max(0.1, min(_ATTEMPT, left)))
+            except KafkaException as error:
+                client.poll(0)  # has librdkafka report why
+                self.troubles.check()
+                if left > _ATTEMPT:
+                    continue
+                raise InputError(
+                    f"{self.servers}: expected a broker to answer, "
+                    f"found {self.troubles.last or said(error.args[0])}",
+                    hint="check servers, and that Kafka runs",
+                ) from None
 
 
 class Troubles:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -33,6 +34,7 @@ _PATIENCE = 10.0  # s that others wait for a partition without messages
 _LOOK_EVERY = 30.0  # s between two looks at the topics
 _LOOK_AGAIN = 3.0  # s, while one is missing
 _SILENT = 5.0  # s without an answer of a broker, after which that is a notice
+_CLOSING = 3.0  # s to wait for brokers at the end
 _FUTURE = 60_000  # ms that a message may be ahead of the clock
 
 _FIXED = {
@@ -162,8 +164,7 @@ class Member:
             if not self._fetch(limit - len(found), 0.0 if found else _WAIT):
                 found = []  # what was taken comes again
             found += self._backlog.take(limit - len(found), _BATCH)
-        if self._paused and self._backlog.size < _HELD // 2:
-            self._resume()
+        self._balance()
         return found
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
@@ -184,7 +185,10 @@ class Member:
 
     def close(self) -> None:
         """Leave the group."""
-        self._consumer.close()
+        # While no broker answers, librdkafka waits without end for what it was to commit.
+        closing = threading.Thread(target=self._consumer.close, name="kafka close", daemon=True)
+        closing.start()
+        closing.join(_CLOSING)
 
     # ------------------------------------------------------------------ messages
 
@@ -204,10 +208,7 @@ class Member:
             self._moved = self._revoked = False
             for each in found:
                 self._take(each)
-            if self._backlog.size >= _HELD:
-                self._pause()
-                break
-            if len(found) < asked:
+            if len(found) < asked or self._backlog.size >= _HELD:
                 break
             limit -= len(found)
             wait = 0.0
@@ -288,15 +289,16 @@ class Member:
                 f"found {said(error.args[0])}"
             ) from None
 
-    def _pause(self) -> None:
-        """Fetch no more from partitions that are ahead of others."""
-        ahead = [each for each in self._backlog.ahead() if each not in self._paused]
-        self._consumer.pause([_named(each) for each in ahead])
-        self._paused.update(ahead)
-
-    def _resume(self) -> None:
-        self._consumer.resume([_named(each) for each in self._paused])
-        self._paused = set()
+    def _balance(self) -> None:
+        """Fetch no more from partitions that are ahead of others, if much is held."""
+        ahead: set[Partition] = set()
+        if self._backlog.size >= (_HELD // 2 if self._paused else _HELD):
+            ahead.update(self._backlog.ahead())
+        if waiting := self._paused - ahead:
+            self._consumer.resume([_named(each) for each in waiting])
+        if new := ahead - self._paused:
+            self._consumer.pause([_named(each) for each in new])
+        self._paused = ahead
 
     # ------------------------------------------------------------------ topics and partitions
 
@@ -371,8 +373,8 @@ class Member:
         self._dropped()
 
     def _assign(self) -> None:
-        if self._paused:
-            self._resume()
+        self._consumer.resume([_named(each) for each in self._paused])
+        self._paused = set()
         self._consumer.assign([_named(*each) for each in self._assigned.items()])
 
     def _offset(self, partition: Partition) -> int:
