@@ -60,6 +60,11 @@ NEEDED = {
     ("POST", f"{API}/maintenance"): "operate",
     ("DELETE", f"{API}/maintenance/{{name}}"): "operate",
     ("POST", f"{API}/samples"): "write",
+    ("POST", f"{API}/write"): "write",
+    ("POST", "/v1/metrics"): "write",
+    ("POST", "/write"): "write",
+    ("POST", "/api/v2/write"): "write",
+    ("POST", "/api/v3/write_lp"): "write",
 }
 
 

@@ -289,7 +289,7 @@ def test_the_document_describes_every_parameter_answer_and_body(document: Any) -
             assert named == set(re.findall(r"{(\w+)}", path)), where
             good = [status for status in operation["responses"] if status.startswith("2")]
             assert len(good) == 1, where
-            assert operation["responses"][good[0]]["content"], where
+            assert good == ["204"] or operation["responses"][good[0]]["content"], where
     for reference in set(re.findall(r'"#/([^"]+)"', json.dumps(document))):
         place = document
         for part in reference.split("/"):

@@ -15,6 +15,7 @@ from newnormal.errors import InputError, ParameterError, StateError
 from newnormal.io import Arrival
 from newnormal.service.config import SourceConfig
 from newnormal.service.connectors import make_source
+from newnormal.service.looping import Loop
 from newnormal.service.sources import Puller, Sources
 from newnormal.testing import MemoryPullSource
 
@@ -301,3 +302,19 @@ def test_each_source_runs_in_a_thread_of_its_own_until_it_ends(tmp_path: Path) -
     assert ("source bad", False, "source bad: expected a password, found another") in taker.reports
     assert ("source bad", True, "removed from the configuration") in taker.reports
     assert not [each for each in threading.enumerate() if each.name.startswith("source ")]
+
+
+def test_a_loop_waits_as_long_as_the_step_says_up_to_its_limit() -> None:
+    waits: list[float | None] = []
+    steps = iter([2.0, 500.0, None])
+    loop = Loop("source a", lambda: next(steps), lambda: waits.append(None), longest=30.0)
+
+    class Wake(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout)
+            return True
+
+    loop._wake = Wake()
+    loop.start()
+    loop.join(10.0)
+    assert waits == [2.0, 30.0, None]

@@ -79,6 +79,9 @@ class Health:
             "running": fits.running,
             "waiting": fits.waiting,
         }
+        for name, state in service.sources.states().items():
+            part = parts.setdefault(f"source {name}", {"ok": True, "message": ""})
+            part |= {"kind": state["kind"], "taken": state["samples"], "refused": state["refused"]}
         for name, counts in service.sinks.score_counts().items():
             parts.setdefault(f"sink {name}", {"ok": True, "message": ""}).update(counts)
         disk = shutil.disk_usage(service.config.data)

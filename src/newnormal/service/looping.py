@@ -26,12 +26,19 @@ class Loop:
         Called in the thread; returns how long to wait in s, or None to end.
     end
         Called in the thread at the end.
+    longest
+        The most s that it waits, whatever the step returns.
     """
 
     def __init__(
-        self, name: str, step: Callable[[], float | None], end: Callable[[], None]
+        self,
+        name: str,
+        step: Callable[[], float | None],
+        end: Callable[[], None],
+        *,
+        longest: float = _LONGEST_WAIT,
     ) -> None:
-        self._step, self._end = step, end
+        self._step, self._end, self._longest = step, end, longest
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -48,7 +55,7 @@ class Loop:
                 if wait is None:
                     return
                 if wait > 0:
-                    self._wake.wait(min(wait, _LONGEST_WAIT))
+                    self._wake.wait(min(wait, self._longest))
         finally:
             self._end()
 

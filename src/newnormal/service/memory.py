@@ -13,9 +13,9 @@ __all__ = ["give_back"]
 def give_back() -> bool:
     """Give free memory back to the system; return whether there was any.
 
-    The C library keeps what was freed between blocks in use: after a burst of samples, and after
-    each checkpoint, without end. Linux with glibc alone has a call for it; elsewhere nothing is done.
-    It takes about half a millisecond for each MB that is given back.
+    The C library keeps what was freed between blocks in use, after a burst of samples and after
+    each checkpoint. Linux with glibc alone has a call for it; elsewhere nothing is done. It takes
+    about half a millisecond for each MB that is given back.
     """
     trim = _trim()
     return trim is not None and bool(trim(0))

@@ -65,8 +65,8 @@ class Service:
         What is kept; open from `start` on.
     hub
         Gives subscribers what happens.
-    sinks
-        Send alerts and scores; there from `start` on.
+    sources, sinks
+        Fetch samples; send alerts and scores. There from `start` on.
     ready
         Whether it takes samples.
     """
@@ -124,8 +124,8 @@ class Service:
         self._engine.start()
         self._engine.submit(log.Started(self.clock()), own=True)
         self._configure()
-        self._sources = Sources(self)
-        self._sources.start(self.config.sources)
+        self.sources = Sources(self)
+        self.sources.start(self.config.sources)
         self._ticker = threading.Thread(target=self._tick, name="newnormal-clock", daemon=True)
         self._ticker.start()
         self.ready = True
@@ -151,7 +151,7 @@ class Service:
             return
         self.drain()
         self._stopping.set()
-        self._sources.stop()
+        self.sources.stop()
         self._ticker.join()
         self._fits.close()
         self._engine.stop()
@@ -171,7 +171,7 @@ class Service:
         self.config = config
         self._configure()
         self.sinks.start(config)
-        self._sources.start(config.sources)
+        self.sources.start(config.sources)
 
     def _configure(self) -> None:
         """Log the settings that new streams are put in order by, if they are others."""

@@ -17,6 +17,7 @@ __all__ = ["Puller", "Sources", "Taking"]
 
 _LIMIT = 5000  # samples a batch
 _SERVICE_WAIT = 10.0  # s to wait at most for the service itself
+_LONGEST_WAIT = 30.0  # s until a source that failed is tried again
 _EMPTY = 0.05  # s to wait after an empty batch, whose source has waited by itself
 
 _log = logging.getLogger(__name__)
@@ -210,7 +211,7 @@ class Sources:
                 self._service,
                 places=self._places,
             )
-            loop = Loop(f"source {config.name}", puller.step, puller.close)
+            loop = Loop(f"source {config.name}", puller.step, puller.close, longest=_LONGEST_WAIT)
             self._pullers[config.name] = config, puller, loop
             loop.start()
 

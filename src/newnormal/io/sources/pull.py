@@ -53,7 +53,7 @@ class PullSource(ABC):
     then can be released.
 
     Raise any error if nothing can be fetched: the service reports its message, and tries again
-    after 1 s, later after 5 min.
+    after 1 s, later after 30 s.
     """
 
     secrets: ClassVar[tuple[str, ...]] = ()

@@ -20,10 +20,19 @@
   };
 
   const FACTS = {
+    taken: (n) => `${NN.plural(n, "sample")} taken since the start`,
+    refused: (n) => (n ? `${NN.plural(n, "sample")} refused` : ""),
     bytes: (n) => `${NN.bytes(n)} on the disk`,
     checkpoint_s: (n) => (n ? `the last checkpoint took ${NN.number(n, 2)} s` : "no checkpoint yet"),
     running: (n) => (n ? `${NN.plural(n, "fit")} running` : "none running"),
     waiting: (n) => (n ? `${NN.count(n)} waiting` : "none waiting"),
+  };
+
+  /** The title of a source or a sink, and what holds while it is well. */
+  const named = (name) => {
+    if (name.startsWith("source ")) return [`Source ${name.slice(7)}`, "Samples are read from it."];
+    if (name.startsWith("sink ")) return [`Receiver ${name.slice(5)}`, "It takes what is sent."];
+    return [name, "It works."];
   };
 
   const row = (ok, name, sentence, more) =>
@@ -71,7 +80,7 @@
           "div",
           { class: "nn-headline" },
           this.head,
-          bad.length ? bad.map(([name, part]) => h("p", { class: "nn-line" }, `${(PARTS[name] || [name])[0]}: ${part.message || "not working"}`)) : null,
+          bad.length ? bad.map(([name, part]) => h("p", { class: "nn-line" }, `${(PARTS[name] || named(name))[0]}: ${part.message || "not working"}`)) : null,
         ),
         h(
           "div",
@@ -90,13 +99,13 @@
       const lag = health.lag_s || 0;
       const behind = health.lag_entries || 0;
       const found = Object.entries(health.parts || {}).map(([name, part]) => {
-        const [title, fine] = PARTS[name] || [name, "It works."];
+        const [title, fine] = PARTS[name] || named(name);
         const facts = Object.entries(FACTS).filter(([key]) => typeof part[key] === "number");
         return row(
           part.ok,
           title,
           part.message || (part.ok ? fine : "It does not work; the service tries again by itself."),
-          facts.length ? h("p", { class: "nn-facts" }, facts.map(([key, say]) => say(part[key])).join(" · ")) : null,
+          facts.length ? h("p", { class: "nn-facts" }, facts.map(([key, say]) => say(part[key])).filter(Boolean).join(" · ")) : null,
         );
       });
       found.push(
