@@ -18,6 +18,7 @@ Partition = tuple[str, int]  # a topic, and the number of the partition
 
 _LARGEST = 4 * 2**20  # bytes of a message that is read
 _NO_TIME = -(2**63)
+_LATEST = 2**63 // 1_000_000  # ms since 1970
 _SHOWN = 5  # partitions that a sentence names
 _COUNT_EVERY = 10.0  # s: a notice that changes is logged again
 
@@ -113,7 +114,7 @@ class Samples:
                 f"expected a message of at most {_LARGEST:,} bytes, found {len(payload):,}"
             )
         kind, stamp = message.timestamp()
-        received = stamp * 1_000_000 if kind else _NO_TIME
+        received = stamp * 1_000_000 if kind and 0 <= stamp < _LATEST else _NO_TIME
         topic, key = cast("str", message.topic()), message.key()
         plain = payload.lstrip()[:1] not in (b"{", b"[")
         values = self._payloads.read(
