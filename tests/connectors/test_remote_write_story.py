@@ -134,7 +134,7 @@ CHANNELS = {
 
 
 @pytest.mark.external
-def test_samples_of_a_real_prometheus_are_there_once_whoever_is_killed(tmp_path: Path) -> None:
+def test_samples_of_a_real_prometheus_are_there_once_when_either_is_killed(tmp_path: Path) -> None:
     service = Newnormal(tmp_path / "service", "")
     with targets(2) as made:
         addresses = [each.address for each in made]
