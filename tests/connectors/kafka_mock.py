@@ -29,6 +29,8 @@ from tests.waiting import until
 _PRODUCER = 0
 _QUIET = {"log_level": 0}
 _HOST = b"127.0.0.1"
+_VERSIONS, _HANDSHAKE, _AUTHENTICATE = 18, 17, 36  # kinds of requests
+_REFUSED = 58  # the error of a user who is not let in
 
 
 class Sent(NamedTuple):
@@ -108,7 +110,7 @@ class Kafka:
             }
             reader.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in numbers])
             while len(found) < sum(left.values()):
-                for each in reader.consume(100, timeout=1.0):
+                for each in reader.consume(100, timeout=0.1):
                     assert each.error() is None
                     found.append(_sent(each))
         finally:
@@ -195,14 +197,21 @@ def _library() -> Any:
 
 
 class Relay:
-    """A port in front of a broker, whose connections can be cut; with a context, it speaks TLS.
+    """A port in front of a broker, whose connections can be cut.
+
+    With a context it speaks TLS; with a user, it asks for name and password by SASL's PLAIN.
 
     A broker names its own port to clients, which would then leave the relay out: answers get the
     relay's port instead.
     """
 
-    def __init__(self, port: int, context: ssl.SSLContext | None = None) -> None:
-        self._target, self._context = port, context
+    def __init__(
+        self,
+        port: int,
+        context: ssl.SSLContext | None = None,
+        user: tuple[str, str] | None = None,
+    ) -> None:
+        self._target, self._context, self._user = port, context, user
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -246,12 +255,17 @@ class Relay:
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
+        broker = socket.socket()
         try:
             if self._context is not None:
                 client = self._context.wrap_socket(client, server_side=True)
-            broker = socket.create_connection(("127.0.0.1", self._target))
+            broker.connect(("127.0.0.1", self._target))
+            welcome = self._welcomes(client, broker)
         except OSError:
+            welcome = False
+        if not welcome:
             _close(client)
+            _close(broker)
             return
         with self._lock:
             if not self._relaying:
@@ -261,6 +275,28 @@ class Relay:
             self._open |= {client, broker}
         threading.Thread(target=self._move, args=(client, broker), daemon=True).start()
         self._move(broker, client, answers=True)
+
+    def _welcomes(self, client: socket.socket, broker: socket.socket) -> bool:
+        """Ask for the user before the broker gets any request but those for versions."""
+        if self._user is None:
+            return True
+        expected = "\0".join(("", *self._user)).encode()
+        while True:
+            sent = _frame(client)
+            kind, _, number = struct.unpack(">hhi", sent[:8])
+            if kind == _VERSIONS:
+                _send(broker, sent)
+                _send(client, _with_sasl(_frame(broker)))
+            elif kind == _HANDSHAKE:
+                _send(client, struct.pack(">ihih5s", number, 0, 1, 5, b"PLAIN"))
+            elif sent.endswith(expected):
+                _send(client, struct.pack(">ihhi", number, 0, -1, 0))
+                return True
+            else:
+                text = b"Authentication failed: Invalid username or password"
+                answer = struct.pack(f">ihh{len(text)}si", number, _REFUSED, len(text), text, 0)
+                _send(client, answer)
+                return False
 
     def _move(self, source: socket.socket, target: socket.socket, *, answers: bool = False) -> None:
         """Move what one side sends to the other, message by message."""
@@ -282,6 +318,30 @@ class Relay:
         trace: TracebackType | None,
     ) -> None:
         self.cut()
+
+
+def _send(target: socket.socket, message: bytes) -> None:
+    target.sendall(struct.pack(">i", len(message)) + message)
+
+
+def _frame(source: socket.socket) -> bytes:
+    """Return the next message."""
+    found = b""
+    while len(found) < 4 or len(found) < 4 + struct.unpack(">i", found[:4])[0]:
+        more = source.recv(1)
+        if not more:
+            raise ConnectionError("the other side has closed")
+        found += more
+    return found[4:]
+
+
+def _with_sasl(answer: bytes) -> bytes:
+    """Return a broker's list of versions with those of authentication."""
+    error, count = struct.unpack(">hi", answer[4:10])
+    if error:
+        return answer
+    more = struct.pack(">hhhhhh", _HANDSHAKE, 0, 1, _AUTHENTICATE, 0, 0)
+    return answer[:6] + struct.pack(">i", count + 2) + more + answer[10:]
 
 
 def _close(found: socket.socket) -> None:

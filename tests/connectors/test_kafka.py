@@ -542,6 +542,22 @@ def test_a_cut_connection_is_noticed_and_nothing_is_lost_or_doubled(
         assert seconds(found) == [*range(50)]
 
 
+def test_a_close_does_not_wait_for_brokers_that_are_gone(
+    kafka: Kafka, made: list[KafkaSource], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("newnormal.io.sources.kafka_group._CLOSING", 0.3)
+    kafka.topic("metrics")
+    kafka.send("metrics", rows(range(10)))
+    with Relay(kafka.port) as relay:
+        source = source_of(made, relay)
+        until(lambda: batch(source), "a batch")
+        relay.cut()
+        source.acknowledge()  # what is to be committed cannot be
+        began = time.monotonic()
+        source.close()
+        assert time.monotonic() - began < 3.0
+
+
 def test_a_cluster_that_is_not_there_yet_is_waited_for(
     made: list[KafkaSource], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -592,6 +608,22 @@ def test_the_connection_can_be_encrypted(
             wrong.check()
         assert caught.value.hint == "check tls, ca_file, cert_file and key_file"
         with pytest.raises(InputError, match="certificate verify failed"):
+            until(lambda: wrong.next_batch(10), "an error")
+
+
+def test_a_user_is_asked_for_name_and_password(kafka: Kafka, made: list[KafkaSource]) -> None:
+    kafka.topic("metrics")
+    kafka.send("metrics", rows(range(3)))
+    with Relay(kafka.port, user=("nn", "swordfish")) as relay:
+        source = source_of(made, relay, user="nn", password="swordfish")
+        assert "(no TLS, user nn)" in source.check()
+        assert seconds(read(source, 3)) == [0, 1, 2]
+        wrong = source_of(made, relay, user="nn", password="mackerel")
+        with pytest.raises(InputError, match="expected the brokers to take the conn") as caught:
+            wrong.check()
+        assert caught.value.hint == "check user, password and sasl"
+        assert "mackerel" not in str(caught.value)
+        with pytest.raises(InputError, match="expected the brokers to take the connection"):
             until(lambda: wrong.next_batch(10), "an error")
 
 

@@ -97,7 +97,7 @@ class KafkaSink(AlertSink):
             self._producer.poll(_WAIT)
         if reports:
             return reports[0]
-        self._producer = None  # it may still send the message, but no other one after it
+        self._producer = None
         raise self._down("no report of the message")
 
     def _judge(self, error: KafkaError) -> None:
@@ -115,8 +115,7 @@ class KafkaSink(AlertSink):
                 f"{self._topic}: expected a message that the brokers take, found {found}",
                 hint="max.message.bytes of the topic and message.max.bytes of options limit it",
             )
-        if error.fatal():
-            self._producer = None
+        self._producer = None  # it remembers what brokers refused, also when that is mended
         if code == KafkaError._MSG_TIMED_OUT:
             found = self._cluster.troubles.last or found
         hint = {
@@ -138,7 +137,7 @@ class KafkaSink(AlertSink):
     def check(self) -> str:
         """Ask for the brokers and whether the topic is there."""
         with self._lock:
-            producer = self._producer or self._connected()
+            producer = self._connected() if self._producer is None else self._producer
             found = self._cluster.metadata(producer, self._seconds)
         topic = found.topics.get(self._topic)
         if topic is None or topic.error is not None:
