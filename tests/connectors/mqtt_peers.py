@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
@@ -232,12 +233,14 @@ class Sender:
     ----------
     acknowledged
         How many messages the broker has taken.
+    repeated
+        Payloads of messages that were sent again, as the broker may have taken them or not.
     """
 
     def __init__(self, port: int, name: str = "sender", window: int = 1000) -> None:
         self._port, self._name, self._window = port, name, window
         self.acknowledged = 0
-        self.repeated = 0
+        self.repeated: Counter[bytes] = Counter()  # payloads
 
     def send(
         self, messages: Sequence[tuple[str, bytes]], *, retain: bool = False, qos: int = 1
@@ -277,7 +280,7 @@ class Sender:
         while sent:
             answer = next(packets, None)
             if answer is None:
-                self.repeated += len(sent)
+                self.repeated.update(waiting[each][1] for each in sent.values())
                 return
             if answer.kind == PUBACK:
                 waiting.pop(sent.pop(answer.number))
@@ -345,3 +348,68 @@ def receiving(port: int, *filters: str) -> Iterator[list[Received]]:
 def plain(values: Iterable[float], topic: str = "plant/press/temp") -> list[tuple[str, bytes]]:
     """Return messages of plain numbers."""
     return [(topic, repr(each).encode()) for each in values]
+
+
+class Tap:
+    """Stands between a client and its broker, and sees what is acknowledged.
+
+    Attributes
+    ----------
+    acknowledged
+        The payloads of messages that the client has acknowledged, each as often as it did.
+    clients
+        How often a client has connected.
+    """
+
+    def __init__(self, broker: int) -> None:
+        self._broker = broker
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self.acknowledged: list[bytes] = []
+        self.clients = 0
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        found: int = self._server.getsockname()[1]
+        return found
+
+    def close(self) -> None:
+        for each in (self._server, *self._open):
+            _close(each)
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _ = self._server.accept()
+            except OSError:
+                return
+            try:
+                broker = socket.create_connection(("127.0.0.1", self._broker), 5.0)
+            except OSError:
+                _close(client)
+                continue
+            broker.settimeout(None)
+            self._open += [client, broker]
+            sent: dict[int, bytes] = {}
+            for source, target in ((client, broker), (broker, client)):
+                threading.Thread(
+                    target=self._pass_on, args=(source, target, sent), daemon=True
+                ).start()
+
+    def _pass_on(
+        self, source: socket.socket, target: socket.socket, sent: dict[int, bytes]
+    ) -> None:
+        with suppress(OSError):
+            for found in Stream(source).packets():
+                if found.kind == CONNECT:
+                    self.clients += 1
+                elif found.kind == PUBLISH and found.flags & 6:
+                    at = 2 + struct.unpack_from("!H", found.body)[0]
+                    # By version 5, a byte follows that says that there are no properties.
+                    sent[struct.unpack_from("!H", found.body, at)[0]] = found.body[at + 3 :]
+                elif found.kind == PUBACK:
+                    self.acknowledged.append(sent[found.number])
+                target.sendall(packet(found.kind, found.body, found.flags))
+        _close(source)
+        _close(target)

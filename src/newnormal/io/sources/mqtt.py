@@ -16,14 +16,13 @@ from newnormal.io.mqtt import SECRETS, Broker, with_version
 from newnormal.io.mqtt_connection import (
     LEAST_ERROR,
     BrokerError,
-    ClosedError,
     Connection,
     Message,
-    SessionTakenError,
 )
 from newnormal.io.options import Options
 from newnormal.io.payloads import Payloads, PlainTextError, Value, together
 from newnormal.io.sources.mqtt_delivery import Delivered, Unread, digest_of
+from newnormal.io.sources.mqtt_tries import Tries
 from newnormal.io.sources.pull import PullSource
 from newnormal.io.topics import Topics, covers
 
@@ -39,15 +38,17 @@ _LINGER = 0.05  # s to wait for more of them after the first
 _LARGEST = 1 << 20  # bytes of a message that is read
 _MOST_BYTES = 8 << 20  # of all messages of a batch
 _KEEP = 7 * 86_400.0  # s
-_CLOSED = 3  # times that connections end within the next one, as another client takes the session
-_HELD_BACK = 60.0  # s to leave the session to another client before it is taken again
-_REPORTED = 600.0  # s for which another client is reported
+_NUMBERS = 65_535  # that messages have, from 1 on
+_RECENT = 30_000  # messages in the log that are remembered: fewer than until a number comes again
 _TRIED = 2.0  # s for which `check` listens
 _NO_TOPIC = "newnormal/acknowledged"  # nobody subscribes to it, so unsubscribing changes nothing
 
 
 class MqttSource(PullSource):
     """Subscribes to topics with QoS 1; a message is acknowledged once its samples are durable.
+
+    The first connection fails with an error. One that ends later is made again by the source
+    itself, which remembers what it has logged: the broker may send that again.
 
     Options: those of `newnormal.io.mqtt.Broker`; `topics`, patterns as `TopicPattern` takes them;
     `retained`, ``"ignore"`` or ``"take"``; `keep`, seconds for which the broker keeps messages
@@ -94,10 +95,12 @@ class MqttSource(PullSource):
         self._ended = threading.Event()
         self._connection: Connection | None = None
         self._delivered = Delivered(4 * WINDOW)
+        self._recent = Delivered(_RECENT)
+        self._counts_up = True  # whether the broker numbers messages one after the other
         self._unread = Unread([each.text for each in self._topics.patterns], clock)
         self._low_qos = ""
-        self._closed: list[float] = []  # when the broker ended connections, lately
-        self._taken_over: float | None = None  # when another client took the session
+        self._tries = Tries(clock)
+        self._was_well = False  # whether the broker has granted all subscriptions
         self._last_time = 0
         self._begin()
 
@@ -105,7 +108,7 @@ class MqttSource(PullSource):
         """Forget what belongs to a connection that is gone."""
         self._asked: dict[int, tuple[str, float]] = {}  # filters whose subscription has no answer
         self._confirming: tuple[int, int] | None = None  # the number of what was asked, and a count
-        self._has_new = False  # whether a message came that was not sent before
+        self._newest = 0  # the number of the last message that was not sent before; 0: none came
         self._parts: list[Arrival] = []  # of the last batch, and not given out
         self._is_given = False  # whether there are samples that were given out and are not durable
         self._unacknowledged: list[int] = []
@@ -118,8 +121,11 @@ class MqttSource(PullSource):
         if not self._parts:
             try:
                 values = self._gathered(limit)
-            except ClosedError as error:
-                self._leave(is_taken=isinstance(error, SessionTakenError))
+            except BrokerError as error:
+                if not self._was_well:
+                    raise
+                self._tries.failed(error, self._client_id)
+                self._leave()
                 return ()
             if not values:
                 if not self._is_given:
@@ -155,17 +161,13 @@ class MqttSource(PullSource):
         """Acknowledge the messages of the last batch, unless a part of it was not given out."""
         if not self._parts:
             self._delivered.add(self._digests)
+            self._recent.add(self._digests)
             self._is_given = False
             self._release()
 
     def notice(self) -> str:
         """Return which messages cannot be read, and whether another client is in the way."""
-        parts = [self._unread.report(), self._low_qos]
-        if self._taken_over is not None and self._clock() < self._taken_over + _REPORTED:
-            parts.append(
-                f"another client with the client id {self._client_id!r} has taken the session "
-                "over, and messages may have gone to it: set another client_id here or there"
-            )
+        parts = [self._tries.report(), self._unread.report(), self._low_qos]
         return "; ".join(each for each in parts if each)
 
     def check(self) -> str:
@@ -196,8 +198,9 @@ class MqttSource(PullSource):
         connection = self._broker.connect(self._client_id, keep=self._keep, window=WINDOW)
         self._connection = connection
         self._begin()
-        if not connection.resumed:
-            self._delivered.clear()  # the broker knows nothing that it could send again
+        if not connection.resumed:  # the broker has nothing that it could send again
+            self._delivered.clear()
+            self._recent.clear()
         self._check_overlap(connection)
         for wanted in self._left:
             connection.unsubscribe(wanted)
@@ -248,6 +251,9 @@ class MqttSource(PullSource):
             if reasons is not None:
                 del self._asked[number]
                 self._check_answer(connection, wanted, reasons)
+                if not self._asked:
+                    self._was_well = True
+                    self._tries.succeeded()
             elif not connection.messages and self._clock() > since + self._broker.timeout:
                 raise connection.error(f"an answer to the subscription to {wanted!r}", "none")
         if self._confirming is not None and connection.answers(self._confirming[0]) is not None:
@@ -264,22 +270,11 @@ class MqttSource(PullSource):
         with suppress(BrokerError):
             connection.acknowledge(numbers)
             # Before the first new message, the broker may not have sent all that it sends again.
-            if self._delivered and self._confirming is None and self._has_new:
+            if self._delivered and self._confirming is None and self._newest:
                 self._confirming = connection.unsubscribe(_NO_TOPIC), self._delivered.count
 
-    def _is_held_back(self) -> bool:
-        return self._taken_over is not None and self._clock() < self._taken_over + _HELD_BACK
-
-    def _leave(self, *, is_taken: bool) -> None:
-        """Forget a connection that ended. The next batch connects again, and fails if it cannot.
-
-        A broker that ends connections again and again and yet lets the client in has another
-        client with the same id: not all brokers say so. The session is left to that for a while.
-        """
-        now = self._clock()
-        self._closed = [each for each in self._closed if each > now - _HELD_BACK] + [now]
-        if is_taken or len(self._closed) >= _CLOSED:
-            self._taken_over = now
+    def _leave(self) -> None:
+        """Forget a connection that ended."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -289,7 +284,7 @@ class MqttSource(PullSource):
 
     def _gathered(self, limit: int) -> list[Value]:
         """Return the values of the messages that came."""
-        if self._connection is None and self._is_held_back():
+        if self._connection is None and not self._tries.is_due():
             self._ended.wait(_IDLE)
             return []
         connection = self._open()
@@ -300,7 +295,12 @@ class MqttSource(PullSource):
         while taken < WINDOW and samples < limit and size < _MOST_BYTES:
             if not connection.messages:
                 left = max(0.0, until - time.monotonic())
-                came = connection.turn(left)
+                try:
+                    came = connection.turn(left)
+                except BrokerError:
+                    if values:  # they may come again, or never; the next batch has the error
+                        break
+                    raise
                 self._take_answers(connection)
                 if self._ended.is_set() or not (came or left):
                     break
@@ -319,12 +319,13 @@ class MqttSource(PullSource):
         """Return the values of a message; those that give none need not be durable."""
         if message.number:
             self._unacknowledged.append(message.number)
-            self._has_new |= not message.again
+            if not message.again:
+                self._count(message.number)
         named = None if message.topic is None else self._topics.named(message.topic)
         if named is None or message.topic is None or not self._is_wanted(message):
             return []
         digest = digest_of(message) if message.number else b""
-        if message.again and digest in self._delivered:
+        if message.again and self._is_logged(digest):
             return []
         self._last_time = received = max(message.received, self._last_time + 1)
         try:
@@ -346,6 +347,20 @@ class MqttSource(PullSource):
             if digest:
                 self._digests.append(digest)
         return found
+
+    def _count(self, number: int) -> None:
+        """Take note of the number of a message that was not sent before."""
+        if self._newest and not 0 < (number - self._newest) % _NUMBERS < _NUMBERS // 2:
+            self._counts_up = False
+        self._newest = number
+
+    def _is_logged(self, digest: bytes) -> bool:
+        """Return whether a message that is sent again is in the log.
+
+        A broker that was killed sends messages again that were acknowledged long ago. They are
+        recognised among the recent ones if no other message can have had their number since.
+        """
+        return digest in self._delivered or (self._counts_up and digest in self._recent)
 
     def _is_wanted(self, message: Message) -> bool:
         """Return whether to take a message that matches a pattern."""

@@ -1,0 +1,252 @@
+"""A plant that publishes to mosquitto: to an alarm and its end, and through kills of both."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi", reason="needs the extra serve")
+pytest.importorskip("paho.mqtt")
+
+from newnormal.client import Client
+from newnormal.service.log.entries import Arrived, unpack
+from newnormal.service.log.sqlite_log import SqliteLog
+from tests.connectors.mqtt_peers import Sender, Tap, receiving
+from tests.connectors.programs import Mosquitto, Newnormal
+from tests.waiting import until
+
+BROKER = "allow_anonymous true\nmax_queued_messages 0\nlog_type error\n"
+NO_FITS = '[streams]\nhistory = 1000000\n[retention]\nlog_age = "1h"\n'
+START = 1_767_225_600
+
+
+def source(name: str, port: int, topics: list[str], **options: object) -> str:
+    lines = [f"[sources.{name}]", 'kind = "mqtt"', 'host = "127.0.0.1"', f"port = {port}"]
+    lines += [f"topics = {json.dumps(topics)}"]
+    lines += [f"{option} = {json.dumps(value)}" for option, value in options.items()]
+    return "\n".join(lines) + "\n"
+
+
+def logged(folder: Path) -> list[tuple[str, int, float]]:
+    """Return source, time and value of every sample of one channel in the log."""
+    log = SqliteLog(folder / "log.sqlite")
+    try:
+        return [
+            (entry.source, int(moment), float(value))
+            for _, record in log.read(0)
+            for entry in unpack(record)
+            if isinstance(entry, Arrived)
+            for each in entry.arrivals
+            for moment, row in zip(each.times, each.values, strict=True)
+            for value in row[~np.isnan(row)]
+        ]
+    finally:
+        log.close()
+
+
+class Plant(threading.Thread):
+    """Publishes numbers, one after the other."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(daemon=True)
+        self.sender = Sender(port, "plant", window=100)
+        self._ended = threading.Event()
+        self.count = 0
+        self.most = 0  # of numbers, after which it waits
+
+    def run(self) -> None:
+        while not self._ended.wait(0.01):
+            if self.count < self.most:
+                self.publish(10)
+
+    def publish(self, count: int) -> None:
+        numbers = range(self.count, self.count + count)
+        self.sender.send([message for each in numbers for message in self.messages(each)])
+        self.count += count
+
+    def messages(self, number: int) -> list[tuple[str, bytes]]:
+        """Return three messages: by both versions without a time, and one with its time."""
+        dated = json.dumps({"ts": START + number, "n": number}).encode()
+        return [
+            (f"five/m{number % 7}/n", b"%d" % number),
+            (f"three/m{number % 7}/n", b"%d" % number),
+            (f"dated/m{number % 7}", dated),
+        ]
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join(60.0)
+
+
+# ---------------------------------------------------------------------- kills
+
+
+@pytest.mark.external
+def test_a_service_that_is_killed_has_each_message_in_its_log_once(tmp_path: Path) -> None:
+    with Mosquitto(tmp_path / "broker", BROKER) as broker:
+        service = Newnormal(
+            tmp_path / "service",
+            source("five", broker.port, ["five/{stream}/{channel}", "dated/{stream}"])
+            + source("three", broker.port, ["three/{stream}/{channel}"], version="3.1.1")
+            + NO_FITS,
+        )
+        plant = Plant(broker.port)
+        with service, service.client() as client:
+            until(lambda: {"source five", "source three"} <= parts(client), "the subscriptions")
+            plant.start()
+            for _ in range(3):
+                mark = position(client)
+                plant.most += 800
+                until(lambda mark=mark: position(client) > mark + 8, "messages in the log")  # type: ignore[misc]
+                service.kill()
+                service.start()
+            plant.end()
+            data = tmp_path / "service" / "data"
+            until(lambda: len(logged(data)) >= 3 * plant.count, "all messages in the log")
+            service.stop()
+    assert not plant.sender.repeated
+    entries = logged(data)
+    found = Counter((name, value) for name, _, value in entries if name == "three")
+    assert found == Counter(("three", float(each)) for each in range(plant.count))
+    dated = Counter(moment for _, moment, _ in entries if moment < (START + 10**7) * 10**9)
+    assert dated == Counter((START + each) * 10**9 for each in range(plant.count))
+    plain = Counter(
+        value
+        for name, moment, value in entries
+        if name == "five" and moment >= (START + 10**7) * 10**9
+    )
+    assert plain == Counter(float(each) for each in range(plant.count))
+
+
+def parts(client: Client) -> set[str]:
+    return set(client.health()["parts"])
+
+
+def position(client: Client) -> int:
+    return int(client.health()["position"])
+
+
+@pytest.mark.external
+def test_after_a_broker_is_killed_nothing_acknowledged_is_lost_and_nothing_is_doubled(
+    tmp_path: Path,
+) -> None:
+    broker = Mosquitto(tmp_path / "broker", f"{BROKER}autosave_interval 1\n")
+    tap = Tap(broker.port)
+    service = Newnormal(
+        tmp_path / "service", source("plant", tap.port, ["five/{stream}/{channel}"]) + NO_FITS
+    )
+    plant = Plant(broker.port)
+    plant.messages = lambda number: [("five/m/n", b"%d" % number)]  # type: ignore[method-assign]
+    with broker, service, service.client() as client:
+        until(lambda: tap.clients == 1, "the subscription")
+        plant.start()
+        for kill in range(3):
+            mark = len(tap.acknowledged)
+            plant.most += 1000
+            until(lambda mark=mark: len(tap.acknowledged) > mark + 400, "messages")  # type: ignore[misc]
+            broker.kill()
+            if kill == 0:
+                until(lambda: not source_health(client)["ok"], "the source to be down")
+                assert "expected a" in source_health(client)["message"]
+            broker.start()
+        plant.end()
+        until(lambda: source_health(client)["ok"], "the source to be well")
+        first = plant.count
+        plant.publish(200)
+        until(lambda: b"%d" % (plant.count - 1) in tap.acknowledged, "the last message")
+        service.stop()
+    tap.close()
+    found = Counter(int(value) for _, _, value in logged(tmp_path / "service" / "data"))
+    assert {int(each) for each in tap.acknowledged} <= set(found)
+    sent = Counter(range(plant.count)) + Counter(
+        {int(each): times for each, times in plant.sender.repeated.items()}
+    )
+    assert not found - sent, "more often in the log than it was sent"
+    assert all(found[each] == 1 for each in range(first, plant.count))
+
+
+def source_health(client: Client) -> dict[str, Any]:
+    return dict(client.health()["parts"].get("source plant", {"ok": False, "message": ""}))
+
+
+# ---------------------------------------------------------------------- the story
+
+MACHINES = ("press-1", "press-2", "oven")
+PERIOD = 10  # s
+HISTORY = 300
+
+
+def readings(first: int, count: int, fault: float = 0.0) -> list[tuple[str, bytes]]:
+    """Return what three machines publish: of the presses number by number, of the oven JSON."""
+    messages = []
+    for step in range(first, first + count):
+        noise = np.random.default_rng(step).normal(0.0, 0.1, (3, 2))
+        moment = START + step * PERIOD
+        for at, machine in enumerate(MACHINES):
+            temp = 60.0 + 5.0 * np.sin(step / 9.0 + at) + noise[at, 0]
+            load = 3.0 + np.cos(step / 9.0 + at) + noise[at, 1]
+            temp += fault if machine == "press-2" else 0.0
+            if machine == "oven":
+                body = {"ts": moment, "inside": {"temp": temp}, "load": load, "state": "on"}
+                messages.append((f"zigbee2mqtt/{machine}", json.dumps(body).encode()))
+                continue
+            for channel, value in (("temp", temp), ("load", load)):
+                body = {"value": round(value, 3), "ts": moment}
+                messages.append((f"plant/{machine}/{channel}", json.dumps(body).encode()))
+        messages.append(("plant/press-1/state", b"online"))
+    return messages
+
+
+@pytest.mark.external
+def test_from_topics_of_a_plant_to_an_alarm_on_a_topic_and_its_end(tmp_path: Path) -> None:
+    with Mosquitto(tmp_path / "broker", BROKER) as broker:
+        service = Newnormal(
+            tmp_path / "service",
+            source("presses", broker.port, ["plant/{stream}/{channel}"], value="value")
+            + source("homes", broker.port, ["zigbee2mqtt/{stream}"], version="3.1.1")
+            + f'[sinks.bus]\nkind = "mqtt"\nhost = "127.0.0.1"\nport = {broker.port}\n'
+            + 'topic = "newnormal/{kind}/{stream}"\nretain = true\n'
+            + f"[streams]\nhistory = {HISTORY}\n",
+        )
+        checked = service.check()
+        assert checked.stdout.count("speaks MQTT") == 3, checked.stdout + checked.stderr
+        sender = Sender(broker.port)
+        with service, service.client() as client, receiving(broker.port, "newnormal/#") as alerts:
+            until(lambda: {"source presses", "source homes"} <= parts(client), "the subscriptions")
+            sender.send(readings(0, HISTORY + 5))
+            until(
+                lambda: [each["state"] for each in client.streams()] == ["live"] * 3,
+                "three live streams",
+            )
+            assert {each: sorted(client.stream(each)["channels"]) for each in MACHINES} == {
+                "oven": ["inside.temp", "load"],
+                "press-1": ["load", "temp"],
+                "press-2": ["load", "temp"],
+            }
+            sender.send(readings(HISTORY + 5, 100))
+            sender.send(readings(HISTORY + 105, 30, fault=25.0))
+            (alarm,) = until(lambda: list(client.items(kind="alarm", open=True)), "an alarm")
+            assert alarm["stream"] == client.stream("press-2")["id"]
+            until(lambda: statuses(alerts, alarm["key"]) == ["fired"], "it on the topic")
+            assert alerts[0].topic == "newnormal/alarm/press-2"
+            body = json.loads(alerts[0].payload)
+            assert body["sentence"] == client.item(alarm["key"])["sentence"]
+            assert "temp" in body["channels"]
+            with receiving(broker.port, "newnormal/#") as later:
+                until(lambda: statuses(later, alarm["key"]) == ["fired"], "it for who comes later")
+                assert later[0].retained
+            sender.send(readings(HISTORY + 135, 150))
+            until(lambda: not client.item(alarm["key"])["open"], "the end of the alarm")
+            until(lambda: statuses(alerts, alarm["key"]) == ["fired", "resolved"], "its end")
+            assert all(each["ok"] for each in client.health()["parts"].values())
+
+
+def statuses(alerts: list[Any], item: str) -> list[str]:
+    found = [json.loads(each.payload) for each in list(alerts)]
+    return [each["status"] for each in found if each["item"] == item]
