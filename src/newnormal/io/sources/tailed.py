@@ -1,0 +1,219 @@
+"""A file that is followed: which one it is, and up to which place it was read."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from newnormal.io.sources.folders import Entry, Family, Ident
+from newnormal.io.sources.rotation import EDGE, digest
+
+__all__ = ["Piece", "Tailed", "edges", "has_text_of", "is_beginning"]
+
+_FLAGS = ("gone", "packed", "done", "skipping", "telling")
+
+
+@dataclass(eq=False, slots=True)
+class Tailed:
+    """A file and the place up to which it was read.
+
+    Attributes
+    ----------
+    family, folder, name, ident
+        Which file it is; `folder` and `name` are where it was seen last. The ident is None if the
+        file is gone and its inode belongs to another text.
+    offset, line
+        The place: bytes of the text and lines before it.
+    known, head, tail
+        What its text is known by: a number of its first bytes, the digest of these, and that of the
+        bytes before the place.
+    telling
+        Whether that tells it from others: it is more than a header, which all of a family have.
+    packed
+        Whether it is compressed; the place is one in the text.
+    gone
+        Whether there is no such file now. What is left of it may be in a copy.
+    done
+        Whether it is compressed and was read to its end.
+    skipping
+        Whether the place is within a line that is too long.
+    size, changed
+        In bytes, and when it was written last in ns, as it was seen last.
+    facts
+        What was found out about its form, as JSON values.
+    parser
+        What reads its lines; None: it is to be made from the facts.
+    """
+
+    family: Family
+    folder: str
+    name: str
+    ident: Ident | None
+    offset: int = 0
+    line: int = 0
+    known: int = 0
+    head: str = ""
+    tail: str = ""
+    packed: bool = False
+    gone: bool = False
+    done: bool = False
+    skipping: bool = False
+    telling: bool = False
+    size: int = 0
+    changed: int = 0
+    facts: dict[str, Any] | None = None
+    # What follows is found out anew after a start.
+    matched: bool = False  # whether a pattern names it
+    looked: tuple[int, int] | None = None  # size and change at which there was nothing to read
+    unfinished: bool = False  # whether its last line had no end then
+    doubtful: bool = False  # whether it had another text then
+    refused: str = ""  # why it is not read
+    since: float = field(default_factory=time.monotonic)  # when it was gone
+    not_in: set[tuple[Ident, int, int]] = field(default_factory=set)  # files that are no copies
+    parser: Any = None
+
+    @property
+    def path(self) -> Path:
+        """Where it was seen last."""
+        return Path(self.folder, self.name)
+
+    @property
+    def waits(self) -> bool:
+        """Whether there may be something to read."""
+        return not (self.gone or self.done) and self.looked != (self.size, self.changed)
+
+    def see(self, entry: Entry) -> None:
+        """Note where it is and how large."""
+        self.folder, self.name, self.matched = entry.folder, entry.name, entry.matched
+        self.size, self.changed, self.ident = entry.size, entry.changed, entry.ident
+        self.gone = False
+
+    def lose(self, *, ident: bool = False) -> None:
+        """Note that there is no such file any more; with `ident` that its inode is another's."""
+        self.gone, self.since = True, time.monotonic()
+        self.parser = None
+        if ident:
+            self.ident = None
+
+    def go_on(self, other: Tailed) -> None:
+        """Take over the place of a file that it has all of the text of."""
+        self.offset, self.line, self.skipping = other.offset, other.line, other.skipping
+        self.known, self.head, self.tail = other.known, other.head, other.tail
+        self.telling = other.telling
+        self.facts, self.parser = other.facts, other.parser
+
+    def learn(self, head: bytes) -> None:
+        """Take note of the first bytes of its text, which are more than before or the same."""
+        if len(head[:EDGE]) > self.known:
+            self.known, self.head = len(head[:EDGE]), digest(head[:EDGE])
+            self.telling = self.telling or head.count(b"\n") > 1
+
+    def fits(self, head: bytes, before: bytes) -> bool:
+        """Whether a text is its own.
+
+        Parameters
+        ----------
+        head, before
+            The first bytes of the text, and those before the place; at most `EDGE` of them count.
+        """
+        edge = min(self.offset, EDGE)
+        return (
+            len(head) >= self.known
+            and (not self.known or digest(head[: self.known]) == self.head)
+            and len(before) >= edge
+            and (not self.offset or digest(before[-edge:]) == self.tail)
+        )
+
+    def move(self, before: bytes, raw: bytes, size: int) -> None:
+        """Go `size` bytes forward; `before` and `raw` are bytes before the place and behind it."""
+        self.offset += size
+        self.refused = ""
+        tail = raw[max(size - EDGE, 0) : size]
+        if size < EDGE:
+            tail = (before + tail)[-EDGE:]
+        self.tail = digest(tail)
+
+    def to_json(self) -> list[Any]:
+        """Return it as JSON values."""
+        same = self.folder == self.family.folder
+        return [
+            self.name if same else str(self.path),
+            None if self.ident is None else list(self.ident),
+            self.offset,
+            self.line,
+            [self.known, self.head, self.tail],
+            [name for name in _FLAGS if getattr(self, name)],
+            [self.size, self.changed],
+            self.facts,
+        ]
+
+    @classmethod
+    def of_json(cls, family: Family, found: list[Any]) -> Tailed:
+        """Return what `to_json` made."""
+        name, ident, offset, line, text, flags, seen, facts = found
+        path = Path(family.folder, name)
+        made = cls(family, str(path.parent), path.name, None, offset, line, *text)
+        made.ident = None if ident is None else (ident[0], ident[1])
+        made.size, made.changed = seen
+        made.facts = facts
+        for flag in flags:
+            setattr(made, flag, True)
+        return made
+
+
+class Piece(NamedTuple):
+    """Lines of a file that were read and not taken yet.
+
+    Attributes
+    ----------
+    lines
+        Without their ends.
+    first
+        The number of the first of them.
+    too_long
+        Whether there is only a line that is too long, which was skipped.
+    before, raw
+        As `Tailed.move` takes them.
+    ends
+        Whether the last of the lines has an end.
+    last
+        Size and change of the file, if it has no more lines.
+    """
+
+    tailed: Tailed
+    lines: list[bytes]
+    first: int
+    too_long: bool = False
+    before: bytes = b""
+    raw: bytes = b""
+    ends: bool = True
+    last: tuple[int, int] | None = None
+
+
+def edges(path: Path, offset: int) -> tuple[bytes, bytes] | None:
+    """Return the first bytes of a file and those before a place; None if it ends before it."""
+    edge = min(offset, EDGE)
+    try:
+        with path.open("rb") as file:
+            head = file.read(EDGE)
+            file.seek(offset - edge)
+            before = file.read(edge)
+    except OSError:
+        return None
+    return (head, before) if len(before) == edge else None
+
+
+def has_text_of(path: Path, tailed: Tailed) -> bool:
+    """Whether a file has the text of another one, as far as that is known."""
+    found = edges(path, tailed.offset)
+    return tailed.known > 0 and found is not None and tailed.fits(*found)
+
+
+def is_beginning(path: Path, size: int, other: Path) -> bool:
+    """Whether all of a file of a size is how another one begins."""
+    one, two = edges(path, size), edges(other, size)
+    if not size or one is None or two is None:
+        return False
+    return one[0][:size] == two[0][:size] and one[1] == two[1]
