@@ -248,7 +248,7 @@ def main() -> int:
     """Measure, print, and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.prometheus", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="45 s, and no page is written")
-    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--hosts", type=int, default=500)
     parser.add_argument("--metrics", type=int, default=20)
     parser.add_argument("--interval", type=int, default=15, help="seconds between two scrapes")
