@@ -226,7 +226,7 @@ class Relay:
     def cut(self) -> None:
         """Cut all connections, and take no new ones."""
         self._relaying = False
-        self._listener.close()
+        _close(self._listener)  # it wakes the thread that waits for connections
         with self._lock:
             cut, self._open = self._open, set()
         for each in cut:

@@ -1,0 +1,232 @@
+"""The service with Kafka: from topics to an alarm and its end, and through kills and cuts."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi", reason="needs the extra serve")
+pytest.importorskip("confluent_kafka", reason="needs the extra kafka")
+
+from newnormal.client import Client
+from newnormal.service.log.entries import Arrived, unpack
+from newnormal.service.log.sqlite_log import SqliteLog
+from tests.connectors.kafka_mock import Kafka, Relay
+from tests.connectors.programs import Newnormal
+from tests.counts import count
+from tests.waiting import until
+
+START = 1_767_225_600  # 2026-01-01T00:00:00Z
+PARTITIONS = 3
+
+# The cluster waits for a second less than the session before a group that had members is balanced.
+QUICK = 'options = {"session.timeout.ms" = 1100, "heartbeat.interval.ms" = 300}\n'
+
+
+def source(server: str, more: str = "") -> str:
+    return (
+        f'[sources.bus]\nkind = "kafka"\nservers = ["{server}"]\ntopics = ["metrics"]\n'
+        f'stream = "host"\n{QUICK}{more}'
+    )
+
+
+def source_health(client: Client) -> dict[str, Any]:
+    return dict(client.health()["parts"].get("source bus", {"ok": False, "message": ""}))
+
+
+def logged(folder: Path) -> list[tuple[int, float]]:
+    """Return time and value of every sample in the log; each has one channel."""
+    log = SqliteLog(folder / "log.sqlite")
+    try:
+        return [
+            (int(moment) // 10**9 - START, float(value))
+            for _, record in log.read(0)
+            for entry in unpack(record)
+            if isinstance(entry, Arrived)
+            for each in entry.arrivals
+            for moment, (value,) in zip(each.times, each.values, strict=True)
+        ]
+    finally:
+        log.close()
+
+
+def stored(service: Newnormal, client: Client, name: str) -> list[float]:
+    """Return all values of a stream of one channel."""
+    path = f"{service.url}/api/v1/streams/{client.stream(name)['id']}/series"
+    found = httpx.get(path, params={"points": 5000, "channels": "0"}, timeout=20.0).json()
+    assert found["per"] == 1
+    values: list[float] = found["columns"]["low:0"]
+    return values
+
+
+# ---------------------------------------------------------------------- kills and cuts
+
+HOSTS = 7
+NO_FITS = '[streams]\nhistory = 1000000\n[retention]\nlog_age = "1h"\n'
+
+
+class Plant(threading.Thread):
+    """Sends numbered messages: those of a host into one partition, and one stream into all."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        super().__init__(daemon=True)
+        self._kafka = kafka
+        self._ended = threading.Event()
+        self.count = 0
+        self.most = 0  # of numbers, after which it waits
+
+    def run(self) -> None:
+        while not self._ended.wait(0.01):
+            if self.count < self.most:
+                for number in range(self.count, self.count + 10):
+                    self._produce(number)
+                self._kafka.flush()
+                self.count += 10
+
+    def _produce(self, number: int) -> None:
+        host = number % HOSTS
+        body = {"host": f"host-{host}", "ts": START + number, "n": number}
+        self._kafka.produce("metrics", body, partition=host % PARTITIONS)
+        body = {"host": "spread", "ts": START + number, "n": number}
+        self._kafka.produce("metrics", body, partition=number % PARTITIONS)
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join(60.0)
+
+
+@pytest.mark.external
+@pytest.mark.slow
+def test_each_message_is_in_the_log_once_whatever_is_killed_and_cut(
+    tmp_path: Path, record_property: Any
+) -> None:
+    rounds = count(4, 60)
+    size = min(600, 40_000 // rounds)  # the cluster keeps 5 MB of a partition
+    with Kafka() as kafka, Relay(kafka.port) as relay:
+        kafka.topic("metrics", PARTITIONS)
+        service = Newnormal(tmp_path, source(relay.server) + NO_FITS)
+        plant = Plant(kafka)
+        with service, service.client() as client:
+            plant.start()
+            for each in range(rounds):
+                mark = client.health()["position"]
+                plant.most += size
+                until(
+                    lambda mark=mark: client.health()["position"] > mark,  # type: ignore[misc]
+                    "messages in the log",
+                )
+                if each % 4 == 0:
+                    service.kill()
+                elif each % 4 == 1:
+                    relay.cut()
+                    until(lambda: not source_health(client)["ok"], "the source to be cut off")
+                    assert "expected a broker to answer" in source_health(client)["message"]
+                elif each % 4 == 2:
+                    relay.cut()
+                    service.kill()
+                else:
+                    service.stop()
+                until(lambda: plant.count >= plant.most, "messages while it is gone")
+                if each % 2 == 0:
+                    relay.cut()
+                    relay.restore()
+                    service.start()
+                elif each % 4 == 1:
+                    relay.restore()
+                else:
+                    service.start()
+            plant.end()
+            data = tmp_path / "data"
+            until(lambda: len(logged(data)) >= 2 * plant.count, "all messages in the log")
+            until(lambda: source_health(client)["ok"], "the source to be well")
+            until(lambda: client.health()["lag_entries"] == 0, "the store")
+            for host in range(HOSTS):
+                numbers = stored(service, client, f"host-{host}")
+                assert numbers == [float(n) for n in range(plant.count) if n % HOSTS == host]
+                counts = client.stream(f"host-{host}")["counts"]
+                assert counts["duplicate"] == counts["late"] == 0
+            service.stop()
+    assert "Traceback" not in service.output, service.output[-3000:]
+    assert Counter(logged(data)) == Counter({(n, float(n)): 2 for n in range(plant.count)})
+    record_property("cases", rounds)
+    print(f"{rounds} kills and cuts, {2 * plant.count:,} messages")
+
+
+# ---------------------------------------------------------------------- the story
+
+PERIOD = 10  # s
+HISTORY = 300
+MACHINES = ("press-1", "press-2", "oven")
+
+
+def produce(kafka: Kafka, first: int, steps: int, *, fault: float = 0.0, keys: bool = True) -> None:
+    """Send what three machines measure; without keys, each step goes to the next partition."""
+    for step in range(first, first + steps):
+        noise = np.random.default_rng(step).normal(0.0, 0.1, (3, 2))
+        for at, machine in enumerate(MACHINES):
+            temperature = 60.0 + 5.0 * np.sin(step / 9.0 + at) + noise[at, 0]
+            temperature += fault if machine == "press-2" else 0.0
+            body = {
+                "host": machine,
+                "@timestamp": f"{np.datetime64(START + step * PERIOD, 's')}Z",
+                "motor": {"load": round(3.0 + np.cos(step / 9.0 + at) + noise[at, 1], 3)},
+                "temperature": round(temperature, 3),
+                "state": "running",
+            }
+            partition = at if keys else step % PARTITIONS
+            moment = (START + step * PERIOD) * 1000
+            kafka.produce("metrics", body, key=machine, partition=partition, time=moment)
+    kafka.flush()
+
+
+def statuses(kafka: Kafka, item: str) -> list[str]:
+    return [each.value["status"] for each in kafka.messages("alarms") if each.key == item]
+
+
+@pytest.mark.external
+def test_from_a_topic_with_history_to_an_alarm_on_a_topic_and_its_end(tmp_path: Path) -> None:
+    with Kafka() as kafka:
+        kafka.topic("metrics", PARTITIONS)
+        kafka.topic("alarms", 2)
+        service = Newnormal(
+            tmp_path,
+            source(kafka.server)
+            + f'[sinks.out]\nkind = "kafka"\nservers = "{kafka.server}"\ntopic = "alarms"\n'
+            + f"[streams]\nhistory = {HISTORY}\n",
+        )
+        checked = service.check()
+        assert "source bus: cluster mockCluster" in checked.stdout, checked.stdout + checked.stderr
+        assert "topics metrics, 3 partitions" in checked.stdout
+        assert "topic alarms, 2 partitions, 1 brokers" in checked.stdout
+        produce(kafka, 0, HISTORY + 5, keys=False)
+        with service, service.client() as client:
+            until(
+                lambda: [each["state"] for each in client.streams()] == ["live"] * 3,
+                "three live streams",
+            )
+            for machine in MACHINES:
+                found = client.stream(machine)
+                assert sorted(found["channels"]) == ["motor.load", "temperature"]
+                assert found["samples"] == HISTORY + 5
+                assert found["counts"]["late"] == found["counts"]["duplicate"] == 0
+            produce(kafka, HISTORY + 5, 100)
+            produce(kafka, HISTORY + 105, 30, fault=25.0)
+            (alarm,) = until(lambda: list(client.items(kind="alarm", open=True)), "an alarm")
+            assert alarm["stream"] == client.stream("press-2")["id"]
+            until(lambda: statuses(kafka, alarm["key"]) == ["fired"], "it on the topic")
+            (message,) = [each for each in kafka.messages("alarms") if each.key == alarm["key"]]
+            assert message.value["sentence"] == client.item(alarm["key"])["sentence"]
+            assert "temperature" in message.value["channels"]
+            assert message.headers["newnormal-key"] == f"{alarm['key']}:fired"
+            produce(kafka, HISTORY + 135, 150)
+            until(lambda: not client.item(alarm["key"])["open"], "the end of the alarm")
+            until(lambda: statuses(kafka, alarm["key"]) == ["fired", "resolved"], "its end")
+            until(lambda: all(each["ok"] for each in client.health()["parts"].values()), "health")
+            until(lambda: kafka.committed("newnormal", "metrics") > 0, "the group's lag")
+    assert "Traceback" not in service.output
