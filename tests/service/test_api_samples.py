@@ -111,7 +111,7 @@ def test_an_error_of_the_log_itself_is_a_503(
 class Words(Decoder):
     """A stranger's decoder: a word a sample, of its own path and answer."""
 
-    path: ClassVar[str] = "/write"
+    path: ClassVar[str] = "/words"
     status: ClassVar[int] = 204
     encodings: ClassVar[tuple[str, ...]] = ("snappy",)
     seen: ClassVar[list[Mapping[str, str]]] = []
@@ -146,16 +146,16 @@ def _this() -> Any:
 def test_a_strangers_decoder_is_mounted_with_its_own_answer(
     words: Client, service: FakeService
 ) -> None:
-    found = words.post("/write?db=a", content=b"one two", headers={"content-encoding": "snappy"})
+    found = words.post("/words?db=a", content=b"one two", headers={"content-encoding": "snappy"})
     assert (found.status_code, found.content) == (204, b"")
     assert [each.stream for each in service.pushed[0][0]] == ["one", "two"]
     assert Words.seen[0][QUERY] == "db=a" and Words.seen[0]["content-encoding"] == "snappy"
-    assert words.post("/write", content=b"").status_code == 204
+    assert words.post("/words", content=b"").status_code == 204
     assert len(service.pushed) == 1
 
 
 def test_what_a_strangers_decoder_fails_on_is_refused(words: Client, caplog: Any) -> None:
-    found = words.post("/write", content=b"fail")
+    found = words.post("/words", content=b"fail")
     assert found.status_code == 400 and "the decoder words" in found.json()["error"]
     assert "KeyError" in caplog.text
 

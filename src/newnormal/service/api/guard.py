@@ -32,6 +32,7 @@ _HEADERS = [
 _ALWAYS = ("/healthz", "/readyz")  # asked by address, and often
 _BURST = 2.0  # seconds' worth of requests at once
 _MOST_CLIENTS = 10_000
+_REMOTE_WRITE = b"x-prometheus-remote-write-version"
 
 
 class Guard:
@@ -109,8 +110,10 @@ class Guard:
         if len(self._buckets) > _MOST_CLIENTS:
             self._buckets.popitem(last=False)
         if left < 1:
+            # Prometheus drops what is answered 429 and sends again what is answered 503.
+            again = any(name == _REMOTE_WRITE for name, _ in scope["headers"])
             raise Problem(
-                429,
+                503 if again else 429,
                 f"expected at most {rate:g} requests a second, found more",
                 "send more samples in a request, or raise limits.requests_per_second",
                 {"Retry-After": "1"},
