@@ -387,7 +387,9 @@ def test_decoders_are_found_by_name_and_by_path() -> None:
     assert find_decoder("samples") is SamplesDecoder and "samples" in decoder_names()
     path = "newnormal.io.decoders.samples:SamplesDecoder"
     assert find_decoder(path) is SamplesDecoder
-    with pytest.raises(ParameterError, match=r"decoder: expected influx, .* or package\.module:Class"):
+    with pytest.raises(
+        ParameterError, match=r"decoder: expected influx, .* or package\.module:Class"
+    ):
         find_decoder("graphite")
     with pytest.raises(ParameterError, match=r"expected a subclass of newnormal\.io\.Decoder"):
         find_decoder("builtins:dict")
