@@ -145,12 +145,14 @@ def test_check_fails_if_a_connection_fails(newnormal: Command, tmp_path: Path) -
     text = (
         f'[sinks.gone]\nkind = "webhook"\nurl = "http://127.0.0.1:{port}/in"\n'
         '[sources.none]\nkind = "nothing"\n'
+        f'[sources.down]\nkind = "prometheus"\nquery = "up"\nurl = "http://127.0.0.1:{port}"\n'
     )
     (tmp_path / "service.toml").write_text(text)
     done = newnormal("serve", "service.toml", "--check")
     assert done.returncode == 1
     assert "failed  sink gone: " in done.stdout
     assert "failed  source none: " in done.stdout
+    assert f"failed  source down, query: 127.0.0.1:{port}: expected an answer" in done.stdout
 
 
 def test_check_names_a_secret_that_is_missing_and_shows_none(

@@ -447,9 +447,16 @@ def test_an_error_of_a_query_names_the_query(fake: FakePrometheus) -> None:
 @pytest.mark.parametrize(
     ("status", "body", "message", "hint"),
     [
-        (401, b"", "found status 401", "set token_file, or user and password_file"),
+        (401, b"", "found status 401", "set or check token_file, or user and password_file"),
         (403, b"no", "found status 403: no", "check the token, or the user and the password"),
         (404, b"<html>", "found status 404", "url is the part of the address before /api/v1"),
+        (501, b"<html>", "found status 501", "url is the part of the address before /api/v1"),
+        (
+            400,
+            b"Client sent an HTTP request to an HTTPS server.",
+            "found status 400: Client sent an HTTP request to an HTTPS server.",
+            "begin url with https://",
+        ),
         (
             500,
             problem("internal", "disk\nfull"),
@@ -714,12 +721,18 @@ def test_check_says_what_there_is(fake: FakePrometheus) -> None:
     )
     channels = {"a": "a", "b": "b", "c": "c", "all": "sum(a)"}
     assert source_of(fake, channels=channels).check() == (
-        f"Prometheus 2.42.0 at {host}: 41 series of 21 streams; none of c; all has no label "
+        f"Prometheus 2.42.0 at {host}: 41 series of 21 streams; c gives none; all has no label "
         "instance: its stream is hosts"
     )
     fake.refuse = lambda asked: (404, b"") if "buildinfo" in asked.path else None
     assert source_of(fake, query="sum(a)").check() == (
         f"{host}: 1 series of 1 stream; query has no label instance: its stream is hosts"
+    )
+    with pytest.raises(InputError) as raised:
+        source_of(fake, channels={"a": "a"}, by=["host", "node"]).check()
+    assert str(raised.value) == (
+        "source hosts, a: expected series with the label host or node, found instance, job\n"
+        "hint: set by to labels that the series have, or keep them in the query"
     )
     with pytest.raises(InputError) as raised:
         source_of(fake, query="typo").check()

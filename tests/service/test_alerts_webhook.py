@@ -6,16 +6,19 @@ import builtins
 import hashlib
 import hmac
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from newnormal.errors import MissingExtraError, ParameterError
 from newnormal.io.registry import ALERT_SINKS
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
+from newnormal.io.sinks.http import Answer, HttpReceiver, connection_hint
 from newnormal.io.sinks.webhook import WebhookSink, signature
 from newnormal.service.alerts.delivery import Delivery
 from newnormal.service.config import SinkConfig
@@ -166,6 +169,28 @@ def test_a_receiver_that_is_not_there_is_an_error_without_the_address(
     with pytest.raises(SinkDownError, match=r"127\.0\.0\.1: expected an answer, found") as caught:
         sink_for(sinks, url).send(ALERT)
     assert "secret" not in str(caught.value)
+
+
+def test_a_receiver_that_speaks_the_other_protocol_or_is_not_trusted_is_named_so(
+    receiver: Receiver,
+) -> None:
+    plain = httpx.ConnectError("no")
+    plain.__context__ = ssl.SSLError("wrong version number")
+    assert connection_hint(plain, "it") == (
+        "does it speak HTTPS there? If not, begin the address with http://"
+    )
+    untrusted = httpx.ConnectError("no")
+    untrusted.__cause__ = ssl.SSLCertVerificationError("self-signed certificate")
+    assert connection_hint(untrusted, "it") == (
+        "set ca_file to the certificate that signed this one, if it is to be trusted"
+    )
+    assert connection_hint(httpx.ConnectError("no"), "it") == "it is down or cannot be reached"
+    answer = Answer(400, "Bad Request", "Client sent an HTTP request to an HTTPS server.", None)
+    http = HttpReceiver("sink chat", receiver.url, timeout=1.0)
+    with pytest.raises(SinkDownError) as caught:
+        http.judge(answer)
+    assert caught.value.hint == "begin the address with https://"
+    http.close()
 
 
 def test_a_receiver_that_is_too_slow_is_an_error(

@@ -241,7 +241,9 @@ def _check(config: ServiceConfig) -> None:
         except Exception as error:  # noqa: BLE001  (a connector of somebody else may raise any)
             failed += 1
             message = error.message if isinstance(error, NewnormalError) else repr(error)
-            put(f"failed  {shown(name)}: {shown(message)}")
+            if not message.startswith((f"{name}: ", f"{name}, ")):
+                message = f"{name}: {message}"
+            put(f"failed  {shown(message)}")
             if isinstance(error, NewnormalError) and error.hint is not None:
                 put(f"        hint: {shown(error.hint)}")
     if failed:

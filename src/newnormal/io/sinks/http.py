@@ -15,11 +15,12 @@ from newnormal.io.sinks.alerts import AlertRefusedError, SinkDownError
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["Answer", "HttpReceiver", "trusted"]
+__all__ = ["HTTPS_WANTED", "Answer", "HttpReceiver", "connection_hint", "trusted"]
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _LONGEST_WAIT = 3600.0  # s that a Retry-After may ask for
 _SHOWN = 200  # characters of an answer that a message has
+HTTPS_WANTED = "HTTP request to an HTTPS server"  # part of what servers written in Go answer
 _FEWEST_HIDDEN = 4  # characters: a shorter text is no secret, and messages would be unreadable
 
 # Statuses that are about the receiver and not about the alert: all alerts wait.
@@ -160,7 +161,7 @@ class HttpReceiver:
             raise SinkDownError(
                 f"{self.name}: expected an answer, found {type(error).__name__}: "
                 f"{self._safe(str(error))}",
-                hint="the receiver is down or cannot be reached",
+                hint=connection_hint(error, "the receiver"),
             ) from error
 
     def judge(self, answer: Answer, hint: str | None = None) -> None:
@@ -191,6 +192,8 @@ class HttpReceiver:
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in self._hints or hint:
             after = _LONGEST_WAIT if status == HTTPStatus.GONE else answer.after
             raise SinkDownError(found, hint=hint or self._hints.get(status), after=after)
+        if HTTPS_WANTED in answer.text:
+            raise SinkDownError(found, hint="begin the address with https://")
         raise AlertRefusedError(found)
 
     def close(self) -> None:
@@ -217,8 +220,22 @@ def trusted(where: str, ca_file: str | None) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=ca_file)
     except OSError as error:
         raise ParameterError(
-            f"{where}: ca_file: expected a file of certificates, found {error}"
+            f"{where}: ca_file: expected a file of certificates at {ca_file}, found {error}"
         ) from error
+
+
+def connection_hint(error: BaseException, who: str) -> str:
+    """Return what to do about a connection that was not made."""
+    import ssl
+
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return "set ca_file to the certificate that signed this one, if it is to be trusted"
+    if cause is not None:
+        return "does it speak HTTPS there? If not, begin the address with http://"
+    return f"{who} is down or cannot be reached"
 
 
 def _checked(where: str, url: str) -> SplitResult:

@@ -243,19 +243,25 @@ class PrometheusSource(PullSource):
     def _checked(self, name: str, series: Sequence[Series]) -> list[str]:
         """Return what people should know about the series of a query; raise an error if need be."""
         if not series:
-            return [f"none of {name}"]
+            return [f"{name} gives none"]
         names = Counter(self._named(name, each.labels) for each in series)
         ((stream, channel), count), *_ = names.most_common(1)
+        by = " or ".join(self._given.by)
+        found = sorted({*series[0].labels} - {"__name__"})
+        lacks = by and not any(label in each.labels for each in series for label in self._given.by)
+        if count > 1 and lacks:
+            raise InputError(
+                f"{self._where}, {name}: expected series with the label {by}, found "
+                f"{', '.join(found) or 'no label'}",
+                hint="set by to labels that the series have, or keep them in the query",
+            )
         if count > 1:
             raise InputError(
                 f"{self._where}, {name}: expected one series for a channel of a stream, found "
                 f"{count} for {channel} of {stream}",
                 hint=self._one_each(),
             )
-        by = self._given.by
-        if not by or any(label in each.labels for each in series for label in by):
-            return []
-        return [f"{name} has no label {' or '.join(by)}: its stream is {stream}"]
+        return [f"{name} has no label {by}: its stream is {stream}"] if lacks else []
 
     def close(self) -> None:
         """Close the connections, and end a wait."""

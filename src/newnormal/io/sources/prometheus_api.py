@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from newnormal.errors import InputError, MissingExtraError, ParameterError
-from newnormal.io.sinks.http import trusted
+from newnormal.io.sinks.http import HTTPS_WANTED, connection_hint, trusted
 from newnormal.io.sources.prometheus_matrix import Answer, Grid, read_matrix
 
 if TYPE_CHECKING:
@@ -26,10 +26,12 @@ _EXTRA_S = 5.0  # that an answer may take beyond the time Prometheus has for a q
 _SKEW_S = 2.0  # between two clocks, from which on it counts: Date has whole seconds
 _SECOND = 1_000_000_000
 
-_HINTS = {
-    HTTPStatus.UNAUTHORIZED: "set token_file, or user and password_file",
+_ADDRESS = "url is the part of the address before /api/v1"
+_HINTS: dict[int, str] = {
+    HTTPStatus.UNAUTHORIZED: "set or check token_file, or user and password_file",
     HTTPStatus.FORBIDDEN: "check the token, or the user and the password",
-    HTTPStatus.NOT_FOUND: "url is the part of the address before /api/v1",
+    HTTPStatus.NOT_FOUND: _ADDRESS,
+    HTTPStatus.NOT_IMPLEMENTED: _ADDRESS,  # by a program that knows no POST
     HTTPStatus.BAD_REQUEST: "try the query on Prometheus' own page",
     HTTPStatus.UNPROCESSABLE_ENTITY: "try the query on Prometheus' own page",
     HTTPStatus.SERVICE_UNAVAILABLE: "Prometheus starts, or has too much to do",
@@ -190,7 +192,7 @@ class PrometheusApi:
         except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:  # closed: RuntimeError
             raise InputError(
                 f"{begin}: expected an answer, found {type(error).__name__}: {error}",
-                hint="Prometheus is down or cannot be reached",
+                hint=connection_hint(error, "Prometheus"),
             ) from error
         if method == "POST" and answer.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
             self._method = "GET"  # a proxy that lets nothing else pass
@@ -265,7 +267,7 @@ def _refusal(begin: str, answer: httpx.Response, body: bytes) -> InputError:
         )
     found = f"{kind or f'status {status}'}: {text}" if text else f"status {status}"
     message = f"{begin}: expected values, found {found}"
-    hint = _HINTS.get(HTTPStatus(status)) if status in _HINTS else None
+    hint = "begin url with https://" if HTTPS_WANTED in text else _HINTS.get(status)
     if status == HTTPStatus.UNPROCESSABLE_ENTITY:
         return RangeError(message, hint=hint, by_values=kind == "execution")
     if status in _TOO_LONG:
