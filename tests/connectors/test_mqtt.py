@@ -88,6 +88,12 @@ class Sources:
         self._made.append(source)
         return source
 
+    def well(self, **options: Any) -> MqttSource:
+        """Return a source that has its subscriptions."""
+        source = self(**options)
+        read_until(source, lambda: source._was_well, "subscriptions")
+        return source
+
     def sink(self, **options: Any) -> MqttSink:
         given = {"host": "127.0.0.1", "port": self._broker.port, **options}
         sink = MqttSink("bus", given, clock=self._clock)
@@ -428,8 +434,7 @@ def test_filters_that_overlap_need_a_broker_that_tells_them_apart(
 def test_a_message_that_two_subscriptions_bring_is_taken_once(
     broker: FakeBroker, sources: Sources
 ) -> None:
-    source = sources(topics=["a/{stream}", "{stream}/b"])
-    read(source)
+    source = sources.well(topics=["a/{stream}", "{stream}/b"])
     until(lambda: len(broker.numbers(SUBSCRIBE)) == 2, "subscriptions")
     one, other = (
         each.body[4 : 4 + each.body[2] - 1] for each in broker.packets if each.kind == SUBSCRIBE
@@ -454,8 +459,7 @@ def test_a_message_that_two_subscriptions_bring_is_taken_once(
 
 
 def test_topics_that_are_no_more_wanted_are_left(broker: FakeBroker, sources: Sources) -> None:
-    former = sources(topics=["plant/#", "old/{stream}"])
-    read(former)
+    former = sources.well(topics=["plant/#", "old/{stream}"])
     place = former.snapshot()
     former.close()
     source = sources(topics=["new/{stream}", "plant/#"])
@@ -473,8 +477,7 @@ def test_topics_that_are_no_more_wanted_are_left(broker: FakeBroker, sources: So
 def test_messages_are_acknowledged_in_order_once_they_are_durable(
     broker: FakeBroker, sources: Sources
 ) -> None:
-    source = sources()
-    read(source)
+    source = sources.well()
     broker.send(*(publish("plant/press/temp", b"%d" % each, each) for each in range(1, 6)))
     assert read(source) == [temp(each) for each in range(1, 6)]
     read(source)  # although nothing is durable
@@ -486,8 +489,7 @@ def test_messages_are_acknowledged_in_order_once_they_are_durable(
 def test_messages_without_values_are_acknowledged_at_once_and_beside_others_in_order(
     broker: FakeBroker, sources: Sources
 ) -> None:
-    source = sources()
-    read(source)
+    source = sources.well()
     broker.send(
         publish("plant/press/state", b"online", 1),
         publish("plant/press/state", b"{", 2),
@@ -513,21 +515,19 @@ def test_messages_without_values_are_acknowledged_at_once_and_beside_others_in_o
 def test_no_more_is_taken_than_what_may_be_unacknowledged(
     broker: FakeBroker, sources: Sources
 ) -> None:
-    source = sources(version="3.1.1")
-    read(source)
+    source = sources.well(version="3.1.1")
     numbers = range(1, 2 * WINDOW + 1)
     broker.send(*(publish("plant/a/b", b"1", each, version=4) for each in numbers))
     assert len(read(source)) == WINDOW
     source.acknowledge()
     assert len(read(source)) == WINDOW
-    assert len(broker.numbers(PUBACK)) == WINDOW
+    until(lambda: len(broker.numbers(PUBACK)) == WINDOW, "acknowledgements")
 
 
 def test_a_message_with_more_samples_than_a_batch_is_given_in_parts(
     broker: FakeBroker, sources: Sources
 ) -> None:
-    source = sources()
-    read(source)
+    source = sources.well()
     many = json.dumps([{"ts": 60 + each, "a": each, "b": -each} for each in range(10)]).encode()
     broker.send(publish("plant/press/temp", many, 1), publish("plant/press/temp", b"7", 2))
     found: list[tuple[str, str, float]] = []
@@ -548,8 +548,7 @@ def test_times_of_messages_without_one_are_when_they_came_and_differ(
     broker: FakeBroker, sources: Sources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("newnormal.io.mqtt_connection.time.time_ns", lambda: 5000)
-    source = sources()
-    read(source)
+    source = sources.well()
     broker.send(*(publish("plant/press/temp", b"1", each) for each in range(1, 4)))
     (arrival,) = source.next_batch(100)
     assert arrival.times.tolist() == [5000, 5001, 5002]
@@ -562,8 +561,7 @@ def test_what_is_in_the_log_and_sent_again_is_acknowledged_and_not_taken(
     broker: FakeBroker, sources: Sources
 ) -> None:
     """As after a kill between the log and the acknowledgement."""
-    before = sources()
-    read(before)
+    before = sources.well()
     broker.send(
         publish("plant/press/temp", b"1", 1),
         publish("plant/press/temp", b"1", 2),
@@ -592,8 +590,7 @@ def test_what_is_in_the_log_and_sent_again_is_acknowledged_and_not_taken(
 def test_if_the_broker_has_lost_the_session_nothing_is_taken_for_what_was_sent_before(
     broker: FakeBroker, sources: Sources
 ) -> None:
-    before = sources()
-    read(before)
+    before = sources.well()
     broker.send(publish("plant/press/temp", b"1", 1))
     read(before)
     place = before.snapshot()
@@ -608,8 +605,7 @@ def test_if_the_broker_has_lost_the_session_nothing_is_taken_for_what_was_sent_b
 def test_what_the_broker_has_acknowledged_is_forgotten(
     broker: FakeBroker, sources: Sources
 ) -> None:
-    source = sources()
-    read(source)
+    source = sources.well()
     broker.confirms = False
     broker.send(publish("plant/press/temp", b"1", 1))
     read(source)
@@ -637,8 +633,7 @@ def test_what_the_broker_has_acknowledged_is_forgotten(
 def test_nothing_is_forgotten_before_all_that_is_sent_again_has_come(
     broker: FakeBroker, sources: Sources
 ) -> None:
-    before = sources()
-    read(before)
+    before = sources.well()
     broker.send(*(publish("plant/press/temp", b"1", each) for each in (1, 2)))
     read(before)
     place = before.snapshot()
@@ -658,6 +653,27 @@ def test_nothing_is_forgotten_before_all_that_is_sent_again_has_come(
     assert read(source) == [temp(6)]
     source.acknowledge()
     read_until(source, lambda: not source.snapshot()["delivered"], "the broker's answer")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "taken"),
+    [([1, 2, 3], 0), ([65_534, 65_535, 1], 0), ([5, 9, 100], 0), ([1, 1, 1], 1), ([3, 2, 1], 1)],
+)
+def test_what_a_killed_broker_sends_again_is_known_if_it_does_not_use_numbers_again(
+    broker: FakeBroker, sources: Sources, numbers: list[int], taken: int
+) -> None:
+    """A broker that starts from an old file has forgotten that messages were acknowledged."""
+    source = sources.well()
+    for number in numbers:
+        broker.send(publish("plant/press/temp", b"7", number))
+        assert read(source) == [temp(7)]
+        source.acknowledge()
+        read_until(source, lambda: not source.snapshot()["delivered"], "the broker's answer")
+    broker.resumed = True
+    broker.then = [publish("plant/press/temp", b"7", numbers[0], again=True)]
+    broker.drop()
+    assert read(source) == []
+    assert read(source) == [temp(7)] * taken
 
 
 def test_digests_are_bounded_and_the_oldest_go_first() -> None:
@@ -710,8 +726,7 @@ def test_the_client_id_is_the_same_each_time_and_one_that_is_given_comes_first(
 def test_a_connection_that_ends_is_made_again_and_messages_go_on(
     broker: FakeBroker, sources: Sources
 ) -> None:
-    source = sources()
-    read(source)
+    source = sources.well()
     broker.send(publish("plant/press/temp", b"1", 1))
     assert read(source) == [temp(1)]
     broker.drop()
@@ -726,23 +741,57 @@ def test_a_connection_that_ends_is_made_again_and_messages_go_on(
     assert source.notice() == ""
 
 
-def test_a_broker_that_says_why_it_ends_the_connection_is_quoted(
-    broker: FakeBroker, sources: Sources
+def test_a_broker_that_goes_away_is_tried_again_after_longer_and_longer_waits(
+    broker: FakeBroker, sources: Sources, clock: Clock
 ) -> None:
-    source = sources()
-    read(source)
+    source = sources.well()
+    broker.reason = 136
     broker.send(packet(DISCONNECT, b"\x8b"))
-    assert failure(source) == (
+    read_until(source, source.notice, "a notice")
+    assert source.notice() == (
         f"127.0.0.1:{broker.port}: expected the connection to stay, "
         "found the broker ended it: Server shutting down"
     )
+    for wait in (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 60.0):
+        clients = broker.clients
+        clock.now += wait - 0.1
+        assert read(source) == []
+        assert broker.clients == clients
+        clock.now += 0.2
+        read(source)
+        assert broker.clients == clients + 1
+        assert source.notice().endswith(
+            "expected to be let in, found the broker's answer Server unavailable"
+        )
+    broker.reason = 0
+    broker.then = [publish("plant/press/temp", b"1", 1)]
+    clock.now += 60.1
+    assert read(source) == [temp(1)]
+    source.acknowledge()
+    read_until(source, lambda: not source.notice(), "the source to be well")
+    broker.send(packet(DISCONNECT, b"\x8b"))
+    read_until(source, source.notice, "a notice")
+    clock.now += 1.1
+    assert read(source) == [temp(1)], "the waits begin anew"
+
+
+def test_what_came_before_a_connection_ends_is_taken(broker: FakeBroker, sources: Sources) -> None:
+    source = sources.well()
+    broker.send(publish("plant/press/temp", b"1", 1), publish("plant/press/temp", b"2"))
+    broker.drop()
+    assert read(source) == [temp(1), temp(2)]
+    source.acknowledge()
+    broker.resumed = True
+    broker.then = [publish("plant/press/temp", b"1", 1, again=True)]
+    assert read(source) == []
+    assert read(source) == []
+    until(lambda: broker.numbers(PUBACK) == [1], "an acknowledgement")
 
 
 def test_a_session_that_another_client_takes_is_left_to_it_for_a_minute(
     broker: FakeBroker, sources: Sources, clock: Clock
 ) -> None:
-    source = sources(client_id="me")
-    read(source)
+    source = sources.well(client_id="me")
     broker.send(packet(DISCONNECT, b"\x8e"))
     said = (
         "another client with the client id 'me' has taken the session over, and messages may have "
@@ -776,8 +825,7 @@ def test_so_is_one_of_a_broker_that_ends_connections_again_and_again(
 
 
 def test_a_source_can_be_closed_twice_and_while_it_waits(sources: Sources) -> None:
-    source = sources()
-    read(source)
+    source = sources.well()
     source.close()
     source.close()
 
@@ -819,8 +867,7 @@ def test_any_bytes_of_a_broker_give_samples_or_an_error_of_ours(
 def test_messages_that_cannot_be_read_are_reported_for_ten_minutes(
     broker: FakeBroker, sources: Sources, clock: Clock
 ) -> None:
-    source = sources()
-    read(source)
+    source = sources.well()
     broker.send(
         publish("plant/press/temp", b"1", 1),
         publish("plant/press/temp", b'{"a": ', 2),
