@@ -349,6 +349,16 @@ def test_a_message_without_any_time_and_one_that_is_too_large_are_left_out() -> 
     )
 
 
+def test_json_with_the_number_of_its_schema_is_read() -> None:
+    samples = samples_of()
+    body = b'{"ts": 1767225600, "cpu": 1}'
+    read: Any = [StandInMessage(0, bytes(4) + b"\x07" + body), StandInMessage(1, bytes(5) + b"x")]
+    samples.read(read)
+    (found,) = samples.take(10, {})
+    assert (found.channels, found.values.tolist()) == (("cpu",), [[1.0]])
+    assert samples.notice().startswith("1 messages could not be read")
+
+
 def test_a_notice_changes_now_and_then_alone() -> None:
     now = [0.0]
     samples = Samples(Payloads(Options("source bus", {})), lambda: now[0])

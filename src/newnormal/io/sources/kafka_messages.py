@@ -113,6 +113,8 @@ class Samples:
             raise InputError(
                 f"expected a message of at most {_LARGEST:,} bytes, found {len(payload):,}"
             )
+        if payload[:1] == b"\0" and payload[5:6] in (b"{", b"["):
+            payload = payload[5:]  # the number of its schema in a registry
         kind, stamp = message.timestamp()
         received = stamp * 1_000_000 if kind and 0 <= stamp < _LATEST else _NO_TIME
         topic, key = cast("str", message.topic()), message.key()
