@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 SECOND = 10**9
 MOST_POINTS = 11_000
+SCRAPED = "max(timestamp(up))"  # asked for by the source itself
 
 Value = Callable[[float], float | str | None]  # of a time in seconds; None: no value
 
@@ -43,7 +44,7 @@ class FakePrometheus:
     server_ahead
         How many seconds the server's own clock is ahead of that.
     asked
-        Range queries, in the order in which they came.
+        Range queries, in the order in which they came, but for that for scrapes.
     """
 
     def __init__(self, now: int) -> None:
@@ -104,10 +105,13 @@ class FakePrometheus:
             found = self.refuse(asked)
             data = {"status": "success", "data": {"version": self.version}}
             return (200, json.dumps(data).encode()) if found is None else found
-        self.asked.append(asked)
-        found = self.refuse(asked)
-        if found is not None:
-            return found
+        if asked.form["query"] == SCRAPED:
+            self.others.append(asked)
+        else:
+            self.asked.append(asked)
+            found = self.refuse(asked)
+            if found is not None:
+                return found
         if len(asked.times) > MOST_POINTS + 1:
             return 400, problem("bad_data", "exceeded maximum resolution of 11,000 points")
         given = [

@@ -28,7 +28,14 @@ from newnormal.service.config import SourceConfig
 from newnormal.service.config_file import load_config
 from newnormal.service.connectors import make_source
 from newnormal.testing import check_pull_source
-from tests.connectors.fake_prometheus import SECOND, Asked, FakePrometheus, faking, problem
+from tests.connectors.fake_prometheus import (
+    SCRAPED,
+    SECOND,
+    Asked,
+    FakePrometheus,
+    faking,
+    problem,
+)
 from tests.connectors.programs import free_port
 from tests.service.seeds import each_seed
 
@@ -184,6 +191,47 @@ def test_of_two_series_of_one_channel_the_first_holds_and_people_are_told(
         "source hosts, load: expected one series for a channel of a stream, found 2 for load of "
         "h0\nhint: aggregate them, such as avg by (instance) (…)"
     )
+
+
+@pytest.mark.parametrize("size", [1, 4, 60])
+def test_what_prometheus_repeats_after_a_time_that_it_did_not_run_is_missing(
+    fake: FakePrometheus, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """It was down for 200 s; a later gap of 80 s is short enough for scrapes that are slow."""
+    monkeypatch.setattr(prometheus, "_FIRST_SIZE", size)
+    newest = NEWEST // SECOND
+
+    def scraped(at: float) -> float:
+        for before, after in ((-600, -400), (-300, -220)):
+            if newest + before <= at < newest + after:
+                return newest + before
+        return at - 3.0
+
+    fake.series = {"load": of_hosts(2), SCRAPED: [({}, scraped)]}
+    source = source_of(fake, history="800s")
+    found = read(source)
+    left_out = {newest - each for each in range(410, 600, 10)} - {newest - 590}
+    assert {at for _, at, _ in values_of(found)} == set(times(80)) - left_out
+    # Those at -600 and -590 are not older than `every`; live times are not asked about.
+    fake.others.clear()
+    fake.now += 10 * SECOND
+    assert len(read(source)) == 2
+    assert not [each for each in fake.others if each.form.get("query") == SCRAPED]
+
+
+def test_times_in_a_gap_that_lasts_are_asked_about_one_by_one(fake: FakePrometheus) -> None:
+    """Prometheus answers again, and its first scrape is to come."""
+    down = NEWEST // SECOND - 200
+    fake.series = {"load": of_hosts(1), SCRAPED: [({}, lambda at: min(at, down))]}
+    source = source_of(fake, history="400s")
+    assert max(at for _, at, _ in values_of(read(source))) == down + 10
+    assert source.notice().startswith("Prometheus scraped nothing at ")
+    fake.now += 10 * SECOND
+    assert not read(source)
+    fake.series[SCRAPED] = [({}, lambda at: at)]
+    fake.now += 10 * SECOND
+    assert len(values_of(read(source))) == 1
+    assert source.notice() == ""
 
 
 def test_what_is_not_finite_is_missing_and_a_time_without_values_has_no_sample(

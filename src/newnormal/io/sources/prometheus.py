@@ -7,7 +7,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
+
+import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.io.arrivals import Arrival
@@ -18,6 +21,7 @@ from newnormal.io.sources.prometheus_options import read_options
 from newnormal.io.sources.prometheus_steps import Channels, Steps
 from newnormal.io.sources.pull import PullSource
 from newnormal.texts import counted
+from newnormal.types import Bools
 
 __all__ = ["PrometheusSource"]
 
@@ -28,6 +32,9 @@ _VALUES = 200_000  # of a range, about: as JSON and as objects they take 150 byt
 _GROWTH = 4  # times the steps of the last range, at most
 _WAIT_S = 1.0  # at most, for the next time
 _MEET_S = 60.0  # without an answer, after which the server's time is asked for
+_SCRAPED = "max(timestamp(up))"  # the time of the newest scrape of any target
+_GAP_S = 90.0  # without a scrape, at least, from which on values are repeated ones
+_GAP_STEPS = 2.5  # the same in times of the grid: `every` may be shorter than a scrape's interval
 _SHOWN = 80  # characters of labels that a message has
 _NAMELESS = fitting_name("")  # of a series without a label
 _TRY_IT = "try the query on Prometheus' own page"
@@ -78,6 +85,7 @@ class PrometheusSource(PullSource):
         self._absent: dict[str, list[str]] = {}
         self._resumed = False  # and nothing was fetched since
         self._troubles: list[str] = []
+        self._in_gap = False  # the last range ended where Prometheus had scraped nothing
 
     # ------------------------------------------------------------------ samples
 
@@ -142,7 +150,8 @@ class PrometheusSource(PullSource):
     def _fetch(self, grid: Grid) -> Steps:
         """Return the values of all queries at some times."""
         steps = Steps(grid)
-        troubles: list[str] = []
+        gap = self._gap(grid)
+        troubles = [f"Prometheus scraped nothing at {gap.sum():,} times"] if gap.any() else []
         for name, query in self._given.queries.items():
             try:
                 answer = self._api.query_range(name, query, grid)
@@ -154,7 +163,7 @@ class PrometheusSource(PullSource):
             shared = [
                 each
                 for each in answer.series
-                if steps.add(*self._named(name, each.labels), each.values)
+                if steps.add(*self._named(name, each.labels), np.where(gap, np.nan, each.values))
             ]
             troubles += [f"{name}: {each}" for each in answer.warnings[:1]]
             if shared:
@@ -167,6 +176,32 @@ class PrometheusSource(PullSource):
             )
         self._troubles = troubles
         return steps
+
+    def _gap(self, grid: Grid) -> Bools:
+        """Return (N,) at which times Prometheus did not run: it repeats the last values there.
+
+        When it ends it does not mark its series as ended, so that they go on for 5 minutes. What is
+        asked for as soon as it is due needs no such answer: who answers runs.
+        """
+        longest = max(_GAP_S, _GAP_STEPS * self._every / _SECOND)
+        more = min(
+            (self._newest() - grid.last) // self._every, int(longest * _SECOND / self._every)
+        )
+        asked = grid._replace(size=min(grid.size + max(more, 0), _MOST_SIZE))
+        if grid.size == 1 and more <= 0 and not self._in_gap:
+            return np.zeros(1, np.bool_)
+        newest = np.full(asked.size, np.nan)
+        with suppress(InputError):  # what people asked for themselves says what is wrong
+            for each in self._api.query_range("up", _SCRAPED, asked).series:
+                newest = each.values
+        gap: Bools = asked.times / _SECOND - newest > longest
+        # A gap begins right after its last scrape, and not where it is known as one.
+        for known in np.flatnonzero(gap & ~np.roll(gap, 1)):
+            begin = round(newest[known] * _SECOND) + self._every
+            gap |= (asked.times > begin) & (asked.times < asked.times[known])
+        gap = gap[: grid.size]
+        self._in_gap = bool(gap[-1])
+        return gap
 
     def _named(self, name: str, labels: Mapping[str, str]) -> tuple[str, str]:
         """Return the stream and the channel of a series."""
