@@ -209,11 +209,12 @@ def test_messages_of_partitions_that_are_not_assigned_are_left_out(consumer: Sta
 
 def test_new_partitions_of_a_topic_are_read_from_their_beginning(consumer: StandIn) -> None:
     consumer.range = (0, 40)
-    source = joined(consumer, 0, start="end")
-    assert consumer.assigned[-1] == [(0, 40)]
-    consumer.steps.append(lambda: consumer.revoke(0) + consumer.give(0, 1))
+    consumer.partitions = 2
+    source = joined(consumer, 0, 1, start="end")
+    assert consumer.assigned[-1] == [(0, 40), (1, 40)]
+    consumer.steps.append(lambda: consumer.revoke(0, 1) + consumer.give(0, 1, 2))
     given_out(source)
-    assert consumer.assigned[-1] == [(0, 40), (1, OFFSET_BEGINNING)]
+    assert consumer.assigned[-1] == [(0, 40), (1, 40), (2, OFFSET_BEGINNING)]
     assert source.notice() == ""
 
 

@@ -25,7 +25,7 @@ BEGINNING, END = "beginning", "end"
 FIRST_ANSWER = 10.0  # s to wait for a broker before messages are read
 _ANSWER = 0.4  # s to wait for a broker while they are
 _WAIT = 0.25  # s for messages; a batch has what came meanwhile
-_JOINING = 0.6  # s to be assigned partitions, and for their first messages
+_JOINING = 0.4  # s to be assigned partitions, and for their first messages
 _SLICE = 500  # messages that are fetched at once
 _HELD = 32 * 2**20  # bytes of messages that wait for other partitions
 _BATCH = 8 * 2**20  # bytes of messages that are given out at once
@@ -132,6 +132,7 @@ class Member:
         self._ends: dict[Partition, int] = {}  # of partitions that are behind, once known
         self._paused: set[Partition] = set()
         self._backlog = Backlog[Partition, "Message"](_PATIENCE)
+        self._mean = _OVERHEAD  # bytes of a message, of those that came last
         self._existing: dict[str, set[Partition]] = {}  # topics that are read
         self._first: frozenset[str] | None = None  # topics that existed at the first look
         self._look_at = 0.0
@@ -197,7 +198,7 @@ class Member:
         kept = True
         while limit > 0:
             began = self._clock()
-            asked = min(_SLICE, limit)
+            asked = max(1, min(_SLICE, limit, _BATCH // self._mean))
             found = self._consumer.consume(asked, timeout=wait)
             self._backlog.waited(self._clock() - began, self._paused)
             self._cluster.troubles.check()
@@ -206,8 +207,11 @@ class Member:
                 self._begin()  # they may be of before: all are fetched again
                 found = []
             self._moved = self._revoked = False
+            before = self._backlog.size
             for each in found:
                 self._take(each)
+            if found:
+                self._mean = max(_OVERHEAD, (self._backlog.size - before) // len(found))
             if len(found) < asked or self._backlog.size >= _HELD:
                 break
             limit -= len(found)
@@ -362,8 +366,9 @@ class Member:
     def _begin(self) -> None:
         """Fetch from the offsets behind the last batch."""
         self._drop()
+        known = {topic for topic, _ in self.behind}
         for each in self._assigned:
-            self._assigned[each] = self._offset(each)
+            self._assigned[each] = self._offset(each, known)
         self._assign()
 
     def _drop(self) -> None:
@@ -377,15 +382,14 @@ class Member:
         self._paused = set()
         self._consumer.assign([_named(*each) for each in self._assigned.items()])
 
-    def _offset(self, partition: Partition) -> int:
-        """Return where to begin in a partition."""
+    def _offset(self, partition: Partition, known: Collection[str]) -> int:
+        """Return where to begin in a partition; one of a topic that is known is new."""
         from confluent_kafka import OFFSET_BEGINNING
 
         if partition in self.behind:
             return self.behind[partition]
         topic = partition[0]
-        known = any(each == topic for each, _ in self.behind)  # the partition is new, then
-        if self._start == BEGINNING or known or topic not in (self._first or ()):
+        if self._start == BEGINNING or topic in known or topic not in (self._first or ()):
             return OFFSET_BEGINNING
         # The number itself: what comes until the first batch is not left out by another start.
         self.behind[partition] = self._range(partition)[1]
