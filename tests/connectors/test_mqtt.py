@@ -7,6 +7,7 @@ import random
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,11 +15,12 @@ import numpy as np
 import pytest
 
 from newnormal.errors import NewnormalError, ParameterError
-from newnormal.io.mqtt_connection import BrokerError
+from newnormal.io.mqtt_connection import BrokerError, ClosedError
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError
 from newnormal.io.sinks.mqtt import MqttSink
 from newnormal.io.sources.mqtt import WINDOW, MqttSource
 from newnormal.io.sources.mqtt_delivery import Delivered, Unread
+from newnormal.io.sources.mqtt_tries import Tries
 from newnormal.testing.alerts import _alerts
 from tests.connectors.mqtt_peers import (
     CONNECT,
@@ -412,6 +414,15 @@ def test_a_subscription_without_an_answer_is_an_error(
     )
 
 
+@pytest.mark.parametrize(("retained", "handling"), [("take", 1), ("ignore", 2)])
+def test_by_version_5_the_broker_is_told_which_retained_messages_to_send(
+    broker: FakeBroker, sources: Sources, retained: str, handling: int
+) -> None:
+    sources.well(retained=retained)
+    (body,) = [each.body for each in broker.packets if each.kind == SUBSCRIBE]
+    assert body[-1] == handling << 4 | 1  # and QoS 1
+
+
 def test_a_broker_without_qos_1_is_reported(broker: FakeBroker, sources: Sources) -> None:
     broker.granted = 0
     source = sources()
@@ -522,6 +533,23 @@ def test_no_more_is_taken_than_what_may_be_unacknowledged(
     source.acknowledge()
     assert len(read(source)) == WINDOW
     until(lambda: len(broker.numbers(PUBACK)) == WINDOW, "acknowledgements")
+
+
+def test_no_more_bytes_are_taken_than_fit_into_the_memory(
+    broker: FakeBroker, sources: Sources
+) -> None:
+    source = sources.well()
+    large = json.dumps({"a": 1, "text": "x" * 900_000}).encode()
+    sender = threading.Thread(
+        target=lambda: broker.send(*(publish("plant/a/b", large, each) for each in range(1, 15)))
+    )
+    sender.start()
+    batches: list[int] = []
+    while sum(batches) < 14:
+        batches.append(len(read(source)))
+        source.acknowledge()
+    sender.join()
+    assert max(batches) <= 10
 
 
 def test_a_message_with_more_samples_than_a_batch_is_given_in_parts(
@@ -822,6 +850,20 @@ def test_so_is_one_of_a_broker_that_ends_connections_again_and_again(
     assert "another client with the client id 'me'" in source.notice()
     assert read(source) == []
     assert broker.clients == 3
+
+
+def test_connections_of_a_broker_that_was_away_are_not_taken_for_another_client() -> None:
+    clock = Clock()
+    tries = Tries(clock)
+    for _ in range(10):
+        tries.failed(ClosedError("closed"), "me")
+        assert tries.is_due()
+        tries.failed(BrokerError("none", hint="start it"), "me")
+        assert not tries.is_due()
+        assert tries.report() == "none (start it)"
+        clock.now += 2.0
+        tries.succeeded()
+        assert tries.report() == ""
 
 
 def test_a_source_can_be_closed_twice_and_while_it_waits(sources: Sources) -> None:
