@@ -299,7 +299,7 @@ def test_each_source_runs_in_a_thread_of_its_own_until_it_ends(tmp_path: Path) -
     assert set(sources.states()) == {"good"}
     sources.stop()
     assert taker.samples == ALL
-    assert ("source bad", False, "source bad: expected a password, found another") in taker.reports
+    assert ("source bad", False, "expected a password, found another") in taker.reports
     assert ("source bad", True, "removed from the configuration") in taker.reports
     assert not [each for each in threading.enumerate() if each.name.startswith("source ")]
 

@@ -155,7 +155,10 @@ class Puller:
     def _failed(self, error: Exception) -> float:
         """Report an error; return how long to wait in s."""
         self._failures += 1
-        self._say(False, one_line(error))
+        message = one_line(error)
+        for begin in (f"source {self.name}: ", f"source {self.name}, "):  # said beside it anyway
+            message = message.removeprefix(begin)
+        self._say(False, message)
         wait = backoff(self._failures)
         if self._held is not None:  # the source is well: the service is behind, or its disk is full
             return min(wait, _SERVICE_WAIT)
