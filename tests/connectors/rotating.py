@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from datetime import date, timedelta
 from pathlib import Path
 
 BEGIN = 1_767_225_600  # s: 2026-01-01
@@ -39,6 +40,7 @@ class Rotating:
         self._dated = self.rng.random() < 0.3
         self._days = 0
         self._files: list[str] = []  # rotated ones, the newest first
+        self._seen = False
         self._create()
 
     @property
@@ -112,7 +114,8 @@ class Rotating:
     def _rotated(self) -> str:
         """Return the name of the next rotated file; numbered ones get the next number."""
         self._days += 1
-        name = f"{self.name}-{20260100 + self._days}" if self._dated else f"{self.name}.1"
+        day = date(2026, 1, 1) + timedelta(days=self._days)
+        name = f"{self.name}-{day:%Y%m%d}" if self._dated else f"{self.name}.1"
         if not self._dated:
             self._shift()
         self._files.insert(0, name)

@@ -247,9 +247,14 @@ def test_a_file_is_looked_at_once_a_second(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(FilesSource, "pause", 1.0)
     (tmp_path / "plant.csv").write_text(HEADER + line(0))
     source = following(tmp_path)
-    scans = []
+    scans: list[float] = []
     scan = source._tailing.scan
-    monkeypatch.setattr(source._tailing, "scan", lambda: (scans.append(time.monotonic()), scan()))
+
+    def counted() -> None:
+        scans.append(time.monotonic())
+        scan()
+
+    monkeypatch.setattr(source._tailing, "scan", counted)
     waits: list[float] = []
     monkeypatch.setattr(source._ended, "wait", waits.append)
     assert counts(samples(source.next_batch(10))) == [0]
@@ -693,7 +698,7 @@ class Writer(threading.Thread):
     def run(self) -> None:
         while not self._ended.wait(0.002):
             self.file.append()
-            if self._rng.random() < 0.01:
+            if self._rng.random() < 0.005:
                 self._rng.choice([self.file.rename, self.file.compress])()
         self.file.close()
 
@@ -714,7 +719,7 @@ def test_the_service_is_killed_under_load_and_stores_each_line_once(tmp_path: Pa
     with service:
         for each in writers:
             each.start()
-        for _ in range(count(3, 20)):
+        for _ in range(count(2, 20)):
             before = stored(service)
             until(lambda before=before: stored(service) > before + 300, "samples")  # type: ignore[misc]
             service.kill()
@@ -723,7 +728,7 @@ def test_the_service_is_killed_under_load_and_stores_each_line_once(tmp_path: Pa
         total = sum(map(len, expected.values()))
         until(lambda: stored(service) == total, f"{total} samples")
         with service.client() as client:
-            streams = {each["name"]: each for each in client.streams()}
+            streams = {name: client.stream(name) for name in expected}
         service.stop()
     store = Store(service.folder / "data" / "store.sqlite")
     try:

@@ -6,6 +6,7 @@ import glob
 import os
 import stat
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
@@ -63,6 +64,16 @@ class Folders:
     def __init__(self, patterns: Sequence[str]) -> None:
         self._patterns = [str(Path(each).expanduser().absolute()) for each in patterns]
         self.problem = ""
+        self._changed: dict[str, int] = {}  # when each folder was, in ns
+
+    def changed(self) -> set[str]:
+        """Return the folders in which a file came, went or was renamed since the last call."""
+        before = self._changed
+        self._changed = {}
+        for folder in self._folders():
+            with suppress(OSError):
+                self._changed[folder] = os.stat(folder).st_mtime_ns
+        return {folder for folder, when in self._changed.items() if before.get(folder) != when}
 
     def look(
         self, inodes: Collection[int] = (), families: Collection[Family] = ()

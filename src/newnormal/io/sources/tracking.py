@@ -47,7 +47,7 @@ class Tracking:
         self.forms: dict[Family, dict[str, Any]] = {}
         self.lost = ""
         self._from_end = from_end
-        self._restored = False  # and not looked at since
+        self._changed_before: set[str] = set()  # folders
         self._families: dict[Family, list[Tailed]] = {}  # each the oldest first
 
     def __iter__(self) -> Iterator[Tailed]:
@@ -78,9 +78,15 @@ class Tracking:
 
     def scan(self) -> None:
         """Look for new files, for those that grew, and for where those are that were renamed."""
-        entries = self._look({each.family for each in self if each.gone})
-        moved = self._moved(entries)
-        if moved:  # what was renamed meanwhile may have been missed
+        changed = self.folders.changed()
+        # One more time after a change: what is renamed meanwhile may be missed.
+        moved = {each for each in self._families if each.folder in changed | self._changed_before}
+        self._changed_before = changed
+        moved |= {each.family for each in self if each.gone}
+        entries = self._look(moved)
+        missing = {each.family for each in self if not each.gone and each.ident not in entries}
+        if missing:
+            moved |= missing
             entries |= self._look(moved)
         known = self._recognised(entries, moved)
         unknown = [entry for ident, entry in entries.items() if ident not in known]
@@ -89,22 +95,8 @@ class Tracking:
         unknown.sort(key=lambda each: (file_name(each.name).order, each.changed, each.name))
         for entry in [each for each in unknown if self._is_wanted(each, moved)]:
             self._begin(entry)
-        self._from_end = self._restored = False
+        self._from_end = False
         self._forget()
-
-    def _moved(self, entries: dict[Ident, Entry]) -> set[Family]:
-        """Return the families in which a file is new, or not where it was."""
-        known = {each.ident for each in self if not each.gone}
-        new = [each for each in entries.values() if each.ident not in known]
-        found = {family_of(each.folder, file_name(each.name)) for each in new} & set(self._families)
-        return found | {each.family for each in self if self._is_moved(each, entries)}
-
-    def _is_moved(self, tailed: Tailed, entries: dict[Ident, Entry]) -> bool:
-        """Whether a file is not where it was, or may not be: it was written and did not grow."""
-        entry = None if tailed.ident is None else entries.get(tailed.ident)
-        if self._restored or tailed.gone or entry is None or entry.path != tailed.path:
-            return True
-        return entry.changed != tailed.changed and entry.size <= tailed.size
 
     def _is_wanted(self, entry: Entry, moved: set[Family]) -> bool:
         """Whether a new file is to be read.
@@ -119,8 +111,8 @@ class Tracking:
             return False
         members = self._families[family]
         orders = [file_name(each.name).order for each in members if not each.gone]
-        if orders:
-            return file_name(entry.name).order > max(orders)
+        if orders:  # or it was missed between the last two, while they were renamed
+            return file_name(entry.name).order > orders[-2:][0]
         return entry.changed > max(each.changed for each in members)
 
     def _look(self, families: set[Family]) -> dict[Ident, Entry]:
@@ -237,7 +229,7 @@ class Tracking:
 
     def restore(self, found: list[Any]) -> None:
         """Restore what `to_json` returned."""
-        self._from_end, self._restored = False, True
+        self._from_end = False
         for folder, base, ending, form, members in found:
             family = Family(folder, base, ending)
             if form is not None:
