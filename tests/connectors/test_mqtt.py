@@ -180,7 +180,7 @@ def test_options_of_the_broker_that_cannot_work_are_named(
         ({"topics": None}, "expected the option topics, found none"),
         ({"topics": []}, "topics: expected a list of texts, found another list"),
         ({"retained": "all"}, 'retained: expected "ignore" or "take", found \'all\''),
-        ({"keep": -1}, "keep: expected a number of at least 0, found another int"),
+        ({"keep": "long"}, "keep: expected a duration above zero, found 'long'"),
         ({"channel": "name"}, "channel: expected the option value beside it, found none"),
         (
             {"version": "3.1.1", "topics": ["a/+", "+/b"]},
@@ -256,7 +256,7 @@ def connect_packet(broker: FakeBroker) -> bytes:
 def test_by_version_5_the_session_is_kept_and_messages_are_limited(
     broker: FakeBroker, sources: Sources
 ) -> None:
-    source = sources(keep=3600, client_id="me", user="u", password="swordfish")
+    source = sources(keep="1h", client_id="me", user="u", password="swordfish")
     assert read(source) == []
     found = connect_packet(broker)
     assert found[:7] == b"\0\4MQTT\5"
@@ -276,7 +276,7 @@ def test_by_version_3_1_1_the_session_is_kept(broker: FakeBroker, sources: Sourc
 def test_without_keep_the_session_is_a_new_one_each_time(
     broker: FakeBroker, sources: Sources, version: object
 ) -> None:
-    read(sources(keep=0, version=version))
+    read(sources(keep="none", version=version))
     found = connect_packet(broker)
     assert found[7] == 2  # clean
     assert b"\x11" + struct.pack("!I", 0) not in found
@@ -894,7 +894,7 @@ def test_any_bytes_of_a_broker_give_samples_or_an_error_of_ours(
     if seed % 3 == 0:
         sent = bytearray(chance.randbytes(60))
     broker.then = [bytes(sent), packet(DISCONNECT, b"\x8b")]
-    source = sources(timeout=0.5, keep=0)
+    source = sources(timeout=0.5, keep="none")
     try:
         for _ in range(3):
             for each in source.next_batch(100):

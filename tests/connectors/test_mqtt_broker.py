@@ -166,7 +166,7 @@ def test_the_source_keeps_its_promises(brokers: Brokers, made: Made, version: ob
     options = brokers.options(version=version, client_id=f"contract-{version}")
 
     def make(host: str = "127.0.0.1") -> MqttSource:
-        forget = MqttSource("bus", {**options, "keep": 0})  # the session
+        forget = MqttSource("bus", {**options, "keep": "none"})  # the session
         forget.next_batch(1)
         forget.close()
         subscribed(made, options).close()

@@ -10,6 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from newnormal.config import duration
 from newnormal.errors import InputError, ParameterError
 from newnormal.io.arrivals import Arrival
 from newnormal.io.mqtt import SECRETS, Broker, with_version
@@ -37,7 +40,7 @@ _IDLE = 1.0  # s to wait for a message
 _LINGER = 0.05  # s to wait for more of them after the first
 _LARGEST = 1 << 20  # bytes of a message that is read
 _MOST_BYTES = 8 << 20  # of all messages of a batch
-_KEEP = 7 * 86_400.0  # s
+_KEEP = "7d"
 _NUMBERS = 65_535  # that messages have, from 1 on
 _RECENT = 30_000  # messages in the log that are remembered: fewer than until a number comes again
 _TRIED = 2.0  # s for which `check` listens
@@ -51,8 +54,8 @@ class MqttSource(PullSource):
     itself, which remembers what it has logged: the broker may send that again.
 
     Options: those of `newnormal.io.mqtt.Broker`; `topics`, patterns as `TopicPattern` takes them;
-    `retained`, ``"ignore"`` or ``"take"``; `keep`, seconds for which the broker keeps messages
-    while nobody fetches them (7 days; 0: not at all); `client_id`; and those of
+    `retained`, ``"ignore"`` or ``"take"``; `keep`, for how long the broker keeps messages while
+    nobody fetches them (``"7d"``), or ``"none"``; `client_id`; and those of
     `newnormal.io.payloads.Payloads`.
 
     Parameters
@@ -77,7 +80,8 @@ class MqttSource(PullSource):
         self._payloads = Payloads(given)
         self._topics = Topics(where, given.texts("topics"))
         retained: str = given.text("retained", "ignore")
-        self._keep: float = given.number("keep", _KEEP)
+        keep: str = given.text("keep", _KEEP)
+        self._keep = 0.0 if keep == "none" else _seconds(keep, f"{where}: keep")
         self._given_id: str | None = given.text("client_id", None)
         given.end()
         if retained not in ("ignore", "take"):
@@ -408,6 +412,10 @@ class MqttSource(PullSource):
             f"{self._broker.address} speaks MQTT {self._broker.version}; subscribed to {topics}; "
             f"{found}{f'; {bad}' if bad else ''}"
         )
+
+
+def _seconds(text: str, where: str) -> float:
+    return float(duration(text, where) / np.timedelta64(1, "s"))
 
 
 def _default_id(name: str) -> str:
