@@ -275,6 +275,19 @@ def test_new_channels_are_kept_and_reported_and_gone_from_the_inbox_when_rejecte
             service.decide(item.key, "accept", who="me").result()
 
 
+def test_a_new_channel_that_some_samples_lack_is_one_item_until_it_is_gone_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        go_live(service)
+        for at in range(HISTORY, HISTORY + 60):
+            push(service, arrival(at, samples(at, 1, width=2 if at % 7 in (0, 1) else 3)))
+        assert [each.state for each in items(service, "channels")] == ["pending"]
+        for at in range(HISTORY + 60, HISTORY + 130, 10):
+            push(service, arrival(at, samples(at, 10)))
+        assert [each.state for each in items(service, "channels")] == ["reverted"]
+
+
 def test_a_channel_that_comes_back_ends_the_item_about_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

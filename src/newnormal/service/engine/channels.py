@@ -31,14 +31,17 @@ def compare_channels(applier: Applier, stream: KeptStream, steps: Steps) -> None
     for name in seen:
         if name not in own:
             stream.since.setdefault(name, stream.count - len(steps.times))
+    known = next((each for each in stream.items.values() if each.kind == items.CHANNELS), None)
+    reported = () if known is None else known.body["new"]
     new = [
         name
         for name, first in stream.since.items()
-        if stream.count - first >= _NEW_FOR and not stream.absent.get(name)
+        if stream.count - first >= _NEW_FOR
+        # One that has a value now and then is one item, and not an item for each of its values.
+        and stream.absent.get(name, 0) < (_GONE_FOR if name in reported else 1)
     ]
     gone = [name for name in stream.model.channels if stream.absent.get(name, 0) >= _GONE_FOR]
     new, gone = ([n for n in names if n not in stream.ignored] for names in (new, gone))
-    known = next((each for each in stream.items.values() if each.kind == items.CHANNELS), None)
     if known is None and (new or gone):
         if stream.wanted is None:
             item = items.channels_item(stream, new, gone, None, applier.position)
