@@ -51,12 +51,14 @@ SOURCES = {
 }
 SINKS = {"jsonl": "newnormal.io.sinks.jsonl:JsonLinesSink"}
 PULL_SOURCES: dict[str, str] = {
+    "files": "newnormal.io.sources.files:FilesSource",
     "kafka": "newnormal.io.sources.kafka:KafkaSource",
     "mqtt": "newnormal.io.sources.mqtt:MqttSource",
     "prometheus": "newnormal.io.sources.prometheus:PrometheusSource",
 }
 ALERT_SINKS = {
     "alertmanager": "newnormal.io.sinks.alertmanager:AlertmanagerSink",
+    "jsonl": "newnormal.io.sinks.alert_lines:AlertLinesSink",
     "kafka": "newnormal.io.sinks.kafka:KafkaSink",
     "mail": "newnormal.io.sinks.mail:MailSink",
     "mqtt": "newnormal.io.sinks.mqtt:MqttSink",
