@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import struct
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +21,11 @@ from newnormal.errors import NewnormalError, ParameterError
 from newnormal.io.mqtt_connection import BrokerError, ClosedError
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError
 from newnormal.io.sinks.mqtt import MqttSink
+from newnormal.io.sources import mqtt
 from newnormal.io.sources.mqtt import WINDOW, MqttSource
 from newnormal.io.sources.mqtt_delivery import Delivered, Unread
 from newnormal.io.sources.mqtt_tries import Tries
+from newnormal.io.topics import TopicPattern
 from newnormal.testing.alerts import _alerts
 from tests.connectors.mqtt_peers import (
     CONNECT,
@@ -1122,3 +1127,41 @@ def test_without_the_library_the_message_says_what_to_install(
     assert str(caught.value) == (
         'paho-mqtt is needed for this and is not installed\nhint: pip install "newnormal[mqtt]"'
     )
+
+
+# ------------------------------------------------------------------ the guide
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "mqtt.md").read_text()
+
+
+def test_the_configurations_of_the_guide_work() -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL)
+    made = []
+    for block in blocks:
+        tables = tomllib.loads(block)
+        for group, kind in (("sources", MqttSource), ("sinks", MqttSink)):
+            for name, options in tables.get(group, {}).items():
+                assert options.pop("kind") == "mqtt"
+                options["password"] = options.pop("password_file")
+                made.append(kind(name, options))
+    assert len(made) == 3
+
+
+def test_the_topics_of_the_guide_are_named_as_it_says() -> None:
+    rows = re.findall(
+        r"^\| `([^`]+)` \| `([^`]+)` \| `([^`]+)` \| `([^`]+)` \|$", GUIDE, re.MULTILINE
+    )
+    assert len(rows) == 7
+    for pattern, topic, stream, channel in rows:
+        found = TopicPattern("guide", pattern).match(topic)
+        assert found is not None
+        assert (found[0], found[1] or "value") == (stream, channel)
+
+
+def test_the_limits_of_the_guide_are_those_of_the_code() -> None:
+    assert f"at most {mqtt.WINDOW:,} that are not acknowledged" in GUIDE
+    assert f"{mqtt.WINDOW:,} or {mqtt._MOST_BYTES >> 20} MB" in GUIDE
+    assert f"its last {mqtt._RECENT:,} messages" in GUIDE
+    assert mqtt._LARGEST == 1 << 20 and "above 1 MB they are left out" in GUIDE
+    assert f'`"{mqtt._KEEP}"`, or `"none"`' in GUIDE
+    assert "after 1, 2, 5, 10, 30 and then 60 s" in " ".join(GUIDE.split())
