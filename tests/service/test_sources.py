@@ -35,6 +35,7 @@ class Taker:
         self.taken: list[tuple[str, int, Any]] = []  # stream, time, place of the entry
         self.places: dict[str, Any] = {}
         self.reports: list[tuple[str, bool, str]] = []
+        self.ready = True
         self.refuses: Callable[[Sequence[Arrival]], Exception | None] = lambda _: None
         self.late: Callable[[Sequence[Arrival]], Exception | None] = lambda _: None
 
@@ -182,6 +183,18 @@ def test_a_source_that_works_again_goes_on_behind_what_is_in_the_log() -> None:
         ("source plant", True, ""),
         ("source plant", True, "ended after 10 samples"),
     ]
+
+
+def test_while_the_service_starts_or_ends_the_batch_is_kept_and_nothing_is_reported() -> None:
+    taker = Taker()
+    taker.ready = False
+    source = MemoryPullSource(arrivals())
+    puller = puller_of(taker, source)
+    assert run(puller, 3) == [0.2, 0.2, 0.2]
+    assert (taker.reports, taker.samples, source.acknowledged) == ([], [], 0)
+    taker.ready = True
+    run(puller)
+    assert taker.samples == ALL
 
 
 def test_while_the_service_takes_nothing_the_batch_is_kept_and_no_more_is_fetched() -> None:

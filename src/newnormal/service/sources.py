@@ -18,6 +18,7 @@ __all__ = ["Puller", "Sources", "Taking"]
 _LIMIT = 5000  # samples a batch
 _SERVICE_WAIT = 10.0  # s to wait at most for the service itself
 _LONGEST_WAIT = 30.0  # s until a source that failed is tried again
+_NOT_READY = 0.2  # s to wait while the service starts or ends
 _EMPTY = 0.05  # s to wait after an empty batch, whose source has waited by itself
 
 _log = logging.getLogger(__name__)
@@ -25,6 +26,8 @@ _log = logging.getLogger(__name__)
 
 class Taking(Protocol):
     """What this needs of the service."""
+
+    ready: bool
 
     def push(
         self,
@@ -100,6 +103,8 @@ class Puller:
                     self._well()
                     return _EMPTY
                 self._held = arrivals, source.snapshot(), count
+            if not self._service.ready:  # which is no fault of the source
+                return _NOT_READY
             self._push(*self._held)
             self._held = None
             source.acknowledge()
