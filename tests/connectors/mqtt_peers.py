@@ -120,7 +120,7 @@ class FakeBroker:
     confirms
         Whether it answers to the end of a subscription.
     then
-        What it sends once it has let a client in, if a test does not send it later.
+        What it sends once it has accepted a client, if a test does not send it later.
     packets
         What it was sent, of all clients.
     clients

@@ -1,4 +1,4 @@
-"""MQTT in and out beside a broker that answers as a test wants."""
+"""Samples by MQTT beside a broker that answers as a test wants; options of source and sink."""
 
 from __future__ import annotations
 
@@ -19,19 +19,16 @@ import pytest
 
 from newnormal.errors import NewnormalError, ParameterError
 from newnormal.io.mqtt_connection import BrokerError, ClosedError
-from newnormal.io.sinks.alerts import Alert, AlertRefusedError
 from newnormal.io.sinks.mqtt import MqttSink
 from newnormal.io.sources import mqtt
 from newnormal.io.sources.mqtt import WINDOW, MqttSource
 from newnormal.io.sources.mqtt_delivery import Delivered, Unread
 from newnormal.io.sources.mqtt_tries import Tries
 from newnormal.io.topics import TopicPattern
-from newnormal.testing.alerts import _alerts
 from tests.connectors.mqtt_peers import (
     CONNECT,
     DISCONNECT,
     PUBACK,
-    PUBLISH,
     SUBSCRIBE,
     UNSUBACK,
     UNSUBSCRIBE,
@@ -86,7 +83,7 @@ class Sources:
 
     def __init__(self, broker: FakeBroker, clock: Clock) -> None:
         self._broker, self._clock = broker, clock
-        self._made: list[MqttSource | MqttSink] = []
+        self._made: list[MqttSource] = []
 
     def __call__(self, **options: Any) -> MqttSource:
         given = {"host": "127.0.0.1", "port": self._broker.port, "topics": TOPICS, **options}
@@ -100,12 +97,6 @@ class Sources:
         source = self(**options)
         read_until(source, lambda: source._was_well, "subscriptions")
         return source
-
-    def sink(self, **options: Any) -> MqttSink:
-        given = {"host": "127.0.0.1", "port": self._broker.port, **options}
-        sink = MqttSink("bus", given, clock=self._clock)
-        self._made.append(sink)
-        return sink
 
     def close(self) -> None:
         for each in self._made:
@@ -328,7 +319,7 @@ def test_a_broker_that_does_not_let_the_client_in_says_why(
     broker: FakeBroker, sources: Sources, reason: int, found: str, hint: str | None
 ) -> None:
     broker.reason = reason
-    message = f"127.0.0.1:{broker.port}: expected to be let in, found the broker's answer {found}"
+    message = f"127.0.0.1:{broker.port}: expected to be accepted, found the broker's answer {found}"
     shown = failure(sources(user="me", password="swordfish"))
     assert shown == (message if hint is None else f"{message}\nhint: {hint}")
 
@@ -359,16 +350,12 @@ def test_what_hangs_up_at_once_may_be_something_else(broker: FakeBroker, sources
 
 
 def test_where_nobody_listens_the_message_says_so(broker: FakeBroker, sources: Sources) -> None:
-    source, sink = sources(), sources.sink()
+    source = sources()
     broker.close()
-    message = (
-        f"127.0.0.1:{source.snapshot()['broker'].split(':')[1]}: expected a broker, found none\n"
+    assert failure(source) == (
+        f"{source.snapshot()['broker']}: expected a broker, found none\n"
         "hint: it is not running, or listens on another address or port"
     )
-    assert failure(source) == message
-    with pytest.raises(BrokerError) as caught:
-        sink.send(ALERT)
-    assert str(caught.value) == message
 
 
 def test_a_host_without_an_address_is_named(sources: Sources) -> None:
@@ -794,7 +781,7 @@ def test_a_broker_that_goes_away_is_tried_again_after_longer_and_longer_waits(
         read(source)
         assert broker.clients == clients + 1
         assert source.notice().endswith(
-            "expected to be let in, found the broker's answer Server unavailable"
+            "expected to be accepted, found the broker's answer Server unavailable"
         )
     broker.reason = 0
     broker.then = [publish("plant/press/temp", b"1", 1)]
@@ -871,10 +858,17 @@ def test_connections_of_a_broker_that_was_away_are_not_taken_for_another_client(
         assert tries.report() == ""
 
 
-def test_a_source_can_be_closed_twice_and_while_it_waits(sources: Sources) -> None:
+def test_a_source_can_be_closed_twice_and_while_it_waits(
+    sources: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = sources.well()
+    monkeypatch.setattr("newnormal.io.sources.mqtt._IDLE", 0.5)
+    waiting = threading.Thread(target=lambda: source.next_batch(10))
+    waiting.start()
     source.close()
     source.close()
+    waiting.join(20.0)
+    assert not waiting.is_alive()
 
 
 # The library leaves the socket to the garbage collector, which warns.
@@ -949,164 +943,13 @@ def test_texts_are_reported_only_where_no_message_has_a_number() -> None:
     assert unread.report() == ""
 
 
-# ------------------------------------------------------------------ out
-
-ALERTS = _alerts()
-ALERT = ALERTS["an alarm that fired"]
-
-
-def published(broker: FakeBroker) -> list[tuple[str, bytes, bool]]:
-    """Return topic, payload and retain of messages that a sink of 3.1.1 sent."""
-    found = []
-    for each in list(broker.packets):
-        if each.kind == PUBLISH:
-            end = 2 + struct.unpack_from("!H", each.body)[0]
-            found.append((each.body[2:end].decode(), each.body[end + 2 :], bool(each.flags & 1)))
-    return found
-
-
-def test_an_alert_is_its_body_on_the_topic_of_its_stream(
-    broker: FakeBroker, sources: Sources
-) -> None:
-    sink = sources.sink(version="3.1.1")
-    sink.send(ALERT)
-    ((topic, body, retained),) = published(broker)
-    assert (topic, json.loads(body), retained) == (
-        "newnormal/alerts/press-1",
-        dict(ALERT.body),
-        False,
-    )
-    sink.send(ALERTS["an incident, which has no stream"])
-    assert published(broker)[1][0] == "newnormal/alerts/incidents"
-    assert broker.clients == 1, "one connection"
-
-
-def test_by_version_5_a_message_says_that_it_is_json(broker: FakeBroker, sources: Sources) -> None:
-    sources.sink().send(ALERT)
-    (found,) = [each for each in broker.packets if each.kind == PUBLISH]
-    assert b"\x01\x01" in found.body and b"\x03\0\x10application/json" in found.body
-
-
-def test_with_retain_the_newest_alert_of_a_topic_stays(
-    broker: FakeBroker, sources: Sources
-) -> None:
-    sink = sources.sink(version="3.1.1", retain=True)
-    for what in ("an alarm that fired", "an alarm that is resolved"):
-        sink.send(ALERTS[what])
-    assert [(json.loads(body)["status"], kept) for _, body, kept in published(broker)] == [
-        ("fired", True),
-        ("resolved", True),
-    ]
-
-
-def test_with_retain_and_item_what_is_resolved_is_removed(
-    broker: FakeBroker, sources: Sources
-) -> None:
-    sink = sources.sink(version="3.1.1", retain=True, topic="open/{kind}/{item}")
-    for what in ("an alarm that fired", "an alarm that is resolved"):
-        sink.send(ALERTS[what])
-    fired, resolved, removed = published(broker)
-    assert fired[0] == resolved[0] == removed[0] == "open/alarm/alarm-1-1-1"
-    assert (fired[2], resolved[2], removed[1:]) == (True, False, (b"", True))
-
-
-def test_names_that_a_topic_cannot_have_are_written_otherwise(
-    broker: FakeBroker, sources: Sources
-) -> None:
-    body = {**ALERT.body, "stream": "hall/press+#1"}
-    sources.sink(version="3.1.1").send(Alert(ALERT.key, body))
-    assert published(broker)[0][0] == "newnormal/alerts/hall/press%2B%231"
-
-
-@pytest.mark.parametrize(
-    ("reason", "kind", "found"),
-    [
-        (135, BrokerError, "Not authorized"),
-        (151, BrokerError, "Quota exceeded"),
-        (153, AlertRefusedError, "Payload format invalid"),
-        (144, AlertRefusedError, "Topic name invalid"),
-    ],
-)
-def test_an_alert_that_the_broker_refuses_is_not_delivered(
-    broker: FakeBroker, sources: Sources, reason: int, kind: type[NewnormalError], found: str
-) -> None:
-    broker.taken = reason
-    with pytest.raises(kind) as caught:
-        sources.sink().send(ALERT)
-    assert str(caught.value).startswith(
-        f"127.0.0.1:{broker.port}: expected 'newnormal/alerts/press-1' to be taken, found {found}"
-    )
-
-
-def test_that_nobody_subscribes_is_no_error(broker: FakeBroker, sources: Sources) -> None:
-    broker.taken = 16
-    sources.sink().send(ALERT)
-
-
-def test_an_alert_that_is_too_large_for_the_broker_is_refused(
-    broker: FakeBroker, sources: Sources
-) -> None:
-    broker.limits = b"\x27" + struct.pack("!I", 200)
-    with pytest.raises(AlertRefusedError, match="expected a message of at most 200 bytes, found"):
-        sources.sink().send(ALERT)
-    assert published(broker) == []
-
-
-@pytest.mark.parametrize(
-    ("limits", "message"),
-    [
-        (b"\x24\0", "expected a broker that takes messages of QoS 1, found QoS 0 alone"),
-        (b"\x25\0", "expected a broker that retains messages, found one that does not"),
-    ],
-)
-def test_a_broker_that_cannot_do_it_is_named(
-    broker: FakeBroker, sources: Sources, limits: bytes, message: str
-) -> None:
-    broker.limits = limits
-    for call in (sources.sink(retain=True).check, lambda: sources.sink(retain=True).send(ALERT)):
-        with pytest.raises(BrokerError) as caught:
-            call()
-        assert caught.value.message == f"127.0.0.1:{broker.port}: {message}"
-
-
-def test_a_connection_that_was_idle_is_made_anew(
-    broker: FakeBroker, sources: Sources, clock: Clock
-) -> None:
-    sink = sources.sink()
-    sink.send(ALERT)
-    clock.now += 31.0
-    sink.send(ALERT)
-    assert broker.clients == 2
-
-
-def test_a_connection_that_is_gone_is_an_error_and_the_next_try_has_a_new_one(
-    broker: FakeBroker, sources: Sources
-) -> None:
-    sink = sources.sink()
-    sink.send(ALERT)
-    broker.drop()
-    with pytest.raises(BrokerError):
-        sink.send(ALERT)
-    sink.send(ALERT)
-    assert broker.clients == 2
-
-
-def test_the_check_of_a_sink_sends_nothing(broker: FakeBroker, sources: Sources) -> None:
-    assert sources.sink(retain=True, version="3.1.1").check() == (
-        f"127.0.0.1:{broker.port} speaks MQTT 3.1.1; alerts go to newnormal/alerts/{{stream}}, "
-        "and are retained"
-    )
-    assert published(broker) == []
+# ------------------------------------------------------------------ both
 
 
 def test_no_message_shows_the_password(broker: FakeBroker, sources: Sources) -> None:
-    secret = {"user": "me", "password": "swordfish"}
     broker.reason = 135
-    shown = failure(sources(**secret))
-    with pytest.raises(BrokerError) as caught:
-        sources.sink(**secret).check()
-    assert "swordfish" not in shown + str(caught.value)
-    assert "password" in MqttSource.secrets and "password" in MqttSink.secrets
+    assert "swordfish" not in failure(sources(user="me", password="swordfish"))
+    assert "password" in MqttSource.secrets
 
 
 @pytest.mark.external

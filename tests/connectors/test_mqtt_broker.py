@@ -347,7 +347,7 @@ def refused(options: dict[str, Any]) -> str:
 def test_a_password_is_needed_and_works(brokers: Brokers, made: Made, version: object) -> None:
     options = brokers.options("password", version=version, client_id=f"password-{version}")
     message = (
-        "expected to be let in, found the broker's answer Not authorized\n"
+        "expected to be accepted, found the broker's answer Not authorized\n"
         "hint: check user and password, and what the broker allows this user to do"
     )
     assert refused(options) == message

@@ -66,7 +66,7 @@ class Broker:
         self.address = f"{shown}:{self._port}"
 
     def connect(self, client_id: str, *, keep: float = 0.0, window: int = 0) -> Connection:
-        """Return a connection once the broker has let the client in.
+        """Return a connection once the broker has accepted the client.
 
         Parameters
         ----------

@@ -34,7 +34,7 @@ _KEEPALIVE = 60  # s without a packet after which the broker is asked whether it
 _SLICE = 0.1  # s
 _TAKEN_OVER = 142
 
-# By reason code, what to do where a client is not let in.
+# By reason code, what to do if a client is not accepted.
 _HINTS = {
     132: 'version = "3.1.1" and version = 5 set the version',
     133: "client_id sets another one",
@@ -107,7 +107,7 @@ class Connection:
     resumed
         Whether the broker has kept the session.
     limits
-        What a broker of version 5 said when it let the client in, by the specification's names.
+        What a broker of version 5 said when it accepted the client, by the specification's names.
     """
 
     def __init__(self, client: Client, address: str, client_id: str, timeout: float) -> None:
@@ -131,7 +131,7 @@ class Connection:
         client.on_publish = self._on_answer
 
     def open(self, host: str, port: int, properties: Properties | None, clean: bool) -> None:
-        """Connect, and wait until the broker lets the client in.
+        """Connect, and wait until the broker accepts the client.
 
         Parameters
         ----------
@@ -290,7 +290,7 @@ class Connection:
             )
         if self._answer.value >= LEAST_ERROR:
             found = f"the broker's answer {self._answer}"
-            return self.error("to be let in", found, _HINTS.get(self._answer.value))
+            return self.error("to be accepted", found, _HINTS.get(self._answer.value))
         return ClosedError(
             f"{self.address}: expected the connection to stay, found it closed",
             hint=f"the broker stopped, or another client has the client id {self.client_id!r}",

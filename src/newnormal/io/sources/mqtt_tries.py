@@ -18,7 +18,7 @@ class Tries:
     """Connections that ended or could not be made.
 
     One that ends without a reason is made again at once. A broker that ends connections again and
-    again and yet lets the client in has another client with the same id: not all brokers say so.
+    again and yet accepts the client has another client with the same id: not all brokers say so.
     The session is left to that for a minute.
 
     Parameters
