@@ -56,15 +56,18 @@ class _Layout(NamedTuple):
 
 
 class _Asked:
-    """What the address of a request asks for."""
+    """What a request asks for, in its address or in its headers."""
 
-    def __init__(self, query: str) -> None:
-        given = parse_qs(query, errors="replace")
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        given = parse_qs(headers.get(QUERY, ""), errors="replace")
+        for name in ("by", "without", "rates"):
+            listed = headers.get(f"x-newnormal-{name}", "").split(",")
+            given.setdefault(name, [each.strip() for each in listed if each.strip()])
         self.scale = _scale(given.get("precision", [""])[-1])
         self.whole = given.get("accept_partial", [""])[-1].lower() == "false"
-        self._by = tuple(given.get("by", _BY))
-        self._without = tuple(given.get("without", ()))
-        rates = tuple(given.get("rates", ()))
+        self._by = tuple(given["by"]) or _BY
+        self._without = tuple(given["without"])
+        rates = tuple(given["rates"])
         self._is_counter = [re.compile(translate(each)).fullmatch for each in rates]
         self.names = self._by, self._without, rates  # what the names of channels depend on
         try:
@@ -110,8 +113,9 @@ class InfluxDecoder(Decoder):
 
     A channel is called ``measurement_field``, with the tags behind it; the stream is the tag
     ``host``, or the tags that ``?by=`` names. Booleans are 1 and 0, texts are left out. With
-    ``?rates=net_bytes_*`` counters become rates. Lines that cannot be read are left out and named
-    in the answer, which then is 400; all others are taken.
+    ``?rates=net_bytes_*`` counters become rates. Senders that cannot set these in the address send
+    headers, ``X-Newnormal-By: host, region``. Lines that cannot be read are left out and named in
+    the answer, which then is 400; all others are taken.
 
     Examples
     --------
@@ -139,7 +143,7 @@ class InfluxDecoder(Decoder):
 
     def decode(self, body: bytes, headers: Mapping[str, str]) -> Sequence[Arrival]:
         """Return the samples of a body, and keep for `response` which lines were bad."""
-        asked = _Asked(headers.get(QUERY, ""))
+        asked = _Asked(headers)
         text = body.decode("utf-8", "surrogateescape")
         parsed = parse(text, asked.scale, self.limits.samples)
         if parsed is None:

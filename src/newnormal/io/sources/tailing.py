@@ -132,7 +132,7 @@ class Tailing:
     def _grew_before(self, tailed: Tailed) -> bool:
         """Whether the file before one grew since the last scan: its lines come first.
 
-        A program that is told of a rotation writes its last lines to the old file, and from then on
+        A program that notices a rotation writes its last lines to the old file, and from then on
         to the new one. So whatever the new one has was written after all that the old one has now.
         """
         before = self.files.before(tailed)
