@@ -65,14 +65,14 @@ class KafkaSource(PullSource):
         self._closed = False
         self._durable: dict[Partition, int] = {}
         self._commit_at = 0.0
-        self._member = Member(self._cluster, self._topics, group, start, clock, self._samples.clear)
+        self._member = Member(self._cluster, self._topics, group, start, clock)
 
     def next_batch(self, limit: int) -> Sequence[Arrival]:
         """Return the samples of the next messages."""
         with self._lock:
             if self._closed:
                 return []
-            if not self._samples:
+            if not self._samples:  # all of them were in batches: none can be of a lost partition
                 self._samples.read(self._member.messages(limit))
             return self._samples.take(limit, self._member.behind)
 

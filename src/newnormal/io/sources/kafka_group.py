@@ -102,8 +102,6 @@ class Member:
         As the source's options.
     clock
         Returns seconds that always increase.
-    dropped
-        Called when messages that were given out, but are not in a batch yet, come again.
 
     Attributes
     ----------
@@ -121,10 +119,9 @@ class Member:
         group: str,
         start: str,
         clock: Callable[[], float],
-        dropped: Callable[[], None],
     ) -> None:
         self._cluster, self._topics, self._group, self._start = cluster, topics, group, start
-        self._clock, self._dropped = clock, dropped
+        self._clock = clock
         self.behind: dict[Partition, int] = {}
         self.cluster_id: str | None = None
         self._assigned: dict[Partition, int] = {}  # with the offset that is fetched next
@@ -375,7 +372,6 @@ class Member:
         """Drop what was fetched and is not in a batch."""
         self._backlog.restart(self._assigned)
         self._ends = {}
-        self._dropped()
 
     def _assign(self) -> None:
         self._consumer.resume([_named(each) for each in self._paused])

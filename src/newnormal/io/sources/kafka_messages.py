@@ -54,10 +54,6 @@ class Samples:
     def __bool__(self) -> bool:
         return bool(self._ready)
 
-    def clear(self) -> None:
-        """Drop what was not given out."""
-        self._ready = []
-
     def read(self, messages: Iterable[Message]) -> None:
         """Take messages; those that cannot be read are counted."""
         for each in messages:
