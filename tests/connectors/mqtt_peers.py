@@ -359,10 +359,16 @@ class Tap:
         The payloads of messages that the client has acknowledged, each as often as it did.
     clients
         How often a client has connected.
+    holds
+        Whether acknowledgements are held back, and all that the client sends after them.
+    held
+        How many acknowledgements were.
     """
 
     def __init__(self, broker: int) -> None:
         self._broker = broker
+        self.holds = False
+        self.held = 0
         self._server = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
         self.acknowledged: list[bytes] = []
@@ -400,16 +406,23 @@ class Tap:
     def _pass_on(
         self, source: socket.socket, target: socket.socket, sent: dict[int, bytes]
     ) -> None:
+        is_held = False
         with suppress(OSError):
             for found in Stream(source).packets():
                 if found.kind == CONNECT:
                     self.clients += 1
+                    sent[0] = found.body[6:7]  # the version
                 elif found.kind == PUBLISH and found.flags & 6:
                     at = 2 + struct.unpack_from("!H", found.body)[0]
                     # By version 5, a byte follows that says that there are no properties.
-                    sent[struct.unpack_from("!H", found.body, at)[0]] = found.body[at + 3 :]
+                    begin = at + (3 if sent[0] == b"\5" else 2)
+                    sent[struct.unpack_from("!H", found.body, at)[0]] = found.body[begin:]
+                elif found.kind == PUBACK and self.holds:
+                    is_held = True
+                    self.held += 1
                 elif found.kind == PUBACK:
                     self.acknowledged.append(sent[found.number])
-                target.sendall(packet(found.kind, found.body, found.flags))
+                if not is_held:
+                    target.sendall(packet(found.kind, found.body, found.flags))
         _close(source)
         _close(target)
