@@ -343,6 +343,9 @@ def test_a_last_line_without_an_end_is_taken_once_a_newer_file_has_lines(tmp_pat
     assert counts(drained(source)) == [2]  # the old one was written just now: it may go on
     os.utime(old, (BEGIN, BEGIN))
     assert counts(drained(source)) == [1] and drained(source) == []
+    with old.open("a") as file:  # it goes on all the same
+        file.write("\n" + line(3))
+    assert counts(drained(source)) == [3] and source.notice() == ""
 
 
 def test_files_that_cannot_be_read_are_named_and_the_others_go_on(tmp_path: Path) -> None:
@@ -429,16 +432,78 @@ def test_dated_files_are_read_in_their_order(tmp_path: Path) -> None:
     assert counts(drained(following(numbered))) == list(range(13))
 
 
-def test_a_file_that_is_written_anew_with_a_line_more_goes_on(tmp_path: Path) -> None:
+def test_a_file_that_is_written_anew_with_a_line_more_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FilesSource, "pause", 0.05)
     path = tmp_path / "plant.csv"
     source = following(path)
     for number in range(5):
         path.write_text(HEADER + lines(*range(number + 1)))
         assert counts(drained(source)) == [number]
-    path.write_text("")  # and is seen meanwhile
-    assert source.next_batch(10) == []
-    path.write_text(HEADER + lines(*range(6)))
-    assert counts(drained(source)) == [5]
+    for number, seen in ((5, ""), (6, HEADER + lines(0, 1))):  # while it is being written
+        path.write_text(seen)
+        assert source.next_batch(10) == []
+        path.write_text(HEADER + lines(*range(number + 1)))
+        assert counts(drained(source)) == [number]
+
+
+def test_a_file_with_another_text_behind_the_same_beginning_is_a_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "plant.csv"
+    names = [f"column_{at}" for at in range(500)]
+    header = ",".join(["time", "count", *names]) + "\n"
+    assert len(header) > 4096
+    row = "{},{}" + ",1" * len(names) + "\n"
+    path.write_text(header + "".join(row.format(BEGIN + at, at) for at in range(3)))
+    source = following(path)
+    assert counts(drained(source)) == [0, 1, 2]
+    with path.open("r+") as file:
+        file.write(header + "".join(row.format(BEGIN + at, at) for at in range(10, 15)))
+    assert counts(drained(source)) == list(range(10, 15))
+
+
+def test_what_is_written_to_an_old_file_comes_before_a_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, old = tmp_path / "plant.csv", tmp_path / "plant.csv.1"
+    path.write_text(HEADER + line(0))
+    source = following(tmp_path)
+    assert counts(drained(source)) == [0]
+    path.rename(old)
+    path.write_text(HEADER + line(2))
+    scan = source._tailing.scan
+
+    def late() -> None:
+        scan()
+        monkeypatch.setattr(source._tailing, "scan", scan)
+        with old.open("a") as file:  # after the folder was looked at
+            file.write(line(1))
+
+    monkeypatch.setattr(source._tailing, "scan", late)
+    assert counts(drained(source)) == [1, 2]
+
+
+def test_a_file_between_two_others_has_its_place(tmp_path: Path) -> None:
+    for day, numbers in ((1, (0, 1, 2)), (3, (5, 6))):
+        (tmp_path / f"plant-2026010{day}.csv").write_text(HEADER + lines(*numbers))
+    source = following(tmp_path)
+    assert counts(samples(source.next_batch(1))) == [0]
+    (tmp_path / "plant-20260102.csv").write_text(HEADER + lines(3, 4))
+    assert counts(drained(source)) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_compressed_file_is_not_read_while_it_is_made(tmp_path: Path) -> None:
+    path, packed = tmp_path / "plant.csv.1", tmp_path / "plant.csv.1.gz"
+    path.write_text(HEADER + lines(0, 1))
+    source = following(tmp_path)
+    assert counts(drained(source)) == [0, 1]
+    text = gzip.compress(path.read_bytes())
+    packed.write_bytes(text[:30])
+    assert drained(source) == []
+    packed.write_bytes(text)
+    assert drained(source) == [] and drained(following(tmp_path)) != []
+    path.unlink()
+    assert drained(source) == [] and source.notice() == ""
 
 
 def test_files_that_have_the_same_lines_are_two(tmp_path: Path) -> None:

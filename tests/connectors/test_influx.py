@@ -94,6 +94,7 @@ def error(body: bytes, query: str = "") -> str:
             {"a": 2**63, "b": 2**64},
         ),
         (b"sys,host=a a=1,a=2", "a", {"a": 2}),
+        (b'sys,host=a a=1,b=2,a="text"', "a", {"b": 2}),
         ("sys,host=Größe wärme=1".encode(), "Größe", {"sys_wärme": 1}),
         (b"  sys,host=a  v=1  ", "a", {"sys_v": 1}),
         (b"sys,host=a v=1\r", "a", {"sys_v": 1}),
