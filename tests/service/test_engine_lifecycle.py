@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from newnormal.errors import FeedbackError, InputError, NewnormalError
-from newnormal.service.config import Limits
+from newnormal.service.config import Limits, SinkConfig
 from newnormal.service.engine.clock import StreamClock
 from newnormal.service.hub import Resync, Tick
 from newnormal.service.log import entries as log
@@ -329,6 +329,26 @@ def test_a_stream_that_is_silent_by_the_clock_has_an_item_until_samples_come(
         (item,) = items(service, "silence")
         assert (item.state, item.ended) == ("closed", START + first * PERIOD)
         assert not service.applier.streams.get(1).items  # type: ignore[union-attr]
+
+
+def test_a_gap_whose_silence_was_reported_makes_no_second_alert_nor_an_incident(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("m", "n", "o")
+    config = config_of(tmp_path, sinks=(SinkConfig("lines", "newnormal.testing:MemoryAlertSink"),))
+    with running(config, monkeypatch) as service:
+        go_live(service, *names)
+        noticed = START + (HISTORY + 50) * PERIOD
+        for each in list(service.applier.streams):
+            entry = log.Silent(each.id, each.aligner.closed, noticed)
+            service._engine.submit(entry, own=True).applied.result()
+        # A source catches up: what it had before the gap, which ends the silence, then the rest.
+        for first in (HISTORY, HISTORY + 60, HISTORY + 66):
+            push(service, *(arrival(first, samples(first, 6), name=each) for each in names))
+        gaps = items(service, "alarm")
+        assert len(gaps) == 3 and len(items(service, "incident")) == 1
+        fired = [each.body for each in service.store.alerts() if each.body["status"] == "fired"]
+        assert [each["kind"] for each in fired] == ["silence"] * 3
 
 
 def test_an_open_step_is_closed_by_the_clock(

@@ -164,6 +164,9 @@ class Applier:
         if not count:
             return
         self.samples += count
+        if stream.excused:
+            self._batch.after_silence.add(stream.name)
+            stream.excused = False
         silent = next((each for each in stream.items.values() if each.kind == items.SILENT), None)
         if silent is not None:
             self._batch.after_silence.add(stream.name)
@@ -171,9 +174,8 @@ class Applier:
             self.report.item(
                 "samples_again", stream, items.ended(silent, "closed", now, self.position), now
             )
-        if stream.excused:
-            self._batch.after_silence.add(stream.name)
-            stream.excused = False
+            # Samples from before it was noticed: the gap that it is about comes with the next.
+            stream.excused = int(steps.times[-1]) < silent.updated
         if stream.is_live:
             self._batch.add(stream, steps)
         else:

@@ -130,7 +130,8 @@ def report_events(applier: Applier, verdicts: FleetVerdicts, batch: Batch) -> No
         known = stream.name in batch.after_silence
         applier.report.events(stream, [event], gap_is_known=known)
     for incident in verdicts.incidents:
-        applier.report.incident(incident)
+        known = batch.after_silence.issuperset(incident.incident.streams)
+        applier.report.incident(incident, gap_is_known=known)
 
 
 def _rows_of(part: Part) -> Iterator[tuple[str, Rows, Floats, float]]:

@@ -133,13 +133,17 @@ class Reporter:
             self.item(event.kind, stream, item, now, alert=not (gap_is_known and silence))
         return concerned
 
-    def incident(self, event: IncidentEvent) -> None:
-        """Report that an incident began or ended."""
+    def incident(self, event: IncidentEvent, *, gap_is_known: bool = False) -> None:
+        """Report that an incident began or ended; `gap_is_known` as for `events`.
+
+        Its streams came back together after a silence, which was found before.
+        """
         item = items.incident_item(event, self._position)
         self._store.put_item(item)
         body = {"sentence": item.sentence, "state": item.state, "kind": item.kind}
         row = self._event(event.kind, item.updated, None, item.key, body)
-        self._alert(row, item, None)
+        if not gap_is_known:
+            self._alert(row, item, None)
 
     def state_of(self, stream: KeptStream, now: int) -> None:
         """Report that a stream appeared, or is in another state."""
