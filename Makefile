@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 export NEWNORMAL_DATA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test soak check lint format types imports bench bench-fleet bench-service bench-reading bench-report bench-first docs pictures report-shots service-shots site constraints clean
+.PHONY: help demo serve test soak check lint format types imports bench bench-fleet bench-service bench-prometheus bench-reading bench-report bench-first docs pictures report-shots service-shots site constraints clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -55,6 +55,9 @@ bench-fleet: .venv/dev ## Time a fleet of thousands of streams, and write docs/b
 
 bench-service: .venv/dev ## Load the service with 1,000 live streams, and write docs/benchmarks-service.md.
 	@$(BIN)/python -m benchmarks.service
+
+bench-prometheus: .venv/dev ## Watch 500 hosts of a real Prometheus, and write docs/benchmarks-prometheus.md.
+	@$(BIN)/python -m benchmarks.prometheus
 
 bench-report: .venv/dev ## Time making and opening reports, and write docs/benchmarks-report.md.
 	@$(BIN)/python -m benchmarks.reporting

@@ -68,6 +68,14 @@ _NAMES = {
     **dict.fromkeys(("matplotlib", "plot"), "Matplotlib (extra plot)"),
     **dict.fromkeys(("polars", "parquet"), "Polars (extra parquet)"),
     **dict.fromkeys(("pyod", "peers"), "PyOD (extra peers)"),
+    **dict.fromkeys(("paho", "mqtt"), "paho-mqtt (extra mqtt)"),
+    **dict.fromkeys(("confluent_kafka", "kafka"), "confluent-kafka (extra kafka)"),
+    **dict.fromkeys(("cramjam", "google"), "cramjam and protobuf (extra prometheus)"),
+    **dict.fromkeys(("opentelemetry", "otlp"), "OpenTelemetry (extra otlp)"),
+    "prometheus": "Prometheus",
+    "promtool": "Prometheus (promtool)",
+    "prometheus-alertmanager": "Alertmanager",
+    "mosquitto": "Mosquitto",
     "site": "Zensical (extra site)",
 }
 
