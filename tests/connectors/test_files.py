@@ -462,6 +462,19 @@ def test_a_file_with_another_text_behind_the_same_beginning_is_a_new_one(tmp_pat
     assert counts(drained(source)) == list(range(10, 15))
 
 
+def test_a_file_that_is_renamed_to_something_else_keeps_its_stream(tmp_path: Path) -> None:
+    path, other = tmp_path / "plant.csv", tmp_path / "january.csv"
+    path.write_text(HEADER + lines(0, 1))
+    source = following(tmp_path)
+    assert counts(drained(source)) == [0, 1]
+    with path.open("a") as file:
+        file.write(line(2))
+    path.rename(other)
+    path.write_text(HEADER + line(3))
+    found = drained(source)
+    assert counts(found) == [2, 3] and {stream for stream, _, _ in found} == {"plant"}
+
+
 def test_what_is_written_to_an_old_file_comes_before_a_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,7 +127,7 @@ class Tracking:
             if entry is None or entry.ident in known:
                 if not each.gone:
                     each.lose()
-            elif each.gone and not has_text_of(entry.path, each):
+            elif each.gone and not (_is_of(entry, each.family) and has_text_of(entry.path, each)):
                 each.ident = None  # another file has its inode now
             elif not each.gone and each.family in moved and not self._is_same(each, entry):
                 self.replace(each)
@@ -143,7 +143,10 @@ class Tracking:
             return True
         if tailed.packed != file_name(entry.name).compressed:
             return False
-        return tailed.telling and _is_copy(entry, tailed)
+        # Machines may write the same lines, and one's new file may get the inode of another's.
+        family = family_of(entry.folder, file_name(entry.name))
+        strange = family != tailed.family and family in self._families
+        return tailed.telling and not strange and _is_copy(entry, tailed)
 
     def _adopted(self, unknown: list[Entry]) -> list[Entry]:
         """Find what is left of files that are gone; return the other entries."""
