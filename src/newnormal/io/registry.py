@@ -2,8 +2,9 @@
 
 A name is one of
 
-- a built-in: ``file`` and ``pipe`` for sources, ``jsonl`` for sinks, ``webhook`` for alert sinks,
-  ``remote_write`` for score sinks, ``samples`` for decoders;
+- a built-in, such as ``pipe`` for sources, ``jsonl`` for sinks, ``kafka`` for pull sources,
+  ``alertmanager`` for alert sinks, ``remote_write`` for score sinks and ``otlp`` for decoders: the
+  tables below have all of them;
 - an import path, ``package.module:Class``;
 - the name of an installed entry point of the group ``newnormal.sources`` or ``newnormal.sinks``,
   for the service ``newnormal.pull_sources``, ``newnormal.alert_sinks``, ``newnormal.score_sinks``
