@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import newnormal
-from tests.golden.make_runs import CASES, FOLDER, Case, acted, machine, run
+from tests.golden.make_runs import CASES, Case, acted, machine, run
+from tests.golden.recorded import recorded
 
 PIECES = {
     "whole": (),
@@ -24,10 +25,7 @@ PIECES = {
 
 
 def record(case: Case) -> dict[str, Any]:
-    path = FOLDER / f"{case.name}.npz"
-    if (case.name == "white" or case.name.endswith("-quantile")) and not path.exists():
-        pytest.skip(f"needs {path.name}, which a source distribution does not have")
-    with np.load(path) as kept:
+    with np.load(recorded(f"{case.name}.npz")) as kept:
         return {name: kept[name] for name in kept.files}
 
 
@@ -50,11 +48,8 @@ def close(ref: Any, comp: Any) -> bool:
 
 
 def golden(case: Case) -> Path:
-    """Return the state file of a case; the largest is not in a source distribution."""
-    path = FOLDER / f"{case.name}.nn"
-    if case.name == "wide" and not path.exists():
-        pytest.skip(f"needs {path.name}, which a source distribution does not have")
-    return path
+    """Return the state file of a case."""
+    return recorded(f"{case.name}.nn")
 
 
 @pytest.mark.parametrize("pieces", PIECES)
@@ -92,7 +87,7 @@ def test_a_run_in_pieces_is_the_whole_run(case: Case, pieces: str) -> None:
 def test_scores_of_an_older_file_stay_until_something_is_accepted_or_rejected(case: Case) -> None:
     """Later ones depend on when that is; a rejection no longer holds the trend."""
     ref = record(case)
-    detector = newnormal.load(FOLDER / f"{case.name}.nn")
+    detector = newnormal.load(golden(case))
     if detector.status_ != "normal" and any(each.state == "rejected" for each in detector.changes_):
         pytest.skip("the trend of a rejected change was held by version 4")
     comp = run(detector, case)

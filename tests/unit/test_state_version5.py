@@ -18,13 +18,14 @@ from newnormal.detector import from_state
 from newnormal.state import State
 from newnormal.state.version_4 import from_4
 from newnormal.types import Change
-from tests.golden.make_runs import CASES, FOLDER, Case, plant, times
+from tests.golden.make_runs import CASES, Case, plant, times
+from tests.golden.recorded import recorded
 
 NEW = {case.name: case for case in CASES if not case.is_old}
 
 
 def loaded(name: str) -> Any:
-    return newnormal.load(FOLDER / f"{name}.nn")
+    return newnormal.load(recorded(f"{name}.nn"))
 
 
 def equal(ref: State, comp: State) -> bool:
