@@ -190,6 +190,7 @@ def test_a_client_may_make_so_many_requests_a_second_and_others_are_not_concerne
         assert statuses == [200] * 5 + [429] * 2
         sender = {"X-Prometheus-Remote-Write-Version": "0.1.0"}  # which drops what is answered 429
         assert client.post(f"{API}/write", headers=sender).status_code == 503
+        assert client.post("/write").status_code == 503
 
 
 def test_clients_that_are_counted_are_limited_in_number(monkeypatch: pytest.MonkeyPatch) -> None:

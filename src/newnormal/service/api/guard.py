@@ -110,8 +110,11 @@ class Guard:
         if len(self._buckets) > _MOST_CLIENTS:
             self._buckets.popitem(last=False)
         if left < 1:
-            # Prometheus drops what is answered 429 and sends again what is answered 503.
-            again = any(name == _REMOTE_WRITE for name, _ in scope["headers"])
+            # Prometheus, and Telegraf's output for InfluxDB 1, drop what is answered 429 and send
+            # again what is answered 503.
+            again = scope["path"] == "/write" or any(
+                name == _REMOTE_WRITE for name, _ in scope["headers"]
+            )
             raise Problem(
                 503 if again else 429,
                 f"expected at most {rate:g} requests a second, found more",
