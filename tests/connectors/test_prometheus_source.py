@@ -932,6 +932,7 @@ def test_the_configurations_of_the_guide_can_be_used(tmp_path: Path) -> None:
             make_source(source).close()
 
 
+@pytest.mark.external
 def test_importing_it_imports_no_library() -> None:
     script = "import sys, newnormal.io.sources.prometheus; print('httpx' in sys.modules)"
     done = subprocess.run(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import httpx
 
@@ -13,6 +14,22 @@ from newnormal.service.api.app import make_app
 from tests.service.fake_service import FakeService
 
 API = "/api/v1"
+_T = TypeVar("_T")
+
+
+class Runner:
+    """Runs coroutines in a thread of its own: Playwright leaves a loop in the tests' one."""
+
+    def __init__(self) -> None:
+        self._inner = asyncio.Runner()
+        self._thread = ThreadPoolExecutor(1)
+
+    def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        return self._thread.submit(self._inner.run, coroutine).result()
+
+    def close(self) -> None:
+        self._thread.submit(self._inner.close).result()
+        self._thread.shutdown()
 
 
 class Client:
@@ -27,20 +44,19 @@ class Client:
         headers: dict[str, str] | None = None,
     ) -> None:
         self.app = make_app(service)
-        self.runner = asyncio.Runner()
+        self.runner = Runner()
         self.base_url = base_url
         self.address = address
         self.headers = headers or {}
 
     def __enter__(self) -> Self:
-        self.runner.__enter__()
         self.client = self.another()
         return self
 
     def __exit__(self, *given: Any) -> None:
         self.runner.run(self.client.aclose())
         self.app.state.reading.close()
-        self.runner.__exit__(*given)
+        self.runner.close()
 
     def another(self, address: str | None = None) -> httpx.AsyncClient:
         transport = httpx.ASGITransport(self.app, client=(address or self.address, 1234))
