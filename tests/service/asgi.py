@@ -17,8 +17,14 @@ API = "/api/v1"
 _T = TypeVar("_T")
 
 
+def run_apart(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """Run a coroutine in a thread of its own: Playwright leaves a loop in the tests' one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
+
+
 class Runner:
-    """Runs coroutines in a thread of its own: Playwright leaves a loop in the tests' one."""
+    """Runs coroutines one after the other, with one loop in a thread of its own."""
 
     def __init__(self) -> None:
         self._inner = asyncio.Runner()

@@ -11,7 +11,7 @@ import pytest
 
 from newnormal.service.api import events
 from newnormal.service.api.app import make_app
-from tests.service.asgi import API, Following, client_of
+from tests.service.asgi import API, Following, client_of, run_apart
 from tests.service.fake_service import FakeService, fake_config
 
 PATH = f"{API}/events"
@@ -20,7 +20,7 @@ PATH = f"{API}/events"
 def with_app(service: FakeService, act: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
     app = make_app(service)
     try:
-        asyncio.run(act(app))
+        run_apart(act(app))
     finally:
         app.state.reading.close()
 

@@ -14,7 +14,7 @@ import pytest
 from newnormal.service.api import bodies
 from newnormal.service.api.guard import Guard
 from newnormal.service.api.problems import Problem
-from tests.service.asgi import API, Client, client_of
+from tests.service.asgi import API, Client, client_of, run_apart
 from tests.service.fake_service import FakeService, fake_config
 
 LIMITS = {"body": 2_000, "decompressed": 5_000, "samples_per_request": 10, "channels": 4}
@@ -63,7 +63,7 @@ def test_a_body_without_a_length_is_refused_once_it_is_too_large(client: Client)
 
     request = Request({"type": "http", "method": "POST", "headers": []}, receive)
     with pytest.raises(Problem) as caught:
-        asyncio.run(bodies.read_body(request, 2_000, 5_000))
+        run_apart(bodies.read_body(request, 2_000, 5_000))
     assert caught.value.status == 413 and taken == 21
 
 
@@ -152,7 +152,7 @@ def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) 
 
     request = Request({"type": "http", "method": "POST", "headers": []}, receive)
     with pytest.raises(Problem) as caught:
-        asyncio.run(bodies.read_body(request, 100, 100))
+        run_apart(bodies.read_body(request, 100, 100))
     assert caught.value.status == 408
 
 
@@ -164,7 +164,7 @@ def test_a_client_that_goes_while_it_sends_is_no_error() -> None:
 
     request = Request({"type": "http", "method": "POST", "headers": []}, receive)
     with pytest.raises(Problem) as caught:
-        asyncio.run(bodies.read_body(request, 100, 100))
+        run_apart(bodies.read_body(request, 100, 100))
     assert caught.value.status == 400
 
 

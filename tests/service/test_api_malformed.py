@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import json
 import random
@@ -19,6 +18,7 @@ from newnormal.service.config import Limits, ServiceConfig
 from newnormal.service.service import Service
 from tests.counts import count
 from tests.fuzz.requests import ROUTES, Request, ask, request_of
+from tests.service.asgi import run_apart
 from tests.service.fake_service import FakeService, fake_config, served
 
 REQUESTS = (2_000, 100_000)
@@ -74,7 +74,7 @@ def test_malformed_requests_are_refused_in_a_sentence_and_leave_nothing_behind()
 
     tracemalloc.start()
     try:
-        asyncio.run(run())
+        run_apart(run())
     finally:
         tracemalloc.stop()
         app.state.reading.close()
@@ -104,7 +104,7 @@ def test_the_service_itself_refuses_malformed_requests_and_goes_on(tmp_path: Pat
             checked(request, *await ask(app, request))
 
     try:
-        asyncio.run(run())
+        run_apart(run())
         health = service.health()
         assert health["status"] == "ok", health
     finally:

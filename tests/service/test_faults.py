@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 import threading
 import time
@@ -28,6 +27,7 @@ from newnormal.service.secrets import hash_token
 from newnormal.service.service import Service
 from newnormal.service.store import Store
 from tests.fuzz.requests import Request, ask
+from tests.service.asgi import run_apart
 from tests.service.running import (
     HISTORY,
     PERIOD,
@@ -50,7 +50,7 @@ _HOST = (b"host", b"127.0.0.1")
 def asked(service: Service, request: Request) -> tuple[int, dict[str, str], bytes]:
     app = make_app(service)
     try:
-        return asyncio.run(ask(app, request))
+        return run_apart(ask(app, request))
     finally:
         app.state.reading.close()
 
