@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 _HERE = Path(__file__).parent
@@ -28,6 +29,11 @@ os.environ.setdefault("NEWNORMAL_COMPILERS", "1")  # tests that compile do so in
 
 # Doctests of this folder cannot be collected without PyTorch; tests that need it say so.
 collect_ignore_glob = [] if find_spec("torch") else ["src/newnormal/models/deep/*"]
+
+
+# The same cases every time, and none fails for how long it took.
+hypothesis.settings.register_profile("newnormal", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("newnormal")
 
 
 # ------------------------------------------------------------------ markers
