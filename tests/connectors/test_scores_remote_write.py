@@ -262,9 +262,13 @@ def test_options_have_defaults_that_prometheus_takes(listener: Listener) -> None
         ({"labels": ["a"]}, "labels: expected a table of texts"),
         ({"headers": {"X Y": "x"}}, "headers: expected names and texts of HTTP headers"),
         ({"headers": {"X": "pw\r\nY: z"}}, "found 'X'"),
-        ({"token": "pw", "user": "me", "password": "pw"}, "expected a token, or user and password"),
-        ({"user": "me"}, "expected a token, or user and password, or neither"),
-        ({"password": "pw"}, "expected a token, or user and password, or neither"),
+        ({"headers": {"Authorization": "pw"}}, "headers: expected no secret, found Authorization"),
+        (
+            {"token": "pw", "user": "me", "password": "pw"},
+            "expected user and password, or a token, found both",
+        ),
+        ({"user": "me"}, "expected user and password, found a user alone"),
+        ({"password": "pw"}, "expected user and password, found a password alone"),
         ({"timout": 3}, "found timout"),
     ],
 )

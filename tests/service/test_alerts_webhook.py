@@ -16,9 +16,10 @@ import httpx
 import pytest
 
 from newnormal.errors import MissingExtraError, ParameterError
+from newnormal.io.http import connection_hint
 from newnormal.io.registry import ALERT_SINKS
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
-from newnormal.io.sinks.http import Answer, HttpReceiver, connection_hint
+from newnormal.io.sinks.http import Answer, HttpReceiver
 from newnormal.io.sinks.webhook import WebhookSink, signature
 from newnormal.service.alerts.delivery import Delivery
 from newnormal.service.config import SinkConfig

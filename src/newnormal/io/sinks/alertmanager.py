@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import time
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from newnormal.errors import ParameterError
+from newnormal.io.http import authorization
 from newnormal.io.options import Options
 from newnormal.io.sinks.alerts import RESOLVED, Alert, AlertRefusedError, AlertSink, SinkDownError
 from newnormal.io.sinks.http import HttpReceiver
@@ -71,9 +71,7 @@ class AlertmanagerSink(AlertSink):
         where = f"sink {name}"
         given = Options(where, options)
         urls = _addresses(where, given)
-        user: str | None = given.text("user", None)
-        password: str | None = given.text("password", None)
-        token: str | None = given.text("token", None)
+        header = authorization(given)
         self._labels = _checked_labels(where, given.table("labels", {}))
         self._severities = _severities(where, given, options)
         self.repeat_every = given.number("repeat_every", 60.0, least=1.0)
@@ -89,15 +87,14 @@ class AlertmanagerSink(AlertSink):
             )
         self._clock = clock
         self.timeout = 3 * seconds * len(urls)
-        headers = _authorization(where, user, password, token)
         self._receivers = [
             HttpReceiver(
                 where,
                 url,
                 timeout=seconds,
                 ca_file=ca_file,
-                headers=headers,
-                hidden=(password, token, *headers.values()),
+                authorization=header,
+                hidden=(options.get("password"), options.get("token")),
                 hints=_HINTS,
                 port=True,
                 clock=clock,
@@ -238,27 +235,6 @@ def _severities(where: str, given: Options, options: Mapping[str, Any]) -> dict[
             f"found {', '.join(unknown)}"
         )
     return {**SEVERITIES, **found}
-
-
-def _authorization(
-    where: str, user: str | None, password: str | None, token: str | None
-) -> dict[str, str]:
-    if (user is None) != (password is None):
-        found, other = ("a user", "password") if password is None else ("a password", "user")
-        raise ParameterError(
-            f"{where}: expected user and password, found {found} alone",
-            hint=f"set {other}{'_file or password_env' if other == 'password' else ''}, too",
-        )
-    if user is not None and token is not None:
-        raise ParameterError(
-            f"{where}: expected user and password, or a token, found both", hint="leave one out"
-        )
-    if token is not None:
-        return {"Authorization": f"Bearer {token}"}
-    if user is None:
-        return {}
-    pair = base64.b64encode(f"{user}:{password}".encode()).decode()
-    return {"Authorization": f"Basic {pair}"}
 
 
 def _annotations(body: Mapping[str, Any]) -> dict[str, str]:

@@ -6,21 +6,17 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import SplitResult, urlsplit
+from typing import NamedTuple
 
-from newnormal.errors import MissingExtraError, ParameterError
+from newnormal.errors import MissingExtraError
+from newnormal.io.http import HTTPS_WANTED, LOOPBACK, address_of, connection_hint, trusted
 from newnormal.io.sinks.alerts import AlertRefusedError, SinkDownError
 
-if TYPE_CHECKING:
-    import ssl
+__all__ = ["Answer", "HttpReceiver"]
 
-__all__ = ["HTTPS_WANTED", "Answer", "HttpReceiver", "connection_hint", "trusted"]
-
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _LONGEST_WAIT = 3600.0  # s that a Retry-After may ask for
+_INSTEAD = "token_file or token_env name a token that is sent as Authorization: Bearer"
 _SHOWN = 200  # characters of an answer that a message has
-HTTPS_WANTED = "HTTP request to an HTTPS server"  # part of what servers written in Go answer
 _FEWEST_HIDDEN = 4  # characters: a shorter text is no secret, and messages would be unreadable
 
 # Statuses that are about the receiver and not about the alert: all alerts wait.
@@ -78,6 +74,8 @@ class HttpReceiver:
         Certificates to trust instead of the system's.
     headers
         That all requests have.
+    authorization
+        The header Authorization, which is a secret, or None.
     hidden
         Secrets: a message has an ellipsis instead of them.
     hints
@@ -101,27 +99,31 @@ class HttpReceiver:
         timeout: float,
         ca_file: str | None = None,
         headers: Mapping[str, str] | None = None,
+        authorization: str | None = None,
         hidden: Iterable[str | None] = (),
         hints: Mapping[int, str] | None = None,
         port: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        parts = _checked(where, url)
+        parts = address_of(where, url, secrets=_INSTEAD)
         self.name = parts.netloc if port else str(parts.hostname)
         self._url, self._clock = url, clock
         self._hints: dict[int, str | None] = {**_DOWN, **(hints or {})}
         rest = url.partition(parts.netloc)[2]
-        secrets = {each for each in (*hidden, rest) if each and len(each) >= _FEWEST_HIDDEN}
+        secrets = {
+            each for each in (*hidden, authorization, rest) if each and len(each) >= _FEWEST_HIDDEN
+        }
         self._hidden = sorted(secrets, key=len, reverse=True)  # one may be part of another
         try:
             import httpx
         except ImportError:
             raise MissingExtraError.of("serve", "httpx") from None
+        given = {} if authorization is None else {"Authorization": authorization}
         self._http = httpx.Client(
             timeout=timeout,
             verify=trusted(where, ca_file),
-            headers={"User-Agent": "newnormal", **(headers or {})},
-            trust_env=parts.hostname not in _LOOPBACK,  # a proxy does not reach this machine
+            headers={"User-Agent": "newnormal", **(headers or {}), **given},
+            trust_env=parts.hostname not in LOOPBACK,  # a proxy does not reach this machine
         )
 
     def post(self, body: bytes, headers: Mapping[str, str] | None = None, path: str = "") -> Answer:
@@ -204,57 +206,6 @@ class HttpReceiver:
         for each in self._hidden:
             text = text.replace(each, "…")
         return text
-
-
-def trusted(where: str, ca_file: str | None) -> ssl.SSLContext:
-    """Return what checks certificates: by a file, or by those of the system.
-
-    Raises
-    ------
-    ParameterError
-        If there are none in the file.
-    """
-    import ssl
-
-    try:
-        return ssl.create_default_context(cafile=ca_file)
-    except OSError as error:
-        raise ParameterError(
-            f"{where}: ca_file: expected a file of certificates at {ca_file}, found {error}"
-        ) from error
-
-
-def connection_hint(error: BaseException, who: str) -> str:
-    """Return what to do about a connection that was not made."""
-    import ssl
-
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, ssl.SSLError):
-        cause = cause.__cause__ or cause.__context__
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return "set ca_file to the certificate that signed this one, if it is to be trusted"
-    if cause is not None:
-        return "does it speak HTTPS there? If not, begin the address with http://"
-    return f"{who} is down or cannot be reached"
-
-
-def _checked(where: str, url: str) -> SplitResult:
-    """Return the parts of an address that can be used."""
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        host, parts = None, urlsplit("")
-    if parts.scheme not in ("http", "https") or not host:
-        raise ParameterError(
-            f"{where}: url: expected an address that begins with http:// or https://, found another"
-        )
-    if parts.username is not None or parts.password is not None:
-        raise ParameterError(
-            f"{where}: url: expected an address without a password, found one",
-            hint="token_file or token_env name a token that is sent as Authorization: Bearer",
-        )
-    return parts
 
 
 def _asked_wait(text: str, now: float) -> float | None:

@@ -19,6 +19,7 @@ from email.utils import formatdate
 from typing import Any
 
 from newnormal.errors import ParameterError
+from newnormal.io.http import trusted
 from newnormal.io.options import Options
 from newnormal.io.sinks.alerts import (
     FIRED,
@@ -28,7 +29,6 @@ from newnormal.io.sinks.alerts import (
     AlertSink,
     SinkDownError,
 )
-from newnormal.io.sinks.http import trusted
 from newnormal.io.sinks.wording import evidence_of, facts_of, headline, status_word
 
 __all__ = ["PORTS", "MailSink"]

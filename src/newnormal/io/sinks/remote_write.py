@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import math
 import re
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from newnormal.errors import ParameterError
+from newnormal.io.http import authorization, checked_headers
 from newnormal.io.options import Options
 from newnormal.io.remote_write import HEADERS, pack, request_kind
 from newnormal.io.sinks.alerts import AlertRefusedError, SinkDownError
@@ -30,7 +30,6 @@ _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\Z")
 _MS = 1_000_000  # ns
 _IN_PARTS = 120.0  # s for a batch that is sent again in parts
 _SPLITS = 32  # of a batch that is refused
-_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
 _REFUSED = "they are left out; see the log of the receiver, and whether another service writes them"
 _HINTS: dict[int, str] = {
     HTTPStatus.UNAUTHORIZED: "check the token, or user and password",
@@ -59,11 +58,9 @@ class RemoteWriteSink(ScoreSink):
         where = f"sink {name}"
         given = Options(where, options)
         url: str = given.text("url")
-        token: str | None = given.text("token", None)
-        user: str | None = given.text("user", None)
-        password: str | None = given.text("password", None)
+        header = authorization(given)
         self._labels: dict[str, str] = _checked_labels(where, given.table("labels", {}))
-        headers = _checked_headers(where, given.table("headers", {}))
+        headers = checked_headers(where, given.table("headers", {}))
         # Times of samples are in ms: two stretches must not have one in common.
         self.every = math.ceil(given.number("every", 1.0, least=0.001) * 1000) / 1000
         self.keep = given.number("keep", 3000.0, least=1.0)
@@ -71,14 +68,14 @@ class RemoteWriteSink(ScoreSink):
         ca_file: str | None = given.text("ca_file", None)
         given.end()
         self.timeout = 3 * seconds + _IN_PARTS
-        authorization = _authorization(where, token, user, password)
         self._receiver = HttpReceiver(
             where,
             url,
             timeout=seconds,
             ca_file=ca_file,
-            headers={**headers, **authorization, **HEADERS},
-            hidden=(token, password, *authorization.values()),
+            headers={**headers, **HEADERS},
+            authorization=header,
+            hidden=(options.get("token"), options.get("password")),
             hints=_HINTS,
             port=True,
         )
@@ -145,29 +142,3 @@ def _checked_labels(where: str, labels: dict[str, str]) -> dict[str, str]:
                 "are taken",
             )
     return labels
-
-
-def _checked_headers(where: str, headers: dict[str, str]) -> dict[str, str]:
-    for name, value in headers.items():
-        if not _HEADER.match(name) or not value.isascii() or not value.isprintable():
-            raise ParameterError(
-                f"{where}: headers: expected names and texts of HTTP headers, found {name!r}",
-                hint='such as headers = {X-Scope-OrgID = "plant"}',
-            )
-    return headers
-
-
-def _authorization(
-    where: str, token: str | None, user: str | None, password: str | None
-) -> dict[str, str]:
-    if (user is None) != (password is None) or (token is not None and user is not None):
-        raise ParameterError(
-            f"{where}: expected a token, or user and password, or neither, found another choice",
-            hint="token_file or token_env; or user with password_file or password_env",
-        )
-    if token is not None:
-        return {"Authorization": f"Bearer {token}"}
-    if user is not None:
-        plain = base64.b64encode(f"{user}:{password}".encode()).decode()
-        return {"Authorization": f"Basic {plain}"}
-    return {}

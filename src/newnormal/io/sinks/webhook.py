@@ -72,7 +72,7 @@ class WebhookSink(AlertSink):
             url,
             timeout=seconds,
             ca_file=ca_file,
-            headers={} if token is None else {"Authorization": f"Bearer {token}"},
+            authorization=None if token is None else f"Bearer {token}",
             hidden=(self._secret, token),
             clock=clock,
         )

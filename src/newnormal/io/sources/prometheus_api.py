@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from newnormal.errors import InputError, MissingExtraError, ParameterError
-from newnormal.io.sinks.http import HTTPS_WANTED, connection_hint, trusted
+from newnormal.errors import InputError, MissingExtraError
+from newnormal.io.http import HTTPS_WANTED, LOOPBACK, address_of, connection_hint, trusted
 from newnormal.io.sources.prometheus_matrix import Answer, Grid, read_matrix
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PrometheusApi", "RangeError"]
 
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _MOST_BYTES = 64 * 2**20  # of an answer, decompressed
 _SHOWN = 300  # characters of an answer that a message has
 _EXTRA_S = 5.0  # that an answer may take beyond the time Prometheus has for a query
@@ -98,7 +96,12 @@ class PrometheusApi:
             import httpx
         except ImportError:
             raise MissingExtraError.of("serve", "httpx") from None
-        parts = _address(where, url)
+        parts = address_of(
+            where,
+            url,
+            secrets="set user, and password_file or password_env",
+            example="such as http://127.0.0.1:9090",
+        )
         self.host = parts.netloc
         self.ahead = 0.0
         self._answered = -math.inf
@@ -106,7 +109,7 @@ class PrometheusApi:
         self._parameters = {"timeout": f"{timeout:g}s", **(parameters or {})}
         self._longest = timeout + _EXTRA_S
         self._method = "POST"  # a query may be longer than addresses may be
-        local = parts.hostname in _LOOPBACK
+        local = parts.hostname in LOOPBACK
         given = {"User-Agent": "newnormal", **(headers or {})}
         if local:
             given["Accept-Encoding"] = "identity"  # compressing costs more than it saves
@@ -225,26 +228,6 @@ class PrometheusApi:
             return
         ahead = self._clock() / _SECOND - (date + 0.5)
         self.ahead = ahead if abs(ahead) > _SKEW_S else 0.0
-
-
-def _address(where: str, url: str) -> Any:
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        host, parts = None, urlsplit("")
-    if parts.scheme not in ("http", "https") or not host:
-        raise ParameterError(
-            f"{where}: url: expected an address that begins with http:// or https://, "
-            "found another",
-            hint="such as http://127.0.0.1:9090",
-        )
-    if parts.username is not None or parts.password is not None:
-        raise ParameterError(
-            f"{where}: url: expected an address without a password, found one",
-            hint="set user, and password_file or password_env",
-        )
-    return parts
 
 
 def _seconds(nanoseconds: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from newnormal.config import duration
 from newnormal.errors import ParameterError
+from newnormal.io.http import authorization, checked_headers
 from newnormal.io.labels import Naming
 from newnormal.io.options import Options
 
@@ -72,10 +72,10 @@ def read_options(name: str, options: Mapping[str, Any]) -> PrometheusOptions:
         history=_span(given, "history", f"{_HISTORY * every}ns"),
         delay=_span(given, "delay", "5s"),
         connection={
-            "authorization": _authorization(given),
+            "authorization": authorization(given),
             "timeout": given.number("timeout", 30.0, least=0.1),
             "ca_file": given.text("ca_file", None),
-            "headers": given.table("headers", {}),
+            "headers": checked_headers(where, given.table("headers", {})),
             "parameters": given.table("parameters", {}),
         },
     )
@@ -85,7 +85,6 @@ def read_options(name: str, options: Mapping[str, Any]) -> PrometheusOptions:
             f"{where}: every: expected whole milliseconds, found {options['every']!r}",
             hint="set the scrape_interval of prometheus.yml",
         )
-    _check_headers(where, found.connection["headers"])
     return found
 
 
@@ -124,40 +123,3 @@ def _span(given: Options, name: str, default: str) -> int:
     """Return a duration in ns."""
     found = duration(given.text(name, default), f"{given.where}: {name}")
     return int(found.astype(np.int64))
-
-
-def _check_headers(where: str, headers: Mapping[str, str]) -> None:
-    for name, value in headers.items():
-        if name.lower() == "authorization":
-            raise ParameterError(
-                f"{where}: headers: expected no secret, found Authorization",
-                hint="set token_file, or user and password_file",
-            )
-        if not name or not _is_plain(name + value):
-            raise ParameterError(f"{where}: headers: expected plain text, found other characters")
-
-
-def _is_plain(text: str) -> bool:
-    """Whether a header can have a text."""
-    return text.isascii() and text.isprintable()
-
-
-def _authorization(given: Options) -> str | None:
-    """Return the header Authorization, or None."""
-    user: str | None = given.text("user", None)
-    password: str | None = given.text("password", None)
-    token: str | None = given.text("token", None)
-    if (user is None) != (password is None) or (user is not None and token is not None):
-        raise ParameterError(
-            f"{given.where}: expected a token, or a user and a password, found others",
-            hint="set token_file or token_env; or user, and password_file or password_env",
-        )
-    if token is not None:
-        if not _is_plain(token):
-            raise ParameterError(
-                f"{given.where}: token: expected plain text, found other characters"
-            )
-        return f"Bearer {token}"
-    if user is None:
-        return None
-    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
