@@ -17,8 +17,9 @@ from newnormal.service.calling import SECOND, SinkCalls
 from newnormal.service.config import SinkConfig
 from newnormal.service.connectors import make_score_sink
 from newnormal.service.engine.streams import KeptStream, KeptStreams
-from newnormal.service.looping import Loop, one_line, stop_all
+from newnormal.service.looping import Loop, one_line
 from newnormal.service.score_reading import Judged, Points, Scored, ScoreReader, batches_of
+from newnormal.service.workers import Workers
 
 __all__ = ["ScoreSender", "Scores"]
 
@@ -275,27 +276,23 @@ class Scores:
         self._judged: dict[int, Judged] = {}
         self._whole = False  # whether all live streams are in it
         self._removed = 0  # how many streams there were that are removed
-        self._senders: dict[str, tuple[SinkConfig, ScoreSender, Loop]] = {}
+        self._senders: Workers[SinkConfig, ScoreSender] = Workers("sink", report)
 
     def start(self, sinks: Iterable[SinkConfig]) -> None:
         """Send to these sinks from now on, and to no others; their secrets are read anew."""
-        sinks = list(sinks)
-        removed = set(self._senders) - {each.name for each in sinks}
-        self.stop()
-        for name in removed:
-            self._report(f"sink {name}", True, "removed from the configuration")
-        for config in sinks:
+
+        def begin(config: SinkConfig) -> tuple[ScoreSender, Loop]:
             sender = ScoreSender(
                 config.name,
-                lambda config=config: make_score_sink(config),  # type: ignore[misc]
+                lambda: make_score_sink(config),
                 self._store,
                 self._judged,
                 self._report,
                 clock=self._clock,
             )
-            loop = Loop(f"sink {config.name}", self._step(sender), sender.close)
-            self._senders[config.name] = config, sender, loop
-            loop.start()
+            return sender, Loop(f"sink {config.name}", self._step(sender), sender.close)
+
+        self._senders.start(sinks, begin)
 
     def _step(self, sender: ScoreSender) -> Callable[[], float]:
         def step() -> float:
@@ -321,21 +318,14 @@ class Scores:
             for number in [each for each in self._judged if streams.get(each) is None]:
                 del self._judged[number]
 
-    def stop(self, timeout: float = 5.0) -> None:
+    def stop(self) -> None:
         """End all threads; what was not sent is sent after the next start."""
-        found = list(self._senders.values())
-        self._senders = {}
-        for _, sender, _ in found:
-            sender.stop()
-        stop_all((loop for _, _, loop in found), timeout)
+        self._senders.stop()
 
     def states(self) -> dict[str, dict[str, Any]]:
         """Return how each sink is: as `ScoreSender.state`, with its kind."""
-        return {
-            name: {"kind": config.kind, **sender.state()}
-            for name, (config, sender, _) in self._senders.items()
-        }
+        return self._senders.states()
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Return the counts of each sink."""
-        return {name: sender.counts() for name, (_, sender, _) in self._senders.items()}
+        return {name: sender.counts() for name, sender in self._senders.items()}

@@ -11,7 +11,8 @@ from newnormal.io.arrivals import Arrival
 from newnormal.io.sources.pull import PullSource, check_arrivals
 from newnormal.service.config import SourceConfig
 from newnormal.service.connectors import make_source
-from newnormal.service.looping import Loop, backoff, one_line, stop_all
+from newnormal.service.looping import Loop, backoff, one_line
+from newnormal.service.workers import Workers
 
 __all__ = ["Puller", "Sources", "Taking"]
 
@@ -113,6 +114,10 @@ class Puller:
         self._well()
         return 0.0
 
+    def stop(self) -> None:
+        """Do nothing more than this step, which is short: its thread ends after it."""
+        return
+
     def close(self) -> None:
         """Close the source."""
         source, self._source = self._source, None
@@ -202,36 +207,25 @@ class Sources:
 
     def __init__(self, service: Taking) -> None:
         self._service = service
-        self._pullers: dict[str, tuple[SourceConfig, Puller, Loop]] = {}
+        self._pullers: Workers[SourceConfig, Puller] = Workers("source", service.report)
         self._places: dict[str, Mapping[str, Any]] = {}
 
     def start(self, sources: Iterable[SourceConfig]) -> None:
         """Ask these sources from now on, and no others; their secrets are read anew."""
-        sources = list(sources)
-        removed = set(self._pullers) - {each.name for each in sources}
-        self.stop()
-        for name in removed:
-            self._service.report(f"source {name}", True, "removed from the configuration")
-        for config in sources:
-            puller = Puller(
-                config.name,
-                lambda config=config: make_source(config),  # type: ignore[misc]
-                self._service,
-                places=self._places,
-            )
-            loop = Loop(f"source {config.name}", puller.step, puller.close, longest=_LONGEST_WAIT)
-            self._pullers[config.name] = config, puller, loop
-            loop.start()
 
-    def stop(self, timeout: float = 5.0) -> None:
+        def begin(config: SourceConfig) -> tuple[Puller, Loop]:
+            puller = Puller(
+                config.name, lambda: make_source(config), self._service, places=self._places
+            )
+            name = f"source {config.name}"
+            return puller, Loop(name, puller.step, puller.close, longest=_LONGEST_WAIT)
+
+        self._pullers.start(sources, begin)
+
+    def stop(self) -> None:
         """End all threads; what was fetched and is not durable is fetched again after the start."""
-        found = list(self._pullers.values())
-        self._pullers = {}
-        stop_all((loop for _, _, loop in found), timeout)
+        self._pullers.stop()
 
     def states(self) -> dict[str, dict[str, Any]]:
         """Return how each source is: as `Puller.state`, with its kind."""
-        return {
-            name: {"kind": config.kind, **puller.state()}
-            for name, (config, puller, _) in self._pullers.items()
-        }
+        return self._pullers.states()

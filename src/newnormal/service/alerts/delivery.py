@@ -10,7 +10,8 @@ from newnormal.service.alerts.sending import GIVEN_UP, Outbox, Sender
 from newnormal.service.calling import SECOND
 from newnormal.service.config import SinkConfig
 from newnormal.service.connectors import make_sink
-from newnormal.service.looping import Loop, stop_all
+from newnormal.service.looping import Loop
+from newnormal.service.workers import Workers
 
 __all__ = ["Delivery"]
 
@@ -40,7 +41,7 @@ class Delivery:
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self._outbox, self._report, self._clock = outbox, report, clock
-        self._senders: dict[str, tuple[SinkConfig, Sender, Loop]] = {}
+        self._senders: Workers[SinkConfig, Sender] = Workers("sink", report)
 
     def start(self, sinks: Iterable[SinkConfig], *, keep: int = _WEEK) -> None:
         """Send to these sinks from now on, and to no others; their secrets are read anew.
@@ -53,23 +54,19 @@ class Delivery:
         keep
             How long an alert is tried, in ns.
         """
-        sinks = list(sinks)
-        removed = set(self._senders) - {each.name for each in sinks}
-        self.stop()
-        for name in removed:
-            self._report(f"sink {name}", True, "removed from the configuration")
-        for config in sinks:
+
+        def begin(config: SinkConfig) -> tuple[Sender, Loop]:
             sender = Sender(
                 config.name,
-                lambda config=config: make_sink(config),  # type: ignore[misc]
+                lambda: make_sink(config),
                 self._outbox,
                 self._report,
                 clock=self._clock,
                 keep=keep,
             )
-            loop = Loop(f"sink {config.name}", self._step(sender), sender.close)
-            self._senders[config.name] = config, sender, loop
-            loop.start()
+            return sender, Loop(f"sink {config.name}", self._step(sender), sender.close)
+
+        self._senders.start(sinks, begin)
         self._give_up_old(keep)
 
     def _step(self, sender: Sender) -> Callable[[], float]:
@@ -80,28 +77,22 @@ class Delivery:
 
     def wake(self) -> None:
         """Look for alerts now: some were put into the outbox."""
-        for _, _, loop in self._senders.values():
-            loop.wake()
+        self._senders.wake()
 
-    def stop(self, timeout: float = 5.0) -> None:
+    def stop(self) -> None:
         """End all threads; what was not delivered waits in the outbox."""
-        found = list(self._senders.values())
-        self._senders = {}
-        for _, sender, _ in found:
-            sender.stop()
-        stop_all((loop for _, _, loop in found), timeout)
+        self._senders.stop()
 
     def states(self) -> dict[str, dict[str, Any]]:
         """Return how each sink is: as `Sender.state`, with its kind."""
-        return {
-            name: {"kind": config.kind, **sender.state()}
-            for name, (config, sender, _) in self._senders.items()
-        }
+        return self._senders.states()
 
     def _give_up_old(self, keep: int) -> None:
         """Give up what is too old of sinks that are not in the configuration any more."""
         now = self._clock()
-        for name in set(self._outbox.alert_counts()) - set(self._senders):
+        for name in self._outbox.alert_counts():
+            if name in self._senders:
+                continue
             for row in self._outbox.alerts_due(name, _NEVER, _AT_ONCE):
                 if now - row.created > keep:
                     self._outbox.mark_alert(
