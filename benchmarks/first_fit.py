@@ -31,7 +31,7 @@ OLD = "9580e3c"  # the commit beside which the first fit is measured
 LIMIT = 0.65
 ROUNDS = 5
 SAMPLES, CHANNELS = 2_000, 5
-_ABOUT = "How fast newnormal is, beside the plainest PyTorch that does the same work."
+_ABOUT = "How long the first commands after an install take, when code is compiled."
 CAVEATS = (
     "Seconds are by the wall clock, because several processes compile at the same time: other "
     "programs on the machine count. Processor seconds are those of all processes together.",
@@ -101,10 +101,8 @@ def main() -> int:
         section = measure(Path(name), 1 if quick else ROUNDS)
     print(f"{to_text(section)}\n{summary([section])}")
     if not quick:
-        text = to_markdown([section], machine, CAVEATS, COMMAND)
-        text = text.replace("# Benchmarks\n", "# Benchmarks of the first start\n", 1)
-        about = "How long the first commands after an install take, when code is compiled."
-        PAGE.write_text(text.replace(_ABOUT, about, 1), encoding="utf-8")
+        text = to_markdown([section], machine, CAVEATS, COMMAND, of="the first start", about=_ABOUT)
+        PAGE.write_text(text, encoding="utf-8")
         print(f"wrote {PAGE}", file=sys.stderr)
     return 0
 

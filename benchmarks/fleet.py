@@ -117,8 +117,7 @@ def _write(
     sections: list[Section], machine: dict[str, str], points: list[fleet_memory.Point]
 ) -> None:
     page, raw = DOCS / "benchmarks-fleet.md", DOCS / "benchmarks-fleet.json"
-    text = to_markdown(sections, machine, CAVEATS, COMMAND)
-    text = text.replace("# Benchmarks\n", "# Benchmarks of the fleet\n", 1)
+    text = to_markdown(sections, machine, CAVEATS, COMMAND, of="the fleet")
     picture = "![cost and memory against streams](img/fleet.png)\n"
     page.write_text(f"{text}\n## Against the number of streams\n\n{picture}", encoding="utf-8")
     figures = {

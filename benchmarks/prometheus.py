@@ -268,12 +268,10 @@ def main() -> int:
 
 def _write(sections: list[Section], machine: dict[str, str], figures: dict[str, Any]) -> None:
     page, raw = DOCS / "benchmarks-prometheus.md", DOCS / "benchmarks-prometheus.json"
-    text = to_markdown(sections, machine, CAVEATS, COMMAND)
-    text = text.replace("# Benchmarks\n", "# Benchmarks of Prometheus as a source\n", 1)
-    head, tail = "How fast newnormal is", "does the same work."
-    begin, end = text.index(head), text.index(tail) + len(tail)
-    said = "How late the service judges what Prometheus has scraped, and what that costs."
-    page.write_text(f"{text[:begin]}{said}{text[end:]}", encoding="utf-8")
+    about = "How late the service judges what Prometheus has scraped, and what that costs."
+    of = "Prometheus as a source"
+    text = to_markdown(sections, machine, CAVEATS, COMMAND, of=of, about=about)
+    page.write_text(text, encoding="utf-8")
     figures["memory"] = [round(each, 1) for each in figures["memory"][::10]]
     kept = {name: each for name, each in figures.items() if not name.startswith("of_")}
     found = {"machine": machine, "sections": [asdict(each) for each in sections], "figures": kept}

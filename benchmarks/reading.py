@@ -26,7 +26,7 @@ COMMAND = "make bench-reading"
 OLD = "9580e3c"  # the commit that reading must not be slower than
 LINES, CHANNELS = 200_000, 5
 ROUNDS = 7
-_ABOUT = "How fast newnormal is, beside the plainest PyTorch that does the same work."
+_ABOUT = "How fast files are read, without a detector."
 CAVEATS = (
     "Old and new are measured in turns, each in a process of its own, with one warm-up; the "
     "figures are those of the fastest round.",
@@ -80,10 +80,8 @@ def main() -> int:
         section = _measure(Path(name), 20_000 if quick else LINES, 2 if quick else ROUNDS)
     print(f"{to_text(section)}\n{summary([section])}")
     if not quick:
-        text = to_markdown([section], facts(), CAVEATS, COMMAND)
+        text = to_markdown([section], facts(), CAVEATS, COMMAND, of="reading", about=_ABOUT)
         page = DOCS / "benchmarks-reading.md"
-        text = text.replace("# Benchmarks\n", "# Benchmarks of reading\n", 1)
-        text = text.replace(_ABOUT, "How fast files are read, without a detector.", 1)
         page.write_text(text, encoding="utf-8")
         print(f"wrote {page}", file=sys.stderr)
     return 0

@@ -89,15 +89,31 @@ def to_text(section: Section) -> str:
     return "\n".join([section.title, rule, *shown, *_reasons(section)])
 
 
+_ABOUT = "How fast newnormal is, beside the plainest PyTorch that does the same work."
+
+
 def to_markdown(
-    sections: Sequence[Section], facts: Mapping[str, str], caveats: Sequence[str], command: str
+    sections: Sequence[Section],
+    facts: Mapping[str, str],
+    caveats: Sequence[str],
+    command: str,
+    *,
+    of: str = "",
+    about: str = _ABOUT,
 ) -> str:
-    """Return the page: caveats, the machine, then each section with its notes before its table."""
+    """Return the page: caveats, the machine, then each section with its notes before its table.
+
+    Parameters
+    ----------
+    of
+        What was measured, for the title; newnormal itself if it is empty.
+    about
+        The sentence that says what the figures are.
+    """
     parts = [
-        "# Benchmarks",
+        f"# Benchmarks of {of}" if of else "# Benchmarks",
         f"<!-- Written by `{command}`; run it again rather than edit this. -->",
-        "How fast newnormal is, beside the plainest PyTorch that does the same work. "
-        f"Everything here was measured in one run of `{command}`.",
+        f"{about} Everything here was measured in one run of `{command}`.",
         "## Before you read the numbers",
         "\n".join(f"- {caveat}" for caveat in caveats),
         "\n".join(["| | |", "|---|---|", *(f"| {key} | {text} |" for key, text in facts.items())]),

@@ -35,7 +35,7 @@ from newnormal.types import Floats
 DOCS = Path(__file__).parents[1] / "docs"
 COMMAND = "make bench-report"
 HISTORY = 2_000
-_ABOUT = "How fast newnormal is, beside the plainest PyTorch that does the same work."
+_ABOUT = "How long a report takes to make, and to open."
 CAVEATS = (
     "A page is opened in Debian's Chromium without a display and without a GPU, so that the "
     "browser draws with the processor; each figure is the least of five rounds.",
@@ -74,9 +74,7 @@ def main() -> int:
     ]
     print("\n\n".join(to_text(each) for each in sections), summary(sections), sep="\n")
     if not quick:
-        text = to_markdown(sections, facts(), CAVEATS, COMMAND)
-        text = text.replace("# Benchmarks\n", "# Benchmarks of reports\n", 1)
-        text = text.replace(_ABOUT, "How long a report takes to make, and to open.", 1)
+        text = to_markdown(sections, facts(), CAVEATS, COMMAND, of="reports", about=_ABOUT)
         page = DOCS / "benchmarks-report.md"
         page.write_text(text, encoding="utf-8")
         print(f"wrote {page}", file=sys.stderr)

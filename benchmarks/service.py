@@ -290,11 +290,8 @@ def main() -> int:
 
 def _write(sections: list[Section], machine: dict[str, str], figures: dict[str, Any]) -> None:
     page, raw = DOCS / "benchmarks-service.md", DOCS / "benchmarks-service.json"
-    text = to_markdown(sections, machine, CAVEATS, COMMAND)
-    text = text.replace("# Benchmarks\n", "# Benchmarks of the service\n", 1)
-    head, tail = "How fast newnormal is", "does the same work."
-    begin, end = text.index(head), text.index(tail) + len(tail)
-    text = f"{text[:begin]}How much the service takes, and how fast it answers.{text[end:]}"
+    about = "How much the service takes, and how fast it answers."
+    text = to_markdown(sections, machine, CAVEATS, COMMAND, of="the service", about=about)
     page.write_text(text, encoding="utf-8")
     long = ("answers", "waits", "page")
     figures["memory"] = [round(each, 1) for each in figures["memory"][::10]]

@@ -30,29 +30,11 @@ from newnormal.service.config_file import load_config
 from newnormal.service.connectors import make_sink
 from newnormal.service.store import Store
 from newnormal.testing import check_alert_sink
+from tests.connectors.alerting import FIRED, LINK
 from tests.connectors.programs import free_port
 from tests.waiting import until
 
 NOW = 1_800_000_000  # 2027-01-15T08:00:00Z
-LINK = "https://watch.example.org/#/item/alarm-12-1-3"
-FIRED: dict[str, Any] = {
-    "status": "fired",
-    "key": "alarm-12-1-3:fired",
-    "item": "alarm-12-1-3",
-    "kind": "alarm",
-    "state": "open",
-    "stream": "press-1",
-    "streams": ["press-1"],
-    "sentence": "temperature 90.5, expected 60 to 75; high for 3 min",
-    "opened": "2027-01-15T07:57:00Z",
-    "ended": None,
-    "ratio": 2.5,
-    "channels": ["temperature"],
-    "evidence": [
-        {"channel": "temperature", "observed": 90.5, "expected": 70.2, "low": 60.0, "high": 75.0}
-    ],
-    "link": LINK,
-}
 RESOLVED: dict[str, Any] = {
     **FIRED,
     "status": "resolved",

@@ -14,29 +14,11 @@ from newnormal.io.sinks.slack import SlackSink
 from newnormal.service.config import SinkConfig
 from newnormal.service.connectors import make_sink
 from newnormal.testing import check_alert_sink
+from tests.connectors.alerting import FIRED, LINK
 from tests.connectors.listening import Listener, listening
 from tests.connectors.programs import free_port
 
 PATH = "/services/T0/B0/swordfish"
-LINK = "https://watch.example.org/#/item/alarm-12-1-3"
-FIRED: dict[str, Any] = {
-    "status": "fired",
-    "key": "alarm-12-1-3:fired",
-    "item": "alarm-12-1-3",
-    "kind": "alarm",
-    "state": "open",
-    "stream": "press-1",
-    "streams": ["press-1"],
-    "sentence": "temperature 90.5, expected 60 to 75; high for 3 min",
-    "opened": "2027-01-15T07:57:00Z",
-    "ended": None,
-    "ratio": 2.5,
-    "channels": ["temperature"],
-    "evidence": [
-        {"channel": "temperature", "observed": 90.5, "expected": 70.2, "low": 60.0, "high": 75.0}
-    ],
-    "link": LINK,
-}
 
 
 @pytest.fixture
