@@ -16,6 +16,7 @@ pytest.importorskip("uvicorn")
 from newnormal.service.config import TokenConfig
 from newnormal.service.secrets import hash_token
 from tests.service.fake_service import PERIOD, FakeService, fake_config, served
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Request
@@ -128,7 +129,7 @@ def test_the_overview_shows_what_needs_attention_first_in_words(visited: Open) -
         assert "temperature" in first
         assert "since" in first
         assert len(rows(page)) >= 14
-        assert page.get_by_role("region", name="Incidents").get_by_text("5 streams").is_visible()
+        page.get_by_role("region", name="Incidents").get_by_text("5 streams").wait_for()
 
 
 def test_streams_are_searched_filtered_and_sorted_and_a_reload_keeps_it(visited: Open) -> None:
@@ -142,7 +143,8 @@ def test_streams_are_searched_filtered_and_sorted_and_a_reload_keeps_it(visited:
         page.reload()
         page.get_by_text("10 streams found").wait_for()
         assert page.get_by_label("Find a stream").input_value() == "press-003"
-        assert rows(page) == sorted(rows(page))
+        until(lambda: len(rows(page)) == 10, "10 rows")
+        assert (found := rows(page)) == sorted(found)
         page.get_by_label("Find a stream").fill("")
         page.get_by_role("button", name="change pending").click()
         page.wait_for_function("() => location.hash.includes('status=change')")
@@ -221,6 +223,7 @@ def test_a_streams_page_says_what_happened_since_when_and_what_to_do(visited: Op
     with running() as (_, address):
         page = visited(address, "#/stream/17")
         page.wait_for_function(DRAWN)
+        page.locator(".nn-headline").get_by_text("What to do:").first.wait_for()
         text = page.locator(".nn-headline").inner_text()
         assert re.search(r"In alarm since .*\d\d:\d\d", text)
         assert "temperature 40, expected 8 to 11" in text
@@ -229,7 +232,7 @@ def test_a_streams_page_says_what_happened_since_when_and_what_to_do(visited: Op
             "Score and threshold",
             "temperature",
         ]
-        assert page.locator(".nn-event.nn-alarm").count() == 1
+        until(lambda: page.locator(".nn-event.nn-alarm").count() == 1, "one bar")
         page.locator(".nn-entry-link").first.click()
         page.get_by_role("cell", name="too high").wait_for()
 
@@ -243,8 +246,9 @@ def test_the_picture_follows_the_newest_samples_until_one_looks_elsewhere(visite
         service.tick(30)
         page.wait_for_function(f"t => {picture}.view[1] >= t", arg=end + 30 * PERIOD / 1e9 - 1)
         assert page.get_by_role("button", name="Live").get_attribute("aria-pressed") == "true"
-        newest = page.evaluate(f"{picture}.found.x.at(-1)")
-        assert newest >= end + 30 * PERIOD / 1e9 - 1
+        page.wait_for_function(  # the range moves first, its samples are read after
+            f"t => {picture}.found.x.at(-1) >= t", arg=end + 30 * PERIOD / 1e9 - 1
+        )
         page.get_by_role("button", name="6 h").click()
         page.keyboard.press("ArrowLeft")
         page.wait_for_function("() => location.hash.includes('from=')")
@@ -283,7 +287,7 @@ def test_an_alarm_that_opens_is_seen_in_the_picture_and_closes_by_itself(visited
         page.locator(".nn-event.nn-alarm.nn-open").last.wait_for()
         service.close_alarm(key)
         page.locator("h1 .nn-is-normal").wait_for()
-        assert page.locator(".nn-event.nn-alarm.nn-open").count() == 0
+        page.locator(".nn-event.nn-alarm.nn-open").first.wait_for(state="detached")
 
 
 def test_streams_that_are_not_live_say_how_far_they_are(visited: Open) -> None:
