@@ -11,6 +11,8 @@ import numpy as np
 from newnormal.io.arrivals import Arrival
 
 NEVER = np.iinfo(np.int64).min
+MOST_OPEN = 1000
+GONE = 5
 
 
 class NaiveAligner:
@@ -26,12 +28,25 @@ class NaiveAligner:
         self.last_whole = NEVER  # the newest sample before channels came apart
         self.open: dict[int, dict[str, float]] = {}  # by the time of the step
         self.steps: list[tuple[int, dict[str, float]]] = []  # all that closed
+        self.last: dict[str, int] = {}  # the newest time of each channel
+        self.absent: dict[str, int] = {}  # closed steps since it came
+        self.arrivals: list[tuple[str, ...]] = []  # the channels of each
+        self.dropped: set[str] = set()  # channels whose companions came without them
 
     def take(self, arrival: Arrival, needed: Sequence[str] | None) -> None:
         """Take samples; `needed` makes a step complete, None: nothing does."""
         if any(name not in arrival.channels for name in self.channels):
             self.whole = False
         self.channels += [name for name in arrival.channels if name not in self.channels]
+        if not self.whole:
+            self.dropped -= set(arrival.channels)
+            self.dropped |= {
+                name
+                for name in self.channels
+                for other in arrival.channels
+                if name not in arrival.channels and self._always_together(name, other)
+            }
+        self.arrivals.append(arrival.channels)
         for time, row in zip(arrival.times.tolist(), arrival.values.tolist(), strict=True):
             given = {
                 name: value
@@ -43,7 +58,11 @@ class NaiveAligner:
             self._begin_steps()
         while self.open and (self.whole or self.origin is not None):
             first = min(self.open)
-            if not self._is_over(first) and not self._is_complete(first, needed):
+            if (
+                len(self.open) <= MOST_OPEN
+                and not self._is_over(first, needed)
+                and not self._is_complete(first, needed)
+            ):
                 break
             self._end(first)
 
@@ -54,6 +73,9 @@ class NaiveAligner:
                 self._end(time)
 
     def _sample(self, time: int, given: dict[str, float]) -> None:
+        for name in given:
+            self.last[name] = max(self.last.get(name, NEVER), time)
+            self.absent[name] = 0
         if time < self.newest:
             self.counts["out_of_order"] += 1
         self.newest = max(self.newest, time)
@@ -103,18 +125,38 @@ class NaiveAligner:
             for name, value in before[time].items():
                 own.setdefault(name, value)
 
-    def _is_over(self, step: int) -> bool:
+    def _always_together(self, one: str, other: str) -> bool:
+        return all((one in channels) == (other in channels) for channels in self.arrivals)
+
+    def _lacking(self, step: int, needed: Sequence[str] | None) -> list[str]:
+        """Return the channels that a step waits for."""
+        return [
+            name
+            for name in (self.channels if needed is None else needed)
+            if name not in self.open[step] and self.absent.get(name, 0) < GONE
+        ]
+
+    def _is_over(self, step: int, needed: Sequence[str] | None) -> bool:
         if self.whole:
             return not self.lateness or step + self.lateness <= self.newest
         assert self.period is not None
         allowed = 2 * self.period if self.lateness is None else self.lateness
-        return step + self.period + allowed <= self.newest
+        end = step + self.period + allowed
+        return end <= self.newest and all(
+            end <= self.last.get(name, NEVER)
+            for name in self._lacking(step, needed)
+            if name not in self.dropped
+        )
 
     def _is_complete(self, step: int, needed: Sequence[str] | None) -> bool:
-        return needed is not None and all(name in self.open[step] for name in needed)
+        return needed is not None and not self._lacking(step, needed)
 
     def _end(self, step: int) -> None:
-        self.steps.append((step, self.open.pop(step)))
+        own = self.open.pop(step)
+        if not self.whole or self.lateness is not None:
+            for name in self.channels:
+                self.absent[name] = 0 if name in own else self.absent.get(name, 0) + 1
+        self.steps.append((step, own))
         self.closed = step
 
     def rows(self) -> list[Any]:

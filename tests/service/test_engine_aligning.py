@@ -158,3 +158,58 @@ def test_steps_never_begin_before_a_sample_that_is_closed() -> None:
         steps = aligner.take(arrival([time], [[1]], ("a",)))
         assert (steps.times > 600).all()
     assert aligner.counts["late"] == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_connections_that_are_far_apart_lose_nothing(seed: int) -> None:
+    """Each channel comes in order, one may be hundreds of steps behind another."""
+    rng = np.random.default_rng(seed)
+    aligner = Aligner(period=15 * SECOND)
+    count, next_of = 900, dict.fromkeys(NAMES, 0)
+    found: list[tuple[int, dict[str, float]]] = []
+
+    def send(name: str, until: int) -> None:
+        at = np.arange(next_of[name], min(until, count))
+        next_of[name] = max(next_of[name], min(until, count))
+        if len(at):
+            given = arrival(START + at * 15 * SECOND, at, (name,))
+            found.extend(closed(aligner.take(given), aligner.channels))
+
+    for name in NAMES:  # so that all are known
+        send(name, 1)
+    while min(next_of.values()) < count:
+        name = str(rng.choice(NAMES, p=[0.4, 0.3, 0.2, 0.1]))
+        send(name, next_of[name] + int(rng.integers(1, 60)))
+    found += closed(aligner.close(aligner.newest + 1), aligner.channels)
+    assert aligner.counts["late"] == 0
+    assert [row for _, row in found[1:]] == [dict.fromkeys(NAMES, k) for k in range(1, count)]
+
+
+def test_steps_do_not_wait_for_ever_for_a_channel_that_ended() -> None:
+    aligner = Aligner(period=SECOND)
+    for at in range(3):
+        for name in ("a", "b"):
+            aligner.take(arrival([START + at * SECOND], [[at]], (name,)))
+    waiting = []
+    for at in range(3, 3000):
+        aligner.take(arrival([START + at * SECOND], [[at]], ("a",)))
+        waiting.append(aligner.waiting)
+    assert max(waiting) == 1000
+    assert waiting[-1] == 3  # after five steps without "b" none waits for it
+
+
+def test_a_channel_that_comes_again_is_waited_for_again() -> None:
+    aligner = Aligner(period=10 * SECOND)
+    found: list[tuple[int, dict[str, float]]] = []
+    for at in range(40):
+        for shift, name in ((0, "a"), (4, "b")):
+            if name == "b" and 10 <= at < 20:
+                continue
+            time = START + (10 * at + shift) * SECOND
+            steps = aligner.take(arrival([time], [[at]], (name,)), lambda: np.ones(2, bool))
+            found += closed(steps, aligner.channels)
+        if at == 17:  # by the clock
+            found += closed(aligner.close(START + 150 * SECOND), aligner.channels)
+    both = [row["a"] for _, row in found if len(row) == 2]
+    assert both == [*range(1, 10), *range(21, 40)]
+    assert aligner.counts["late"] == 1  # the first one that came again

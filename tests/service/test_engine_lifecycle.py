@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from newnormal.errors import FeedbackError, InputError, NewnormalError
+from newnormal.io.arrivals import Arrival
 from newnormal.service.config import Limits, SinkConfig
 from newnormal.service.engine.clock import StreamClock
 from newnormal.service.hub import Resync, Tick
@@ -18,6 +19,7 @@ from newnormal.service.values import Item
 from tests.service.running import (
     HISTORY,
     PERIOD,
+    SECOND,
     START,
     arrival,
     config_of,
@@ -361,13 +363,61 @@ def test_an_open_step_is_closed_by_the_clock(
         push(service, arrival(0, samples(0, 1)))
         streams = service.applier.streams
         clock = StreamClock(lambda: 0, lambda: now)
-        clock.heard({each.id: each for each in streams})
+        assert list(clock.decide(streams)) == []
         now = 90.0
         assert list(clock.decide(streams)) == []
         now = 91.0
         assert list(clock.decide(streams)) == [log.Closed(1, START + 1)]
         service._engine.submit(log.Closed(1, START + 1), own=True).applied.result()
         assert service.store.count(1) == 1
+
+
+def test_an_open_step_is_closed_by_the_clock_though_other_channels_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Channel b stops: steps wait for it three periods each, and after five for it no more."""
+    now = 0.0
+    config = config_of(tmp_path, streams={"period": 10 * SECOND})
+    with running(config, monkeypatch) as service:
+        settle(service)
+        streams = service.applier.streams
+        clock = StreamClock(lambda: 0, lambda: now)
+        found = []
+        for at in range(30):
+            now = 10.0 * at
+            time = START + at * 10 * SECOND
+            for channel in ("a", "b") if at < 10 else ("a",):
+                push(service, Arrival("m", (channel,), np.array([time]), np.array([[1.0]])))
+            for entry in clock.decide(streams):
+                assert isinstance(entry, log.Closed)
+                found.append((at, (entry.until - START) // (10 * SECOND)))
+                service._engine.submit(entry, own=True).applied.result()
+        assert found == [(at, at - 4) for at in range(14, 19)]
+        assert service.store.count(1) == 27
+        assert streams.get(1).aligner.counts["late"] == 0  # type: ignore[union-attr]
+
+
+def test_the_clock_waits_for_the_period_of_channels_that_come_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three sensors, each every ten seconds at a moment of its own, are one stream of steps."""
+    now = 0.0
+    with running(config_of(tmp_path), monkeypatch) as service:
+        settle(service)
+        streams = service.applier.streams
+        clock = StreamClock(lambda: 0, lambda: now)
+        for second in range(300):
+            now = float(second)
+            for shift, channel in ((0, "a"), (2, "b"), (5, "c")):
+                if second % 10 == shift:
+                    time = np.array([START + second * SECOND])
+                    push(service, Arrival("m", (channel,), time, np.array([[1.0]])))
+            for entry in clock.decide(streams):
+                service._engine.submit(entry, own=True).applied.result()
+        aligner = streams.get(1).aligner  # type: ignore[union-attr]
+        assert (aligner.period, aligner.counts["late"]) == (10 * SECOND, 0)
+        rows = service.store.rows(1, 2, service.store.count(1) - 1)  # after those of the start
+        assert len(rows.times) >= 25 and not np.isnan(rows.values).any()
 
 
 def test_the_clock_decides_nothing_while_samples_wait_that_would_decide_otherwise(

@@ -2,9 +2,16 @@
 
 A stream is *whole* while every arrival has all of its channels: each sample is a step of its own,
 at its own time. Otherwise its channels come apart, and steps are as long as the stream's period. A
-step closes when it is complete and the stream is live, when the newest sample is `lateness` beyond
-its end, or when the clock says so. What belongs to a closed step is late; what is there already is
-a duplicate. Both are counted and change nothing.
+step closes
+
+- when it is complete and the stream is live,
+- when the newest sample is `lateness` beyond its end, and so is the newest one of each channel that
+  it lacks: a sender with several connections may be far ahead with some of them. A channel that
+  always came together with another is not waited for if the other comes alone,
+- when more than `_MOST_OPEN` are open, or when the clock says so.
+
+What belongs to a closed step is late; what is there already is a duplicate. Both are counted and
+change nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +28,9 @@ __all__ = ["Aligner", "Steps"]
 
 _TIMES = 8  # of one channel, from which the period of channels that come apart is taken
 _LATE_PERIODS = 2  # the allowed lateness, where none is given
+_GONE = 5  # steps without a value, after which no step waits for a channel until it comes again
+_MOST_OPEN = 1000  # steps that wait for a channel which is behind the others
+_MOST_KNOWN = 100  # sets of channels that are remembered, so that most arrivals cost nothing more
 
 
 class Steps(NamedTuple):
@@ -61,11 +71,34 @@ class Aligner:
         self._origin: int | None = None  # where steps begin, once channels come apart
         self._after = NO_TIME  # the newest whole sample then: steps begin after it
         self._steps: dict[int, Floats] = {}  # open ones, by their times
+        self._last = np.empty(0, np.int64)  # (C,) the newest time of each channel
+        self._absent = np.empty(0, np.int64)  # (C,) closed steps since it came
+        self._group = np.empty(0, np.int64)  # (C,) equal for those that always came together
+        self._dropped = np.empty(0, bool)  # (C,) whether others of its group come without it
+        self._known: set[tuple[str, ...]] = set()  # channels that came and split no group
 
     @property
     def waiting(self) -> int:
         """How many steps are open."""
         return len(self._steps)
+
+    @property
+    def oldest(self) -> int:
+        """The time of the first open step, or `newest` where none is open; from any thread."""
+        return min(list(self._steps), default=self.newest)
+
+    @property
+    def wait(self) -> int | None:
+        """How long after its beginning a step may close that lacks something, in ns.
+
+        None while channels come apart whose period is not known yet.
+        """
+        if self._whole:
+            return self.lateness or 0
+        if self.period is None:
+            return None
+        lateness = _LATE_PERIODS * self.period if self.lateness is None else self.lateness
+        return self.period + lateness
 
     def take(self, arrival: Arrival, complete: Callable[[], Bools | None] | None = None) -> Steps:
         """Take samples in; return the steps that they close.
@@ -89,7 +122,10 @@ class Aligner:
                 return Steps(times, values)
         if not same and not set(self.channels) <= set(arrival.channels):
             self._whole = False
-        self._put(times, values, self._places(arrival.channels))
+        at = self._places(arrival.channels)
+        if not self._whole:
+            self._compare_groups(arrival.channels, at)
+        self._put(times, values, at)
         return self._close(None if complete is None else complete())
 
     def _places(self, channels: tuple[str, ...]) -> Ints:
@@ -98,13 +134,38 @@ class Aligner:
         new = tuple(name for name in channels if name not in known)
         if new:
             self.channels += new
+            self._last = np.append(self._last, np.full(len(new), NO_TIME))
+            self._absent = np.append(self._absent, np.zeros(len(new), np.int64))
+            group = int(self._group.max(initial=-1)) + 1
+            self._group = np.append(self._group, np.full(len(new), group))
+            self._dropped = np.append(self._dropped, np.zeros(len(new), bool))
             known |= {name: at for at, name in enumerate(self.channels)}
             for time, row in self._steps.items():
                 self._steps[time] = np.append(row, np.full(len(new), np.nan))
         return np.array([known[name] for name in channels], np.int64)
 
+    def _compare_groups(self, channels: tuple[str, ...], at: Ints) -> None:
+        """Take note of which channels came together, and which came without others of theirs."""
+        self._dropped[at] = False
+        if channels in self._known:
+            return
+        came = np.zeros(len(self.channels), bool)
+        came[at] = True
+        self._dropped |= ~came & np.isin(self._group, self._group[at])
+        found = np.unique(2 * self._group + came, return_inverse=True)[1]
+        if found.max() > self._group.max():
+            self._known.clear()
+        self._group = found
+        if len(self._known) == _MOST_KNOWN:
+            self._known.clear()
+        self._known.add(channels)
+
     def _put(self, times: Ints, values: Floats, at: Ints) -> None:
         for time, row in zip(times.tolist(), values, strict=True):
+            taken = ~np.isnan(row)
+            came = at[taken]
+            self._last[came] = np.maximum(self._last[came], time)
+            self._absent[came] = 0  # also if it is late: the next steps wait for it
             if time < self.newest:
                 self.counts["out_of_order"] += 1
             self.newest = max(self.newest, time)
@@ -115,7 +176,6 @@ class Aligner:
             own = self._steps.get(step)
             if own is None:
                 own = self._steps[step] = np.full(len(self.channels), np.nan)
-            taken = ~np.isnan(row)
             free = taken & np.isnan(own[at])
             if (taken & ~free).any():
                 self.counts["duplicate"] += 1
@@ -132,19 +192,32 @@ class Aligner:
         """Close what can be closed, in order."""
         if not self._whole and self._origin is None and not self._find_steps():
             return self._taken([])
-        times = sorted(self._steps)
-        allowed = self.lateness
-        if allowed is None:
-            allowed = 0 if self._whole else _LATE_PERIODS * (self.period or 0)
-        length = 0 if self._whole else self.period or 0
+        wait = self.wait or 0
+        waiting = sorted(self._steps)
         closing: list[int] = []
-        for time in times:
-            if time + length + allowed > self.newest and not (self._whole and not allowed):
-                row = self._steps[time]
-                if complete is None or np.isnan(row[: len(complete)][complete]).any():
+        for time in waiting:
+            if wait and len(waiting) - len(closing) <= _MOST_OPEN:
+                lacking = np.isnan(self._steps[time]) & (self._absent < _GONE)
+                if complete is not None:
+                    lacking[: len(complete)] &= complete
+                    lacking[len(complete) :] = False
+                if (complete is None or lacking.any()) and not self._is_over(time + wait, lacking):
                     break
             closing.append(time)
+            self._count_absent(time)
         return self._taken(closing)
+
+    def _is_over(self, end: int, lacking: Bools) -> bool:
+        """Whether a step that may wait until `end` has what will come of these channels."""
+        if self._whole or end > self.newest:
+            return end <= self.newest
+        return bool((self._last[lacking & ~self._dropped] >= end).all())
+
+    def _count_absent(self, time: int) -> None:
+        if not self._whole or self.lateness is not None:  # otherwise nothing waits for a channel
+            lacking = np.isnan(self._steps[time])
+            self._absent[~lacking] = 0
+            self._absent[lacking] += 1
 
     def _find_steps(self) -> bool:
         """Find the period, and where steps begin; return whether they are known."""
@@ -176,7 +249,10 @@ class Aligner:
 
     def close(self, until: int) -> Steps:
         """Close all steps that began before a time."""
-        return self._taken([time for time in sorted(self._steps) if time < until])
+        closing = [time for time in sorted(self._steps) if time < until]
+        for time in closing:
+            self._count_absent(time)
+        return self._taken(closing)
 
     def _taken(self, times: list[int]) -> Steps:
         rows = [self._steps.pop(time) for time in times]
@@ -204,6 +280,10 @@ class Aligner:
             "origin": self._origin,
             "after": self._after,
             "steps": steps,
+            "last": self._last.tolist(),
+            "absent": self._absent.tolist(),
+            "group": self._group.tolist(),
+            "dropped": self._dropped.tolist(),
         }
 
     @classmethod
@@ -215,6 +295,12 @@ class Aligner:
         aligner.counts = dict(found["counts"])
         aligner._whole, aligner._origin = found["whole"], found["origin"]
         aligner._after = found["after"]
+        count = len(aligner.channels)
+        # Files of earlier versions do not have these: then no step waits longer than it did there.
+        aligner._last = np.array(found.get("last", [NO_TIME] * count), np.int64)
+        aligner._absent = np.array(found.get("absent", [0] * count), np.int64)
+        aligner._group = np.array(found.get("group", [0] * count), np.int64)
+        aligner._dropped = np.array(found.get("dropped", [True] * count), bool)
         for time, row in found["steps"]:
             aligner._steps[time] = np.array([np.nan if each is None else each for each in row])
         return aligner

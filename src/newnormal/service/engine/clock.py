@@ -6,6 +6,7 @@ Nothing here changes a stream. What is decided is handed to the log as entries.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import cache
 
@@ -19,7 +20,6 @@ from newnormal.service.log.entries import Closed, Silent
 __all__ = ["StreamClock"]
 
 _LEAST_S = 1.0  # that open steps wait by the clock
-_PERIODS = 3  # that they wait, where no lateness is given
 
 
 class StreamClock:
@@ -40,6 +40,8 @@ class StreamClock:
         self._began = elapsed()
         self._heard: dict[int, float] = {}
         self._told: dict[int, int] = {}  # streams whose silence was handed in, and since when
+        # By stream with open steps: its newest time in ns, and in which second it was found.
+        self._newest: dict[int, deque[tuple[float, int]]] = {}
 
     def heard(self, streams: dict[int, KeptStream]) -> None:
         """Take note that streams sent something."""
@@ -53,25 +55,33 @@ class StreamClock:
         for number in [each for each in list(self._heard) if streams.get(each) is None]:
             self._heard.pop(number, None)  # it was removed
             self._told.pop(number, None)
+            self._newest.pop(number, None)
         for stream in streams:
             quiet = now - self._heard.get(stream.id, self._began)
             aligner = stream.aligner
-            if aligner.waiting and quiet > _patience(stream):
-                self._heard[stream.id] = now
-                yield Closed(stream.id, aligner.newest + 1)
+            until = self._waited_for(stream, now)
+            if until is not None:
+                yield Closed(stream.id, until)
             elif stream.is_live and aligner.period and quiet > _longest(aligner.period):
                 known = any(each.kind == SILENT for each in list(stream.items.values()))
                 if not known and self._told.get(stream.id) != aligner.closed:
                     self._told[stream.id] = aligner.closed
                     yield Silent(stream.id, aligner.closed, self._now())
 
-
-def _patience(stream: KeptStream) -> float:
-    """Return for how many seconds an open step waits."""
-    aligner = stream.aligner
-    if aligner.lateness is not None:
-        return max(aligner.lateness / 1e9, _LEAST_S)
-    return max(_PERIODS * (aligner.period or 0) / 1e9, _LEAST_S)
+    def _waited_for(self, stream: KeptStream, now: float) -> int | None:
+        """Return the time before which open steps have waited long enough, or None."""
+        aligner = stream.aligner
+        wait = aligner.wait
+        if not aligner.waiting or wait is None:
+            self._newest.pop(stream.id, None)
+            return None
+        newest = self._newest.setdefault(stream.id, deque())
+        if not newest or newest[-1][1] != aligner.newest:
+            newest.append((now, aligner.newest))
+        until = None
+        while newest and now - newest[0][0] > max(wait / 1e9, _LEAST_S):
+            until = newest.popleft()[1] + 1
+        return until if until is not None and aligner.oldest < until else None
 
 
 @cache

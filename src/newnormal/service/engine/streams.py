@@ -18,7 +18,6 @@ __all__ = ["Fit", "KeptStream", "KeptStreams", "Model", "stream_from_json", "str
 _POINTS = 60  # of a sparkline
 _STRETCH = 8  # samples of a point of it
 _ATTENTION = ("alarm", "silence", "change", "channels")  # worst first
-_GONE = 5  # steps without a value, after which no step waits for a channel
 
 
 @dataclass(frozen=True)
@@ -122,9 +121,7 @@ class KeptStream:
         if self.model is None:
             return None
         model = set(self.model.channels)
-        return np.array(
-            [name in model and self.absent.get(name, 0) < _GONE for name in self.aligner.channels]
-        )
+        return np.array([name in model for name in self.aligner.channels])
 
     def note_ratios(self, ratios: Floats) -> None:
         """Take the ratios of score and threshold of newly judged samples into the sparkline."""
