@@ -29,7 +29,8 @@ class NaiveAligner:
         self.open: dict[int, dict[str, float]] = {}  # by the time of the step
         self.steps: list[tuple[int, dict[str, float]]] = []  # all that closed
         self.last: dict[str, int] = {}  # the newest time of each channel
-        self.absent: dict[str, int] = {}  # closed steps since it came
+        self.absent: dict[str, int] = {}  # closed steps without it
+        self.rare: set[str] = set()  # channels whose last two samples were far apart
         self.arrivals: list[tuple[str, ...]] = []  # the channels of each
         self.dropped: set[str] = set()  # channels whose companions came without them
 
@@ -73,9 +74,13 @@ class NaiveAligner:
                 self._end(time)
 
     def _sample(self, time: int, given: dict[str, float]) -> None:
-        for name in given:
+        for name in given if self._waits() else ():
+            if name in self.last and self.last[name] < time - GONE * (self.period or 0):
+                self.rare.add(name)
+            else:
+                self.rare.discard(name)
+                self.absent[name] = 0
             self.last[name] = max(self.last.get(name, NEVER), time)
-            self.absent[name] = 0
         if time < self.newest:
             self.counts["out_of_order"] += 1
         self.newest = max(self.newest, time)
@@ -125,6 +130,9 @@ class NaiveAligner:
             for name, value in before[time].items():
                 own.setdefault(name, value)
 
+    def _waits(self) -> bool:
+        return not self.whole or self.lateness is not None
+
     def _always_together(self, one: str, other: str) -> bool:
         return all((one in channels) == (other in channels) for channels in self.arrivals)
 
@@ -133,7 +141,9 @@ class NaiveAligner:
         return [
             name
             for name in (self.channels if needed is None else needed)
-            if name not in self.open[step] and self.absent.get(name, 0) < GONE
+            if name not in self.open[step]
+            and self.absent.get(name, 0) < GONE
+            and name not in self.rare
         ]
 
     def _is_over(self, step: int, needed: Sequence[str] | None) -> bool:
@@ -153,7 +163,7 @@ class NaiveAligner:
 
     def _end(self, step: int) -> None:
         own = self.open.pop(step)
-        if not self.whole or self.lateness is not None:
+        if self._waits():
             for name in self.channels:
                 self.absent[name] = 0 if name in own else self.absent.get(name, 0) + 1
         self.steps.append((step, own))

@@ -47,7 +47,12 @@ class Story:
             return [log.Started(stream.aligner.newest)]
         if chance < 0.84:
             since = stream.aligner.closed
-            return [log.Silent(stream.id, since, since + 100 * PERIOD)]
+            others = tuple(
+                (each.id, each.aligner.closed)
+                for each in streams
+                if each is not stream and self.rng.random() < 0.5
+            )
+            return [log.Silent(stream.id, since, since + 100 * PERIOD, others)]
         if chance < 0.93:
             return self._decision(stream)
         if chance < 0.95 and stream.count > HISTORY:

@@ -211,5 +211,19 @@ def test_a_channel_that_comes_again_is_waited_for_again() -> None:
         if at == 17:  # by the clock
             found += closed(aligner.close(START + 150 * SECOND), aligner.channels)
     both = [row["a"] for _, row in found if len(row) == 2]
-    assert both == [*range(1, 10), *range(21, 40)]
-    assert aligner.counts["late"] == 1  # the first one that came again
+    assert both == [*range(1, 10), *range(22, 40)]
+    assert aligner.counts["late"] == 2  # the first ones that came again
+
+
+def test_steps_do_not_wait_for_a_channel_that_comes_seldom() -> None:
+    aligner = Aligner(period=SECOND)
+    waiting = []
+    for at in range(600):
+        aligner.take(arrival([START + at * SECOND], [[at]], ("a",)), lambda: np.ones(2, bool))
+        if at % 60 == 0:
+            time = START + at * SECOND + SECOND // 2
+            aligner.take(arrival([time], [[at]], ("b",)), lambda: np.ones(2, bool))
+        if at == 100:
+            aligner.close(START + 100 * SECOND)  # by the clock
+        waiting.append(aligner.waiting)
+    assert max(waiting[110:]) == 1  # the step that "b" began, until "a" comes

@@ -28,7 +28,7 @@ __all__ = ["Aligner", "Steps"]
 
 _TIMES = 8  # of one channel, from which the period of channels that come apart is taken
 _LATE_PERIODS = 2  # the allowed lateness, where none is given
-_GONE = 5  # steps without a value, after which no step waits for a channel until it comes again
+_GONE = 5  # steps without a value, after which no step waits for a channel, nor for a rarer one
 _MOST_OPEN = 1000  # steps that wait for a channel which is behind the others
 _MOST_KNOWN = 100  # sets of channels that are remembered, so that most arrivals cost nothing more
 
@@ -72,7 +72,8 @@ class Aligner:
         self._after = NO_TIME  # the newest whole sample then: steps begin after it
         self._steps: dict[int, Floats] = {}  # open ones, by their times
         self._last = np.empty(0, np.int64)  # (C,) the newest time of each channel
-        self._absent = np.empty(0, np.int64)  # (C,) closed steps since it came
+        self._absent = np.empty(0, np.int64)  # (C,) closed steps without it
+        self._rare = np.empty(0, bool)  # (C,) whether its last two samples were far apart
         self._group = np.empty(0, np.int64)  # (C,) equal for those that always came together
         self._dropped = np.empty(0, bool)  # (C,) whether others of its group come without it
         self._known: set[tuple[str, ...]] = set()  # channels that came and split no group
@@ -136,6 +137,7 @@ class Aligner:
             self.channels += new
             self._last = np.append(self._last, np.full(len(new), NO_TIME))
             self._absent = np.append(self._absent, np.zeros(len(new), np.int64))
+            self._rare = np.append(self._rare, np.zeros(len(new), bool))
             group = int(self._group.max(initial=-1)) + 1
             self._group = np.append(self._group, np.full(len(new), group))
             self._dropped = np.append(self._dropped, np.zeros(len(new), bool))
@@ -163,9 +165,8 @@ class Aligner:
     def _put(self, times: Ints, values: Floats, at: Ints) -> None:
         for time, row in zip(times.tolist(), values, strict=True):
             taken = ~np.isnan(row)
-            came = at[taken]
-            self._last[came] = np.maximum(self._last[came], time)
-            self._absent[came] = 0  # also if it is late: the next steps wait for it
+            if self._waits:
+                self._note_came(time, at[taken])
             if time < self.newest:
                 self.counts["out_of_order"] += 1
             self.newest = max(self.newest, time)
@@ -180,6 +181,18 @@ class Aligner:
             if (taken & ~free).any():
                 self.counts["duplicate"] += 1
             own[at[free]] = row[free]
+
+    @property
+    def _waits(self) -> bool:
+        """Whether steps may wait for channels."""
+        return not self._whole or self.lateness is not None
+
+    def _note_came(self, time: int, came: Ints) -> None:
+        before = self._last[came]
+        rare = (before < time - _GONE * (self.period or 0)) & (before != NO_TIME)
+        self._rare[came] = rare
+        self._absent[came[~rare]] = 0  # also if it is late: the next steps wait for it
+        self._last[came] = np.maximum(before, time)
 
     def _step(self, time: int) -> int:
         """Return the time of the step that a time belongs to."""
@@ -197,7 +210,7 @@ class Aligner:
         closing: list[int] = []
         for time in waiting:
             if wait and len(waiting) - len(closing) <= _MOST_OPEN:
-                lacking = np.isnan(self._steps[time]) & (self._absent < _GONE)
+                lacking = np.isnan(self._steps[time]) & (self._absent < _GONE) & ~self._rare
                 if complete is not None:
                     lacking[: len(complete)] &= complete
                     lacking[len(complete) :] = False
@@ -214,7 +227,7 @@ class Aligner:
         return bool((self._last[lacking & ~self._dropped] >= end).all())
 
     def _count_absent(self, time: int) -> None:
-        if not self._whole or self.lateness is not None:  # otherwise nothing waits for a channel
+        if self._waits:
             lacking = np.isnan(self._steps[time])
             self._absent[~lacking] = 0
             self._absent[lacking] += 1
@@ -282,6 +295,7 @@ class Aligner:
             "steps": steps,
             "last": self._last.tolist(),
             "absent": self._absent.tolist(),
+            "rare": self._rare.tolist(),
             "group": self._group.tolist(),
             "dropped": self._dropped.tolist(),
         }
@@ -299,6 +313,7 @@ class Aligner:
         # Files of earlier versions do not have these: then no step waits longer than it did there.
         aligner._last = np.array(found.get("last", [NO_TIME] * count), np.int64)
         aligner._absent = np.array(found.get("absent", [0] * count), np.int64)
+        aligner._rare = np.array(found.get("rare", [False] * count), bool)
         aligner._group = np.array(found.get("group", [0] * count), np.int64)
         aligner._dropped = np.array(found.get("dropped", [True] * count), bool)
         for time, row in found["steps"]:

@@ -24,6 +24,7 @@ from newnormal.service.engine.aligning import Aligner, Steps
 from newnormal.service.engine.channels import compare_channels
 from newnormal.service.engine.judging import Batch, judge
 from newnormal.service.engine.modelling import begin_fit, fail_fit, restore_model, take_fit
+from newnormal.service.engine.outages import Outages, come_back, fall_silent, leave
 from newnormal.service.engine.reporting import Reporter
 from newnormal.service.engine.streams import KeptStream, KeptStreams
 from newnormal.service.log import entries as log
@@ -56,6 +57,8 @@ class Applier:
         Of the last record that was applied.
     streams
         All of them.
+    outages
+        Streams that are silent together.
     places
         The newest snapshot of each pull source.
     touched
@@ -70,6 +73,7 @@ class Applier:
         self.store, self.fleet, self.models, self.report = store, fleet, models, report
         self.position = 0
         self.streams = KeptStreams()
+        self.outages = Outages()
         self.places: dict[str, Mapping[str, Any]] = {}
         self.patterns: tuple[Any, ...] = ()
         self.touched: dict[int, KeptStream] = {}
@@ -131,6 +135,7 @@ class Applier:
             if not len(arrival.times):
                 continue
             stream = self.streams.named(arrival.stream) or self._appear(arrival)
+            stream.source = entry.source
             if entry.history:
                 self._history(stream, arrival)
                 continue
@@ -167,15 +172,18 @@ class Applier:
         if stream.excused:
             self._batch.after_silence.add(stream.name)
             stream.excused = False
-        silent = next((each for each in stream.items.values() if each.kind == items.SILENT), None)
+        silent = stream.silence
         if silent is not None:
             self._batch.after_silence.add(stream.name)
             now = int(steps.times[0])
-            self.report.item(
-                "samples_again", stream, items.ended(silent, "closed", now, self.position), now
-            )
+            if silent is stream.outage:
+                come_back(self, stream, now)
+            else:
+                self.report.item(
+                    "samples_again", stream, items.ended(silent, "closed", now, self.position), now
+                )
             # Samples from before it was noticed: the gap that it is about comes with the next.
-            stream.excused = int(steps.times[-1]) < silent.updated
+            stream.excused = int(steps.times[-1]) < silent.body["noticed"]
         if stream.is_live:
             self._batch.add(stream, steps)
         else:
@@ -298,18 +306,14 @@ class Applier:
         return item
 
     def _silent(self, entry: log.Silent) -> None:
-        stream = self._stream(entry.stream)
-        already = any(each.kind == items.SILENT for each in stream.items.values())
-        if stream.is_live and stream.aligner.closed == entry.since and not already:
-            item = items.silent_item(stream, entry.since, entry.now, self.position)
-            self.report.item("silent", stream, item, entry.now)
-            self.touched[stream.id] = stream
+        fall_silent(self, ((entry.stream, entry.since), *entry.others), entry.now)
 
     def _removed(self, entry: log.Removed) -> None:
         stream = self._stream(entry.stream)
         if stream.name in self.fleet:
             self.fleet.remove(stream.name)
         now = stream.aligner.closed
+        leave(self, stream, now, "stream removed")
         for item in list(stream.items.values()):
             ended = items.ended(item, "closed", now, self.position, reason="stream removed")
             self.report.item("closed", stream, ended, now)

@@ -15,6 +15,7 @@ from pathlib import Path
 from newnormal.errors import StateError
 from newnormal.fleet import Fleet
 from newnormal.service.engine.applying import Applier, Outcome
+from newnormal.service.engine.outages import Outages
 from newnormal.service.engine.reporting import Reporter
 from newnormal.service.engine.streams import stream_from_json, stream_to_json
 from newnormal.service.log.entries import unpack
@@ -32,6 +33,7 @@ def save_checkpoint(applier: Applier) -> int:
         "version": _VERSION,
         "next_id": applier.streams.next_id,
         "streams": [stream_to_json(stream) for stream in applier.streams],
+        "outages": applier.outages.to_json(),
         "places": {name: dict(place) for name, place in applier.places.items()},
         "patterns": applier.patterns,
         "samples": applier.samples,
@@ -114,6 +116,8 @@ def _restore(applier: Applier, folder: Path) -> None:
             if stream.fit is not None:
                 applier.started.append(stream)
         applier.streams.next_id = state["next_id"]
+        if "outages" in state:  # not in those of earlier versions
+            applier.outages = Outages.from_json(state["outages"], applier.streams)
         applier.places, applier.samples = state["places"], state["samples"]
         applier.patterns = tuple(tuple(each) for each in state["patterns"])
     except (LookupError, TypeError, ValueError, zlib.error) as error:

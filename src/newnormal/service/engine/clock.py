@@ -1,4 +1,4 @@
-"""What only a clock can decide: that a time step is over, that a stream is silent.
+"""What only a clock can decide: that a time step is over, that streams are silent.
 
 Nothing here changes a stream. What is decided is handed to the log as entries.
 """
@@ -10,16 +10,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from functools import cache
 
-import numpy as np
-
-from newnormal.alarms.silence import longest_silence
-from newnormal.service.engine.items import SILENT
+from newnormal.service.engine.outages import RETURNED, longest_quiet, may_meet
 from newnormal.service.engine.streams import KeptStream, KeptStreams
 from newnormal.service.log.entries import Closed, Silent
 
 __all__ = ["StreamClock"]
 
-_LEAST_S = 1.0  # that open steps wait by the clock
+_LEAST_S = 10.0  # that open steps wait by the clock: connections are made anew within it
 
 
 class StreamClock:
@@ -39,7 +36,9 @@ class StreamClock:
         self._now, self._elapsed = now, elapsed
         self._began = elapsed()
         self._heard: dict[int, float] = {}
-        self._told: dict[int, int] = {}  # streams whose silence was handed in, and since when
+        # Streams whose silence was handed in: since when, and which outage they were in.
+        self._told: dict[int, tuple[int, str]] = {}
+        self._returned: dict[str, float] = {}  # outages in which streams send again, and since when
         # By stream with open steps: its newest time in ns, and in which second it was found.
         self._newest: dict[int, deque[tuple[float, int]]] = {}
 
@@ -56,17 +55,16 @@ class StreamClock:
             self._heard.pop(number, None)  # it was removed
             self._told.pop(number, None)
             self._newest.pop(number, None)
+        opened = {each.outage.key for each in streams if each.outage is not None}
+        self._returned = {key: at for key, at in self._returned.items() if key in opened}
+        silent = []
         for stream in streams:
-            quiet = now - self._heard.get(stream.id, self._began)
-            aligner = stream.aligner
             until = self._waited_for(stream, now)
             if until is not None:
                 yield Closed(stream.id, until)
-            elif stream.is_live and aligner.period and quiet > _longest(aligner.period):
-                known = any(each.kind == SILENT for each in list(stream.items.values()))
-                if not known and self._told.get(stream.id) != aligner.closed:
-                    self._told[stream.id] = aligner.closed
-                    yield Silent(stream.id, aligner.closed, self._now())
+            elif self._is_silent(stream, now, 1.0):
+                silent.append(stream)
+        yield from self._silences(silent, streams, now)
 
     def _waited_for(self, stream: KeptStream, now: float) -> int | None:
         """Return the time before which open steps have waited long enough, or None."""
@@ -83,7 +81,58 @@ class StreamClock:
             until = newest.popleft()[1] + 1
         return until if until is not None and aligner.oldest < until else None
 
+    # ------------------------------------------------------------------ silence
 
-@cache
-def _longest(period: int) -> float:
-    return longest_silence(np.timedelta64(period, "ns"))[1]
+    def _is_silent(self, stream: KeptStream, now: float, part: float) -> bool:
+        """Whether a stream has been silent for a part of what is allowed, and it was not said."""
+        if not stream.is_live or not stream.aligner.period:
+            return False
+        if now - self._since(stream, now) <= part * _longest(stream.aligner.period):
+            return False
+        if self._told.get(stream.id) == _told(stream):
+            return False
+        outage = stream.outage
+        return stream.silence is None or (outage is not None and outage.key in self._returned)
+
+    def _since(self, stream: KeptStream, now: float) -> float:
+        """Return since when a stream is silent: not from before others of its outage returned."""
+        since = self._heard.get(stream.id, self._began)
+        outage = stream.outage
+        if outage is None or outage.body[RETURNED] is None:
+            return since
+        return max(since, self._returned.setdefault(outage.key, now))
+
+    def _silences(
+        self, silent: list[KeptStream], streams: KeptStreams, now: float
+    ) -> Iterator[Silent]:
+        """Give the silences, those of streams that stopped at the same moment together."""
+        for stream in silent:
+            if self._told.get(stream.id) == _told(stream):
+                continue  # with one before it
+            together = [
+                each
+                for each in streams
+                if each is not stream and self._is_silent(each, now, 0.5)
+                if self._stopped_together(stream, each, now)
+            ]
+            for each in (stream, *together):
+                self._told[each.id] = _told(each)
+            others = tuple((each.id, each.aligner.closed) for each in together)
+            yield Silent(stream.id, stream.aligner.closed, self._now(), others)
+
+    def _stopped_together(self, one: KeptStream, other: KeptStream, now: float) -> bool:
+        assert one.aligner.period and other.aligner.period
+        return one.source == other.source and may_meet(
+            self._since(one, now),
+            _longest(one.aligner.period),
+            self._since(other, now),
+            _longest(other.aligner.period),
+        )
+
+
+def _told(stream: KeptStream) -> tuple[int, str]:
+    """Return what tells a silence from others of its stream."""
+    return stream.aligner.closed, "" if stream.outage is None else stream.outage.key
+
+
+_longest = cache(longest_quiet)

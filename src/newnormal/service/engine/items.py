@@ -18,6 +18,7 @@ __all__ = [
     "ALARM",
     "CHANGE",
     "CHANNELS",
+    "INCIDENT",
     "REJECT",
     "ROLLBACK",
     "SILENT",

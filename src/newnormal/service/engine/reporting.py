@@ -139,10 +139,14 @@ class Reporter:
         Its streams came back together after a silence, which was found before.
         """
         item = items.incident_item(event, self._position)
+        self.of_many(event.kind, item, alert=not gap_is_known)
+
+    def of_many(self, kind: str, item: Item, *, alert: bool = True) -> None:
+        """Report that an item of several streams opened, changed or ended."""
         self._store.put_item(item)
         body = {"sentence": item.sentence, "state": item.state, "kind": item.kind}
-        row = self._event(event.kind, item.updated, None, item.key, body)
-        if not gap_is_known:
+        row = self._event(kind, item.updated, None, item.key, body)
+        if alert:
             self._alert(row, item, None)
 
     def state_of(self, stream: KeptStream, now: int) -> None:

@@ -17,7 +17,8 @@ __all__ = ["Fit", "KeptStream", "KeptStreams", "Model", "stream_from_json", "str
 
 _POINTS = 60  # of a sparkline
 _STRETCH = 8  # samples of a point of it
-_ATTENTION = ("alarm", "silence", "change", "channels")  # worst first
+_SILENCE = "silence"
+_ATTENTION = ("alarm", _SILENCE, "change", "channels")  # worst first
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,10 @@ class KeptStream:
         Channels that a person accepted for the next model, and the first sample that has them.
     items
         Those that are open, by key.
+    outage
+        The incident of streams that are silent together, if it is one of them.
+    source
+        The pull source that its newest samples came from; "" if they were pushed.
     last_item
         The newest item.
     absent
@@ -84,6 +89,8 @@ class KeptStream:
     wanted: tuple[tuple[str, ...], int] | None = None
     problem: str = ""
     items: dict[str, Item] = field(default_factory=dict)
+    outage: Item | None = None
+    source: str = ""
     last_item: Item | None = None
     last_alarm: int | None = None
     numbers: dict[str, int] = field(default_factory=dict)  # of silences and of other channels
@@ -115,6 +122,12 @@ class KeptStream:
     def is_live(self) -> bool:
         """Whether a model judges it, also while another is fitted."""
         return bool(self.models)
+
+    @property
+    def silence(self) -> Item | None:
+        """What is open about its silence; from any thread."""
+        own = (each for each in list(self.items.values()) if each.kind == _SILENCE)
+        return self.outage or next(own, None)
 
     def needed_channels(self) -> Bools | None:
         """Return which channels make a step complete; None where nothing waits for that."""
@@ -150,10 +163,13 @@ class KeptStream:
         """Return it as pages show it; from any thread."""
         version, known = self.version, self.view
         if known is None or known[0] != version:
-            opened = sorted(self.items.values(), key=lambda each: each.opened)
-            kinds = {each.kind for each in opened if each.state != "rejected"}
+            opened = sorted(
+                (*self.items.values(), *([self.outage] if self.outage else ())),
+                key=lambda each: each.opened,
+            )
+            kinds = {_kind(each) for each in opened if each.state != "rejected"}
             attention = next((kind for kind in _ATTENTION if kind in kinds), "")
-            about = next((each for each in reversed(opened) if each.kind == attention), None)
+            about = next((each for each in reversed(opened) if _kind(each) == attention), None)
             about = about or (opened[-1] if opened else self.last_item)
             aligner = self.aligner
             model = self.model
@@ -178,6 +194,11 @@ class KeptStream:
             )
             self.view = known = version, view
         return known[1]
+
+
+def _kind(item: Item) -> str:
+    """Return what an item is to its stream: an incident of silence is a silence."""
+    return _SILENCE if item.kind == "incident" else item.kind
 
 
 class KeptStreams:
@@ -229,6 +250,7 @@ def stream_to_json(stream: KeptStream) -> dict[str, Any]:
         "since",
         "ignored",
         "excused",
+        "source",
         "absent",
         "ring",
         "ringed",

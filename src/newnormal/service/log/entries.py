@@ -145,12 +145,19 @@ class Feedback:
 
 @dataclass(frozen=True)
 class Silent:
-    """By the clock, a live stream has sent nothing for too long, since a time in ns."""
+    """By the clock, a live stream has sent nothing for too long, since a time in ns.
+
+    Attributes
+    ----------
+    others
+        Streams that stopped at the same moment: their numbers, each with its time.
+    """
 
     kind: ClassVar[str] = "silent"
     stream: int
     since: int
     now: int
+    others: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -240,7 +247,7 @@ def pack(entries: Sequence[Entry]) -> bytes:
     Examples
     --------
     >>> unpack(pack([Removed(3), Silent(1, 5, 9)]))
-    [Removed(stream=3), Silent(stream=1, since=5, now=9)]
+    [Removed(stream=3), Silent(stream=1, since=5, now=9, others=())]
     """
     facts: list[Any] = []
     numbers: list[bytes] = []

@@ -185,7 +185,7 @@
     try {
       const raw = await NN.api.post(`/items/${encodeURIComponent(item.key)}/${verb}`, given);
       const undo = verb === "accept" && item.kind !== "channels" ? ["Undo", () => NN.rollback(item.stream, item.name)] : undefined;
-      NN.say(`${DONE[verb]}: ${item.name}, ${NN.kindText(item.kind).toLowerCase()} ${item.number}.`, "good", undo);
+      NN.say(`${DONE[verb]}: ${item.name}, ${NN.itemName(item).toLowerCase()}.`, "good", undo);
       const found = raw && raw.item ? NN.itemOf(raw.item) : { ...item };
       NN.api.tell("decided", found);
       return found;
@@ -386,7 +386,7 @@
           h(
             `h${this.head}`,
             { class: "nn-item-head", tabindex: "-1" },
-            NN.badge(sign, `${NN.kindText(item.kind)} ${item.number || ""}`),
+            NN.badge(sign, NN.itemName(item)),
             " ",
             NN.chip(item),
           ),
@@ -436,7 +436,7 @@
       h("span", {}, "Belongs together with"),
       item.related
         .slice(0, 8)
-        .map((each) => h("a", { href: NN.link(["item", each.key]), title: each.sentence || "" }, `${NN.kindText(each.kind).toLowerCase()} ${each.number || each.key}`)),
+        .map((each) => h("a", { href: NN.link(["item", each.key]), title: each.sentence || "" }, NN.itemName(each).toLowerCase())),
     );
   }
 
@@ -448,7 +448,7 @@
       NN.api.on("resync", () => detail.read()),
     ];
     const back = h("p", { class: "nn-back" }, h("a", { href: "#/inbox" }, "‹ Inbox"));
-    detail.ready.then(() => detail.item && NN.title(`${NN.kindText(detail.item.kind)} ${detail.item.number} of ${detail.item.name}`));
+    detail.ready.then(() => detail.item && NN.title([NN.itemName(detail.item), detail.item.name].filter(Boolean).join(": ")));
     return {
       element: h("div", { class: "nn-item-page" }, back, detail.element),
       title: "Item",

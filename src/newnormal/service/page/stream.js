@@ -89,7 +89,14 @@
       const first = open[0];
       const lines = [];
       let status = NN.badge(NN.statusOf(stream));
-      if (first && stream.state === "live") {
+      if (stream.attention === "silence" && !open.some((item) => item.kind === "silence")) {
+        // Others are silent, too: what is open about it is an incident.
+        status = NN.badge("silence", ["Silent since ", NN.time(stream.newest)]);
+        lines.push(
+          h("p", { class: "nn-line" }, h("span", {}, h("a", { href: NN.link(["item", stream.item]) }, "Incident"), ": ", stream.sentence)),
+          h("p", { class: "nn-advice" }, h("strong", {}, "What to do: "), NN.advice({ kind: "incident", state: "open", body: { cause: "silence" } })),
+        );
+      } else if (first && stream.state === "live") {
         first.seen = stream.newest;
         const passed = Math.max(first.updated, stream.newest || 0) - first.opened;
         const since = ["since ", NN.time(first.opened), passed > 0 ? `, for ${NN.lasting(passed)}` : ""];

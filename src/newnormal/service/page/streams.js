@@ -234,7 +234,7 @@
                 h(
                   "p",
                   { class: "nn-facts" },
-                  h("a", { href: NN.link(["item", item.key]) }, h("strong", {}, `Incident ${item.number}`)),
+                  h("a", { href: NN.link(["item", item.key]) }, h("strong", {}, NN.itemName(item))),
                   " · ",
                   NN.duration(item),
                 ),

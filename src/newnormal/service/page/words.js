@@ -131,6 +131,9 @@
   };
   NN.kindText = (kind) => KINDS[kind] || kind;
 
+  /** Kind and number of an item; an incident of streams that are silent together has no number. */
+  NN.itemName = (item) => `${NN.kindText(item.kind)} ${item.number || ""}`.trim();
+
   /** What an item's state means. */
   NN.stateText = function (item) {
     if (item.state === "rejected") return item.kind === "channels" ? "rejected" : "rejected, still there";
@@ -145,13 +148,16 @@
     rejected: "Repair it: nothing is learned from this stream until it is back to normal.",
     silence: "Check what sends this stream: its samples stopped.",
     channels: "Accept if these are the channels from now on: a model of them is fitted. Reject to stay as it is.",
+    outage: "Check what sends these streams: all of them stopped at about the same time.",
     incident: "Look for what these streams have in common: it began in all of them at about the same time.",
   };
 
   /** What to do about an open item; "" where there is nothing to do. */
   NN.advice = function (item) {
     if (!NN.isOpen(item)) return "";
-    return ADVICE[item.state === "rejected" && item.kind === "change" ? "rejected" : item.kind] || "";
+    if (item.kind === "change" && item.state === "rejected") return ADVICE.rejected;
+    if (item.kind === "incident" && item.body.cause === "silence") return ADVICE.outage;
+    return ADVICE[item.kind] || "";
   };
 
   NN.isOpen = (item) => item.state === "open" || item.state === "pending" || item.state === "rejected";
