@@ -290,6 +290,27 @@ def test_an_alarm_that_opens_is_seen_in_the_picture_and_closes_by_itself(visited
         page.locator(".nn-event.nn-alarm.nn-open").first.wait_for(state="detached")
 
 
+def test_streams_that_are_silent_together_are_one_incident(visited: Open) -> None:
+    with running() as (service, address):
+        number = quiet(service)
+        calm = [each.id for each in service.streams() if each.state == "live"]
+        calm = [each for each in calm if not service.views[each].attention]
+        item = service.inject_outage(calm)
+        page = visited(address, f"#/stream/{number}")
+        page.locator("h1").get_by_text("Silent since").wait_for()
+        text = page.locator(".nn-headline").inner_text()
+        assert f"Incident: no samples of {len(calm)} streams of source plant" in text
+        assert "What to do: Check what sends these streams" in text
+        page.locator(".nn-headline").get_by_role("link", name="Incident").click()
+        page.locator(f".nn-item[data-key='{item.key}']").wait_for()
+        page.locator(".nn-item-head").get_by_text("Incident", exact=True).wait_for()
+        assert page.locator(".nn-streams a").count() == len(calm)
+        page.goto(f"{address}/#/inbox")
+        page.locator(f"[data-item='{item.key}']").wait_for()
+        page.goto(f"{address}/#/")
+        page.get_by_role("region", name="Incidents").get_by_text("of source plant").wait_for()
+
+
 def test_streams_that_are_not_live_say_how_far_they_are(visited: Open) -> None:
     with running(60) as (_, address):
         page = visited(address, "#/stream/50")

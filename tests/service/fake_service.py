@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from newnormal.alarms.texts import channels_text
 from newnormal.errors import FeedbackError, InputError
 from newnormal.io.arrivals import Arrival
 from newnormal.plots.thinning import excess, extremes, means, starts_every, worst
@@ -519,6 +520,25 @@ class FakeService:
             )  # fmt: skip
             self.store.put_item(item)
             self._happened("incident", item, None, {"incident": body})
+            return item
+
+    def inject_outage(self, streams: Sequence[int]) -> Item:
+        """Let some streams be silent together."""
+        with self.lock:
+            since = min(self.views[each].newest or 0 for each in streams)
+            names = [self.views[each].name for each in streams]
+            sentence = f"no samples of {len(names)} streams of source plant: {channels_text(names)}"
+            body = {"streams": dict.fromkeys(names, 0), "cause": "silence", "source": "plant"}
+            item = Item(
+                "incident-silence-1", "incident", None, 0, 0, "open", since, since + 300 * 10**9,
+                None, float(len(names)), sentence, body, self.position + 1,
+            )  # fmt: skip
+            self.store.put_item(item)
+            for each in streams:
+                self.views[each] = replace(
+                    self.views[each], attention="silence", sentence=sentence, item=item.key
+                )
+            self._happened("incident", item, None, {"incident": body, "sentence": sentence})
             return item
 
     def tick(self, samples: int = 1) -> None:
