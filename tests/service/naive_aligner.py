@@ -32,21 +32,12 @@ class NaiveAligner:
         self.absent: dict[str, int] = {}  # closed steps without it
         self.rare: set[str] = set()  # channels whose last two samples were far apart
         self.arrivals: list[tuple[str, ...]] = []  # the channels of each
-        self.dropped: set[str] = set()  # channels whose companions came without them
 
     def take(self, arrival: Arrival, needed: Sequence[str] | None) -> None:
         """Take samples; `needed` makes a step complete, None: nothing does."""
         if any(name not in arrival.channels for name in self.channels):
             self.whole = False
         self.channels += [name for name in arrival.channels if name not in self.channels]
-        if not self.whole:
-            self.dropped -= set(arrival.channels)
-            self.dropped |= {
-                name
-                for name in self.channels
-                for other in arrival.channels
-                if name not in arrival.channels and self._always_together(name, other)
-            }
         self.arrivals.append(arrival.channels)
         for time, row in zip(arrival.times.tolist(), arrival.values.tolist(), strict=True):
             given = {
@@ -133,8 +124,10 @@ class NaiveAligner:
     def _waits(self) -> bool:
         return not self.whole or self.lateness is not None
 
-    def _always_together(self, one: str, other: str) -> bool:
-        return all((one in channels) == (other in channels) for channels in self.arrivals)
+    def _last_together(self, name: str) -> int:
+        """Return the newest time of the channels that last came together with one."""
+        together = next(each for each in reversed(self.arrivals) if name in each)
+        return max(self.last.get(other, NEVER) for other in together)
 
     def _lacking(self, step: int, needed: Sequence[str] | None) -> list[str]:
         """Return the channels that a step waits for."""
@@ -153,9 +146,7 @@ class NaiveAligner:
         allowed = 2 * self.period if self.lateness is None else self.lateness
         end = step + self.period + allowed
         return end <= self.newest and all(
-            end <= self.last.get(name, NEVER)
-            for name in self._lacking(step, needed)
-            if name not in self.dropped
+            end <= self._last_together(name) for name in self._lacking(step, needed)
         )
 
     def _is_complete(self, step: int, needed: Sequence[str] | None) -> bool:

@@ -245,7 +245,7 @@ def test_streams_of_earlier_versions_have_none(service: Service) -> None:
     assert stream is not None
     found = stream_to_json(stream)
     del found["source"]
-    for name in ("last", "absent", "rare", "group", "dropped"):
+    for name in ("last", "absent", "rare", "together"):
         del found["aligner"][name]
     old = stream_from_json(found)
     assert (old.source, old.outage) == ("", None)

@@ -6,8 +6,8 @@ step closes
 
 - when it is complete and the stream is live,
 - when the newest sample is `lateness` beyond its end, and so is the newest one of each channel that
-  it lacks: a sender with several connections may be far ahead with some of them. A channel that
-  always came together with another is not waited for if the other comes alone,
+  it lacks, or of one that came together with it: a sender with several connections may be far ahead
+  with some of its channels, and each connection brings its own in order,
 - when more than `_MOST_OPEN` are open, or when the clock says so.
 
 What belongs to a closed step is late; what is there already is a duplicate. Both are counted and
@@ -30,7 +30,6 @@ _TIMES = 8  # of one channel, from which the period of channels that come apart 
 _LATE_PERIODS = 2  # the allowed lateness, where none is given
 _GONE = 5  # steps without a value, after which no step waits for a channel, nor for a rarer one
 _MOST_OPEN = 1000  # steps that wait for a channel which is behind the others
-_MOST_KNOWN = 100  # sets of channels that are remembered, so that most arrivals cost nothing more
 
 
 class Steps(NamedTuple):
@@ -74,9 +73,7 @@ class Aligner:
         self._last = np.empty(0, np.int64)  # (C,) the newest time of each channel
         self._absent = np.empty(0, np.int64)  # (C,) closed steps without it
         self._rare = np.empty(0, bool)  # (C,) whether its last two samples were far apart
-        self._group = np.empty(0, np.int64)  # (C,) equal for those that always came together
-        self._dropped = np.empty(0, bool)  # (C,) whether others of its group come without it
-        self._known: set[tuple[str, ...]] = set()  # channels that came and split no group
+        self._together: list[Ints] = []  # by channel: those of the newest arrival that had it
 
     @property
     def waiting(self) -> int:
@@ -121,11 +118,13 @@ class Aligner:
             if times[0] > after and (np.diff(times) > 0).all():
                 self.newest = self.closed = int(times[-1])
                 return Steps(times, values)
-        if not same and not set(self.channels) <= set(arrival.channels):
+        if self._whole and not same and not set(self.channels) <= set(arrival.channels):
             self._whole = False
+            self._together = [np.arange(len(self.channels))] * len(self.channels)
         at = self._places(arrival.channels)
         if not self._whole:
-            self._compare_groups(arrival.channels, at)
+            for channel in at.tolist():
+                self._together[channel] = at
         self._put(times, values, at)
         return self._close(None if complete is None else complete())
 
@@ -138,29 +137,11 @@ class Aligner:
             self._last = np.append(self._last, np.full(len(new), NO_TIME))
             self._absent = np.append(self._absent, np.zeros(len(new), np.int64))
             self._rare = np.append(self._rare, np.zeros(len(new), bool))
-            group = int(self._group.max(initial=-1)) + 1
-            self._group = np.append(self._group, np.full(len(new), group))
-            self._dropped = np.append(self._dropped, np.zeros(len(new), bool))
+            self._together += [np.empty(0, np.int64)] * len(new)
             known |= {name: at for at, name in enumerate(self.channels)}
             for time, row in self._steps.items():
                 self._steps[time] = np.append(row, np.full(len(new), np.nan))
         return np.array([known[name] for name in channels], np.int64)
-
-    def _compare_groups(self, channels: tuple[str, ...], at: Ints) -> None:
-        """Take note of which channels came together, and which came without others of theirs."""
-        self._dropped[at] = False
-        if channels in self._known:
-            return
-        came = np.zeros(len(self.channels), bool)
-        came[at] = True
-        self._dropped |= ~came & np.isin(self._group, self._group[at])
-        found = np.unique(2 * self._group + came, return_inverse=True)[1]
-        if found.max() > self._group.max():
-            self._known.clear()
-        self._group = found
-        if len(self._known) == _MOST_KNOWN:
-            self._known.clear()
-        self._known.add(channels)
 
     def _put(self, times: Ints, values: Floats, at: Ints) -> None:
         for time, row in zip(times.tolist(), values, strict=True):
@@ -224,7 +205,8 @@ class Aligner:
         """Whether a step that may wait until `end` has what will come of these channels."""
         if self._whole or end > self.newest:
             return end <= self.newest
-        return bool((self._last[lacking & ~self._dropped] >= end).all())
+        behind = np.flatnonzero(lacking & (self._last < end)).tolist()
+        return all(self._last[self._together[each]].max() >= end for each in behind)
 
     def _count_absent(self, time: int) -> None:
         if self._waits:
@@ -282,6 +264,9 @@ class Aligner:
             [time, [None if value != value else value for value in row.tolist()]]  # noqa: PLR0124
             for time, row in self._steps.items()
         ]
+        together: dict[tuple[int, ...], list[int]] = {}  # whose they are
+        for channel, own in enumerate(self._together):
+            together.setdefault(tuple(own.tolist()), []).append(channel)
         return {
             "channels": list(self.channels),
             "newest": self.newest,
@@ -296,8 +281,7 @@ class Aligner:
             "last": self._last.tolist(),
             "absent": self._absent.tolist(),
             "rare": self._rare.tolist(),
-            "group": self._group.tolist(),
-            "dropped": self._dropped.tolist(),
+            "together": [[list(own), whose] for own, whose in together.items()],
         }
 
     @classmethod
@@ -314,8 +298,10 @@ class Aligner:
         aligner._last = np.array(found.get("last", [NO_TIME] * count), np.int64)
         aligner._absent = np.array(found.get("absent", [0] * count), np.int64)
         aligner._rare = np.array(found.get("rare", [False] * count), bool)
-        aligner._group = np.array(found.get("group", [0] * count), np.int64)
-        aligner._dropped = np.array(found.get("dropped", [True] * count), bool)
+        aligner._together = [np.arange(count)] * count
+        for own, whose in found.get("together", []):
+            for channel in whose:
+                aligner._together[channel] = np.array(own, np.int64)
         for time, row in found["steps"]:
             aligner._steps[time] = np.array([np.nan if each is None else each for each in row])
         return aligner

@@ -17,6 +17,7 @@ from newnormal.service.log.entries import Closed, Silent
 __all__ = ["StreamClock"]
 
 _LEAST_S = 10.0  # that open steps wait by the clock: connections are made anew within it
+_START_S = 30.0  # that they wait after a start: senders that were refused come back one by one
 
 
 class StreamClock:
@@ -77,6 +78,8 @@ class StreamClock:
         if not newest or newest[-1][1] != aligner.newest:
             newest.append((now, aligner.newest))
         until = None
+        if now - self._began <= _START_S:
+            return None
         while newest and now - newest[0][0] > max(wait / 1e9, _LEAST_S):
             until = newest.popleft()[1] + 1
         return until if until is not None and aligner.oldest < until else None
