@@ -52,8 +52,10 @@ def run(
     _check_installed()
     with listening(config) as (port, at):
         from newnormal.service.api.app import make_app
+        from newnormal.service.memory import share
         from newnormal.service.service import Service
 
+        share()
         config = replace(config, port=at)
         service = Service(config)
         running = _Running(service, make_app(service), config, load, prepare)

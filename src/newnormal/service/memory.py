@@ -7,7 +7,9 @@ import sys
 from collections.abc import Callable
 from functools import cache
 
-__all__ = ["give_back"]
+__all__ = ["give_back", "share"]
+
+_ARENA_MAX = -8  # M_ARENA_MAX of mallopt
 
 
 def give_back() -> bool:
@@ -19,6 +21,19 @@ def give_back() -> bool:
     """
     trim = _trim()
     return trim is not None and bool(trim(0))
+
+
+def share() -> bool:
+    """Let all threads share what is free; return whether that is so now.
+
+    The C library has several heaps for threads that allocate at the same time. What one thread
+    freed is then no use to another, and memory grows for hours. Here threads wait for each other
+    anyway. To be called before they start.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    option: Callable[[int, int], int] | None = getattr(ctypes.CDLL(None), "mallopt", None)
+    return option is not None and bool(option(_ARENA_MAX, 1))
 
 
 @cache
