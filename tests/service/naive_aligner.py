@@ -66,10 +66,11 @@ class NaiveAligner:
 
     def _sample(self, time: int, given: dict[str, float]) -> None:
         for name in given if self._waits() else ():
-            if name in self.last and self.last[name] < time - GONE * (self.period or 0):
-                self.rare.add(name)
-            else:
+            if self.period is not None:
                 self.rare.discard(name)
+                if name in self.last and self.last[name] < time - GONE * self.period:
+                    self.rare.add(name)
+            if name not in self.rare:
                 self.absent[name] = 0
             self.last[name] = max(self.last.get(name, NEVER), time)
         if time < self.newest:

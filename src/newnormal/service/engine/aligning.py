@@ -170,9 +170,9 @@ class Aligner:
 
     def _note_came(self, time: int, came: Ints) -> None:
         before = self._last[came]
-        rare = (before < time - _GONE * (self.period or 0)) & (before != NO_TIME)
-        self._rare[came] = rare
-        self._absent[came[~rare]] = 0  # also if it is late: the next steps wait for it
+        if self.period is not None:
+            self._rare[came] = (before < time - _GONE * self.period) & (before != NO_TIME)
+        self._absent[came[~self._rare[came]]] = 0  # also if late: the next steps wait for it
         self._last[came] = np.maximum(before, time)
 
     def _step(self, time: int) -> int:
