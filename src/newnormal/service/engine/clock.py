@@ -56,7 +56,8 @@ class StreamClock:
             self._heard.pop(number, None)  # it was removed
             self._told.pop(number, None)
             self._newest.pop(number, None)
-        opened = {each.outage.key for each in streams if each.outage is not None}
+        outages = [each.outage for each in streams]  # which another thread may end now
+        opened = {each.key for each in outages if each is not None}
         self._returned = {key: at for key, at in self._returned.items() if key in opened}
         silent = []
         for stream in streams:
@@ -135,7 +136,8 @@ class StreamClock:
 
 def _told(stream: KeptStream) -> tuple[int, str]:
     """Return what tells a silence from others of its stream."""
-    return stream.aligner.closed, "" if stream.outage is None else stream.outage.key
+    outage = stream.outage
+    return stream.aligner.closed, "" if outage is None else outage.key
 
 
 _longest = cache(longest_quiet)
