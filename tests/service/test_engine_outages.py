@@ -147,6 +147,8 @@ def test_a_stream_that_stays_silent_when_others_are_back_is_reported_anew(
         ("incident", "resolved", ["m", "n", "o"]),
         ("silence", "fired", ["o"]),
     ]
+    (incident,) = [each for each in items(service, "incident") if "silence" in each.key]
+    assert incident.body["reason"] == "those that are still silent are reported anew"
     assert clock.stream("o").silence is not None and clock.stream("o").outage is None
     send(service, HISTORY + 40, "o")
     assert alerts(service)[3:] == [("silence", "resolved", ["o"])]

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RETURNED",
-    "Outage",
     "Outages",
     "come_back",
     "fall_silent",
@@ -133,7 +132,7 @@ def fall_silent(applier: Applier, given: Sequence[tuple[int, int]], now: int) ->
         return
     for stream in found:
         applier.touched[stream.id] = stream
-        leave(applier, stream, now)
+        leave(applier, stream, now, "those that are still silent are reported anew")
     first = found[0]
     last, longest = first.aligner.closed / 1e9, longest_quiet(first.aligner.period or 0)
     for outage in applier.outages.open.values():
@@ -189,7 +188,8 @@ def _is_news(stream: KeptStream) -> bool:
 def _join(applier: Applier, outage: Outage, found: Sequence[KeptStream], now: int) -> None:
     outage.silent |= {each.id for each in found}
     known = [each for each in map(applier.streams.named, outage.item.body["streams"]) if each]
-    item = _item(outage.item.key, [*known, *found], now, applier.position)
+    every = {each.id: each for each in (*known, *found)}  # one may be there by its name alone
+    item = _item(outage.item.key, list(every.values()), now, applier.position)
     _report(applier, outage, "updated", item)
 
 
