@@ -942,3 +942,46 @@ def test_importing_it_imports_no_library() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout == "False\n"
+
+
+# ---------------------------------------------------------------------- the past
+
+
+def pasts(source: PrometheusSource, limit: int = 5000) -> list[tuple[int, bool]]:
+    """Return the newest time of each batch in s, and whether it is of the past."""
+    found = []
+    while batch := source.next_batch(limit):
+        found.append((int(max(each.times.max() for each in batch)) // SECOND, source.past))
+    return found
+
+
+def test_what_was_there_at_the_first_start_is_of_the_past(fake: FakePrometheus) -> None:
+    fake.series["load"] = of_hosts(2)
+    source = source_of(fake)
+    first = source.next_batch(4)
+    assert source.past and len(first) > 0
+    fake.now += 3 * EVERY  # while history is read: what is new is not read with it
+    assert pasts(source)[-2:] == [(NEWEST // SECOND, True), (NEWEST // SECOND + 30, False)]
+
+
+def test_a_source_that_is_made_anew_knows_what_is_of_the_past(fake: FakePrometheus) -> None:
+    fake.series["load"] = of_hosts(2)
+    source = source_of(fake)
+    source.next_batch(4)
+    place = source.snapshot()
+    assert place["began"] == NEWEST
+    fake.now += 3 * EVERY
+    again = source_of(fake)
+    assert again.resume(place)
+    assert pasts(again) == [(NEWEST // SECOND, True), (NEWEST // SECOND + 30, False)]
+    assert "began" not in again.snapshot()
+    # What it missed later is told: people have not seen it.
+    fake.now += 50 * EVERY
+    late = source_of(fake)
+    assert late.resume(again.snapshot())
+    assert {past for _, past in pasts(late)} == {False}
+    # So is what an earlier version's place leaves to read.
+    del place["began"]
+    old = source_of(fake)
+    assert old.resume(place)
+    assert {past for _, past in pasts(old)} == {False}

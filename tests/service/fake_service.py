@@ -583,6 +583,7 @@ class FakeService:
         history: bool = False,
         source: str = "",
         place: Mapping[str, Any] | None = None,
+        past: bool = False,
     ) -> Future[int]:
         if self.fails is not None:
             raise self.fails

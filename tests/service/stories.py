@@ -65,7 +65,8 @@ class Story:
         if chance < 0.98:
             return [self._uploaded()]
         source = f"source-{self.rng.integers(2)}"
-        return [log.Arrived((self._arrival(),), source, {"at": int(self.rng.integers(1000))})]
+        place, past = {"at": int(self.rng.integers(1000))}, bool(self.rng.integers(2))
+        return [log.Arrived((self._arrival(),), source, place, past=past)]
 
     def _decision(self, stream: KeptStream) -> list[log.Entry]:
         verb = str(self.rng.choice(["accept", "reject", "rollback"]))

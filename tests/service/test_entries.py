@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pytest
 
@@ -47,15 +49,25 @@ ODD = Arrival(
 
 
 def test_what_was_packed_is_unpacked() -> None:
-    arrived = Arrived((ODD, ODD._replace(stream="other")), "file", {"at": [1, None]}, True)
+    arrived = Arrived((ODD, ODD._replace(stream="other")), "file", {"at": [1, None]}, True, True)
     first, *others = unpack(pack([arrived, *PLAIN]))
     assert others == PLAIN
     assert isinstance(first, Arrived)
-    assert (first.source, first.place, first.history) == ("file", {"at": [1, None]}, True)
+    assert (first.source, first.place) == ("file", {"at": [1, None]})
+    assert (first.history, first.past) == (True, True)
     for comp, ref in zip(first.arrivals, arrived.arrivals, strict=True):
         assert (comp.stream, comp.channels) == (ref.stream, ref.channels)
         assert comp.times.tobytes() == ref.times.tobytes()
         assert comp.values.tobytes() == ref.values.tobytes()
+
+
+def test_samples_that_an_earlier_version_wrote_are_not_of_the_past() -> None:
+    head = b'[["arrived",[["m",["a"],1]],"file",null,false]]'
+    record = struct.pack("<I", len(head)) + head + struct.pack("<qd", 7, 0.5)
+    (found,) = unpack(record)
+    assert isinstance(found, Arrived)
+    assert (found.source, found.history, found.past) == ("file", False, False)
+    assert (found.arrivals[0].times, found.arrivals[0].values) == (7, 0.5)
 
 
 @pytest.mark.parametrize("cut", [0, 3, 40, -1])

@@ -33,6 +33,7 @@ class Taker:
 
     def __init__(self) -> None:
         self.taken: list[tuple[str, int, Any]] = []  # stream, time, place of the entry
+        self.past: list[bool] = []  # of each sample
         self.places: dict[str, Any] = {}
         self.reports: list[tuple[str, bool, str]] = []
         self.ready = True
@@ -46,6 +47,7 @@ class Taker:
         history: bool = False,
         source: str = "",
         place: Mapping[str, Any] | None = None,
+        past: bool = False,
     ) -> Future[int]:
         error = self.refuses(arrivals)
         if error is not None:
@@ -57,6 +59,7 @@ class Taker:
             return done
         for each in arrivals:
             self.taken += [(each.stream, int(time), place) for time in each.times]
+            self.past += [past] * len(each.times)
         if place is not None:
             self.places[source] = dict(place)
         done.set_result(len(self.taken))
@@ -229,6 +232,21 @@ def test_samples_that_a_limit_refuses_are_left_out_and_the_others_are_taken() ->
     assert puller.state()["refused"] == 5
     assert taker.places["plant"]["at"] == 15
     assert ("source plant", False, "5 samples refused by the limits") in taker.reports
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_batch_of_the_past_is_handed_in_as_such(refused: bool) -> None:
+    class History(MemoryPullSource):
+        @property
+        def past(self) -> bool:  # type: ignore[override]
+            return self.snapshot()["at"] <= 8
+
+    taker = Taker()
+    if refused:  # together, so that each stream is handed in by itself
+        taker.refuses = lambda found: InputError("too many") if len(found) > 1 else None
+    run(puller_of(taker, History(arrivals())))
+    assert taker.samples == ALL
+    assert taker.past == [True] * 8 + [False] * 2
 
 
 def test_a_batch_that_is_not_as_promised_is_reported_and_not_taken() -> None:

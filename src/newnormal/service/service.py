@@ -193,6 +193,7 @@ class Service:
         history: bool = False,
         source: str = "",
         place: Mapping[str, Any] | None = None,
+        past: bool = False,
     ) -> Future[int]:
         """Hand samples in; the future has their position in the log once they are durable."""
         if not self.ready:
@@ -203,7 +204,7 @@ class Service:
                 f"found {self._engine.lag:,}",
                 hint=_LATER,
             )
-        return self._take(log.Arrived(tuple(arrivals), source, place, history)).durable
+        return self._take(log.Arrived(tuple(arrivals), source, place, history, past)).durable
 
     def upload(self, arrival: Arrival) -> Future[None]:
         """Hand in the history of a stream; the future is done once its fit has begun."""

@@ -37,6 +37,7 @@ class Taking(Protocol):
         history: bool = False,
         source: str = "",
         place: Mapping[str, Any] | None = None,
+        past: bool = False,
     ) -> Future[int]:
         """Take samples; the future has their position once they are durable."""
 
@@ -81,7 +82,7 @@ class Puller:
         self._make, self._service, self._limit = make, service, limit
         self._places = {} if places is None else places
         self._source: PullSource | None = None
-        self._held: tuple[Sequence[Arrival], dict[str, Any], int] | None = None
+        self._held: tuple[Sequence[Arrival], dict[str, Any], int, bool] | None = None
         self._failures = 0  # in a row
         self._said: tuple[bool, str] | None = None
         self.samples = 0
@@ -103,7 +104,7 @@ class Puller:
                 if not count:
                     self._well()
                     return _EMPTY
-                self._held = arrivals, source.snapshot(), count
+                self._held = arrivals, source.snapshot(), count, source.past
             if not self._service.ready:  # which is no fault of the source
                 return _NOT_READY
             self._push(*self._held)
@@ -140,12 +141,14 @@ class Puller:
             raise
         return source
 
-    def _push(self, arrivals: Sequence[Arrival], place: dict[str, Any], count: int) -> None:
+    def _push(
+        self, arrivals: Sequence[Arrival], place: dict[str, Any], count: int, past: bool
+    ) -> None:
         """Return once a batch is durable together with its place."""
         try:
-            self._service.push(arrivals, source=self.name, place=place).result()
+            self._service.push(arrivals, source=self.name, place=place, past=past).result()
         except ValueError:  # some of it cannot be taken: find out which
-            taken = sum(map(self._pushed, arrivals))
+            taken = sum(self._pushed(each, past) for each in arrivals)
             self._service.push((), source=self.name, place=place).result()
             self.refused += count - taken
             self.samples += taken
@@ -153,10 +156,10 @@ class Puller:
             self.samples += count
         self._places[self.name] = place
 
-    def _pushed(self, arrival: Arrival) -> int:
+    def _pushed(self, arrival: Arrival, past: bool) -> int:
         """Push the samples of one stream; return how many were taken."""
         try:
-            self._service.push((arrival,), source=self.name).result()
+            self._service.push((arrival,), source=self.name, past=past).result()
         except ValueError as error:
             _log.warning("source %s: %s: refused: %s", self.name, arrival.stream, error)
             return 0

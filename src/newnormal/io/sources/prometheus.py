@@ -82,6 +82,7 @@ class PrometheusSource(PullSource):
         # The place: all was given out up to a time, and of the next one up to a stream.
         self._time = self._newest() - given.history // self._every * self._every
         self._stream: str | None = None
+        self._began: int | None = None  # the newest time at the first start: before it is the past
         self._absent: dict[str, list[str]] = {}
         self._resumed = False  # and nothing was fetched since
         self._troubles: list[str] = []
@@ -98,6 +99,7 @@ class PrometheusSource(PullSource):
         if steps is None:
             return ()
         batch = [] if steps.is_done else steps.take(limit)
+        self.past = self._began is not None and steps.grid.last <= self._began
         self._absent = steps.absent()
         if steps.is_done:
             self._time, self._stream, self._steps = steps.grid.last, None, None
@@ -110,7 +112,10 @@ class PrometheusSource(PullSource):
         """Return the times to ask for; None after a wait, where there is none yet."""
         if self._api.idle > _MEET_S or self._api.ahead:
             self._api.version()  # its answer has the server's time: nothing is asked before
-        left = (self._newest() - self._time) // self._every
+        if self._began is None:
+            self._began = self._newest()
+        newest = self._newest() if self._time >= self._began else self._began
+        left = (newest - self._time) // self._every
         if left < 1:
             wait = self._time + self._every + self._given.delay - self._api.now()
             self._closed.wait(min(wait / _SECOND, _WAIT_S))
@@ -234,6 +239,8 @@ class PrometheusSource(PullSource):
     def snapshot(self) -> dict[str, Any]:
         """Return the time up to which all was given out."""
         found: dict[str, Any] = {**self._input, "time": self._time}
+        if self._began is not None and self._time < self._began:
+            found["began"] = self._began
         if self._stream is not None:
             found["stream"] = self._stream
         if self._absent:
@@ -247,6 +254,7 @@ class PrometheusSource(PullSource):
         if not same or not isinstance(at, int):
             return False
         self._time = at // self._every * self._every
+        self._began = snapshot.get("began", at) // self._every * self._every
         self._stream = snapshot.get("stream")
         self._absent = dict(snapshot.get("absent", {}))
         self._resumed = True

@@ -34,6 +34,9 @@ class PullSource(ABC):
     ----------
     secrets, private
         As those of an `AlertSink`.
+    past
+        Whether the last batch is of the time before the source was first started: alarms that began
+        and ended in it make no alerts.
 
     Notes
     -----
@@ -58,6 +61,7 @@ class PullSource(ABC):
 
     secrets: ClassVar[tuple[str, ...]] = ()
     private: ClassVar[tuple[str, ...]] = ()
+    past: bool = False
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         self.name = name

@@ -12,12 +12,12 @@ from newnormal.io.sinks.alerts import FIRED, RESOLVED
 from newnormal.service.values import EventRow, Item, StreamView
 from newnormal.types.arrays import time_text
 
-__all__ = ["KINDS", "alerts_of"]
+__all__ = ["KINDS", "OPENING", "alerts_of"]
 
 KINDS = ("alarm", "change", "incident", "silence", "channels")  # of items that have alerts
 
 _VERSION = 1  # of the body
-_OPENING = {"opened", "changed", "incident", "silent", "channels"}  # kinds of event
+OPENING = frozenset({"opened", "changed", "incident", "silent", "channels"})  # kinds of event
 _REMARKS = {"comment", "updated"}  # kinds of event that change nothing for a receiver
 
 
@@ -59,7 +59,7 @@ def alerts_of(
     if item.kind not in KINDS or event.kind in _REMARKS:
         return []
     statuses = []
-    if event.kind in _OPENING:
+    if event.kind in OPENING:
         statuses.append(FIRED)
     if not item.open:
         statuses.append(RESOLVED)

@@ -136,6 +136,8 @@ class Applier:
                 continue
             stream = self.streams.named(arrival.stream) or self._appear(arrival)
             stream.source = entry.source
+            if entry.past:
+                stream.past = max(stream.past, int(arrival.times.max()))
             if entry.history:
                 self._history(stream, arrival)
                 continue
@@ -199,6 +201,7 @@ class Applier:
             judge(self, batch)
             for stream, steps in batch.taken():
                 compare_channels(self, stream, steps)
+                self.report.tell(stream)
 
     def _history(self, stream: KeptStream, arrival: Arrival) -> None:
         """Take uploaded samples as the history of a stream, before those that it has."""

@@ -34,6 +34,7 @@ def save_checkpoint(applier: Applier) -> int:
         "next_id": applier.streams.next_id,
         "streams": [stream_to_json(stream) for stream in applier.streams],
         "outages": applier.outages.to_json(),
+        "untold": sorted(applier.report.untold),
         "places": {name: dict(place) for name, place in applier.places.items()},
         "patterns": applier.patterns,
         "samples": applier.samples,
@@ -118,6 +119,7 @@ def _restore(applier: Applier, folder: Path) -> None:
         applier.streams.next_id = state["next_id"]
         if "outages" in state:  # not in those of earlier versions
             applier.outages = Outages.from_json(state["outages"], applier.streams)
+        applier.report.untold = set(state.get("untold", ()))
         applier.places, applier.samples = state["places"], state["samples"]
         applier.patterns = tuple(tuple(each) for each in state["patterns"])
     except (LookupError, TypeError, ValueError, zlib.error) as error:

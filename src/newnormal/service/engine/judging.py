@@ -130,8 +130,10 @@ def report_events(applier: Applier, verdicts: FleetVerdicts, batch: Batch) -> No
         known = stream.name in batch.after_silence
         applier.report.events(stream, [event], gap_is_known=known)
     for incident in verdicts.incidents:
-        known = batch.after_silence.issuperset(incident.incident.streams)
-        applier.report.incident(incident, gap_is_known=known)
+        names = incident.incident.streams
+        known = batch.after_silence.issuperset(names)
+        streams = [stream for stream in map(applier.streams.named, names) if stream is not None]
+        applier.report.incident(incident, streams, gap_is_known=known)
 
 
 def _rows_of(part: Part) -> Iterator[tuple[str, Rows, Floats, float]]:

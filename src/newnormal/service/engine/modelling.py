@@ -236,3 +236,4 @@ def _catch_up(applier: Applier, stream: KeptStream) -> None:
     batch.add(stream, Steps(rows.times, rows.values))
     stream.count = count
     judge(applier, batch)
+    applier.report.tell(stream)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from newnormal.fleet.results import FleetEvent
-from newnormal.service.alerts.making import alerts_of
+from newnormal.service.alerts.making import OPENING, alerts_of
 from newnormal.service.engine import items
-from newnormal.service.engine.streams import KeptStream
+from newnormal.service.engine.streams import NO_PAST, KeptStream
 from newnormal.service.hub import Hub
 from newnormal.service.log.entries import Feedback
 from newnormal.service.store import Store
@@ -31,6 +31,11 @@ class Reporter:
         Gives the names of the sinks that alerts are for.
     url
         Gives the address of the page, for links.
+
+    Attributes
+    ----------
+    untold
+        The keys of open items that no alert was made for: nor will one be when they end.
     """
 
     def __init__(
@@ -41,6 +46,7 @@ class Reporter:
         url: Callable[[], str | None],
     ) -> None:
         self._store, self._hub, self._sinks, self._url = store, hub, sinks, url
+        self.untold: set[str] = set()
         self._position = self._order = 0
         self._waiting: list[EventRow] = []
 
@@ -90,17 +96,35 @@ class Reporter:
         keep
             Whether the stream keeps it while it is open.
         alert
-            Whether alerts are made.
+            Whether alerts are made if it opens here. They are not in the stream's past.
         """
         if keep:
             stream.put(item)
         self._store.put_item(item)
         shown = {"stream": stream.name, "sentence": item.sentence, "state": item.state}
         event = self._event(kind, now, stream.id, item.key, {**shown, "kind": item.kind})
-        if alert:
-            self._alert(event, item, stream)
+        self._alert(event, item, stream, alert and now > stream.past)
 
-    def _alert(self, event: EventRow, item: Item, stream: KeptStream | None) -> None:
+    def tell(self, stream: KeptStream) -> None:
+        """Make alerts of what began in a stream's past and is open still, once that is over."""
+        if stream.past == NO_PAST or stream.aligner.closed <= stream.past:
+            return
+        stream.past = NO_PAST
+        for item in stream.items.values():
+            if item.key in self.untold:
+                self.untold.discard(item.key)
+                opened = EventRow(self._position, 0, OPENED, item.updated, stream.id, item.key, {})
+                self._alert(opened, item, stream, True)
+
+    def _alert(self, event: EventRow, item: Item, stream: KeptStream | None, wanted: bool) -> None:
+        """Make the alerts of an event, unless none is wanted as an item opens."""
+        if event.kind in OPENING and not wanted:
+            self.untold.add(item.key)
+        told = item.key not in self.untold
+        if not item.open:
+            self.untold.discard(item.key)
+        if not told:
+            return
         view = None if stream is None else stream.shown()
         for key, body in alerts_of(event, item, view, self._url()):
             for sink in self._sinks():
@@ -133,21 +157,23 @@ class Reporter:
             self.item(event.kind, stream, item, now, alert=not (gap_is_known and silence))
         return concerned
 
-    def incident(self, event: IncidentEvent, *, gap_is_known: bool = False) -> None:
-        """Report that an incident began or ended; `gap_is_known` as for `events`.
+    def incident(
+        self, event: IncidentEvent, streams: Iterable[KeptStream], *, gap_is_known: bool = False
+    ) -> None:
+        """Report that an incident of some streams began or ended; `gap_is_known` as for `events`.
 
         Its streams came back together after a silence, which was found before.
         """
         item = items.incident_item(event, self._position)
-        self.of_many(event.kind, item, alert=not gap_is_known)
+        is_past = all(item.updated <= each.past for each in streams)
+        self.of_many(event.kind, item, alert=not gap_is_known and not is_past)
 
     def of_many(self, kind: str, item: Item, *, alert: bool = True) -> None:
         """Report that an item of several streams opened, changed or ended."""
         self._store.put_item(item)
         body = {"sentence": item.sentence, "state": item.state, "kind": item.kind}
         row = self._event(kind, item.updated, None, item.key, body)
-        if alert:
-            self._alert(row, item, None)
+        self._alert(row, item, None, alert)
 
     def state_of(self, stream: KeptStream, now: int) -> None:
         """Report that a stream appeared, or is in another state."""

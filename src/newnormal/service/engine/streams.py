@@ -13,7 +13,17 @@ from newnormal.service.engine.aligning import Aligner
 from newnormal.service.values import COLLECTING, Item, StreamView
 from newnormal.types import Bools, Floats
 
-__all__ = ["Fit", "KeptStream", "KeptStreams", "Model", "stream_from_json", "stream_to_json"]
+__all__ = [
+    "NO_PAST",
+    "Fit",
+    "KeptStream",
+    "KeptStreams",
+    "Model",
+    "stream_from_json",
+    "stream_to_json",
+]
+
+NO_PAST = -(1 << 63)
 
 _POINTS = 60  # of a sparkline
 _STRETCH = 8  # samples of a point of it
@@ -69,6 +79,8 @@ class KeptStream:
         The incident of streams that are silent together, if it is one of them.
     source
         The pull source that its newest samples came from; "" if they were pushed.
+    past
+        The newest time of before its source was first started, in ns; `NO_PAST` once that is over.
     last_item
         The newest item.
     absent
@@ -91,6 +103,7 @@ class KeptStream:
     items: dict[str, Item] = field(default_factory=dict)
     outage: Item | None = None
     source: str = ""
+    past: int = NO_PAST
     last_item: Item | None = None
     last_alarm: int | None = None
     numbers: dict[str, int] = field(default_factory=dict)  # of silences and of other channels
@@ -251,6 +264,7 @@ def stream_to_json(stream: KeptStream) -> dict[str, Any]:
         "ignored",
         "excused",
         "source",
+        "past",
         "absent",
         "ring",
         "ringed",

@@ -49,6 +49,8 @@ class Arrived:
         The name of a pull source, and its snapshot behind these samples; "" and None if pushed.
     history
         Whether they are the whole history of their streams, to be fitted at once.
+    past
+        Whether they are of the time before their source was first started.
     """
 
     kind: ClassVar[str] = "arrived"
@@ -56,6 +58,7 @@ class Arrived:
     source: str = ""
     place: Mapping[str, Any] | None = None
     history: bool = False
+    past: bool = False
 
 
 @dataclass(frozen=True)
@@ -255,7 +258,7 @@ def pack(entries: Sequence[Entry]) -> bytes:
         if isinstance(entry, Arrived):
             arrivals = [[a.stream, list(a.channels), len(a.times)] for a in entry.arrivals]
             place = None if entry.place is None else dict(entry.place)
-            facts.append([entry.kind, arrivals, entry.source, place, entry.history])
+            facts.append([entry.kind, arrivals, entry.source, place, entry.history, entry.past])
             for arrival in entry.arrivals:
                 numbers.append(np.ascontiguousarray(arrival.times, "<i8").tobytes())
                 numbers.append(np.ascontiguousarray(arrival.values, "<f8").tobytes())
@@ -273,7 +276,7 @@ def unpack(record: bytes) -> list[Entry]:
         found: list[Entry] = []
         for kind, *values in json.loads(record[_LENGTH.size : at]):
             if kind == Arrived.kind:
-                listed, source, place, history = values
+                listed, source, place, history, *rest = values
                 arrivals = []
                 for stream, channels, count in listed:
                     times = np.frombuffer(record, "<i8", count, at).astype(np.int64)
@@ -282,7 +285,8 @@ def unpack(record: bytes) -> list[Entry]:
                     at += flat.nbytes
                     numbers = flat.reshape(count, len(channels)).astype(np.float64)
                     arrivals.append(Arrival(stream, tuple(channels), times, numbers))
-                found.append(Arrived(tuple(arrivals), source, place, history))
+                past = bool(rest and rest[0])  # earlier versions did not write it
+                found.append(Arrived(tuple(arrivals), source, place, history, past))
             else:
                 found.append(_PLAIN[kind](*map(_tupled, values)))
         if at != len(record):
