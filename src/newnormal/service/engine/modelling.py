@@ -6,6 +6,7 @@ came meanwhile are in the store, and are judged when the model is taken over.
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -41,6 +42,7 @@ __all__ = [
 
 _DAY = 86_400e9  # ns
 _SAMPLES_AN_ALARM = 10  # at least; Detector takes no limit above the samples of a day
+_OURS = re.compile(r"\d+-\d+(-kept)?\.nn")  # files of models
 
 
 def model_file(stream: KeptStream, fit: Fit) -> str:
@@ -186,10 +188,15 @@ def restore_model(applier: Applier, stream: KeptStream, generation: int) -> None
 
 
 def remove_models(applier: Applier) -> None:
-    """Delete the models of streams that were removed; right after a checkpoint."""
+    """Delete the models that no stream names; right after a checkpoint.
+
+    A record after it takes over the fit under way, which is named, or one that begins later, whose
+    file is not there yet.
+    """
+    named = {model.file for stream in applier.streams for model in stream.models}
+    named |= {model_file(each, each.fit) for each in applier.streams if each.fit is not None}
     for path in applier.models.glob("*.nn"):
-        number = path.name.partition("-")[0]
-        if number.isdecimal() and applier.streams.get(int(number)) is None:
+        if path.name not in named and _OURS.fullmatch(path.name):
             with suppress(OSError):  # the next time, then
                 path.unlink()
 
