@@ -16,6 +16,8 @@ from tests.browser import made
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Request
 
+    from tests.browser.service_pages import Open
+
 SPIKE = 700_003  # the sample of the million that no thinning may lose
 LONG = "building 7/floor 12/air handling unit 3/supply air temperature after heat recovery"
 
@@ -113,3 +115,12 @@ def visit(browser: Browser, page_file: Callable[[str], Path]) -> Iterator[Visit]
     for context in contexts:
         context.close()
     assert troubles == []
+
+
+@pytest.fixture
+def visited(browser: Browser) -> Iterator[Open]:
+    """Give a function that opens the page of a service."""
+    from tests.browser.service_pages import opened_pages
+
+    with opened_pages(browser) as opened:
+        yield opened

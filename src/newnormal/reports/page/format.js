@@ -19,6 +19,9 @@
     return made;
   };
 
+  /** The name of a stream or a channel: written from right to left, it changes nothing around it. */
+  NN.name = (text) => NN.h("bdi", {}, text);
+
   /** A number with so many significant digits, all digits before the point, and no idle zeros. */
   NN.number = function (value, significant = 5) {
     if (value === null || value === undefined || Number.isNaN(value)) return "–";

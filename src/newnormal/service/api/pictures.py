@@ -221,6 +221,7 @@ def _change(item: Item, newest: int | None) -> dict[str, Any]:
         "number": item.number,
         "generation": item.generation,
         "state": item.state,
+        "open": item.open,
         "sentence": change_text(change),
         "channels": list(change.channels),
         "before": finite(change.before),

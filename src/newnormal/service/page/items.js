@@ -230,6 +230,7 @@
           type: "button",
           class: `nn-button ${verb === "accept" ? "nn-accept" : "nn-reject"}`,
           "data-verb": verb,
+          "aria-label": `${text(verb)}: ${NN.itemName(item).toLowerCase()}`, // an alarm and its change differ
           title: `${NN.effect(verb, item.kind)}`,
           onclick: async () => {
             const found = await NN.decide(item, verb);

@@ -157,7 +157,7 @@
       if (whole) this.view = [...this.full];
       else if (following) this.view = [this.view[0] + by, this.view[1] + by];
       for (const span of [...this.events.alarms, ...this.events.changes])
-        if (span.of && (span.of.open || span.of.state === "pending" || span.of.state === "rejected")) span.end = end;
+        if (span.of && span.of.open) span.end = end;
       if (this.provider.overview) this.overview = this.provider.overview.found;
       this.map.draw();
       this.refresh();

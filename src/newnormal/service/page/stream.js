@@ -15,10 +15,25 @@
   const EXPECTED = [{ columns: { "expected:0": 1 } }]; // there are expected values, as a report's blocks say it
   const SHOWN = 360; // samples of the first range at least
 
+  /** Give an element other content, unless that looks the same. */
+  function fill(box, content) {
+    const made = h("div", {}, content);
+    if (made.innerHTML !== box.innerHTML) box.replaceChildren(...made.childNodes);
+  }
+
+  /** Whether a change began with an alarm, so that a decision about it is one about both. */
+  const beganWith = (change, alarm) =>
+    change.kind === "change" && alarm.kind === "alarm" && change.generation === alarm.generation && change.body.alarm === alarm.number;
+
   class StreamView {
     constructor(id, query) {
       Object.assign(this, { id, query, items: [], cursor: null, picture: null, stream: null, marked: query.item || null });
-      this.head = h("div", { class: "nn-headline nn-stream-head" }, h("h1", { tabindex: "-1" }, "Reading the stream …"));
+      this.top = h("h1", { tabindex: "-1" });
+      this.said = h("div", {});
+      this.cards = h("div", {});
+      this.counts = h("p", { class: "nn-counts" });
+      this.top.textContent = "Reading the stream …";
+      this.head = h("div", { class: "nn-headline nn-stream-head" }, this.top, this.said, this.cards, this.counts);
       this.box = h("div", { class: "nn-box" });
       this.list = h("ol", { class: "nn-entries", "aria-label": "What happened" });
       this.quantity = h("span", { class: "nn-quantity" });
@@ -63,10 +78,11 @@
         await this.draw();
       } catch (error) {
         if (this.gone || error.name === "AbortError" || error.status === 401) return;
-        this.head.replaceChildren(
-          h("h1", { tabindex: "-1" }, error.status === 404 ? "There is no such stream" : "This stream cannot be shown"),
-          h("p", { class: "nn-line" }, error.status === 404 ? "It may have been removed." : `${error.message} ${error.hint || ""}`),
-        );
+        const missing = error.status === 404;
+        this.top.textContent = missing ? "There is no such stream" : "This stream cannot be shown";
+        this.said.replaceChildren(h("p", { class: "nn-line" }, missing ? "It may have been removed." : `${error.message} ${error.hint || ""}`));
+        this.cards.replaceChildren();
+        this.counts.replaceChildren();
       }
     }
 
@@ -81,22 +97,47 @@
 
     /* ---------------------------------------------------------------- in words */
 
+    /**
+     * Say what happens. It is said again with every sample: cards and buttons stay the same elements
+     * until what they are about has changed, so that focus and a click that has begun are not lost.
+     */
     describe() {
+      const { status, lines, cards } = this.situation();
+      fill(this.top, [h("span", { class: "nn-stream-name" }, NN.name(this.stream.name)), " ", status]);
+      fill(this.said, lines);
+      const made = cards.map((items, k) => this.card(items, k > 0));
+      const before = [...this.cards.children];
+      if (made.length !== before.length || made.some((card, k) => card !== before[k])) {
+        const focused = document.activeElement;
+        const verb = this.cards.contains(focused) ? focused.dataset.verb : null;
+        this.cards.replaceChildren(...made);
+        if (this.cards.contains(focused)) focused.focus({ preventScroll: true });
+        else if (verb) (this.cards.querySelector(`[data-verb=${verb}]`) || this.top).focus({ preventScroll: true });
+      }
+      fill(this.counts, this.facts());
+    }
+
+    /** The status beside the name, lines below it, and the items of each card. */
+    situation() {
       const { stream } = this;
+      const advice = (text) => h("p", { class: "nn-advice" }, h("strong", {}, "What to do: "), text);
+      const line = (...parts) => h("p", { class: "nn-line" }, h("span", {}, parts));
       const open = this.items.filter(NN.isOpen);
       const rank = { alarm: 0, change: 1, channels: 2, silence: 3 };
       open.sort((a, b) => rank[a.kind] - rank[b.kind] || b.number - a.number);
       const first = open[0];
-      const lines = [];
-      let status = NN.badge(NN.statusOf(stream));
       if (stream.attention === "silence" && !open.some((item) => item.kind === "silence")) {
         // Others are silent, too: what is open about it is an incident.
-        status = NN.badge("silence", ["Silent since ", NN.time(stream.newest)]);
-        lines.push(
-          h("p", { class: "nn-line" }, h("span", {}, h("a", { href: NN.link(["item", stream.item]) }, "Incident"), ": ", stream.sentence)),
-          h("p", { class: "nn-advice" }, h("strong", {}, "What to do: "), NN.advice({ kind: "incident", state: "open", body: { cause: "silence" } })),
-        );
-      } else if (first && stream.state === "live") {
+        return {
+          status: NN.badge("silence", ["Silent since ", NN.time(stream.newest)]),
+          lines: [
+            line(h("a", { href: NN.link(["item", stream.item]) }, "Incident"), ": ", stream.sentence),
+            advice(NN.advice({ kind: "incident", state: "open", body: { cause: "silence" } })),
+          ],
+          cards: [],
+        };
+      }
+      if (first && stream.state === "live") {
         first.seen = stream.newest;
         const passed = Math.max(first.updated, stream.newest || 0) - first.opened;
         const since = ["since ", NN.time(first.opened), passed > 0 ? `, for ${NN.lasting(passed)}` : ""];
@@ -106,37 +147,65 @@
           silence: "Silent ",
           channels: "Other channels ",
         }[first.kind];
-        status = NN.badge(first.kind, [words, since]);
-        for (const item of open.slice(0, 2)) lines.push(this.line(item, item !== first));
-      } else if (stream.state === "collecting") {
-        status = NN.badge("collecting", `Collecting history: ${NN.progress(stream)}`);
-        lines.push(this.bar(), h("p", { class: "nn-line" }, "Its samples are kept. When there are enough, a model of what is normal is fitted and the stream goes live."));
-      } else if (stream.state === "fitting") {
-        status = NN.badge("fitting", `Learning what is normal from ${NN.plural(stream.samples, "sample")}`);
-        lines.push(h("p", { class: "nn-line" }, "Samples that come in the meantime are kept, and judged as soon as the model is there. Usually this takes less than a minute."));
-      } else if (stream.state === "failed") {
-        status = NN.badge("failed", "No model could be fitted");
-        lines.push(h("p", { class: "nn-line" }, stream.problem), h("p", { class: "nn-advice" }, h("strong", {}, "What to do: "), "check what the stream sends. It goes on collecting, and the fit is tried again."));
-      } else {
-        const last = this.items.find((item) => item.kind === "alarm");
-        status = NN.badge("live", last ? "Normal now" : "Normal, no alarms so far");
-        if (last) lines.push(h("p", { class: "nn-line" }, h("span", {}, h("strong", {}, ["Last alarm, ", NN.time(last.opened), ": "]), last.sentence)));
+        const change = open.find((item) => beganWith(item, first));
+        const next = open.find((item) => item !== first && item !== change);
+        const cards = [change ? [first, change] : [first], ...(next ? [[next]] : [])];
+        return { status: NN.badge(first.kind, [words, since]), lines: [], cards };
       }
-      const top = h("h1", { tabindex: "-1" }, h("span", { class: "nn-stream-name" }, stream.name), " ", status);
-      const focused = document.activeElement === this.head.querySelector("h1");
-      this.head.replaceChildren(top, ...lines, this.facts());
-      if (focused) top.focus({ preventScroll: true });
+      if (stream.state === "collecting")
+        return {
+          status: NN.badge("collecting", `Collecting history: ${NN.progress(stream)}`),
+          lines: [this.bar(), line("Its samples are kept. When there are enough, a model of what is normal is fitted and the stream goes live.")],
+          cards: [],
+        };
+      if (stream.state === "fitting")
+        return {
+          status: NN.badge("fitting", `Learning what is normal from ${NN.plural(stream.samples, "sample")}`),
+          lines: [line("Samples that come in the meantime are kept, and judged as soon as the model is there. Usually this takes less than a minute.")],
+          cards: [],
+        };
+      if (stream.state === "failed")
+        return {
+          status: NN.badge("failed", "No model could be fitted"),
+          lines: [line(stream.problem), advice("check what the stream sends. It goes on collecting, and the fit is tried again.")],
+          cards: [],
+        };
+      const last = this.items.find((item) => item.kind === "alarm");
+      return {
+        status: NN.badge("live", last ? "Normal now" : "Normal, no alarms so far"),
+        lines: last ? [line(h("strong", {}, ["Last alarm, ", NN.time(last.opened), ": "]), last.sentence)] : [],
+        cards: [],
+      };
     }
 
-    line(item, besides) {
-      const decide = NN.decisions(item, () => this.renew(true));
-      return h(
+    /**
+     * What is open: an item, or an alarm with the change that began with it, and what may be decided.
+     * The buttons are those of the last item: a decision about a change is one about its alarm.
+     */
+    card(items, besides) {
+      const stamp = [besides, ...items.map((item) => `${item.key} ${item.state}`)].join(" ");
+      const there = [...this.cards.children].find((each) => each.dataset.stamp === stamp);
+      const made = there || this.newCard(items, stamp, besides);
+      Object.assign(made.decided, items.at(-1)); // what its buttons decide about
+      items.forEach((item, k) => {
+        const named = besides || k > 0 ? h("strong", {}, `${NN.kindText(item.kind)} ${NN.stateText(item)}: `) : null;
+        fill(made.lines[k], h("span", {}, named, item.sentence));
+      });
+      return made;
+    }
+
+    newCard(items, stamp, besides) {
+      const decided = { ...items.at(-1) };
+      const decide = NN.decisions(decided, () => this.renew(true));
+      const lines = items.map(() => h("p", { class: "nn-line" }));
+      const made = h(
         "div",
-        { class: `nn-now nn-now-${item.kind}`, "data-now": item.key },
-        h("p", { class: "nn-line" }, h("span", {}, besides ? h("strong", {}, `${NN.kindText(item.kind)} ${NN.stateText(item)}: `) : null, item.sentence)),
-        besides ? null : h("p", { class: "nn-advice" }, h("strong", {}, "What to do: "), NN.advice(item)),
+        { class: `nn-now nn-now-${items[0].kind}`, "data-now": items.map((item) => item.key).join(" "), "data-stamp": stamp },
+        lines,
+        besides ? null : h("p", { class: "nn-advice" }, h("strong", {}, "What to do: "), NN.advice(decided)),
         decide.length ? h("div", { class: "nn-decide" }, decide) : null,
       );
+      return Object.assign(made, { decided, lines });
     }
 
     bar() {
@@ -163,11 +232,7 @@
         typeof stream.distance === "number" ? `distance from normal ${NN.number(Math.round(100 * stream.distance))} % of what is allowed` : "",
         odd.length ? `samples ${odd.join(", ")}` : "",
       ].filter(Boolean);
-      return h(
-        "p",
-        { class: "nn-counts" },
-        parts.map((text, k) => [k ? h("span", { class: "nn-dot", "aria-hidden": "true" }, " · ") : null, h("span", {}, text)]),
-      );
+      return parts.map((text, k) => [k ? h("span", { class: "nn-dot", "aria-hidden": "true" }, " · ") : null, h("span", {}, text)]);
     }
 
     /* ---------------------------------------------------------------- the picture */
@@ -324,18 +389,37 @@
     }
 
     listItems() {
-      const opened = new Set([...this.list.querySelectorAll("details[open]")].map((each) => each.closest("li").dataset.item));
       this.quantity.textContent = this.items.length ? `${NN.count(this.items.length)}${this.cursor ? "+" : ""}` : "";
       this.none.hidden = this.items.length > 0;
       this.none.textContent = this.stream.state === "live" ? "Nothing so far: no alarms, no changes." : "Nothing yet: alarms begin when the stream is live.";
       this.more.hidden = !this.cursor;
-      this.list.replaceChildren(...this.items.map((item) => this.entry(item, opened.has(item.key))));
+      // Entries that are as they were stay the same elements: focus stays where it is.
+      const before = new Map([...this.list.children].map((each) => [each.dataset.item, each]));
+      const focused = document.activeElement;
+      const after = this.items.map((item) => {
+        const above = Boolean(this.head.querySelector(`[data-now~="${CSS.escape(item.key)}"]`)); // has the buttons
+        const stamp = JSON.stringify([above, item.state, item.updated, item.ended, item.sentence]);
+        const there = before.get(item.key);
+        const same = there && there.dataset.stamp === stamp;
+        const entry = same ? there : this.entry(item, above, there && there.querySelector("details").open);
+        entry.dataset.stamp = stamp;
+        fill(entry.querySelector(".nn-facts"), [
+          h("span", {}, `${NN.kindText(item.kind)} · `),
+          NN.duration(item),
+          " ",
+          item.state === "closed" ? null : NN.chip(item),
+        ]);
+        return entry;
+      });
+      if (after.length !== before.size || after.some((entry, k) => entry !== this.list.children[k])) {
+        this.list.replaceChildren(...after);
+        if (this.list.contains(focused)) focused.focus({ preventScroll: true });
+      }
       this.point();
     }
 
-    entry(item, unfolded) {
+    entry(item, above, unfolded) {
       const evidence = NN.evidence(item);
-      const above = this.head.querySelector(`[data-now="${CSS.escape(item.key)}"]`); // has the buttons
       const decide = NN.isOpen(item) && !above ? NN.decisions(item, () => this.renew(true)) : [];
       return h(
         "li",
@@ -356,14 +440,7 @@
           h(
             "span",
             { class: "nn-entry-text" },
-            h(
-              "span",
-              { class: "nn-facts" },
-              h("span", {}, `${NN.kindText(item.kind)} · `),
-              NN.duration(item),
-              " ",
-              item.state === "closed" ? null : NN.chip(item),
-            ),
+            h("span", { class: "nn-facts" }),
             h("span", { class: "nn-sentence" }, item.sentence),
           ),
         ),

@@ -136,7 +136,7 @@
 
   /** What an item's state means. */
   NN.stateText = function (item) {
-    if (item.state === "rejected") return item.kind === "channels" ? "rejected" : "rejected, still there";
+    if (item.state === "rejected") return stays(item) && item.kind !== "channels" ? "rejected, still there" : "rejected";
     if (item.state === "pending") return "waiting for a decision";
     return item.state;
   };
@@ -160,14 +160,17 @@
     return ADVICE[item.kind] || "";
   };
 
-  NN.isOpen = (item) => item.state === "open" || item.state === "pending" || item.state === "rejected";
+  /** Whether an item still concerns anybody: open, pending, or rejected and still there. */
+  NN.isOpen = (item) => item.state === "open" || item.state === "pending" || stays(item);
+
+  const stays = (item) => item.state === "rejected" && (item.ended === null || item.ended === undefined);
 
   /** What may be decided about an item. */
   NN.verbs = function (item) {
     if (item.kind === "alarm") return item.state === "open" ? ["accept", "reject"] : ["accept"];
     if (item.kind === "change" || item.kind === "channels") {
       if (item.state === "pending") return ["accept", "reject"];
-      if (item.state === "rejected") return ["accept"];
+      if (item.kind === "change" && stays(item)) return ["accept"];
     }
     return [];
   };

@@ -1,0 +1,103 @@
+"""The page of a service whose time stands still, opened in a real browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+from newnormal.service.config import TokenConfig
+from newnormal.service.secrets import hash_token
+from tests.service.fake_service import FakeService, fake_config, served
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page, Request
+
+__all__ = ["DRAWN", "TOKEN", "Open", "named", "opened_pages", "quiet", "running", "with_token"]
+
+READY = "() => document.documentElement.dataset.ready && document.querySelector('main h1')"
+DRAWN = "() => +document.querySelector('.nn-picture')?.dataset.points > 0"
+TOKEN = "a token for the test of the login"
+
+_CONTEXTS: list[Any] = []  # windows that are open
+
+
+class Open(Protocol):
+    """Open a place of the page."""
+
+    def __call__(
+        self, address: str, place: str = "", width: int = 1280, **options: Any
+    ) -> Page: ...
+
+
+@contextmanager
+def opened_pages(browser: Browser) -> Iterator[Open]:
+    """Give a function that opens the page; afterwards nothing was asked of others or failed."""
+    troubles: list[str] = []
+
+    def opened(address: str, place: str = "", width: int = 1280, **options: Any) -> Page:
+        expected = options.pop("expected", "")
+        context = browser.new_context(
+            viewport={"width": width, "height": options.pop("height", 860)},
+            timezone_id="Europe/Berlin",
+            **options,
+        )
+        _CONTEXTS.append(context)
+
+        def asked(request: Request) -> None:
+            if urlsplit(request.url).netloc != urlsplit(address).netloc:
+                troubles.append(f"request to {request.url}")
+
+        def said(line: Any) -> None:
+            if not (expected and re.search(expected, line.text)):
+                troubles.append(f"{line.type}: {line.text}")
+
+        context.on("request", asked)
+        page = context.new_page()
+        page.on("console", said)
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.goto(f"{address}/{place}")
+        page.wait_for_function(READY)
+        return page
+
+    yield opened
+    close()
+    assert troubles == []
+
+
+def close() -> None:
+    """Close all windows."""
+    while _CONTEXTS:
+        _CONTEXTS.pop().close()
+
+
+@contextmanager
+def running(streams: int = 20, **options: Any) -> Iterator[tuple[FakeService, str]]:
+    """Serve a service whose time stands still until the test lets it pass."""
+    service = FakeService(streams, **options)
+    with served(service) as address:
+        try:
+            yield service, address
+        finally:
+            close()  # before the service is gone, which they would say
+
+
+def quiet(service: FakeService) -> int:
+    """Return the number of a live stream without anything open."""
+    return next(
+        each.id for each in service.streams() if each.state == "live" and not each.attention
+    )
+
+
+def named(service: FakeService, number: int, name: str) -> None:
+    """Give a stream another name."""
+    service.views[number] = service.views[number].__class__(
+        **{**vars(service.views[number]), "name": name}
+    )
+
+
+def with_token(role: str = "operate") -> Any:
+    """Return the configuration of a service that asks for `TOKEN`."""
+    return fake_config(tokens=(TokenConfig("anna", role, hash_token(TOKEN)),))
