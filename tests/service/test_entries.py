@@ -67,7 +67,7 @@ def test_samples_that_an_earlier_version_wrote_are_not_of_the_past() -> None:
     (found,) = unpack(record)
     assert isinstance(found, Arrived)
     assert (found.source, found.history, found.past) == ("file", False, False)
-    assert (found.arrivals[0].times, found.arrivals[0].values) == (7, 0.5)
+    assert (found.arrivals[0].times.item(), found.arrivals[0].values.item()) == (7, 0.5)
 
 
 @pytest.mark.parametrize("cut", [0, 3, 40, -1])

@@ -239,7 +239,7 @@ def test_a_batch_of_the_past_is_handed_in_as_such(refused: bool) -> None:
     class History(MemoryPullSource):
         @property
         def past(self) -> bool:  # type: ignore[override]
-            return self.snapshot()["at"] <= 8
+            return bool(self.snapshot()["at"] <= 8)
 
     taker = Taker()
     if refused:  # together, so that each stream is handed in by itself

@@ -179,8 +179,10 @@ class Item:
 
     @property
     def open(self) -> bool:
-        """Whether it still concerns anybody: open, pending or rejected."""
-        return self.state in ("open", "pending", "rejected")
+        """Whether it still concerns anybody: open, pending, or rejected and still there."""
+        return self.state in ("open", "pending") or (
+            self.state == "rejected" and self.ended is None
+        )
 
 
 class ItemPage(NamedTuple):

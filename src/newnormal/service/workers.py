@@ -75,19 +75,19 @@ class Workers(Generic[Config, W]):
 
     def wake(self) -> None:
         """Have all do their next step now."""
-        for _, _, loop in self._running.values():
+        for _, _, loop in list(self._running.values()):  # from any thread
             loop.wake()
 
     def states(self) -> dict[str, dict[str, Any]]:
         """Return how each is, with its kind."""
         return {
             name: {"kind": config.kind, **worker.state()}
-            for name, (config, worker, _) in self._running.items()
+            for name, (config, worker, _) in list(self._running.items())
         }
 
     def items(self) -> Iterator[tuple[str, W]]:
         """Give each name with its worker."""
-        for name, (_, worker, _) in self._running.items():
+        for name, (_, worker, _) in list(self._running.items()):
             yield name, worker
 
     def __len__(self) -> int:

@@ -171,21 +171,21 @@ class Applier:
         if not count:
             return
         self.samples += count
-        if stream.excused:
-            self._batch.after_silence.add(stream.name)
-            stream.excused = False
         silent = stream.silence
         if silent is not None:
-            self._batch.after_silence.add(stream.name)
             now = int(steps.times[0])
+            if stream.excused_after is None:
+                stream.excused_after = now - 1
             if silent is stream.outage:
                 come_back(self, stream, now)
             else:
                 self.report.item(
                     "samples_again", stream, items.ended(silent, "closed", now, self.position), now
                 )
+        stream.note_gap(steps.times)
+        if silent is not None and steps.times[-1] < silent.body["noticed"]:
             # Samples from before it was noticed: the gap that it is about comes with the next.
-            stream.excused = int(steps.times[-1]) < silent.body["noticed"]
+            stream.excused_after = int(steps.times[-1])
         if stream.is_live:
             self._batch.add(stream, steps)
         else:
@@ -329,7 +329,7 @@ class Applier:
         """Take note that a gap before the next sample may be the service's own."""
         del entry
         for stream in self.streams:
-            stream.excused = stream.is_live
+            stream.excused_after = stream.aligner.newest
 
     def _configured(self, entry: log.Configured) -> None:
         self.patterns = entry.patterns

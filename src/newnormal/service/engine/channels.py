@@ -43,7 +43,9 @@ def compare_channels(applier: Applier, stream: KeptStream, steps: Steps) -> None
     gone = [name for name in stream.model.channels if stream.absent.get(name, 0) >= _GONE_FOR]
     new, gone = ([n for n in names if n not in stream.ignored] for names in (new, gone))
     if known is None and (new or gone):
-        if stream.wanted is None:
+        fit = stream.fit
+        decided = stream.wanted is not None or (fit is not None and fit.reason == "channels")
+        if not decided:
             item = items.channels_item(stream, new, gone, None, applier.position)
             applier.report.item("channels", stream, item, item.updated)
     elif known is not None and [new, gone] != [known.body["new"], known.body["gone"]]:

@@ -35,6 +35,7 @@ def save_checkpoint(applier: Applier) -> int:
         "streams": [stream_to_json(stream) for stream in applier.streams],
         "outages": applier.outages.to_json(),
         "untold": sorted(applier.report.untold),
+        "begun": applier.report.begun,
         "places": {name: dict(place) for name, place in applier.places.items()},
         "patterns": applier.patterns,
         "samples": applier.samples,
@@ -120,6 +121,7 @@ def _restore(applier: Applier, folder: Path) -> None:
         if "outages" in state:  # not in those of earlier versions
             applier.outages = Outages.from_json(state["outages"], applier.streams)
         applier.report.untold = set(state.get("untold", ()))
+        applier.report.begun = dict(state.get("begun", {}))
         applier.places, applier.samples = state["places"], state["samples"]
         applier.patterns = tuple(tuple(each) for each in state["patterns"])
     except (LookupError, TypeError, ValueError, zlib.error) as error:

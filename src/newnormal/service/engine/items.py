@@ -117,11 +117,12 @@ def event_item(stream: KeptStream, event: Event, position: int) -> Item | None:
     )
 
 
-def incident_item(event: IncidentEvent, position: int) -> Item:
-    """Return an incident as an item."""
+def incident_item(event: IncidentEvent, begun: int, position: int) -> Item:
+    """Return an incident as an item; another one each time that it began."""
     incident = event.incident
+    again = f"-{begun}" if begun > 1 else ""
     return Item(
-        f"{INCIDENT}-{incident.number}",
+        f"{INCIDENT}-{incident.number}{again}",
         INCIDENT,
         None,
         0,

@@ -26,16 +26,9 @@ _LOG = logging.getLogger("newnormal")
 
 
 class Batch:
-    """Closed time steps of live streams that are judged in one call.
-
-    Attributes
-    ----------
-    after_silence
-        The names of streams that the clock had found silent: the gap is known already.
-    """
+    """Closed time steps of live streams that are judged in one call."""
 
     def __init__(self) -> None:
-        self.after_silence: set[str] = set()
         self._steps: dict[str, tuple[KeptStream, int, list[Steps]]] = {}
 
     def __bool__(self) -> bool:
@@ -127,13 +120,9 @@ def report_events(applier: Applier, verdicts: FleetVerdicts, batch: Batch) -> No
     found = [(batch.of(each.stream)[0], each) for each in verdicts.events]
     found.sort(key=lambda each: each[0].id)
     for stream, event in found:
-        known = stream.name in batch.after_silence
-        applier.report.events(stream, [event], gap_is_known=known)
+        applier.report.events(stream, [event])
     for incident in verdicts.incidents:
-        names = incident.incident.streams
-        known = batch.after_silence.issuperset(names)
-        streams = [stream for stream in map(applier.streams.named, names) if stream is not None]
-        applier.report.incident(incident, streams, gap_is_known=known)
+        applier.report.incident(incident, applier.streams)
 
 
 def _rows_of(part: Part) -> Iterator[tuple[str, Rows, Floats, float]]:

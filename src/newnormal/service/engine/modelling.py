@@ -16,6 +16,7 @@ import numpy as np
 from newnormal import detector as detectors
 from newnormal.base import BaseDetector
 from newnormal.errors import InputError, NewnormalError, StateError
+from newnormal.fleet.results import FleetEvent
 from newnormal.service.engine import items
 from newnormal.service.engine.aligning import Steps
 from newnormal.service.engine.judging import Batch, judge
@@ -23,6 +24,7 @@ from newnormal.service.engine.streams import Fit, KeptStream, Model
 from newnormal.service.log.entries import FitBegan, FitFailed, FitTaken
 from newnormal.service.values import FAILED, FITTING, LIVE
 from newnormal.tabular import Table
+from newnormal.types import CHANGED, OPENED, Alarm, Event
 
 if TYPE_CHECKING:
     from newnormal.service.config import StreamDefaults
@@ -91,7 +93,8 @@ def begin_fit(applier: Applier, stream: KeptStream, entry: FitBegan) -> None:
     if channels is None:
         channels = stream.aligner.channels if stream.model is None else stream.model.channels
     stream.fit = Fit(applier.position, first, last, channels, entry.reason)
-    stream.wanted = None
+    if entry.reason == "channels":
+        stream.wanted = None
     if not stream.is_live:
         stream.state = FITTING
     applier.started.append(stream)
@@ -181,10 +184,12 @@ def restore_model(applier: Applier, stream: KeptStream, generation: int) -> None
         detector = detectors.load(applier.models / found.file)
     except StateError as error:  # of this model alone: the service goes on
         raise InputError(error.message, hint=error.hint) from error
+    detector.restart()  # the samples since then were another model's
     _replace(applier, stream, detector)
     restored = replace(found, generation=stream.generation + 1, reason="restored")
     stream.models.append(restored)
     _go_live(applier, stream, stream.count, detector)
+    _report_open(applier, stream)
 
 
 def remove_models(applier: Applier) -> None:
@@ -218,8 +223,19 @@ def _go_live(applier: Applier, stream: KeptStream, offset: int, detector: BaseDe
     if stream.aligner.period is None and period is not None:
         stream.aligner.period = int(period.astype("timedelta64[ns]").astype(np.int64))
     stream.columns, stream.problem, stream.offset, stream.state = None, "", offset, LIVE
-    stream.since, stream.absent, stream.ignored = {}, {}, ()
+    stream.since, stream.absent, stream.ignored, stream.quiet = {}, {}, (), ()
     applier.report.state_of(stream, stream.aligner.closed)
+
+
+def _report_open(applier: Applier, stream: KeptStream) -> None:
+    """Report what a detector has open: it was ended when another one took its place."""
+    now = np.datetime64(stream.aligner.closed, "ns")
+    for found in applier.fleet.opened([stream.name]).get(stream.name, ()):
+        if isinstance(found, Alarm):
+            event = Event(OPENED, stream.count, now, alarm=found)
+        else:
+            event = Event(CHANGED, stream.count, now, change=found)
+        applier.report.events(stream, [FleetEvent(stream.name, event)])
 
 
 def _end_items(applier: Applier, stream: KeptStream) -> None:

@@ -8,14 +8,16 @@ from typing import Any
 from newnormal.fleet.results import FleetEvent
 from newnormal.service.alerts.making import OPENING, alerts_of
 from newnormal.service.engine import items
-from newnormal.service.engine.streams import NO_PAST, KeptStream
+from newnormal.service.engine.streams import NO_PAST, KeptStream, KeptStreams
 from newnormal.service.hub import Hub
 from newnormal.service.log.entries import Feedback
 from newnormal.service.store import Store
 from newnormal.service.values import EventRow, Item
-from newnormal.types import OPENED, SILENCE, IncidentEvent
+from newnormal.types import INCIDENT, OPENED, IncidentEvent
 
 __all__ = ["Reporter"]
+
+_BEGUN = 100  # incidents of which it is known how often they began: the newest one may go on
 
 
 class Reporter:
@@ -36,6 +38,8 @@ class Reporter:
     ----------
     untold
         The keys of open items that no alert was made for: nor will one be when they end.
+    begun
+        How often each of the newest incidents began, by number.
     """
 
     def __init__(
@@ -47,6 +51,7 @@ class Reporter:
     ) -> None:
         self._store, self._hub, self._sinks, self._url = store, hub, sinks, url
         self.untold: set[str] = set()
+        self.begun: dict[str, int] = {}
         self._position = self._order = 0
         self._waiting: list[EventRow] = []
 
@@ -130,12 +135,10 @@ class Reporter:
             for sink in self._sinks():
                 self._store.put_alert(key, sink, body)
 
-    def events(
-        self, stream: KeptStream, found: Iterable[FleetEvent], *, gap_is_known: bool = False
-    ) -> dict[str, Item]:
+    def events(self, stream: KeptStream, found: Iterable[FleetEvent]) -> dict[str, Item]:
         """Report what a detector reported; return the items concerned by key.
 
-        With `gap_is_known` an alarm about a gap in the samples makes no alert: it was found before.
+        An alarm about a gap in the samples that is known makes no alert.
         """
         concerned: dict[str, Item] = {}
         for each in found:
@@ -147,26 +150,37 @@ class Reporter:
                 self._event(event.kind, now, stream.id, None, body)
                 continue
             concerned[item.key] = item
-            alarm = event.alarm
-            if event.kind == OPENED:
+            known = False
+            if event.kind == OPENED and event.alarm is not None:
                 stream.counts["alarms"] += 1
                 stream.last_alarm = item.opened
+                known = stream.knows(event.alarm, now)
             elif item.kind == items.CHANGE and event.kind == "changed":
                 stream.counts["changes"] += 1
-            silence = alarm is not None and alarm.cause == SILENCE and event.change is None
-            self.item(event.kind, stream, item, now, alert=not (gap_is_known and silence))
+            self.item(event.kind, stream, item, now, alert=not known)
         return concerned
 
-    def incident(
-        self, event: IncidentEvent, streams: Iterable[KeptStream], *, gap_is_known: bool = False
-    ) -> None:
-        """Report that an incident of some streams began or ended; `gap_is_known` as for `events`.
+    def incident(self, event: IncidentEvent, streams: KeptStreams) -> None:
+        """Report that an incident began or ended.
 
-        Its streams came back together after a silence, which was found before.
+        It makes no alert if none of its alarms did: they are of the past, or about gaps that are
+        known. One that had ended and goes on is another item, with alerts of its own.
         """
-        item = items.incident_item(event, self._position)
-        is_past = all(item.updated <= each.past for each in streams)
-        self.of_many(event.kind, item, alert=not gap_is_known and not is_past)
+        number = str(event.incident.number)
+        if event.kind == INCIDENT:
+            self.begun[number] = self.begun.get(number, 0) + 1
+            for oldest in list(self.begun)[:-_BEGUN]:
+                del self.begun[oldest]
+        item = items.incident_item(event, self.begun.get(number, 1), self._position)
+        alarms = [
+            (stream, alarm)
+            for name, alarm in event.incident.streams.items()
+            if (stream := streams.named(name)) is not None
+        ]
+        told = any(
+            alarm not in stream.quiet and item.updated > stream.past for stream, alarm in alarms
+        )
+        self.of_many(event.kind, item, alert=told)
 
     def of_many(self, kind: str, item: Item, *, alert: bool = True) -> None:
         """Report that an item of several streams opened, changed or ended."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from newnormal.service.engine.aligning import Aligner
 from newnormal.service.values import COLLECTING, Item, StreamView
-from newnormal.types import Bools, Floats
+from newnormal.types import Alarm, Bools, Floats, Ints
 
 __all__ = [
     "NO_PAST",
@@ -27,6 +27,7 @@ NO_PAST = -(1 << 63)
 
 _POINTS = 60  # of a sparkline
 _STRETCH = 8  # samples of a point of it
+_KNOWN = 100  # gaps that are remembered; samples that came during a fit are judged behind it
 _SILENCE = "silence"
 _ATTENTION = ("alarm", _SILENCE, "change", "channels")  # worst first
 
@@ -111,7 +112,9 @@ class KeptStream:
     since: dict[str, int] = field(default_factory=dict)  # first sample of channels not the model's
     ignored: tuple[str, ...] = ()  # channels that a person rejected
     absent: dict[str, int] = field(default_factory=dict)
-    excused: bool = False  # the service did not run: a gap before the next sample makes no alert
+    excused_after: int | None = None  # a gap before the first step after this time is known
+    gaps: tuple[int, ...] = ()  # times of steps with a gap before them that is known
+    quiet: tuple[int, ...] = ()  # numbers of alarms about such gaps, which made no alert
     ratio: float = math.nan
     distance: float = math.nan
     ring: list[float] = field(default_factory=list)
@@ -161,6 +164,22 @@ class KeptStream:
                 self.ringed += 1
         if len(ratios):
             self.ratio = float(ratios[-1])
+
+    def note_gap(self, times: Ints) -> None:
+        """Take note of the step of these that a gap comes before which is known, if one is."""
+        if self.excused_after is None:
+            return
+        at = int(np.searchsorted(times, self.excused_after, side="right"))
+        if at < len(times):
+            self.gaps = (*self.gaps, int(times[at]))[-_KNOWN:]
+            self.excused_after = None
+
+    def knows(self, alarm: Alarm, time: int) -> bool:
+        """Whether an alarm that opened at a step is about a gap that is known; take note of it."""
+        known = alarm.cause == _SILENCE and not alarm.evidence and time in self.gaps
+        if known:
+            self.quiet = (*self.quiet, alarm.number)[-_KNOWN:]
+        return known
 
     def put(self, item: Item) -> None:
         """Take note of an item as it is now."""
@@ -262,7 +281,9 @@ def stream_to_json(stream: KeptStream) -> dict[str, Any]:
         "counts",
         "since",
         "ignored",
-        "excused",
+        "excused_after",
+        "gaps",
+        "quiet",
         "source",
         "past",
         "absent",
@@ -290,10 +311,14 @@ def stream_from_json(found: Mapping[str, Any]) -> KeptStream:
     models = [
         Model(**{**each, "channels": tuple(each["channels"])}) for each in facts.pop("models")
     ]
-    facts["ignored"] = tuple(facts["ignored"])
+    for name in ("ignored", "gaps", "quiet"):
+        facts[name] = tuple(facts.get(name, ()))
+    aligner = Aligner.from_json(facts.pop("aligner"))
+    if facts.pop("excused", False):  # of an earlier version
+        facts["excused_after"] = aligner.newest
     ratio, distance = (_from_number(facts.pop(name)) for name in ("ratio", "distance"))
     return KeptStream(
-        aligner=Aligner.from_json(facts.pop("aligner")),
+        aligner=aligner,
         fit=None if fit is None else Fit(**{**fit, "channels": tuple(fit["channels"])}),
         models=models,
         wanted=None if wanted is None else (tuple(wanted[0]), wanted[1]),
