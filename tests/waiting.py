@@ -12,7 +12,7 @@ _T = TypeVar("_T")
 _PAUSE = 0.01  # seconds between two looks
 
 
-def until(condition: Callable[[], _T], what: str, *, seconds: float = 60.0) -> _T:
+def until(condition: Callable[[], _T], what: str, *, seconds: float = 180.0) -> _T:
     """Call `condition` until it returns something true, and return that.
 
     Fails after `seconds` with `what` was waited for and the last value found.

@@ -229,7 +229,7 @@ class Served:
                 stderr=errors,
                 stdout=subprocess.DEVNULL,
             )
-        found = until(self._started, "the address of the page", seconds=60)
+        found = until(self._started, "the address of the page")
         assert found is not None
         self.url = found[1]
         if wait:

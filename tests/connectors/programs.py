@@ -66,7 +66,11 @@ class Program:
     def start(self) -> None:
         """Start it, and return once it answers."""
         self.launch()
-        self.wait_until_ready()
+        try:
+            self.wait_until_ready()
+        except BaseException:
+            self.kill()
+            raise
 
     def launch(self) -> None:
         """Start it, and return at once."""
@@ -75,7 +79,7 @@ class Program:
                 self.command(), stdout=output, stderr=output, cwd=self.folder
             )
 
-    def wait_until_ready(self, seconds: float = 60.0) -> None:
+    def wait_until_ready(self, seconds: float = 180.0) -> None:
         until(self._answers, f"{self.command()[0]} to be ready", seconds=seconds)
 
     def _answers(self) -> bool:

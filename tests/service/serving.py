@@ -70,7 +70,7 @@ class Serving:
                 env={**os.environ, "PYTHONFAULTHANDLER": "1"},
             )
 
-    def wait_until_ready(self, seconds: float = 60.0) -> None:
+    def wait_until_ready(self, seconds: float = 180.0) -> None:
         until(self._is_ready, f"the service to be ready; see {self._log}", seconds=seconds)
 
     def _is_ready(self) -> bool:
