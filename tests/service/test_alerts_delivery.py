@@ -55,7 +55,11 @@ class Case:
         )
 
     def put(
-        self, *keys: str, stream: str = "press-1", opened: str = "2027-01-15T08:00:00Z"
+        self,
+        *keys: str,
+        stream: str = "press-1",
+        opened: str = "2027-01-15T08:00:00Z",
+        updated: str = "",
     ) -> None:
         for key in keys:
             item, _, status = key.rpartition(":")
@@ -65,6 +69,7 @@ class Case:
                 "status": status,
                 "streams": [stream],
                 "opened": opened,
+                "updated": updated or opened,
             }
             self.store.put_alert(key, "chat", body)
         self.store.commit()
@@ -260,7 +265,7 @@ def test_what_waits_for_a_sink_that_was_removed_is_given_up_when_it_is_too_old(c
 # ------------------------------------------------------------------ maintenance
 
 
-def test_what_opened_in_a_maintenance_window_is_marked_and_not_sent(case: Case) -> None:
+def test_what_opened_and_ended_in_a_maintenance_window_is_marked_and_not_sent(case: Case) -> None:
     # 2027-01-15T08:00:00Z is BEGIN
     window = add_window(case.store, BEGIN - S, BEGIN + S, "press-*", reason="new bearings")
     case.put("a:fired", "a:resolved")
@@ -274,6 +279,7 @@ def test_what_opened_in_a_maintenance_window_is_marked_and_not_sent(case: Case) 
         "waiting": 0,
         "delivered": 3,
         "failing": 0,
+        "held": 0,
         "unsent": 2,
         "oldest": 0,
     }
@@ -287,12 +293,71 @@ def test_what_fired_before_a_window_was_made_is_resolved_all_the_same(case: Case
     assert case.deliver() == ["a:resolved"]
 
 
+def test_what_is_open_still_when_the_window_ends_is_told(case: Case) -> None:
+    window = add_window(case.store, BEGIN - S, BEGIN + 600 * S, reason="new bearings")
+    case.put("a:fired", "b:fired")
+    for _ in range(10):
+        assert case.deliver() == []
+        assert case.row("a:fired").error == f"held: maintenance window {window.id}: new bearings"
+        assert case.row("a:fired").attempts == 0
+        counts = case.store.alert_counts()["chat"]
+        ended = case.clock.now > BEGIN + 300 * S
+        assert (counts["held"], counts["unsent"]) == ((1, 2) if ended else (2, 0))
+        assert (counts["waiting"], counts["oldest"]) == (0, 0)
+        case.clock.now += 60 * S
+        if case.clock.now == BEGIN + 360 * S:
+            case.put("b:resolved")
+    assert case.deliver() == ["a:fired"]
+    assert case.row("b:fired").error.startswith(SUPPRESSED)
+    case.put("a:resolved")
+    assert case.deliver() == ["a:resolved"]
+
+
+def test_what_is_held_is_sent_within_a_minute_after_its_window_is_removed(case: Case) -> None:
+    window = add_window(case.store, BEGIN - S, BEGIN + 9000 * S)
+    case.put("a:fired")
+    case.deliver()
+    end_window(case.store, window.id)
+    case.clock.now += 60 * S
+    assert case.deliver() == ["a:fired"]
+
+
+def test_what_is_held_for_longer_than_alerts_are_kept_is_not_given_up(case: Case) -> None:
+    add_window(case.store, BEGIN - S, BEGIN + 30 * DAY)
+    case.put("a:fired")
+    case.deliver()
+    case.clock.now += 30 * DAY - S
+    assert case.deliver() == []
+    case.clock.now += S
+    assert case.deliver() == ["a:fired"]
+
+
+def test_what_is_judged_after_its_window_has_a_minute_to_end(case: Case) -> None:
+    add_window(case.store, BEGIN - S, BEGIN + S)
+    case.clock.now += 3600 * S
+    case.put("a:fired", "b:fired")
+    assert case.deliver() == []
+    case.put("a:resolved")
+    case.clock.now += 60 * S
+    assert case.deliver() == ["b:fired"]
+    assert case.row("a:resolved").error.startswith(SUPPRESSED)
+
+
+def test_a_silence_that_was_noticed_in_a_window_is_in_it(case: Case) -> None:
+    # The last sample came before somebody made the window and switched the machine off.
+    add_window(case.store, BEGIN + 20 * S, BEGIN + 600 * S)
+    case.put("a:fired", updated="2027-01-15T08:05:00Z")
+    case.put("b:fired", updated="2027-01-15T08:00:19Z")
+    assert case.deliver() == ["b:fired"]
+
+
 def test_what_was_suppressed_is_not_resolved_after_the_window_is_removed(case: Case) -> None:
     window = add_window(case.store, BEGIN - S, BEGIN + S)
-    case.put("a:fired")
+    case.put("a:fired", "a:resolved")
     case.deliver()
     assert end_window(case.store, window.id)
     case.put("a:resolved")
+    case.clock.now += 60 * S
     assert case.deliver() == []
     assert case.row("a:resolved").error.startswith(SUPPRESSED)
 

@@ -55,6 +55,7 @@ def test_an_alarm_that_opens_makes_an_alert_with_all_that_a_receiver_needs() -> 
         "streams": ["press-1"],
         "sentence": "temp 90",
         "opened": "1970-01-01T00:00:01Z",
+        "updated": "1970-01-01T00:00:02Z",
         "ended": None,
         "ratio": 2.5,
         "channels": ["temp", "pressure"],
@@ -140,21 +141,25 @@ def store(tmp_path: Path) -> Any:
 
 def test_a_window_covers_items_that_opened_in_it_and_not_at_its_end() -> None:
     window = Window("w", 100, 200, "press-*")
-    assert [window.covers(["press-1"], at) for at in (99, 100, 199, 200)] == [
+    assert [window.covers(["press-1"], at, at) for at in (99, 100, 199, 200)] == [
         False,
         True,
         True,
         False,
     ]
-    assert not window.covers(["oven"], 150)
+    assert not window.covers(["oven"], 150, 150)
+    assert window.covers(["press-1"], 50, 100)
+    assert window.covers(["press-1"], 199, 900)
+    assert not window.covers(["press-1"], 50, 99)
+    assert not window.covers(["press-1"], 200, 900)
 
 
 def test_a_window_covers_an_incident_if_it_covers_all_of_its_streams() -> None:
     window = Window("w", 100, 200, "press-*")
-    assert window.covers(["press-1", "press-2"], 150)
-    assert not window.covers(["press-1", "oven"], 150)
-    assert not window.covers([], 150)
-    assert Window("w", 100, 200).covers([], 150)
+    assert window.covers(["press-1", "press-2"], 150, 150)
+    assert not window.covers(["press-1", "oven"], 150, 150)
+    assert not window.covers([], 150, 150)
+    assert Window("w", 100, 200).covers([], 150, 150)
 
 
 def test_windows_are_kept_listed_and_removed(store: Store) -> None:
@@ -162,8 +167,8 @@ def test_windows_are_kept_listed_and_removed(store: Store) -> None:
     last = add_window(store, 300, 400)
     assert windows(store) == [last, first]
     assert first.reason == "new bearings" and first.who == "kim"
-    assert covering(windows(store), ["press-1"], 150) == first
-    assert covering(windows(store), ["press-1"], 250) is None
+    assert covering(windows(store), ["press-1"], 150, 150) == first
+    assert covering(windows(store), ["press-1"], 250, 250) is None
     assert end_window(store, first.id)
     assert windows(store) == [last]
 

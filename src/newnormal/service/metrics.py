@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_STREAMS", "Measured", "exposition"]
 
 MOST_STREAMS = 2_000  # that have measurements of their own; the others are counted
-_DROPPED = ("late", "duplicate", "out_of_order", "unknown")
+_DROPPED = ("late", "duplicate", "out_of_order", "jumped", "unknown")
 _ATTENTION = ("alarm", "change", "silence", "channels", "failed")
 
 
@@ -154,7 +154,7 @@ def _of_sinks(
         "newnormal_alerts_waiting_seconds", "Age of the oldest alert that waits.", labels=["sink"]
     )
     for sink, found in counts.items():
-        for state in ("waiting", "delivered", "failing", "unsent"):
+        for state in ("waiting", "delivered", "failing", "held", "unsent"):
             alerts.add_metric([sink, state], _number(found.get(state)))
         since = _number(found.get("oldest"))
         oldest.add_metric([sink], max(0.0, (now - since) / 1e9) if since else 0.0)

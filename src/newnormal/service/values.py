@@ -14,6 +14,7 @@ __all__ = [
     "COLLECTING",
     "FAILED",
     "FITTING",
+    "HELD",
     "LIVE",
     "Comment",
     "EventRow",
@@ -29,6 +30,8 @@ COLLECTING = "collecting"  # its samples are kept as history
 FITTING = "fitting"  # a worker fits; samples that come wait in the store
 LIVE = "live"
 FAILED = "failed"  # the last fit failed: it goes on collecting, and will be tried again
+
+HELD = "held: "  # begins the error of an alert that waits for the end of a maintenance window
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,8 +268,8 @@ class StreamView:
     generation
         How many models it has had.
     counts
-        `late`, `duplicate`, `out_of_order`, `unknown` (values of channels that are not the
-        model's), `alarms`, `changes`.
+        `late`, `duplicate`, `out_of_order`, `jumped` (far ahead, and not confirmed), `unknown`
+        (values of channels that are not the model's), `alarms`, `changes`.
     problem
         Why the last fit failed, or "".
     """

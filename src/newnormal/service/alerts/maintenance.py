@@ -43,7 +43,7 @@ class Window:
     id
         Its name.
     begin, end
-        In ns; `end` is not part of it. Items are compared by the time of their sample.
+        In ns; `end` is not part of it. Items are compared by the times of their samples.
     streams
         Which streams, as a pattern of the shell such as ``"press-*"``; ``"*"`` is all.
     reason, who
@@ -57,9 +57,13 @@ class Window:
     reason: str = ""
     who: str = ""
 
-    def covers(self, streams: Sequence[str], opened: int) -> bool:
-        """Return whether an item of these streams that opened then is in it: all of them are."""
-        if not self.begin <= opened < self.end:
+    def __str__(self) -> str:
+        reason = f": {self.reason}" if self.reason else ""
+        return f"maintenance window {self.id}{reason}"
+
+    def covers(self, streams: Sequence[str], opened: int, known: int) -> bool:
+        """Return whether an item of these streams, all of them, opened or was known in it."""
+        if not (self.begin <= known and opened < self.end):
             return False
         return all(fnmatchcase(each, self.streams) for each in streams or [""])
 
@@ -105,6 +109,9 @@ def windows(store: Settings) -> list[Window]:
     return sorted(found, key=lambda each: (-each.begin, each.id))
 
 
-def covering(found: Iterable[Window], streams: Sequence[str], opened: int) -> Window | None:
-    """Return the first window that an item is in, or None."""
-    return next((each for each in found if each.covers(streams, opened)), None)
+def covering(
+    found: Iterable[Window], streams: Sequence[str], opened: int, known: int
+) -> Window | None:
+    """Return the window that an item is in, the one that ends last of several; None: in none."""
+    own = (each for each in found if each.covers(streams, opened, known))
+    return max(own, key=lambda each: each.end, default=None)

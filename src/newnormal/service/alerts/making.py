@@ -81,6 +81,7 @@ def _body(
         "streams": _streams(item, view),
         "sentence": item.sentence,
         "opened": _text(item.opened),
+        "updated": _text(item.updated),
         "ended": None if item.ended is None else _text(item.ended),
         "ratio": item.ratio if math.isfinite(item.ratio) else None,
         "channels": _channels(found),

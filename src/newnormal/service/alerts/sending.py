@@ -21,7 +21,7 @@ from newnormal.io.sinks.alerts import (
 from newnormal.service.alerts.maintenance import Settings, Window, covering, windows
 from newnormal.service.calling import SECOND, SinkCalls
 from newnormal.service.looping import backoff, one_line
-from newnormal.service.values import ItemPage
+from newnormal.service.values import HELD, ItemPage
 
 __all__ = ["GIVEN_UP", "SUPPRESSED", "Outbox", "Sender", "Waiting"]
 
@@ -30,6 +30,7 @@ GIVEN_UP = "given up: "  # begins the error of an alert that was too old at last
 
 _AT_ONCE = 100  # alerts that are read at once
 _LOOK_EVERY = SECOND  # how often to look for alerts that are due
+_HELD_EVERY = 60 * SECOND  # how often to look whether an alert that is held may be sent
 _LONGEST_ERROR = 500  # characters of an error that the outbox keeps
 
 _log = logging.getLogger(__name__)
@@ -169,7 +170,13 @@ class Sender:
     def _settle(self, row: Waiting, found: Sequence[Window]) -> None:
         """Send an alert, or note why it is not sent."""
         now = self._clock()
-        reason = self._unsent(row, found, now)
+        window = self._window(row, found)
+        held_until = None if window is None else max(window.end, row.created + _HELD_EVERY)
+        reason = self._unsent(row, window, now - (held_until or row.created))
+        if held_until is not None and reason is None and now < held_until:
+            later = min(held_until, now + _HELD_EVERY)
+            self._mark(row, row.attempts, next_try=later, error=f"{HELD}{window}")
+            return
         if reason is not None:
             if reason.startswith(GIVEN_UP):
                 _log.warning("sink %s: alert %s %s", self.name, row.key, reason)
@@ -207,26 +214,31 @@ class Sender:
         if delivered is not None:
             self._refused.pop(row.key, None)
 
-    def _unsent(self, row: Waiting, found: Sequence[Window], now: int) -> str | None:
-        """Return why an alert is not to be sent, or None. Resolved follows fired."""
+    def _window(self, row: Waiting, found: Sequence[Window]) -> Window | None:
+        """Return the maintenance window that the item of an alert that fires is in."""
         body = row.body
-        resolved = body["status"] == RESOLVED
-        if resolved:
-            fired = self._outbox.alert(f"{body['item']}:{FIRED}", self.name)
+        if body["status"] == RESOLVED or not found:
+            return None
+        opened, updated = (_ns(body.get(each) or body["opened"]) for each in ("opened", "updated"))
+        return covering(found, body["streams"], opened, updated)
+
+    def _unsent(self, row: Waiting, window: Window | None, late: int) -> str | None:
+        """Return why an alert is never to be sent, or None; `late`: since when it may be, in ns.
+
+        Resolved follows fired. What has ended in a maintenance window is told by neither.
+        """
+        item = row.body["item"]
+        if row.body["status"] == RESOLVED:
+            fired = self._outbox.alert(f"{item}:{FIRED}", self.name)
             if fired is None:
                 return f"{SUPPRESSED}it did not fire here"
             if fired.error:  # `alerts_due` gives this one out when that one is settled
                 return fired.error
-        if now - row.created > self._keep:
+        if window is not None and self._outbox.alert(f"{item}:{RESOLVED}", self.name) is not None:
+            return f"{SUPPRESSED}{window}"
+        if late > self._keep:
             return GIVEN_UP + (row.error or self.state()["message"] or "not sent in time")
-        if resolved:
-            return None
-        opened = int(np.datetime64(body["opened"].removesuffix("Z"), "ns").astype(np.int64))
-        window = covering(found, body["streams"], opened)
-        if window is None:
-            return None
-        reason = f": {window.reason}" if window.reason else ""
-        return f"{SUPPRESSED}maintenance window {window.id}{reason}"
+        return None
 
     def _send(self, alerts: Sequence[Alert]) -> None:
         """Have the sink send alerts, and wait no longer than its timeout."""
@@ -289,3 +301,7 @@ class Sender:
     def state(self) -> dict[str, Any]:
         """Return `ok`, `message`, `failures` in a row and `next_try` in ns, None if not paused."""
         return self._calls.state()
+
+
+def _ns(text: str) -> int:
+    return int(np.datetime64(text.removesuffix("Z"), "ns").astype(np.int64))
