@@ -147,15 +147,14 @@ def serve(
 def _serve(config: ServiceConfig, load: Callable[[], ServiceConfig]) -> None:
     from newnormal.cli.compiling import compile_first
     from newnormal.cli.serving import run
+    from newnormal.service.connectors import check_connections
     from newnormal.service.demo import demo_config
 
     def load_again() -> ServiceConfig:
-        new = demo_config(load()) if config.demo else load()
-        _check_connections(new)
-        return new
+        return demo_config(load()) if config.demo else load()
 
     check_reachable(config)
-    _check_connections(config)
+    check_connections(config)
     run(config, load_again, prepare=partial(compile_first, "serve"))
 
 
@@ -200,17 +199,6 @@ def check_reachable(config: ServiceConfig) -> None:
         hint=f"newnormal serve token add NAME --role operate --data {config.data} makes one; "
         "--insecure allows everything to everybody",
     )
-
-
-def _check_connections(config: ServiceConfig) -> None:
-    """Raise an error if a sink or a source cannot work, without connecting to it."""
-    from newnormal.io.registry import find_pull_source
-    from newnormal.service.connectors import make_any_sink
-
-    for sink in config.sinks:
-        make_any_sink(sink).close()
-    for source in config.sources:
-        find_pull_source(source.kind)
 
 
 # ---------------------------------------------------------------------- --check

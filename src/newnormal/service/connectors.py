@@ -14,11 +14,12 @@ from newnormal.io.registry import (
 from newnormal.io.sinks.alerts import AlertSink
 from newnormal.io.sinks.scores import ScoreSink
 from newnormal.io.sources.pull import PullSource
-from newnormal.service.config import SinkConfig, SourceConfig
+from newnormal.service.config import ServiceConfig, SinkConfig, SourceConfig
 from newnormal.service.secrets import read_secret
 
 __all__ = [
     "alert_sinks",
+    "check_connections",
     "make_any_sink",
     "make_score_sink",
     "make_sink",
@@ -67,6 +68,23 @@ def make_source(config: SourceConfig, environ: Mapping[str, str] | None = None) 
     kind = find_pull_source(config.kind)
     where = f"[sources.{config.name}]"
     return kind(config.name, _with_secrets(kind, config.options, where, environ))
+
+
+def check_connections(config: ServiceConfig) -> None:
+    """Raise an error if a sink or a source of a configuration cannot work, without connecting.
+
+    Raises
+    ------
+    ParameterError
+        As that of `make_sink`.
+    """
+    for sink in config.sinks:
+        make_any_sink(sink).close()
+    for source in config.sources:
+        try:
+            make_source(source).close()
+        except OSError:  # somebody else's that connects when it is made: it is tried again
+            continue
 
 
 def _with_secrets(

@@ -15,6 +15,7 @@ from newnormal.errors import InputError, NewnormalError, StateError
 from newnormal.fleet.folder.lock import FolderLock, InUseError
 from newnormal.io.arrivals import Arrival
 from newnormal.service.config import ServiceConfig
+from newnormal.service.connectors import check_connections
 from newnormal.service.engine import modelling
 from newnormal.service.engine.applying import Applier, Outcome
 from newnormal.service.engine.checkpoints import recover, save_checkpoint
@@ -123,7 +124,7 @@ class Service:
         self.sinks.start(self.config)
         self._engine.start()
         self._engine.submit(log.Started(self.clock()), own=True)
-        self._configure()
+        self._configure(self.config)
         self.sources = Sources(self)
         self.sources.start(self.config.sources)
         self._ticker = threading.Thread(target=self._tick, name="newnormal-clock", daemon=True)
@@ -167,19 +168,20 @@ class Service:
             self._lock = None
 
     def reload(self, config: ServiceConfig) -> None:
-        """Take over another configuration: what can change while it runs."""
-        self.config = config
-        self._configure()
+        """Take over what can change of another configuration; nothing of one with an error."""
+        check_connections(config)
+        self._configure(config)
         self.sinks.start(config)
         self.sources.start(config.sources)
+        self.config = config
 
-    def _configure(self) -> None:
+    def _configure(self, config: ServiceConfig) -> None:
         """Log the settings that new streams are put in order by, if they are others."""
-        own = self.config.streams
+        own = config.streams
         patterns: list[tuple[str, int | None, int | None]] = [("*", own.period, own.lateness)]
         patterns += [
             (each.match, each.given.get("period"), each.given.get("lateness"))
-            for each in self.config.overrides
+            for each in config.overrides
         ]
         if tuple(patterns) != self._engine.applier.patterns:
             self._engine.submit(log.Configured(tuple(patterns)), own=True)

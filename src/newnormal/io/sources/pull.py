@@ -17,10 +17,11 @@ __all__ = ["PullSource", "check_arrivals"]
 class PullSource(ABC):
     """Where the service fetches samples. Derive from it and name your class in `[sources]`.
 
-    The service makes it in a thread of its own, calls `resume` with the place that its log has for
-    a source of this name, if there is one, and then repeats: `next_batch`, `snapshot`, and once
-    these samples are durable `acknowledge`. After an error it calls `close`, waits, makes another
-    one and resumes that.
+    Making it reads the options and connects to nothing: the service makes one and closes it to
+    check a configuration. It makes another in a thread of its own, calls `resume` with the place
+    that its log has for a source of this name, if there is one, and then repeats: `next_batch`,
+    `snapshot`, and once these samples are durable `acknowledge`. After an error it calls `close`,
+    waits, makes another one and resumes that.
 
     Parameters
     ----------

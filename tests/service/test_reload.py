@@ -1,0 +1,98 @@
+"""Another configuration while the service runs: all of it is taken over, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from newnormal.errors import NewnormalError
+from newnormal.io import Arrival
+from newnormal.service.config import Limits, SinkConfig, SourceConfig
+from newnormal.service.connectors import check_connections
+from newnormal.testing import MemoryPullSource
+from tests.service.running import START, config_of, running
+from tests.waiting import until
+
+PLANT = SourceConfig("plant", "tests.service.test_reload:Plant", {})
+
+
+class Plant(MemoryPullSource):
+    """A source that gives one sample, and tells how many were made and not closed."""
+
+    open: ClassVar[list[str]] = []
+
+    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
+        sample = Arrival("m", ("a",), np.array([START], np.int64), np.ones((1, 1)))
+        super().__init__([sample], name, options)
+        self.open.append(name)
+
+    def next_batch(self, limit: int) -> Sequence[Arrival]:
+        return super().next_batch(limit) or ()
+
+    def close(self) -> None:
+        if self.name in self.open:
+            self.open.remove(self.name)
+
+
+class Unreachable(MemoryPullSource):
+    """A source of somebody who connects when it is made."""
+
+    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
+        super().__init__([], name, options)
+        raise ConnectionRefusedError("nobody listens")
+
+
+WRONG = [
+    {
+        "sources": (
+            PLANT,
+            SourceConfig(
+                "hosts",
+                "prometheus",
+                {"url": "http://127.0.0.1:9/", "query": "up", "every": "5 parsecs"},
+            ),
+        )
+    },
+    {"sources": (SourceConfig("bus", "mqtt", {"topics": ["a/{channel}"], "tpoics": 1}),)},
+    {"sources": (SourceConfig("plant", "tests.service.test_reload:Absent", {}),)},
+    {"sources": (SourceConfig("lines", "files", {"paths": "*.csv", "from": "middle"}),)},
+    {"sinks": (SinkConfig("chat", "webhook", {"url": "http://127.0.0.1:9/", "timout": 3}),)},
+    {"sinks": (SinkConfig("chat", "webhook", {"url": "http://127.0.0.1:9/", "secret_env": "NO"}),)},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_an_error_in_a_source_or_a_sink_leaves_everything_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any]
+) -> None:
+    monkeypatch.delenv("NO", raising=False)
+    with running(config_of(tmp_path, sources=(PLANT,)), monkeypatch) as service:
+        until(lambda: service.stream_named("m"), "the sample of the source")
+        before, names = service.config, service.sinks.names
+        with pytest.raises(NewnormalError):
+            service.reload(config_of(tmp_path, limits=Limits(streams=7), **wrong))
+        assert service.config is before
+        assert service.sinks.names == names
+        assert list(service.sources.states()) == ["plant"]
+        assert service.health()["parts"]["source plant"]["ok"]
+        assert Plant.open == ["plant"]  # what was made to check the configuration is closed
+    assert not Plant.open
+
+
+def test_a_configuration_that_works_is_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path), monkeypatch) as service:
+        new = config_of(tmp_path, sources=(PLANT,))
+        service.reload(new)
+        assert service.config is new
+        until(lambda: service.stream_named("m"), "the sample of the source")
+
+
+def test_a_source_that_connects_when_it_is_made_may_be_unreachable(tmp_path: Path) -> None:
+    kind = "tests.service.test_reload:Unreachable"
+    check_connections(config_of(tmp_path, sources=(SourceConfig("far", kind, {}),)))
