@@ -17,6 +17,7 @@ from newnormal.acceptance.changes import NUMBER, open_slots
 from newnormal.alarms import AlarmLog
 from newnormal.alarms.log import forget, margins
 from newnormal.alarms.meant import meant
+from newnormal.alarms.sentences import ended
 from newnormal.alarms.silence import forget_time
 from newnormal.alarms.zoned import in_zone
 from newnormal.core import loop
@@ -283,7 +284,8 @@ class Verbs(Views):
         state = self._live()
         sample, time = state.judged - 1, self.last_judged_time_
         for alarm in self.alarms_:
-            self._keep([Event(CLOSED, sample, time, replace(alarm, reason=END_OF_STREAM))])
+            closed = ended(alarm, END_OF_STREAM, self._fitted.has_rhythm)
+            self._keep([Event(CLOSED, sample, time, closed)])
         forget(state)
         return self
 

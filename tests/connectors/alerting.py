@@ -13,7 +13,7 @@ FIRED: dict[str, Any] = {
     "state": "open",
     "stream": "press-1",
     "streams": ["press-1"],
-    "sentence": "temperature 90.5, expected 60 to 75; high for 3 min",
+    "sentence": "temperature 90.5, expected 60 to 75; high",
     "opened": "2027-01-15T07:57:00Z",
     "ended": None,
     "ratio": 2.5,

@@ -97,7 +97,7 @@ def test_an_alert_that_fired_is_posted_until_it_expires(
                 "team": "plant",
             },
             "annotations": {
-                "summary": "press-1: temperature 90.5, expected 60 to 75; high for 3 min",
+                "summary": "press-1: temperature 90.5, expected 60 to 75; high",
                 "description": "temperature: 90.5, expected 70.2 (60 to 75)\n"
                 "kind: alarm, open\nstream: press-1\nsince: 2027-01-15 07:57:00 UTC",
                 "link": "https://watch.example.org/#/item/alarm-12-1-3",

@@ -173,7 +173,7 @@ def test_a_mail_says_what_happened_in_text_and_html(post: Post) -> None:
     assert mail["X-Newnormal-Key"] == "alarm-12-1-3:fired"
     plain, page = text_of(mail), text_of(mail, "html")
     assert plain == (
-        "press-1: temperature 90.5, expected 60 to 75; high for 3 min\n"
+        "press-1: temperature 90.5, expected 60 to 75; high\n"
         "\n"
         "temperature  90.5, expected 70.2 (60 to 75)\n"
         "kind         alarm, open\n"

@@ -58,7 +58,7 @@ def test_a_message_has_a_text_that_works_everywhere_and_an_attachment(
     [request] = listener.heard
     assert (request.method, request.path) == ("POST", PATH)
     assert request.headers["content-type"] == "application/json"
-    headline = "[firing] press-1: temperature 90.5, expected 60 to 75; high for 3 min"
+    headline = "[firing] press-1: temperature 90.5, expected 60 to 75; high"
     assert message == {
         "text": f"{headline}\n{LINK}",
         "attachments": [

@@ -29,7 +29,8 @@ def alarm(
 ) -> Alarm:
     peak = Peak(start, time_of(start, timed), 9.0, ratio, 1e-3, {channel: 1.0})
     evidence = (Evidence(channel, 71.0, 25.0, 20.0, 30.0),)
-    sentence = f"{channel} 71, expected 20 to 30; high for {end - start + 1} min"
+    lasted = "" if reason is None else f" for {end - start + 1} min"
+    sentence = f"{channel} 71, expected 20 to 30; high{lasted}"
     return Alarm(
         number,
         start,

@@ -48,7 +48,7 @@ def test_verdicts_are_a_table_and_a_closed_frame() -> None:
     shown = verdicts._repr_html_()
     table, frame = shown.split("<iframe", 1)
     words = Text(table).words
-    assert words[0] == "In alarm since 2026-03-09 14:40: c1 71, expected 20 to 30; high for 20 min"
+    assert words[0] == "In alarm since 2026-03-09 14:40: c1 71, expected 20 to 30; high"
     assert (
         "2026-03-09 10:00 to 14:59, 300 samples of 3 channels · 0 anomalous · 2 alarms" in words[1]
     )

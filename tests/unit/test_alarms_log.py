@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from newnormal.alarms import AlarmThreshold, log
+from newnormal.alarms.sentences import ended, number_texts
 from newnormal.core.state import LogState, copied
 from newnormal.kernels.alarm import AlarmOut
 from newnormal.types import ACCEPTED, END_OF_STREAM, Alarm, Event, Floats, Verdicts
@@ -294,10 +295,10 @@ def evidence(observed: float, expected: float | None, spread: float | None) -> A
 @pytest.mark.parametrize(
     ("observed", "direction", "text"),
     [
-        (71.0, "high", "level 71, expected 14 to 26; high for 1 sample"),
-        (2.5, "low", "level 2.5, expected 14 to 26; low for 1 sample"),
-        (21.0, "within", "level 21, expected 14 to 26; unusual for 1 sample"),
-        (math.nan, "missing", "level missing, expected 14 to 26; missing for 1 sample"),
+        (71.0, "high", "level 71, expected 14 to 26; high"),
+        (2.5, "low", "level 2.5, expected 14 to 26; low"),
+        (21.0, "within", "level 21, within 14 to 26, but its course is unusual"),
+        (math.nan, "missing", "level missing, expected 14 to 26"),
     ],
 )
 def test_evidence_has_value_range_direction_and_a_sentence(
@@ -315,7 +316,7 @@ def test_model_that_expects_no_value_has_evidence_of_what_was_observed() -> None
     alarm = evidence(71.0, None, None)
     (found,) = alarm.evidence
     assert (found.observed, found.expected, found.low, found.high) == (71.0, None, None, None)
-    assert alarm.sentence == "level 71; unusual for 1 sample"
+    assert alarm.sentence == "level 71; unusual"
 
 
 def test_evidence_is_that_of_the_peak_and_the_sentence_has_the_length() -> None:
@@ -329,9 +330,32 @@ def test_evidence_is_that_of_the_peak_and_the_sentence_has_the_length() -> None:
         expected=np.zeros((12, 3)),
         spread=np.full(3, 0.1),
     )
-    closed = alarms(events)[-1]
+    opened, *_, closed = alarms(events)
     assert [each.observed for each in closed.evidence] == [1.0]
+    assert opened.sentence == "flow 0, within -0.3 to 0.3, but its course is unusual"
     assert closed.sentence == "flow 1, expected -0.3 to 0.3; high for 8 min"
+
+
+@pytest.mark.parametrize(
+    ("observed", "text"),
+    [
+        (21.0, "level 21, within 14 to 26, but its course was unusual for 1 sample"),
+        (math.nan, "level missing, expected 14 to 26; missing for 1 sample"),
+    ],
+)
+def test_the_sentence_of_an_alarm_has_its_length_once_it_has_ended(
+    observed: float, text: str
+) -> None:
+    closed = ended(evidence(observed, 20.0, 2.0), "end of stream")
+    assert (closed.open, closed.reason, closed.sentence) == (False, "end of stream", text)
+
+
+def test_numbers_that_differ_look_different() -> None:
+    far = evidence(1e15 + 12, 1e15 + 3, 1.0).sentence
+    assert far == "level 1000000000000012, expected 1000000000000000 to 1000000000000006; high"
+    assert number_texts(1.0, 1.0 + 2**-52) == ["1", "1.0000000000000002"]
+    assert number_texts(1e300, 1e300, 2.5) == ["1e+300", "1e+300", "2.5"]
+    assert number_texts(math.inf, math.inf) == ["inf", "inf"]
 
 
 # ------------------------------------------------------------------ a slow obvious twin

@@ -88,8 +88,9 @@ def test_nothing_but_missing_values_is_an_alarm_until_they_are_there_again(timed
     assert opened.alarm.start == closed.alarm.start == AT
     assert {each.channel for each in opened.alarm.evidence} == set(CHANNELS)
     assert {each.direction for each in opened.alarm.evidence} == {"missing"}
-    length = "5 min" if timed else "6 samples"
-    assert opened.alarm.sentence == f"{', '.join(CHANNELS)} missing for {length}"
+    length = "59 min" if timed else "60 samples"
+    assert opened.alarm.sentence == f"{', '.join(CHANNELS)} missing"
+    assert closed.alarm.sentence == f"{', '.join(CHANNELS)} missing for {length}"
 
 
 def test_silence_of_samples_without_times_ends_alike_in_a_run_and_in_steps() -> None:

@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from newnormal.alarms.listing import change_note
+from newnormal.alarms.sentences import ended
 from newnormal.alarms.texts import Deciding, Note, event_note, incident_event_note
 from newnormal.cli.screen import StatusLine
 from newnormal.io import SinkOptions
@@ -74,7 +75,7 @@ MISSING = replace(
     number=5,
     start=705,
     evidence=(Evidence("flow", None),),
-    sentence="flow missing for 6 min",
+    sentence="flow missing",
 )
 CHANGE = Change(
     3,
@@ -99,7 +100,8 @@ EVENTS = {
     "opened": (
         Event(OPENED, 560, at("09:20"), ALARM),
         """\
-2026-03-09 09:20:00  ALARM 1 opened: temperature high, flow low, level unusual
+2026-03-09 09:20:00  ALARM 1 opened: temperature high, flow low, level with an
+    unusual course
     temperature  77.7, expected 64.9 (63.3 to 66.5)
     flow         101, expected 110 (105 to 115)
     level        50, expected 50.5 (48 to 53)""",
@@ -119,8 +121,8 @@ EVENTS = {
     "closed": (
         Event(CLOSED, 600, at("10:30"), replace(ALARM, reason=BACK_TO_NORMAL)),
         """\
-2026-03-09 10:30:00  alarm 1 closed: temperature high, flow low, level unusual
-    for 28 min; score back to normal""",
+2026-03-09 10:30:00  alarm 1 closed: temperature high, flow low, level with an
+    unusual course for 28 min; score back to normal""",
     ),
     "closed, accepted": (
         Event(
@@ -145,11 +147,11 @@ EVENTS = {
     ),
     "missing values": (
         Event(OPENED, 710, at("12:05"), MISSING),
-        "2026-03-09 12:05:00  ALARM 5 opened: flow missing for 6 min",
+        "2026-03-09 12:05:00  ALARM 5 opened: flow missing since 11:40:00",
     ),
     "values again": (
-        Event(CLOSED, 711, at("12:06"), replace(MISSING, reason=SAMPLES_AGAIN)),
-        "2026-03-09 12:06:00  alarm 5 closed: flow missing for 6 min; values come again",
+        Event(CLOSED, 711, at("12:06"), ended(MISSING, SAMPLES_AGAIN)),
+        "2026-03-09 12:06:00  alarm 5 closed: flow missing for 15 min; values come again",
     ),
     "changed": (
         Event(CHANGED, 575, at("09:35"), ALARM, CHANGE),
@@ -231,7 +233,7 @@ def test_a_stream_of_a_fleet_is_named_first_and_in_its_commands() -> None:
     assert note.commands[0][1] == "newnormal feedback 'my fleet' 'web 1' accept --change 3"
     opened = event_note(EVENTS["missing values"][0], deciding)
     assert text_of(opened, 80, "web 1", 7) == (
-        "web 1    2026-03-09 12:05:00  ALARM 5 opened: flow missing for 6 min"
+        "web 1    2026-03-09 12:05:00  ALARM 5 opened: flow missing since 11:40:00"
     )
 
 

@@ -16,6 +16,7 @@ from newnormal.alarms.texts import (
     Note,
     closed_text,
     evidence_lines,
+    is_gap,
     length_text,
     moment_text,
     move_lines,
@@ -63,7 +64,7 @@ def alarm_note(alarm: Alarm, deciding: Deciding, changes: Collection[Change] = (
     if not alarm.open:
         return Note(when, f"alarm {alarm.number}", PLAIN, closed_text(alarm), lines)
     text = unusual_text(alarm)
-    if alarm.cause != SILENCE:
+    if not is_gap(alarm):
         text += f" for {length_text(alarm)}"
     began = any(change.alarm == alarm.number for change in changes)
     commands = () if began else deciding.about_alarm(alarm)

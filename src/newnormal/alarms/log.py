@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from newnormal.alarms.moving import judge_moving
-from newnormal.alarms.sentences import alarm_sentence, seconds_between
+from newnormal.alarms.sentences import alarm_sentence, ended
 from newnormal.alarms.silence import close_silence, find_silence, forget_silence, open_silence
 from newnormal.kernels.alarm import (
     LOW_RATIO,
@@ -242,23 +241,19 @@ def newest_alarm(
         for channel, values in zip(log.channels.tolist(), log.evidence.T.tolist(), strict=True)
         if channel >= 0 and not all(map(math.isnan, values))  # older state files have none
     )
-    length = counts[END] - counts[START] + 1
-    seconds = seconds_between(times[START_TIME], times[END_TIME])
-    if seconds is not None and length > 1:  # the last sample lasts as long as the others
-        seconds *= length / (length - 1)
-    return Alarm(
+    alarm = Alarm(
         counts[NEWEST],
         counts[START],
         times[START_TIME],
         counts[END],
         times[END_TIME],
         peak,
-        reason=None if counts[NUMBER] else BACK_TO_NORMAL,
         cause=SCORE,
         evidence=evidence,
-        sentence=alarm_sentence(evidence, length, seconds, at_this_hour),
+        sentence=alarm_sentence(evidence, None, at_this_hour),
         votes=tuple(log.votes.tolist()),
     )
+    return alarm if counts[NUMBER] else ended(alarm, BACK_TO_NORMAL, at_this_hour)
 
 
 def close(
@@ -274,7 +269,7 @@ def close(
     if alarm is None:
         return []
     log.counts[NUMBER] = 0
-    return [Event(CLOSED, sample, time, replace(alarm, reason=reason))]
+    return [Event(CLOSED, sample, time, ended(alarm, reason, at_this_hour))]
 
 
 def forget(state: StreamState) -> None:

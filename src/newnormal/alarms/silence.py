@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from newnormal.alarms.sentences import seconds_between, silence_sentence
+from newnormal.alarms.sentences import ended, missing_sentence, silence_sentence
 from newnormal.kernels.alarm import ALARMS
 from newnormal.types import (
     CLOSED,
@@ -169,7 +169,7 @@ def close_silence(fitted: Fitted, state: StreamState, verdicts: Verdicts, at: in
     alarm = silence_alarm(fitted, state.silence, sample - 1, before if end is None else end)
     state.silence.counts[NUMBER] = 0
     assert alarm is not None
-    return [Event(CLOSED, sample, time, replace(alarm, reason=SAMPLES_AGAIN))]
+    return [Event(CLOSED, sample, time, ended(alarm, SAMPLES_AGAIN))]
 
 
 def silence_alarm(
@@ -182,7 +182,6 @@ def silence_alarm(
     since = int(silence.times[START_TIME])
     started = None if since == NO_TIME else np.datetime64(since, "ns")
     named = [fitted.channels[at] for at in silence.channels.tolist() if at >= 0]
-    sentence = silence_sentence(named, newest - start + 1, seconds_between(started, time), None)
     return Alarm(
         int(silence.counts[NUMBER]),
         start,
@@ -192,7 +191,7 @@ def silence_alarm(
         Peak(newest, time, 0.0, 0.0, 1.0, {name: 1 / len(named) for name in named}),
         cause=SILENCE,
         evidence=tuple(Evidence(name, None) for name in named),
-        sentence=sentence,
+        sentence=missing_sentence(named),
     )
 
 

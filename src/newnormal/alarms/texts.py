@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.alarms.sentences import duration_text, number_texts, seconds_between
+from newnormal.alarms.sentences import in_range, length_text, number_texts
 from newnormal.texts import counted
 from newnormal.types import (
     ACCEPTED,
@@ -51,6 +51,7 @@ __all__ = [
     "event_note",
     "evidence_lines",
     "incident_event_note",
+    "is_gap",
     "length_text",
     "moment_text",
     "move_lines",
@@ -193,13 +194,9 @@ def clock_text(moment: str, beside: str) -> str:
     return moment[11:].removesuffix(beside[19:]) if beside[19:] else moment[11:]
 
 
-def length_text(alarm: Alarm) -> str:
-    """Return how long an alarm lasted, from its first sample to its last."""
-    samples = alarm.end - alarm.start + 1
-    seconds = seconds_between(alarm.start_time, alarm.end_time)
-    if seconds is not None and samples > 1 and alarm.cause != SILENCE:
-        seconds *= samples / (samples - 1)  # the last sample lasts as long as the others
-    return duration_text(samples, seconds)
+def is_gap(alarm: Alarm) -> bool:
+    """Whether an alarm is about samples that did not come: its sentence has its length."""
+    return alarm.cause == SILENCE and not alarm.evidence
 
 
 def unusual_text(alarm: Alarm) -> str:
@@ -208,9 +205,11 @@ def unusual_text(alarm: Alarm) -> str:
         return alarm.sentence
     by_way: dict[str, list[str]] = {}
     for each in alarm.evidence:
-        by_way.setdefault(each.direction, []).append(each.channel)
-    words = {"within": "unusual"}
-    parts = [f"{channels_text(names)} {words.get(way, way)}" for way, names in by_way.items()]
+        way = "unusual" if each.direction == "within" else each.direction
+        if in_range(each):
+            way = "with an unusual course"
+        by_way.setdefault(way, []).append(each.channel)
+    parts = [f"{channels_text(names)} {way}" for way, names in by_way.items()]
     return ", ".join(parts)
 
 
@@ -290,7 +289,7 @@ def _opened(event: Event, when: str, deciding: Deciding) -> Note:
     alarm = _alarm(event)
     text = unusual_text(alarm)
     since = _start(alarm)
-    if since != when and alarm.cause != SILENCE:
+    if since != when and not is_gap(alarm):
         text += f" since {clock_text(since, when)}"
     return Note(when, f"ALARM {alarm.number} opened", BAD, text, evidence_lines(alarm.evidence))
 
@@ -299,7 +298,7 @@ def _updated(event: Event, when: str, deciding: Deciding) -> Note:
     del deciding
     alarm = _alarm(event)
     text = unusual_text(alarm)
-    if alarm.cause != SILENCE:
+    if not is_gap(alarm):
         text += f" since {clock_text(_start(alarm), when)}, for {length_text(alarm)}"
     return Note(when, f"ALARM {alarm.number} worse", BAD, text, evidence_lines(alarm.evidence))
 

@@ -164,7 +164,7 @@ def _events() -> list[Event]:
                         "high": None,
                     },
                 ],
-                "sentence": "a 7.5, expected 1 to 3; high for 3 samples",
+                "sentence": "a 7.5, expected 1 to 3; high",
             }
         )
         change = Change(

@@ -27,8 +27,8 @@ def status_word(body: Mapping[str, Any]) -> str:
 def headline(body: Mapping[str, Any]) -> str:
     r"""Return the stream and what happened to it in one line.
 
-    >>> headline({"stream": "press-1", "sentence": "temp 90.5, expected 60 to 75; high for 3 min"})
-    'press-1: temp 90.5, expected 60 to 75; high for 3 min'
+    >>> headline({"stream": "press-1", "sentence": "temp 90.5, expected 60 to 75; high"})
+    'press-1: temp 90.5, expected 60 to 75; high'
     >>> headline({"stream": "a\nb", "sentence": ""})
     'a\\nb'
     """
