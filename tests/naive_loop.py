@@ -450,6 +450,7 @@ class NaiveChange:
     channels: set[int]
     before: list[float]  # levels of all channels, in history's standard deviations
     after: list[float]
+    farthest: list[float]  # from `before`
     alarm: int
     distance: float
     state: str = "pending"
@@ -593,6 +594,7 @@ class NaiveLoop:
         """Close the changes whose channels are back where they were."""
         for change in list(self.changes):
             if self.is_back(change):
+                change.after = change.farthest
                 self.report("reverted", change)
                 self.free(change)
 
@@ -658,15 +660,16 @@ class NaiveLoop:
             channels,
             before,
             before,
+            before,
             alarm.get("number", 0),
             max((normal.distances[c] for c in channels), default=self.moves),
         )
-        change.after = self.level(change)
+        change.after, change.farthest = self.level(change), self.level(change, 0)
         self.changes.append(change)
         normal.own(channels)
         self.report("changed", change)
 
-    def level(self, change: NaiveChange) -> list[float]:
+    def level(self, change: NaiveChange, beyond: float = 2) -> list[float]:
         """Return where each level is going: at once where the change began with an alarm."""
         if not change.alarm:
             return [unsqueezed(level) for level in self.range.levels]
@@ -677,7 +680,7 @@ class NaiveLoop:
         ):
             both = (level, level if newest is None else newest)
             end = before + (level - before) / gone
-            levels.append(unsqueezed(min(max(end, min(both) - 2), max(both) + 2)))
+            levels.append(unsqueezed(min(max(end, min(both) - beyond), max(both) + beyond)))
         return levels
 
     def follow_levels(self) -> None:
@@ -690,6 +693,12 @@ class NaiveLoop:
             return
         if self.moves_on(change):
             change.after, change.placed = self.level(change), self.judged
+            change.farthest = [
+                level if abs(level - before) > abs(far - before) else far
+                for before, level, far in zip(
+                    change.before, self.level(change, 0), change.farthest, strict=True
+                )
+            ]
         change.distance = max(self.range.distances[c] for c in change.channels)
 
     def moves_on(self, change: NaiveChange) -> bool:

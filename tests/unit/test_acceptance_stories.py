@@ -154,6 +154,19 @@ def test_stream_that_goes_back_has_reverted(detector: Detector) -> None:
     assert detector.status_ == "normal"
 
 
+@pytest.mark.parametrize(("length", "onset"), [(60, 1), (200, 1), (200, 30)])
+def test_change_that_has_reverted_tells_where_the_stream_was(
+    detector: Detector, length: int, onset: int
+) -> None:
+    """Not where it stood on its way back."""
+    live = plant(1, 2_500)
+    fault = np.minimum(np.arange(1, length + 1) / onset, 1)
+    live[AT : AT + length, FLOW] += 30 * SIGMA[FLOW] * fault
+    (change,) = changes_of(events_of(detector, live), "reverted")
+    moved = change.after["flow"] - change.before["flow"]
+    assert moved == pytest.approx(30 * SIGMA[FLOW], rel=0.1)
+
+
 def test_ramp_that_goes_on_is_no_new_normal(detector: Detector) -> None:
     live = plant(1, AT + 3 * ACCEPT_AFTER)
     live[AT:, FLOW] += 0.02 * SIGMA[FLOW] * np.arange(3 * ACCEPT_AFTER)

@@ -17,7 +17,7 @@ from newnormal import M2N2, FeedbackError, Fleet, ParameterError, StateError
 from newnormal.core.arena import Layout
 from newnormal.core.state import arrays
 from newnormal.errors import NewnormalWarning
-from newnormal.fleet.folder import journal, log, writer
+from newnormal.fleet.folder import journal, log, shares, writer
 from newnormal.fleet.folder.check import check
 from newnormal.fleet.folder.log import FileLog
 from newnormal.fleet.folder.manifest import read_manifest
@@ -429,6 +429,22 @@ def test_a_log_of_others_is_an_error(tmp_path: Path) -> None:
     Fleet.open(tmp_path, log=own)
     with pytest.raises(StateError, match="is not one of newnormal's"):
         Fleet.load(tmp_path, log=own)
+
+
+def test_a_block_without_the_farthest_levels_of_changes_has_their_present_ones() -> None:
+    stream = lived(10)._streams["narrow-0"]
+    wanted = stream.shape.layout
+    older = replace(wanted, fields=tuple(e for e in wanted.fields if e.name != "changes.farthest"))
+    own = {each.name: each for each in wanted.fields}
+    source, target = stream.block.copy(), np.zeros_like(stream.block)
+    after = own["changes.after"]
+    source[after.offset : after.offset + after.nbytes] = 7
+    shares._copy_fields(older, source, wanted, target)
+    for name in ("changes.after", "changes.farthest"):
+        assert (target[own[name].offset :][: own[name].nbytes] == 7).all()
+    fewer = replace(older, fields=tuple(e for e in older.fields if e.name != "changes.after"))
+    with pytest.raises(StateError, match=r"changes.after: expected <f8 of shape .*, found none"):
+        shares._copy_fields(fewer, source, wanted, target)
 
 
 # ---------------------------------------------------------------------- damage

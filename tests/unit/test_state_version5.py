@@ -239,6 +239,15 @@ def test_a_tensor_that_does_not_fit_is_named(
         from_state(State(ref.facts, {**ref.tensors, tensor: array}))
 
 
+def test_a_state_without_the_farthest_levels_of_changes_has_their_present_ones() -> None:
+    ref = loaded("v5-pending").to_state()
+    older = {name: each for name, each in ref.tensors.items() if not name.endswith(".farthest")}
+    assert len(older) == len(ref.tensors) - 1
+    found = from_state(State(ref.facts, older)).to_state()
+    after = ref.tensors["live.changes.after"]
+    np.testing.assert_array_equal(found.tensors["live.changes.farthest"], after)
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
@@ -288,7 +297,7 @@ def test_an_open_alarm_whose_stream_is_outside_becomes_a_change(
     assert change.channels == tuple(alarm.channels)
     assert change.before != change.after
     assert alarm.evidence == ()
-    assert alarm.sentence.startswith("unusual for ")
+    assert alarm.sentence == "unusual"
     assert detector._state.shadow is None
 
 

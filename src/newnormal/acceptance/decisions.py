@@ -178,6 +178,8 @@ class Decisions(Levels):
         for slot in open_slots(self.changes):
             if not self._is_back(slot):
                 continue
+            # The stream is on its way back: where it was meanwhile is what the change was.
+            self.changes.after[slot] = self.changes.farthest[slot]
             event = self._event(REVERTED, slot)
             assert event.change is not None
             events.append(replace(event, change=replace(event.change, state=REVERTED)))

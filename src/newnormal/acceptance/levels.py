@@ -23,8 +23,11 @@ _BEYOND = 2.0  # of history's standard deviations: how far beyond the newest val
 class Levels(Reviewed):
     """The levels of changed channels."""
 
-    def _level(self, slot: int) -> Floats:
-        """Return the level that each channel moves to: at once where the change began so."""
+    def _level(self, slot: int, beyond: float = _BEYOND) -> Floats:
+        """Return the level that each channel moves to: at once where the change began so.
+
+        It may be this far `beyond` what was seen, in history's standard deviations.
+        """
         before, levels = squeezed(self.changes.before[slot]), self.drift.levels
         age = max(self.judged - int(self.changes.counts[slot, START]), SURELY)
         if not self.changes.counts[slot, ALARM]:  # it came slowly
@@ -32,7 +35,7 @@ class Levels(Reviewed):
         found = before + (levels - before) / (1 - KEEP**age)
         newest = np.where(np.isnan(self.drift.last), levels, self.drift.last)
         low, high = np.minimum(levels, newest), np.maximum(levels, newest)
-        return unsqueezed(found.clip(low - _BEYOND, high + _BEYOND))
+        return unsqueezed(found.clip(low - beyond, high + beyond))
 
     def _follow(self, slot: int) -> None:
         """Bring `after` and the distance of a change up to date."""
@@ -41,6 +44,10 @@ class Levels(Reviewed):
             return
         if self._moves_on(slot, channels):
             changes.after[slot] = self._level(slot)
+            before, farthest = changes.before[slot], changes.farthest[slot]
+            level = self._level(slot, 0.0)
+            is_farther = np.abs(level - before) > np.abs(farthest - before)
+            farthest[is_farther] = level[is_farther]
             changes.counts[slot, PLACED] = self.judged
         changes.distances[slot] = self.drift.distances[channels].max()
 

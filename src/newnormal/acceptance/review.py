@@ -160,6 +160,7 @@ class Review(Decisions):
             before = np.where(normal != self.drift.position[own], normal, before)
         changes.before[slot] = unsqueezed(before + self.range.params.centre)
         changes.after[slot] = self._level(slot)
+        changes.farthest[slot] = self._level(slot, 0.0)
         moved = self.levels[MOVES] if not channels.any() else self.drift.distances[channels].max()
         changes.distances[slot] = moved
         self.drift.owned[channels] = 1

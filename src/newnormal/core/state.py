@@ -137,6 +137,7 @@ class ChangeState(NamedTuple):
     channels: Ints  # (M, C) 1 for the channels it is about
     before: Floats  # (M, C) levels when last normal, in history's standard deviations
     after: Floats  # (M, C) levels now
+    farthest: Floats  # (M, C) levels when they were farthest from `before`
 
     @classmethod
     def initial(cls, channels: int) -> ChangeState:
@@ -146,6 +147,7 @@ class ChangeState(NamedTuple):
             np.full(CHANGES, NO_TIME),
             np.zeros(CHANGES),
             np.zeros((CHANGES, channels), np.int64),
+            np.zeros((CHANGES, channels)),
             np.zeros((CHANGES, channels)),
             np.zeros((CHANGES, channels)),
         )

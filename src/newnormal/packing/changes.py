@@ -187,6 +187,9 @@ class ChangeReader(AlarmReader):
         if len(np.unique(numbers)) < len(numbers):
             raise StateError("acceptance.changes: expected different numbers, found one twice")
         self.dims["U"] = CHANGES
+        if "live.changes.farthest" not in self.tensors and "live.changes.after" in self.tensors:
+            # Files of November 2026 and before do not have it.
+            self.tensors["live.changes.farthest"] = self.tensors["live.changes.after"]
         found = self.take(schema.CHANGES, "live.changes.")
         return ChangeState(counts, **{name: array.copy() for name, array in found.items()})
 

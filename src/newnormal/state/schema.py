@@ -230,6 +230,7 @@ CHANGES = (
     Field("channels", "UC", "binary", "i8"),
     Field("before", "UC", "level"),
     Field("after", "UC", "level"),
+    Field("farthest", "UC", "level"),
 )
 ACCEPTED = (
     Field("shifts", "GC", "shift"),

@@ -252,7 +252,8 @@ class Change:
     channels
         Which channels; none where it is about the model's weights.
     before, after
-        Their levels, in the user's units: when last normal, and now.
+        Their levels, in the user's units: when last normal, and now; of one that has reverted, when
+        they were farthest away.
     state
         ``"pending"``, ``"accepted"``, ``"rejected"`` or ``"reverted"``.
     alarm

@@ -22,7 +22,7 @@ from newnormal.acceptance import TimedAcceptance
 from newnormal.acceptance.reviewed import KEPT
 from newnormal.acceptance.shadow import blank_shadow
 from newnormal.alarms.meant import PAST
-from newnormal.core.arena import ALIGNMENT, Layout, blank_block, place, view
+from newnormal.core.arena import ALIGNMENT, Field, Layout, blank_block, place, view
 from newnormal.errors import StateError
 from newnormal.fleet.folder.limits import check_counters
 from newnormal.fleet.folder.manifest import ShareFile, layout_of
@@ -36,6 +36,8 @@ __all__ = ["Member", "ShareReader", "write_share"]
 
 _DIGEST = 8  # bytes of a block's
 _MOST = 1 << 24
+# Arrays that folders of November 2026 and before do not have, and what they begin as.
+_ADDED = {"changes.farthest": "changes.after"}
 _PARTS = ("accepted", *(f"undo{at}" for at in range(KEPT)), "shadow")
 
 
@@ -281,8 +283,11 @@ def _copy_fields(
     layout: Layout, source: NDArray[np.uint8], wanted: Layout, target: NDArray[np.uint8]
 ) -> None:
     """Copy arrays by name from a block of one layout to one of another."""
-    known: Mapping[str, Any] = {each.name: each for each in layout.fields}
-    for name in _differences(layout, wanted):
+    known = {each.name: each for each in layout.fields}
+    for name, like in _ADDED.items():
+        if like in known:
+            known.setdefault(name, known[like])
+    for name in _differences(known, wanted):
         own = known.get(name)
         new = next((each for each in wanted.fields if each.name == name), None)
         expected = "no such array" if new is None else f"{new.dtype} of shape {new.shape}"
@@ -293,8 +298,8 @@ def _copy_fields(
         target[each.offset : each.offset + each.nbytes] = source[start : start + each.nbytes]
 
 
-def _differences(layout: Layout, wanted: Layout) -> Iterator[str]:
-    """Give the names of arrays that are not the same in two layouts, wherever they are."""
-    own = {each.name: (each.dtype, each.shape) for each in layout.fields}
+def _differences(known: Mapping[str, Field], wanted: Layout) -> Iterator[str]:
+    """Give the names of arrays that are not the same in a layout, wherever they are."""
+    own = {name: (each.dtype, each.shape) for name, each in known.items()}
     new = {each.name: (each.dtype, each.shape) for each in wanted.fields}
     yield from sorted(name for name in own.keys() | new.keys() if own.get(name) != new.get(name))
