@@ -270,3 +270,38 @@ def test_accepted_channels_are_not_forgotten_by_another_fit(service: Service) ->
     found = service.stream_named("m")
     assert found is not None and found.channels == ("a", "b", "c")
     assert items(service, "channels", open_only=False) == [("channels-1-1-1", "accepted")]
+
+
+# ---------------------------------------------------------------------- silence and first fits
+
+
+@pytest.mark.parametrize(("first", "minutes"), [(N + 1, 7), (N + 20, 21)])
+def test_a_silence_lasted_until_it_was_noticed_at_least(
+    service: Service, first: int, minutes: int
+) -> None:
+    go_live(service)
+    fall_silent(service, 420)
+    send(service, first, calm(first, 1))
+    (item,) = service.store.items(kinds=["silence"], limit=9).items
+    assert item.ended is not None
+    assert (item.state, item.ended - item.opened) == ("closed", minutes * 60 * SECOND)
+    assert item.sentence == f"no sample for {minutes} min, expected one every 60 s"
+
+
+@pytest.mark.parametrize("batches", [[500], [149, 351], [400, 100], [150, 350]])
+def test_the_first_fit_takes_the_same_samples_however_they_came(
+    service: Service, batches: list[int]
+) -> None:
+    values = calm(0, 500)
+    values[300:310] += 9.0
+    first = 0
+    for count in batches:
+        send(service, first, values[first : first + count])
+        first += count
+    fits(service).fit()
+    settle(service)
+    stream = service.applier.streams.named("m")
+    assert stream is not None and stream.model is not None
+    assert (stream.model.first, stream.model.last) == (0, HISTORY - 1)
+    found = service.store.items(kinds=["alarm"], limit=500).items
+    assert 300 in [each.body["start"] + HISTORY for each in found]

@@ -179,9 +179,8 @@ class Applier:
             if silent is stream.outage:
                 come_back(self, stream, now)
             else:
-                self.report.item(
-                    "samples_again", stream, items.ended(silent, "closed", now, self.position), now
-                )
+                over = items.silence_over(stream, silent, now, self.position)
+                self.report.item("samples_again", stream, over, now)
         stream.note_gap(steps.times)
         if silent is not None and steps.times[-1] < silent.body["noticed"]:
             # Samples from before it was noticed: the gap that it is about comes with the next.

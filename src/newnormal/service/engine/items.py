@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ __all__ = [
     "event_item",
     "incident_item",
     "key_of",
+    "silence_over",
     "silent_item",
 ]
 
@@ -141,10 +143,6 @@ def incident_item(event: IncidentEvent, begun: int, position: int) -> Item:
 def silent_item(stream: KeptStream, since: int, now: int, position: int) -> Item:
     """Return the item of a stream that has sent nothing since a time."""
     number = stream.numbers[SILENT] = stream.numbers.get(SILENT, 0) + 1
-    seconds = max(now - since, 0) / 1e9
-    period = (stream.aligner.period or 0) / 1e9
-    samples = round(seconds / period) if period else 0
-    sentence = silence_sentence((), samples, seconds, period)
     return Item(
         Key(SILENT, stream.id, stream.generation, number).text,
         SILENT,
@@ -156,10 +154,27 @@ def silent_item(stream: KeptStream, since: int, now: int, position: int) -> Item
         now,
         None,
         0.0,
-        sentence,
+        _silence_sentence(stream, since, now),
         {"since": since, "noticed": now},
         position,
     )
+
+
+def silence_over(stream: KeptStream, item: Item, now: int, position: int) -> Item:
+    """Return the item of a silence that is over: the first sample since is of a time `now`.
+
+    That may be of before the silence was noticed, where a sender was late: it ended after that.
+    """
+    end = max(now, item.body["noticed"])
+    sentence = _silence_sentence(stream, item.opened, end)
+    return replace(ended(item, "closed", end, position), sentence=sentence)
+
+
+def _silence_sentence(stream: KeptStream, since: int, now: int) -> str:
+    seconds = max(now - since, 0) / 1e9
+    period = (stream.aligner.period or 0) / 1e9
+    samples = round(seconds / period) if period else 0
+    return silence_sentence((), samples, seconds, period)
 
 
 def channels_item(

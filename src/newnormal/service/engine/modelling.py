@@ -65,8 +65,11 @@ def fit_due(stream: KeptStream, settings: StreamDefaults) -> FitBegan | None:
             FitBegan(stream.id, max(since, first), last, "channels", channels) if enough else None
         )
     if not stream.is_live:
-        enough = stream.count >= max(settings.history, 2 * stream.tried)
-        return FitBegan(stream.id, first, last, "history") if enough else None
+        needed = max(settings.history, 2 * stream.tried)
+        if stream.count < needed:
+            return None
+        # What came with it is judged: how it was cut into batches decides nothing.
+        return FitBegan(stream.id, max(0, needed - settings.max_history), needed - 1, "history")
     model = stream.model
     every = settings.refit_every
     if every is None or model is None or stream.aligner.closed - model.time < every:

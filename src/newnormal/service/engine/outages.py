@@ -174,7 +174,8 @@ def leave(applier: Applier, stream: KeptStream, now: int, reason: str = "samples
     outage.silent.discard(stream.id)
     if not outage.silent:
         del applier.outages.open[outage.item.key]
-        item = items.ended(outage.item, "closed", now, applier.position, reason=reason)
+        end = max(now, outage.item.body["noticed"])
+        item = items.ended(outage.item, "closed", end, applier.position, reason=reason)
         applier.report.of_many("incident_ended", item)
 
 
