@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from newnormal.io.arrivals import Arrival
+from newnormal.service.config import Retention
 from newnormal.service.engine.fitting import FitJob
 from newnormal.service.engine.modelling import remove_models
 from newnormal.service.log.entries import FitTaken, pack
 from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.service import Service
-from tests.service.killing import opened
+from newnormal.service.store.checking import check
+from tests.service.killing import assert_same, contents, opened
 from tests.service.running import (
+    DAY,
     HISTORY,
     arrival,
     config_of,
@@ -23,7 +29,10 @@ from tests.service.running import (
     running,
     samples,
     settle,
+    state,
 )
+from tests.service.test_store_retention import remove_points
+from tests.service.test_store_samples import assert_same_rows
 from tests.waiting import until
 
 
@@ -32,6 +41,119 @@ def retain(service: Service) -> None:
     service._retention_at = 0.0
     until(lambda: service._retention_at > 0.0, "the next retention")
     settle(service)
+
+
+# ------------------------------------------------------------------ samples
+
+
+def old(given: Arrival) -> Arrival:
+    """Return samples with the times of three years before."""
+    return given._replace(times=given.times - 3 * 365 * DAY)
+
+
+def levels(service: Service) -> dict[int, int]:
+    """Return how many blocks the store has of each level."""
+    with service.store._database.reading() as reader:
+        return dict(reader.execute("SELECT level, count(*) FROM blocks GROUP BY level").fetchall())
+
+
+@pytest.mark.parametrize("kept", [Retention(size=100_000, log_age=DAY), Retention(log_age=DAY)])
+@pytest.mark.parametrize("is_live", [False, True])
+def test_a_fit_is_taken_over_after_retention_and_after_a_kill_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: Retention, is_live: bool
+) -> None:
+    settings = {"history": 1_000, "max_history": 2_500}
+    config = config_of(tmp_path, retention=kept, streams=settings)
+    with running(config, monkeypatch) as service:
+        push(service, old(arrival(0, samples(0, 1_000))))
+        if is_live:
+            fits(service).fit()
+        push(service, old(arrival(1_000, samples(1_000, 9_000))))
+        if is_live:
+            service.refit(number(service), first=6_500, last=8_500).result()
+        retain(service)
+        # Samples that the fit under way needs, or all; the points of these.
+        assert levels(service) == {0: 15 if is_live else 40, 1: 2 if is_live else 5, 2: 1}
+        fits(service).fit()
+        settle(service)
+        push(service, old(arrival(10_000, samples(10_000, 300))))
+        found = service.stream_named("m")
+        assert found is not None
+        assert (found.state, found.samples, found.generation) == ("live", 10_300, 1 + is_live)
+        assert service.health()["status"] == "ok"
+        monkeypatch.setattr(service, "checkpoint", lambda: None)  # as after a kill
+    monkeypatch.undo()
+    assert_same(*recovered(config.data, tmp_path / "again"))
+    report = check(config.data)
+    assert report.problems == report.notes == []
+    with running(config, monkeypatch) as service:
+        push(service, old(arrival(10_300, samples(10_300, 300))))
+        assert service.health()["status"] == "ok"
+        assert service.store.count(number(service)) == 10_600
+
+
+def recovered(data: Path, again: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what a folder comes to, and its log from the beginning; samples that both keep."""
+    log = SqliteLog(data / "log.sqlite")
+    try:
+        with opened(data, log, ()) as applier:
+            comp = contents(applier)
+            first = {each.name: applier.store.first_kept(each.id) for each in applier.streams}
+            rows = {
+                each.name: applier.store.rows(each.id, first[each.name], each.count - 1)
+                for each in applier.streams
+            }
+        again.mkdir()
+        shutil.copytree(data / "models", again / "models")
+        with opened(again, log, ()) as applier:
+            ref = contents(applier)
+            for each in applier.streams:
+                other = applier.store.rows(each.id, first[each.name], each.count - 1)
+                assert_same_rows(rows[each.name], other)
+    finally:
+        log.close()
+    for part in ("rows", "levels"):
+        del comp[part], ref[part]
+    return comp, ref
+
+
+def test_a_service_starts_whose_points_were_removed_by_an_earlier_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of(tmp_path, streams={"history": 1_000})
+    with running(config, monkeypatch) as service:
+        push(service, arrival(0, samples(0, 1_000)))
+        push(service, arrival(1_000, samples(1_000, 7_000)))
+        retain(service)
+        remove_points(config.data / "store.sqlite")
+        assert levels(service)[1] == 1
+        fits(service).fit()
+        settle(service)
+        assert state(service) == "live"
+        monkeypatch.setattr(service, "checkpoint", lambda: None)
+    monkeypatch.undo()
+    assert_same(*recovered(config.data, tmp_path / "again"))
+    assert check(config.data).ok
+
+
+# ------------------------------------------------------------------ items
+
+
+def test_a_closed_alarm_of_samples_of_three_years_ago_stays_in_the_inbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(config_of(tmp_path, retention=Retention()), monkeypatch) as service:
+        push(service, old(arrival(0, samples(0, HISTORY))))
+        fits(service).fit()
+        settle(service)
+        values = samples(HISTORY, 60)
+        values[20:24] += 8
+        push(service, old(arrival(HISTORY, values)))
+        items, events = service.store.items().items, service.store.events()
+        assert [(each.kind, each.open) for each in items] == [("alarm", False)]
+        retain(service)
+        assert service.store.items().items == items
+        assert service.store.events() == events
 
 
 # ------------------------------------------------------------------ models

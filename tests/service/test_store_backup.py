@@ -167,7 +167,7 @@ def remove_file(folder: Path, pattern: str) -> None:
         (spoil_store, "UPDATE checkpoints SET state = x''", "the checkpoint at position 50 is"),
         (spoil_store, "DELETE FROM checkpoints", "service at position 50, where its detectors are"),
         (spoil_store, "UPDATE items SET body = '{'", "rows of items are damaged"),
-        (spoil_store, "UPDATE migrations SET version = 99", "expected version 1 to 1, found 99"),
+        (spoil_store, "INSERT INTO migrations VALUES (99)", "expected version 1 to 2, found 99"),
         (spoil_log, "UPDATE records SET record = x'00' WHERE position = 40", "position 40 is dam"),
         (spoil_log, "DELETE FROM records WHERE position = 40", "records 40 to 40 are missing"),
         (spoil_log, "DELETE FROM records WHERE position > 40", "up to position 50 at least, found"),

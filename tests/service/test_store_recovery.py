@@ -14,7 +14,8 @@ import pytest
 
 from newnormal.errors import StateError
 from newnormal.service.store import Store
-from newnormal.service.values import Item
+from newnormal.service.store.checking import Report, _Positions, _store
+from newnormal.service.values import Item, Rows
 from tests.service.naive_store import NaiveStore, Sample, some_rows
 from tests.service.test_store_samples import NAMES, compare
 
@@ -67,6 +68,48 @@ def test_a_store_goes_back_to_either_checkpoint_whatever_was_replaced_or_removed
                         assert store.checkpoint() == store.checkpoint(at) == (at, b"state")
             compare(rng, store, naive)
         store.close()
+
+
+@pytest.mark.parametrize("at", [10, 20])
+def test_a_store_goes_back_to_either_checkpoint_after_retention(tmp_path: Path, at: int) -> None:
+    def rows(first: int, count: int) -> Rows:
+        return some_rows(np.random.default_rng(first), first, count, ("a",))
+
+    path = tmp_path / "store.sqlite"
+    store = Store(path)
+    store.add(1, rows(0, 30_000))
+    store.add(2, rows(0, 30_000))
+    counts = {}
+    for position in (10, 20):
+        counts[position] = {stream: store.count(stream) for stream in (1, 2)}
+        store.flush_tails()
+        store.save_checkpoint(position, b"")
+        store.commit(sync=True)
+        if position == 10:  # of stream 1, what a fit judged that began long ago is replaced
+            store.add(1, rows(20_480, 30_000))
+            store.add(2, rows(30_000, 20_480))
+    removed = store.apply_retention(now=2**62, age_ns={0: 0}, needed=100)
+    assert removed.blocks > 100
+    assert store.first_kept(1) == 20_480 - 256
+    assert store.first_kept(2) == 30_000 // 256 * 256
+    store.close()
+    store = Store(path)
+    store.return_to(at, counts[at])
+    assert {stream: store.count(stream) for stream in (1, 2)} == counts[at]
+    if at == 10:
+        assert len(store.rows(1, 20_479, 29_999)) == 9_521
+        store.add(1, rows(20_480, 30_000))
+        store.add(2, rows(30_000, 20_480))
+    store.flush_tails()
+    store.save_checkpoint(30, b"")
+    store.commit(sync=True)
+    report = Report(tmp_path)
+    _store(path, report, _Positions(), set())
+    assert report.problems == report.notes == []
+    if at == 20:  # it is the one before now: what was replaced before it is needed no more
+        store.apply_retention(now=2**62, age_ns={0: 0}, needed=100)
+        assert store.first_kept(1) == (50_480 - 100) // 256 * 256
+    store.close()
 
 
 def item(stream: int) -> Item:

@@ -153,7 +153,9 @@ class Retention:
         730 * _DAY, Span(), "how long thinned samples are kept, which the picture of months needs"
     )
     items_age: int = setting(
-        365 * _DAY, Span(), "how long alarms, changes and incidents are kept after they ended"
+        365 * _DAY,
+        Span(),
+        "how long alarms, changes and incidents are kept after they ended and were found",
     )
     alerts_age: int = setting(
         7 * _DAY, Span(), "how long an alert that cannot be delivered is tried again"

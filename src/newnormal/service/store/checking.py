@@ -17,7 +17,7 @@ from newnormal.fleet.folder.manifest import read_manifest
 from newnormal.service.database import database_errors, open_to_read
 from newnormal.service.log.entries import FitTaken, unpack
 from newnormal.service.log.sqlite_log import LOG_MIGRATIONS
-from newnormal.service.store.levels import BLOCK, complete
+from newnormal.service.store.levels import BLOCK, complete, covers
 from newnormal.service.store.schema import MIGRATIONS
 from newnormal.service.store.stretches import unpack_block
 from newnormal.state.codec import read as read_state
@@ -41,6 +41,8 @@ class Report:
         How many there are: samples that are kept exactly, records of the log.
     problems
         What is not as it should be, each in a sentence.
+    notes
+        What is not as it should be and mends itself when it is needed.
     """
 
     folder: Path
@@ -49,6 +51,7 @@ class Report:
     records: int = 0
     models: int = 0
     problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -60,9 +63,10 @@ class Report:
             f"{self.folder}: {self.streams:,} streams, {self.samples:,} samples,"
             f" {self.records:,} records of the log, {self.models:,} models"
         ]
-        lines += self.problems[:_NAMED]
-        if len(self.problems) > _NAMED:
-            lines.append(f"and {len(self.problems) - _NAMED:,} more problems")
+        for found, what in ((self.notes, "notes"), (self.problems, "problems")):
+            lines += found[:_NAMED]
+            if len(found) > _NAMED:
+                lines.append(f"and {len(found) - _NAMED:,} more {what}")
         lines.append("restore a backup" if self.problems else "no problem found")
         return "\n".join(lines)
 
@@ -183,8 +187,19 @@ def _store(path: Path, report: Report, positions: _Positions, models: set[str]) 
         for stream, blocks in groupby(rows, key=lambda row: row[0]):
             report.streams += 1
             counts: dict[int, int] = {}
+            first = 0
             for level, own in groupby(blocks, key=lambda row: row[1]):
-                counts[level] = _level(path, report, stream, level, [*_facts(path, report, own)])
+                listed = [*_facts(path, report, own)]
+                counts[level] = _level(path, report, stream, level, listed)
+                begin = listed[0][0] * covers(level)
+                if level == 0:
+                    first = begin
+                elif begin > first:
+                    report.notes.append(
+                        f"{path}: stream {stream}: samples are kept from {first} on, points of"
+                        f" level {level} from sample {begin} on: those between are made again when"
+                        " they are needed"
+                    )
             level = 1
             while (expected := complete(counts.get(0, 0), level)) or level in counts:
                 if counts.get(level, 0) != expected:

@@ -36,8 +36,8 @@ class Items(Tables):
         """Write an item, in the place of the one of this key; its comments stay."""
         self._unwritten[item.key] = item
         self._write(
-            f"INSERT OR REPLACE INTO items ({_COLUMNS}, open)"  # noqa: S608 - names of columns
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT OR REPLACE INTO items ({_COLUMNS}, open, written)"  # noqa: S608 - columns
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             item.key,
             item.kind,
             item.stream,
@@ -52,6 +52,7 @@ class Items(Tables):
             json.dumps(dict(item.body), separators=(",", ":")),
             item.position,
             item.open,
+            self._clock(),
         )
 
     def _committed(self) -> None:
@@ -160,7 +161,13 @@ class Items(Tables):
     def put_event(self, event: EventRow) -> None:
         """Write an event, unless it is there."""
         body = json.dumps(dict(event.body), separators=(",", ":"))
-        self._write("INSERT OR IGNORE INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", *event[:6], body)
+        self._write(
+            f"INSERT OR IGNORE INTO events ({_EVENT}, written)"  # noqa: S608 - columns
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            *event[:6],
+            body,
+            self._clock(),
+        )
 
     def events(
         self, *, after: str | None = None, stream: int | None = None, limit: int = 100

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from newnormal.service.database import Database
 from newnormal.service.store.tables import Tables
 
 __all__ = ["Alert", "Outbox"]
@@ -52,10 +50,6 @@ class Alert(NamedTuple):
 
 class Outbox(Tables):
     """The outbox of the store."""
-
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
-        self._clock: Callable[[], int] = time.time_ns
 
     def put_alert(self, key: str, sink: str, body: Mapping[str, Any]) -> None:
         """Write an alert, unless it is there, delivered or not."""

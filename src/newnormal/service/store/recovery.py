@@ -41,6 +41,10 @@ class Recovery(Retention, Items, Checkpoints):
         # How many samples a stream has at the newest checkpoint. None: that is not known yet, so
         # everything is kept that is replaced.
         self._floors: dict[int, int] | None = None if found else {}
+        # The first sample of a stream that was replaced since the newest checkpoint, and the first
+        # one that a recovery from the checkpoint before it replaces or cuts off.
+        self._replaced: dict[int, int] = {}
+        self._replaced_before: dict[int, int] = {}
         with database.reading() as reader:
             rows = reader.execute("SELECT stream FROM forgotten").fetchall()
         self._hide({int(stream) for (stream,) in rows})
@@ -78,6 +82,7 @@ class Recovery(Retention, Items, Checkpoints):
             self._tails, self._blocks = {}, {}
         self._hide({int(stream) for (stream,) in rows})
         self._position, self._floors = position, dict(counts)
+        self._replaced, self._replaced_before = {}, dict(counts)
         for stream, count in counts.items():
             self.truncate(stream, count)
         self.commit(sync=True)
@@ -92,6 +97,11 @@ class Recovery(Retention, Items, Checkpoints):
             self._write(statement)
         if self._floors is None:
             self._floors = {}
+        self._replaced_before = dict(self._floors)
+        for stream, number in self._replaced.items():
+            before = self._replaced_before.get(stream, number)
+            self._replaced_before[stream] = min(before, number)
+        self._replaced = {}
         self._floors.update((stream, tail.count) for stream, tail in list(self._tails.items()))
         self._position = position
 
@@ -127,8 +137,15 @@ class Recovery(Retention, Items, Checkpoints):
             return Tail(0)
         return super()._tail(stream)
 
+    def _replaced_from(self, stream: int) -> int:
+        # The service's detectors, or a copy of them, may still be at the checkpoint before.
+        known = (self._replaced, self._replaced_before)
+        found = [each[stream] for each in known if stream in each]
+        return min([super()._replaced_from(stream), *found])
+
     def _before_cut(self, stream: int, level: int, number: int, count: int) -> None:
         super()._before_cut(stream, level, number, count)
+        self._replaced[stream] = min(count, self._replaced.get(stream, count))
         if self._floors is None or count < self._floors.get(stream, 0):
             self._write(
                 f"INSERT OR IGNORE INTO undo ({_BLOCK}, after)"  # noqa: S608

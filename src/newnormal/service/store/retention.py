@@ -6,11 +6,16 @@ import sqlite3
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from newnormal.service.store.levels import BLOCK
+from newnormal.service.store.levels import BLOCK, covers
 from newnormal.service.store.samples import Samples
 
 __all__ = ["Removed", "Retention"]
 
+_NONE = 1 << 62  # no sample has a number so high
+_NEWEST = (
+    "SELECT number, count FROM blocks WHERE stream = ? AND level = ? ORDER BY number DESC LIMIT 1"
+)
+_OLDEST = "SELECT min(number) FROM blocks WHERE stream = ? AND level = 0"
 _PIECE = 500  # rows that one transaction deletes, so that other writers do not wait long
 _PAGES = 2_000  # that a call gives back to the disk
 
@@ -48,8 +53,9 @@ class Retention(Samples):
     ) -> Removed:
         """Remove samples, closed items, events and delivered alerts that are too old.
 
-        It never removes open items, alerts that wait, the newest `needed` samples of a stream, nor
-        the newest block of any level. It takes effect at once, without `commit`.
+        It never removes open items, alerts that wait, the newest `needed` samples of a stream, what
+        a recovery may go back to, points of samples that are kept, nor the newest block of any
+        level. It takes effect at once, without `commit`.
 
         Parameters
         ----------
@@ -65,7 +71,9 @@ class Retention(Samples):
             How many samples of each stream to keep, whatever their age and size; one number, or
             one a stream (for others: all).
         items_age_ns
-            How long to keep closed items with their comments, events, and delivered alerts.
+            How long to keep closed items with their comments, events, and delivered alerts. The
+            age of an item or event is that of its sample, or since it was written if that is less:
+            samples may be years old when they come.
         most
             At most so many blocks, items, events and alerts each in a call.
         """
@@ -87,26 +95,31 @@ class Retention(Samples):
     ) -> int:
         if 0 not in age_ns:
             return 0
-        found: list[int] = []
-        with self._database.reading() as reader:
-            for stream, level in _levels(reader):
-                age = max(age for each, age in age_ns.items() if each <= level)
-                rows = reader.execute(
-                    "SELECT rowid FROM blocks WHERE stream = ? AND level = ? AND begin < ?"
-                    " AND end < ? AND number < ? ORDER BY begin LIMIT ?",
-                    (
-                        stream,
-                        level,
-                        now - age,
-                        now - age,
-                        self._removable(reader, stream, level, needed),
-                        most - len(found),
-                    ),
-                )
-                found += (rowid for (rowid,) in rows.fetchall())
-                if len(found) >= most:
-                    break
-        return self._delete_rows(found)
+        deleted = 0
+        for of_points in (False, True):  # samples first: which points stay follows from them
+            found: list[int] = []
+            with self._database.reading() as reader:
+                for stream, level in _levels(reader):
+                    if (level > 0) is not of_points:
+                        continue
+                    age = max(age for each, age in age_ns.items() if each <= level)
+                    rows = reader.execute(
+                        "SELECT rowid FROM blocks WHERE stream = ? AND level = ? AND begin < ?"
+                        " AND end < ? AND number < ? ORDER BY begin LIMIT ?",
+                        (
+                            stream,
+                            level,
+                            now - age,
+                            now - age,
+                            self._removable(reader, stream, level, needed),
+                            most - deleted - len(found),
+                        ),
+                    )
+                    found += (rowid for (rowid,) in rows.fetchall())
+                    if deleted + len(found) >= most:
+                        break
+            deleted += self._delete_rows(found)
+        return deleted
 
     def _too_many_blocks(self, size: int, needed: int | Mapping[int, int], most: int) -> int:
         """Delete the oldest blocks of the finest level that has any, until the rest fits."""
@@ -143,19 +156,27 @@ class Retention(Samples):
     def _removable(
         self, reader: sqlite3.Connection, stream: int, level: int, needed: int | Mapping[int, int]
     ) -> int:
-        """Return the number of the first block that must stay: newest, not full, or needed."""
-        number, rows = reader.execute(
-            "SELECT number, count FROM blocks WHERE stream = ? AND level = ?"
-            " ORDER BY number DESC LIMIT 1",
-            (stream, level),
-        ).fetchone()
-        if level:
-            return int(number)
+        """Return the number of the first block that must stay: newest, not full, or needed.
+
+        Where samples are replaced from a number on, as by a fit that is taken over, the blocks of
+        all levels that have it are needed. It is one that is kept, so points are kept with samples.
+        """
         keep = needed if isinstance(needed, int) else needed.get(stream)
-        if keep is None:
+        newest = reader.execute(_NEWEST, (stream, level)).fetchone()
+        samples = reader.execute(_NEWEST, (stream, 0)).fetchone()
+        if keep is None or newest is None or samples is None:
             return 0
         # Only what is committed counts; there may be newer samples in memory.
-        return max(0, min(int(number), (int(number) * BLOCK + int(rows) - keep) // BLOCK))
+        first = min(samples[0] * BLOCK + samples[1] - keep, self._replaced_from(stream) - 1)
+        if level:
+            (oldest,) = reader.execute(_OLDEST, (stream,)).fetchone()
+            first = min(first, oldest * BLOCK)
+        return int(max(0, min(newest[0], first // covers(level))))
+
+    def _replaced_from(self, stream: int) -> int:
+        """Return the first sample of a stream that a recovery may replace or cut off."""
+        del stream
+        return _NONE
 
     def _delete_rows(self, found: list[int]) -> int:
         for at in range(0, len(found), _PIECE):
@@ -174,7 +195,8 @@ class Retention(Samples):
             piece = min(_PIECE, most - deleted)
             with self._database.transaction() as writer:
                 for statement in statements:
-                    found = writer.execute(statement, (before, piece)).rowcount
+                    values = {"before": before, "most": piece}
+                    found = writer.execute(statement, values).rowcount
             deleted += found
             if found < piece:
                 break
@@ -182,7 +204,10 @@ class Retention(Samples):
 
 
 # What deletes at most so many rows that ended before a time; the last statement's are counted.
-_CLOSED = "(SELECT key FROM items WHERE NOT open AND updated < ? ORDER BY updated, key LIMIT ?)"
+_CLOSED = (
+    "(SELECT key FROM items WHERE NOT open AND updated < :before AND written < :before"
+    " ORDER BY updated, key LIMIT :most)"
+)
 _OLD = (
     (
         f"DELETE FROM comments WHERE item IN {_CLOSED}",  # noqa: S608 - a constant
@@ -190,14 +215,14 @@ _OLD = (
     ),
     (
         "DELETE FROM events WHERE (position, place) IN"
-        " (SELECT position, place FROM events WHERE time < ?"
-        " ORDER BY position, place LIMIT ?)",
+        " (SELECT position, place FROM events WHERE time < :before AND written < :before"
+        " ORDER BY position, place LIMIT :most)",
     ),
     (
         "DELETE FROM alerts WHERE id IN"
-        " (SELECT id FROM alerts WHERE delivered < ?"
+        " (SELECT id FROM alerts WHERE delivered < :before"
         " AND item NOT IN (SELECT key FROM items WHERE open)"  # the one that resolves it asks
-        " ORDER BY id LIMIT ?)",
+        " ORDER BY id LIMIT :most)",
     ),
 )
 

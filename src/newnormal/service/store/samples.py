@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import zlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -13,17 +15,23 @@ from newnormal.errors import StateError
 from newnormal.service.database import Database
 from newnormal.service.store.columns import Columns, encode, join
 from newnormal.service.store.levels import BLOCK, FEWER, complete, thin
-from newnormal.service.store.stretches import Stretch, block_of, stretch_series
+from newnormal.service.store.rebuilding import rebuilt
+from newnormal.service.store.stretches import Stretch, block_of, find_block, stretch_series
 from newnormal.service.store.tables import Tables
 from newnormal.service.store.tails import Tail
 from newnormal.service.values import Rows, Series
 
 __all__ = ["Samples"]
 
+_LOG = logging.getLogger("newnormal")
 _Result = TypeVar("_Result")
 _TRIES = 3  # samples are replaced where a fit is taken over, or a history uploaded: seldom
 _PUT = "INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _CUT = "DELETE FROM blocks WHERE stream = ? AND level = ? AND number >= ?"
+_BEGIN = (
+    "SELECT begin FROM blocks WHERE stream = ? AND level = 0 AND number >= ?"
+    " ORDER BY number LIMIT 1"
+)
 
 
 class Samples(Tables):
@@ -121,7 +129,7 @@ class Samples(Tables):
             points = thin(block, FEWER)
             number, there = divmod(complete(before, level), BLOCK)
             if there:
-                points = join([self._block(stream, level, number).part(0, there), points])
+                points = join([self._points(stream, level, number, there), points])
             block = points
             self._keep(stream, level, number, block)
         tail.next_block()
@@ -138,9 +146,12 @@ class Samples(Tables):
             number, there = divmod(complete(count, level), BLOCK)
             kept: Columns | None = None
             if there:
-                own = level == 0 and number == tail.number
-                kept = tail.columns if own else self._block(stream, level, number)
-                kept = kept.part(0, there)
+                if level:
+                    kept = self._points(stream, level, number, there)
+                else:
+                    own = number == tail.number
+                    kept = tail.columns if own else self._samples(stream, number)
+                    kept = kept.part(0, there)
             blocks = self._blocks.get(stream, {})
             for key in [key for key in blocks if key[0] == level and key[1] >= number]:
                 del blocks[key]
@@ -169,11 +180,40 @@ class Samples(Tables):
         begin, end = int(times[0]), int(times[-1])
         self._write(_PUT, stream, level, number, len(block), begin, end, zlib.crc32(data), data)
 
-    def _block(self, stream: int, level: int, number: int) -> Columns:
+    def _samples(self, stream: int, number: int) -> Columns:
+        """Return a full block of samples; a missing one is a StateError."""
+        block = self._blocks.get(stream, {}).get((0, number))
+        if block is None:
+            with self._database.reading() as reader:
+                block = block_of(reader, self._database.path, stream, 0, number)
+        return block
+
+    def _points(self, stream: int, level: int, number: int, rows: int) -> Columns:
+        """Return the first rows of a block of points; made again if it is missing.
+
+        Earlier versions removed blocks that a fit needed which was taken over later.
+        """
+        block = self._find(stream, level, number)
+        if block is None:
+            _LOG.warning(
+                "block %d of level %d of stream %d is missing: it is made again from samples",
+                number,
+                level,
+                stream,
+            )
+            behind = (number * BLOCK + rows) * FEWER**level // BLOCK
+            with self._database.reading() as reader:
+                row = reader.execute(_BEGIN, (stream, behind)).fetchone()
+            tail = self._tail(stream)
+            later = row[0] if row else int(tail.columns["times"][0]) if tail.length else 0
+            block = rebuilt(level, number, rows, partial(self._find, stream), later)
+        return block.part(0, rows)
+
+    def _find(self, stream: int, level: int, number: int) -> Columns | None:
         block = self._blocks.get(stream, {}).get((level, number))
         if block is None:
             with self._database.reading() as reader:
-                block = block_of(reader, self._database.path, stream, level, number)
+                block = find_block(reader, self._database.path, stream, level, number)
         return block
 
     def _committed(self) -> None:

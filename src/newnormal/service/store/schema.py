@@ -54,4 +54,10 @@ MIGRATIONS: tuple[Migration, ...] = (
         "CREATE TABLE synced (one INTEGER PRIMARY KEY CHECK (one = 1), times INTEGER NOT NULL)",
         "INSERT INTO synced VALUES (1, 0)",
     ),
+    (
+        # When it was written, by the clock in ns: retention alone looks at it. What an earlier
+        # version wrote is as old as its samples.
+        "ALTER TABLE items ADD COLUMN written INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE events ADD COLUMN written INTEGER NOT NULL DEFAULT 0",
+    ),
 )

@@ -28,7 +28,7 @@ class Store(Recovery, Outbox, Settings):
     path
         Of the database. It is made if it is not there.
     clock
-        The time in ns, of alerts alone.
+        The time in ns: when alerts were made, and items and events written.
     """
 
     def __init__(self, path: Path, *, clock: Callable[[], int] = time.time_ns) -> None:

@@ -19,7 +19,7 @@ from newnormal.service.store.levels import BLOCK, FEWER, as_points, complete, co
 from newnormal.service.values import Series
 from newnormal.types import Ints
 
-__all__ = ["Stretch", "block_of", "stretch_series", "unpack_block"]
+__all__ = ["Stretch", "block_of", "find_block", "stretch_series", "unpack_block"]
 
 _RANGE = (
     "SELECT number, crc, data FROM blocks"
@@ -47,17 +47,25 @@ def unpack_block(
         ) from error
 
 
+def find_block(
+    reader: sqlite3.Connection, path: Path, stream: int, level: int, number: int
+) -> Columns | None:
+    """Return a block of the database; None if it is not there."""
+    row = reader.execute(_RANGE, (stream, level, number, number)).fetchone()
+    return None if row is None else unpack_block(path, stream, level, *row)
+
+
 def block_of(
     reader: sqlite3.Connection, path: Path, stream: int, level: int, number: int
 ) -> Columns:
     """Return a block of the database; a missing one is a StateError."""
-    row = reader.execute(_RANGE, (stream, level, number, number)).fetchone()
-    if row is None:
+    block = find_block(reader, path, stream, level, number)
+    if block is None:
         raise StateError(
             f"{path}: block {number} of level {level} of stream {stream} is missing",
             hint="newnormal store check names what is damaged; restore a backup",
         )
-    return unpack_block(path, stream, level, *row)
+    return block
 
 
 class Stretch:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from newnormal.service.database import Database
@@ -25,6 +26,7 @@ class Tables:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._clock: Callable[[], int] = time.time_ns
         self._writes: list[tuple[str, Sequence[Any]]] = []
 
     def _write(self, statement: str, *values: Any) -> None:
