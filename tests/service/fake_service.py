@@ -292,7 +292,7 @@ class FakeService:
         self.config = fake_config() if config is None else config
         self.hub = Hub()
         self.store = FakeStore(self)
-        self.ready = True
+        self.ready = self.writable = True
         self.position = 0
         self.pushed: list[tuple[Sequence[Arrival], bool]] = []
         self.fails: Exception | None = None  # raised by `push`

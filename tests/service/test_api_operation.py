@@ -109,6 +109,17 @@ def test_a_service_that_is_not_ready_says_so(client: Client, service: FakeServic
     assert client.get("/healthz").json() == {"status": "ok"}
 
 
+def test_a_log_that_cannot_be_written_takes_no_samples_and_says_so(
+    client: Client, service: FakeService
+) -> None:
+    assert measured(client.get("/metrics").text)["newnormal_ready"][0].value == 1
+    service.writable = False
+    found = client.get("/readyz")
+    assert found.status_code == 503 and found.headers["retry-after"] == "2"
+    assert found.json()["error"] == "expected a log that can be written, found one that cannot"
+    assert measured(client.get("/metrics").text)["newnormal_ready"][0].value == 0
+
+
 def test_before_the_store_is_open_everything_else_waits(service: FakeService) -> None:
     with client_of(service) as client:
         service.store = None  # type: ignore[assignment]

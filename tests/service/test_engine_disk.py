@@ -10,7 +10,9 @@ import pytest
 
 from newnormal.errors import StateError
 from newnormal.fleet import Fleet
+from newnormal.service import service as module
 from newnormal.service.database import Database
+from newnormal.service.engine import running as running_module
 from newnormal.service.service import Service
 from tests.service.killing import assert_same, contents, replayed
 from tests.service.running import (
@@ -63,6 +65,32 @@ def test_a_full_disk_refuses_samples_in_words_and_takes_them_once_there_is_room(
         assert service.health()["parts"]["log"]["ok"]
         settle(service)
         assert service.store.count(number(service)) == first + 100
+
+
+def test_that_there_is_room_again_is_found_out_although_nobody_sends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_TICK_S", 0.01)
+    monkeypatch.setattr(running_module, "_AGAIN_S", 0.01)
+    with running(config_of(tmp_path), monkeypatch) as service:
+        append, full = service.log.append, [True]
+
+        def append_if_room(record: bytes) -> int:
+            if full:
+                raise StateError("cannot write: the disk is full")
+            return append(record)
+
+        push(service, arrival(0, samples(0, 10)))
+        monkeypatch.setattr(service.log, "append", append_if_room)
+        with pytest.raises(StateError, match="the disk is full"):
+            service.push([arrival(10, samples(10, 1))]).result()
+        assert (service.ready, service.writable) == (True, False)
+        full.clear()
+        until(lambda: service.writable, "a log that can be written")
+        settle(service)
+        assert service.store.count(number(service)) == 10
+        push(service, arrival(10, samples(10, 1)))
+        assert service.store.count(number(service)) == 11
 
 
 def test_what_the_service_itself_logs_is_logged_once_there_is_room(

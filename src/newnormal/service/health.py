@@ -6,9 +6,11 @@ import shutil
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from newnormal.service.engine.running import Submitted
     from newnormal.service.service import Service
 
 __all__ = ["Health"]
@@ -38,12 +40,31 @@ class Health:
         self._parts: dict[str, tuple[bool, str]] = {}
         self._lock = threading.Lock()
         self._rates: deque[tuple[float, int]] = deque(maxlen=_RATE_S + 1)
+        self._tried: Submitted | None = None
 
     def report(self, part: str, ok: bool, message: str = "") -> None:
         """Take note of how a part is."""
         if self._parts.get(part) != (ok, message):
             with self._lock:
                 self._parts[part] = ok, message
+
+    @property
+    def writable(self) -> bool:
+        """Whether the log could be written when it was tried last."""
+        return self._parts.get("log", (True, ""))[0]
+
+    def try_log(self, submit: Callable[[], Submitted]) -> None:
+        """Hand an entry in if the log cannot be written, to find out when there is room again.
+
+        Senders who ask whether the service is ready send nothing then.
+
+        Parameters
+        ----------
+        submit
+            Hands an entry in that is tried until it is written.
+        """
+        if not self.writable and (self._tried is None or self._tried.durable.done()):
+            self._tried = submit()
 
     def tick(self) -> None:
         """Take note of the samples so far, once a second."""

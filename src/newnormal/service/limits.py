@@ -9,17 +9,21 @@ from types import MappingProxyType
 
 import numpy as np
 
-from newnormal.errors import InputError
+from newnormal.errors import InputError, StateError
 from newnormal.io.arrivals import Arrival
 from newnormal.service.config import Limits
 from newnormal.service.engine.streams import KeptStreams
 from newnormal.types.arrays import time_text
 
-__all__ = ["Arriving", "LimitError", "check_limits"]
+__all__ = ["Arriving", "LimitError", "ServiceBusy", "check_limits"]
 
 
 class LimitError(InputError):
     """A limit of the configuration would be exceeded."""
+
+
+class ServiceBusy(StateError):  # noqa: N818  (it is a state, and not a fault)
+    """The service is too far behind, or stops: the same request can be made again later."""
 
 
 class Arriving:

@@ -34,7 +34,11 @@ class Measured(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether it takes samples."""
+        """Whether it has started and does not stop."""
+
+    @property
+    def writable(self) -> bool:
+        """Whether its log can be written."""
 
     def streams(self) -> Sequence[StreamView]:
         """Return all streams."""
@@ -84,7 +88,8 @@ def _of_service(service: Measured, now: int) -> Iterator[Metric]:
 
     health = service.health()
     views = service.streams()
-    yield GaugeMetricFamily("newnormal_ready", "Whether samples are taken.", float(service.ready))
+    ready = float(service.ready and service.writable)
+    yield GaugeMetricFamily("newnormal_ready", "Whether samples are taken.", ready)
     healthy = GaugeMetricFamily(
         "newnormal_healthy", "Whether a part of the service works.", labels=["part"]
     )

@@ -27,7 +27,7 @@ from newnormal.service.engine.running import Engine, Submitted
 from newnormal.service.engine.streams import KeptStream
 from newnormal.service.health import Health
 from newnormal.service.hub import Hub, Resync, Tick
-from newnormal.service.limits import Arriving, LimitError
+from newnormal.service.limits import Arriving, LimitError, ServiceBusy
 from newnormal.service.log import entries as log
 from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.memory import give_back
@@ -39,15 +39,12 @@ from newnormal.service.values import Comment, Item, StreamView
 __all__ = ["LimitError", "Service", "ServiceBusy"]
 
 _LOG = logging.getLogger("newnormal")
+_LATER = "send the same samples again in a moment: those that are there already are counted once"
 _TICK_S = 1.0
 _BEHIND = 100  # records that are not applied, from which on the clock decides nothing
 _RETENTION_S = 600.0
 _AGAIN_S = 10.0  # where retention has more to remove
 _LEAST_CHECKPOINT = 20  # seconds between two of them, or times as long as the last one took
-
-
-class ServiceBusy(StateError):  # noqa: N818  (it is a state, and not a fault)
-    """The service is too far behind, or stops: the same request can be made again later."""
 
 
 class Service:
@@ -69,7 +66,7 @@ class Service:
     sources, sinks
         Fetch samples; send alerts and scores. There from `start` on.
     ready
-        Whether it takes samples.
+        Whether it has started and does not stop.
     """
 
     def __init__(self, config: ServiceConfig, *, clock: Callable[[], int] = time.time_ns) -> None:
@@ -298,6 +295,11 @@ class Service:
         self._health.report(part, ok, message)
 
     @property
+    def writable(self) -> bool:
+        """Whether the log could be written when it was tried last: else no samples are taken."""
+        return self._health.writable
+
+    @property
     def applier(self) -> Applier:
         """What applies the log: for `health`, to look at."""
         return self._engine.applier
@@ -434,6 +436,7 @@ class Service:
         while not self._stopping.wait(_TICK_S):
             try:
                 self._decide()
+                self._health.try_log(lambda: self._engine.submit(log.Arrived(()), own=True))
             except Exception:  # noqa: BLE001  (a thread that ends would close no step any more)
                 if self._stopping.is_set():
                     return
@@ -443,6 +446,3 @@ class Service:
             if touched:
                 self.hub.publish(Tick(touched))
             self._health.tick()
-
-
-_LATER = "send the same samples again in a moment: those that are there already are counted once"

@@ -133,7 +133,11 @@ class Facade(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether it takes samples."""
+        """Whether it has started and does not stop."""
+
+    @property
+    def writable(self) -> bool:
+        """Whether its log can be written."""
 
     def push(
         self,

@@ -38,12 +38,19 @@ async def healthz() -> Response:
 @root.head("/readyz", include_in_schema=False)
 @root.get("/readyz", responses=gives(schemas.Alive))
 async def readyz(service: TheService) -> Response:
-    """Say whether samples are taken: 503 while the service starts or stops."""
+    """Say whether samples are taken: 503 while the service starts or stops, or its disk is full."""
     if not service.ready:
         raise Problem(
             503,
             "expected a service that is ready, found one that starts or stops",
             "try again soon",
+            {"Retry-After": "2"},
+        )
+    if not service.writable:
+        raise Problem(
+            503,
+            "expected a log that can be written, found one that cannot",
+            "GET api/v1/health says why; it is tried again every second",
             {"Retry-After": "2"},
         )
     return answer({"status": "ok"})
