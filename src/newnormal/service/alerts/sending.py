@@ -225,7 +225,7 @@ class Sender:
     def _unsent(self, row: Waiting, window: Window | None, late: int) -> str | None:
         """Return why an alert is never to be sent, or None; `late`: since when it may be, in ns.
 
-        Resolved follows fired. What has ended in a maintenance window is told by neither.
+        Resolved follows fired. Neither is sent for what has ended in a maintenance window.
         """
         item = row.body["item"]
         if row.body["status"] == RESOLVED:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from newnormal.service.store.tables import Tables
+from newnormal.service.values import HELD
 
 __all__ = ["Alert", "Outbox"]
 
@@ -118,19 +119,22 @@ class Outbox(Tables):
     def alert_counts(self) -> dict[str, dict[str, int]]:
         """Return, for each sink, how many alerts wait, were delivered, and have failed so far.
 
-        `failing` are those of `waiting` that were tried; `unsent` those that were marked as not to
-        be sent, which is not counted as delivered; `oldest` is when the oldest one that waits was
-        made, in ns; 0 if none waits.
+        `failing` are those of `waiting` that were tried; `held` wait for the end of a maintenance
+        window and are not in `waiting`; `unsent` those that were marked as not to be sent, which is
+        not counted as delivered; `oldest` is when the oldest one that waits was made, in ns; 0 if
+        none waits.
         """
         with self._database.reading() as reader:
             rows = reader.execute(
-                "SELECT sink, sum(delivered IS NULL), sum(delivered IS NOT NULL AND error = ''),"
-                " sum(delivered IS NULL AND attempts > 0),"
-                " sum(delivered IS NOT NULL AND error != ''),"
-                " coalesce(min(CASE WHEN delivered IS NULL THEN created END), 0)"
-                " FROM alerts GROUP BY sink"
+                "SELECT sink, sum(waits AND NOT held), sum(NOT waits AND error = ''),"
+                " sum(waits AND NOT held AND attempts > 0), sum(waits AND held),"
+                " sum(NOT waits AND error != ''),"
+                " coalesce(min(CASE WHEN waits AND NOT held THEN created END), 0)"
+                " FROM (SELECT sink, delivered IS NULL AS waits, error, attempts, created,"
+                " substr(error, 1, ?) = ? AS held FROM alerts) GROUP BY sink",
+                (len(HELD), HELD),
             ).fetchall()
-        names = ("waiting", "delivered", "failing", "unsent", "oldest")
+        names = ("waiting", "delivered", "failing", "held", "unsent", "oldest")
         return {sink: dict(zip(names, counts, strict=True)) for sink, *counts in rows}
 
 

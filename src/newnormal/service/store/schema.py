@@ -59,5 +59,7 @@ MIGRATIONS: tuple[Migration, ...] = (
         # version wrote is as old as its samples.
         "ALTER TABLE items ADD COLUMN written INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE events ADD COLUMN written INTEGER NOT NULL DEFAULT 0",
+        # Channels that a person rejected need nothing more; earlier versions kept them open.
+        "UPDATE items SET open = 0 WHERE kind = 'channels' AND state = 'rejected'",
     ),
 )
