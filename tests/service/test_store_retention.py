@@ -334,3 +334,17 @@ def test_a_store_of_the_version_before_is_read_and_its_items_are_as_old_as_their
     assert removed == Removed(items=1, events=1)
     assert store.items().items == (closed,)
     store.close()
+
+
+def test_rejected_channels_of_the_version_before_are_not_open(path: Path) -> None:
+    before = Database(path, MIGRATIONS[:1], synchronous="NORMAL")
+    with before.transaction() as writer:
+        for number, kind in ((1, "channels"), (2, "change")):
+            writer.execute(
+                "INSERT INTO items VALUES (?, ?, 1, 1, ?, 'rejected', 1, 1, 2, ?, 0, 'c', '{}', 5)",
+                (f"{kind}-1-1-1", kind, number, 2 if kind == "channels" else None),
+            )
+    before.close()
+    store = Store(path)
+    assert [each.key for each in store.items(open_only=True).items] == ["change-1-1-1"]
+    store.close()
