@@ -772,8 +772,8 @@ def test_check_says_what_there_is(fake: FakePrometheus) -> None:
     )
     channels = {"a": "a", "b": "b", "c": "c", "all": "sum(a)"}
     assert source_of(fake, channels=channels).check() == (
-        f"Prometheus 2.42.0 at {host}: 41 series of 21 streams; c gives none; all has no label "
-        "instance: its stream is hosts"
+        f"Prometheus 2.42.0 at {host}: 41 series of 21 streams; warning: c gives none; "
+        "all has no label instance: its stream is hosts"
     )
     fake.refuse = lambda asked: (404, b"") if "buildinfo" in asked.path else None
     assert source_of(fake, query="sum(a)").check() == (

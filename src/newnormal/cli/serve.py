@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from newnormal.cli.console import FAILED, put, say, shown
+from newnormal.cli.console import put, say, shown
 from newnormal.cli.help import Command, Group
-from newnormal.errors import NewnormalError, ParameterError
+from newnormal.errors import ParameterError
 
 if TYPE_CHECKING:
     from newnormal.service.config import ServiceConfig
@@ -138,7 +137,9 @@ def serve(
 
     config = load()
     if check:
-        _check(config)
+        from newnormal.cli.serve_check import check as check_all
+
+        check_all(config, check_reachable)
         return
     with _data_folder(config) as kept:
         _serve(kept, load)
@@ -199,75 +200,6 @@ def check_reachable(config: ServiceConfig) -> None:
         hint=f"newnormal serve token add NAME --role operate --data {config.data} makes one; "
         "--insecure allows everything to everybody",
     )
-
-
-# ---------------------------------------------------------------------- --check
-
-
-def _check(config: ServiceConfig) -> None:
-    """Print a line for each thing that was tried; exit with 1 if one failed."""
-    from newnormal.service.connectors import make_any_sink, make_source
-
-    name = "the configuration" if config.path is None else str(config.path)
-    put(f"ok      {shown(name)}")
-    tried: list[tuple[str, Callable[[], str]]] = [
-        ("host", lambda: _checked_host(config)),
-        ("data", lambda: _checked_data(config.data)),
-    ]
-    tried += [
-        (f"sink {each.name}", lambda each=each: _checked(make_any_sink(each)))  # type: ignore[misc]
-        for each in config.sinks
-    ]
-    tried += [
-        (f"source {each.name}", lambda each=each: _checked(make_source(each)))  # type: ignore[misc]
-        for each in config.sources
-    ]
-    failed = 0
-    for name, attempt in tried:
-        try:
-            put(f"ok      {shown(name)}: {shown(attempt())}")
-        except Exception as error:  # noqa: BLE001  (a connector of somebody else may raise any)
-            failed += 1
-            message = error.message if isinstance(error, NewnormalError) else repr(error)
-            if not message.startswith((f"{name}: ", f"{name}, ")):
-                message = f"{name}: {message}"
-            put(f"failed  {shown(message)}")
-            if isinstance(error, NewnormalError) and error.hint is not None:
-                put(f"        hint: {shown(error.hint)}")
-    if failed:
-        sys.exit(FAILED)
-
-
-def _checked(connection: Any) -> str:
-    try:
-        return str(connection.check())
-    finally:
-        connection.close()
-
-
-def _checked_host(config: ServiceConfig) -> str:
-    check_reachable(config)
-    return f"{config.host}, port {config.port}"
-
-
-def _checked_data(folder: Path) -> str:
-    """Return what a data folder is; raise an error if nothing can be written there."""
-    import shutil
-    import tempfile
-
-    from newnormal.errors import StateError
-
-    there = folder if folder.exists() else folder.absolute().parent
-    try:
-        with tempfile.TemporaryFile(dir=there):
-            pass
-        free = shutil.disk_usage(there).free
-    except OSError as error:
-        raise StateError(
-            f"expected a folder that can be written, found {there}: {error.strerror}",
-            hint="make it, or give it to the user that the service runs as",
-        ) from None
-    return f"{folder}, {free / 1e9:.0f} GB free"
 
 
 # ---------------------------------------------------------------------- monitoring

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from newnormal.service.config import ServiceConfig
     from newnormal.service.service import Service
 
-__all__ = ["Prepare", "listening", "run"]
+__all__ = ["PortInUseError", "Prepare", "listening", "run"]
 
 Prepare = Callable[[Callable[[float, float], None], Callable[[], bool]], object]
 
@@ -98,10 +98,14 @@ def listening(config: ServiceConfig) -> Iterator[tuple[socket.socket, int]]:
         port.close()
 
 
+class PortInUseError(StateError):
+    """Somebody else has the port."""
+
+
 def _unusable(config: ServiceConfig, error: OSError) -> StateError:
     where = f"{config.host}:{config.port}"
     if error.errno == errno.EADDRINUSE:
-        return StateError(
+        return PortInUseError(
             f"{where}: expected a free port, found one in use",
             hint="another newnormal serve may be running; --port takes another port",
         )

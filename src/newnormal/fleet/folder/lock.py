@@ -10,7 +10,7 @@ from typing import Self
 from newnormal.errors import StateError
 from newnormal.fleet.folder.names import LOCK
 
-__all__ = ["FolderLock", "InUseError", "is_in_use"]
+__all__ = ["FolderLock", "InUseError", "is_in_use", "process_using"]
 
 try:
     import fcntl
@@ -62,6 +62,20 @@ class FolderLock:
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
+
+
+def process_using(folder: Path) -> int | None:
+    """Return the id of the process that writes to a folder; None: none does, or it is not known."""
+    try:
+        with (folder / LOCK).open("rb") as file:
+            try:
+                if fcntl is not None:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return int(file.read(20))
+    except (OSError, ValueError):
+        return None
+    return None
 
 
 def is_in_use(folder: Path) -> bool:

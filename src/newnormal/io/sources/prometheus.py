@@ -286,7 +286,7 @@ class PrometheusSource(PullSource):
     def _checked(self, name: str, series: Sequence[Series]) -> list[str]:
         """Return what people should know about the series of a query; raise an error if need be."""
         if not series:
-            return [f"{name} gives none"]
+            return [f"warning: {name} gives none"]
         names = Counter(self._named(name, each.labels) for each in series)
         ((stream, channel), count), *_ = names.most_common(1)
         by = " or ".join(self._given.by)

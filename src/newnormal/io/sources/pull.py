@@ -93,7 +93,10 @@ class PullSource(ABC):
         return ""
 
     def check(self) -> str:
-        """Try the connection; return what was found in one sentence, or raise an error."""
+        """Try the connection; return what was found in one sentence, or raise an error.
+
+        What follows ``warning: `` in it works and is likely not what people want.
+        """
         return "not tried"
 
     def close(self) -> None:

@@ -1,0 +1,139 @@
+"""`newnormal serve --check` finds what would keep the service from starting."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from newnormal.cli import serve_check
+from newnormal.fleet.folder.lock import FolderLock, process_using
+from newnormal.testing import MemoryPullSource
+from tests.cli.conftest import Command
+
+
+class Half(MemoryPullSource):
+    """A source of which a part gives nothing."""
+
+    def __init__(self, name: str, options: Any) -> None:
+        super().__init__([], name, options)
+
+    def check(self) -> str:
+        return "3 series; warning: load gives none"
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in list(os.environ):
+        if name.startswith("NEWNORMAL_SERVE_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that this process has."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[None]:
+    """A service that runs in the data folder, as far as others see it."""
+    folder = tmp_path / "newnormal-data"
+    folder.mkdir()
+    lock = FolderLock(folder).acquire()
+    yield
+    lock.release()
+
+
+@pytest.mark.parametrize(
+    ("free", "says"),
+    [
+        (0, "failed  data: expected at least 50 MB free in {}, found 0 MB"),
+        (49_999_999, "failed  data: expected at least 50 MB free in {}, found 49 MB"),
+        (50_000_000, "ok      data: newnormal-data, 50 MB free"),
+        (999_000_000, "ok      data: newnormal-data, 999 MB free"),
+        (1_500_000_000, "ok      data: newnormal-data, 2 GB free"),
+    ],
+)
+def test_a_disk_that_is_nearly_full_fails(
+    newnormal: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, says: str
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=free))
+    done = newnormal("serve", "--port", "0", "--check")
+    assert done.stdout.splitlines()[2] == says.format(tmp_path)
+    assert done.returncode == (1 if free < 50_000_000 else 0)
+
+
+def test_a_port_that_another_program_has_fails(newnormal: Command, taken: int) -> None:
+    done = newnormal("serve", "--port", taken, "--check")
+    assert done.returncode == 1
+    assert f"failed  host: 127.0.0.1:{taken}: expected a free port, found one in use" in done.stdout
+
+
+def test_a_free_port_is_not_kept(newnormal: Command, taken: int) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        free = other.getsockname()[1]
+    done = newnormal("serve", "--port", free, "--check")
+    assert done.stdout.splitlines()[1] == f"ok      host: 127.0.0.1, port {free}"
+    socket.create_server(("127.0.0.1", free)).close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.usefixtures("running")
+def test_beside_the_service_of_the_folder_its_port_and_folder_are_no_errors(
+    newnormal: Command, taken: int
+) -> None:
+    done = newnormal("serve", "--port", taken, "--check")
+    assert done.returncode == 0
+    _, host, data = done.stdout.splitlines()
+    own = f"process {os.getpid()}"
+    assert host == (
+        f"ok      host: 127.0.0.1, port {taken}, in use by the service of newnormal-data, {own}"
+    )
+    assert data.endswith(f" GB free; in use by a service that runs, {own}")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.usefixtures("running")
+def test_another_programs_port_fails_although_a_service_uses_the_folder(
+    newnormal: Command, taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve_check, "process_using", lambda folder: os.getppid())
+    assert newnormal("serve", "--port", taken, "--check").returncode == 1
+
+
+@pytest.mark.usefixtures("running")
+def test_where_the_system_does_not_tell_who_has_a_port_it_is_a_perhaps(
+    newnormal: Command, taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve_check, "_listens", lambda process, port: None)
+    done = newnormal("serve", "--port", taken, "--check")
+    assert f"port {taken}, in use perhaps by the service of newnormal-data, proc" in done.stdout
+
+
+def test_what_gives_nothing_is_a_warning(newnormal: Command, tmp_path: Path) -> None:
+    text = f'[sources.hosts]\nkind = "{__name__}:Half"\n'
+    (tmp_path / "service.toml").write_text(text)
+    done = newnormal("serve", "service.toml", "--port", "0", "--check")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[3] == (
+        "warning source hosts: 3 series; warning: load gives none"
+    )
+
+
+def test_who_uses_a_folder_is_known_while_it_does(tmp_path: Path) -> None:
+    assert process_using(tmp_path) is None
+    lock = FolderLock(tmp_path).acquire()
+    assert process_using(tmp_path) == os.getpid()
+    lock.release()
+    assert process_using(tmp_path) is None
