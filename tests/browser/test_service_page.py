@@ -112,7 +112,7 @@ def test_the_inbox_is_used_with_the_keyboard_alone(visited: Open) -> None:
         )
         page.keyboard.press("r")
         page.get_by_role("dialog").wait_for()
-        page.keyboard.press("Enter")
+        page.keyboard.press("Control+Enter")
         page.get_by_role("dialog").wait_for(state="detached")
         page.get_by_text("rejected, still there").first.wait_for()
         assert service.store.kept[change.key].state == "rejected"

@@ -1,19 +1,27 @@
-"""The service's page while it is used: focus, clicks, phones, forms, incidents, nothing that moves."""
+"""The service's page while it is used: focus, clicks, phones, forms, incidents, what moves."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
 from newnormal.service.values import Item
-from tests.browser.service_pages import DRAWN, Open, quiet, running
+from tests.browser.service_pages import DRAWN, TOKEN, Open, named, quiet, running, with_token
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.external
 
+PLACES = ["#/", "#/stream/17", "#/inbox", "#/item/alarm-17-1-1", "#/item/incident-1", "#/health"]
 SAID = "text => document.querySelector('.nn-counts').textContent.includes(text)"
 
 
@@ -95,3 +103,223 @@ def test_channels_that_were_rejected_wait_for_nobody(visited: Open) -> None:
         page.wait_for_function(DRAWN)
         assert "Normal" in page.locator("h1").inner_text()
         assert page.locator("[data-verb]").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "text", "colour"),
+    [("reject", "Reject as a fault", "--alarm-text"), ("accept", "Accept", "--accepted-text")],
+)
+def test_a_decision_is_asked_for_in_its_colour_and_no_key_confirms_it_by_chance(
+    visited: Open, verb: str, text: str, colour: str
+) -> None:
+    with running() as (service, address):
+        page = visited(address, "#/stream/17")
+        page.wait_for_function(DRAWN)
+        page.locator(f"[data-verb={verb}]").click()
+        dialog = page.get_by_role("dialog")
+        assert page.evaluate("document.activeElement.tagName") == "TEXTAREA"
+        button = dialog.get_by_role("button", name=text)
+        assert button.evaluate("e => getComputedStyle(e).backgroundColor") == coloured(page, colour)
+        page.keyboard.press("Enter")
+        assert dialog.is_visible()
+        assert service.store.kept["alarm-17-1-1"].state == "open"
+
+
+def coloured(page: Page, name: str) -> str:
+    """Return one of the page's colours as the browser writes it."""
+    found: str = page.evaluate(
+        """name => {
+          const made = document.body.appendChild(document.createElement("i"));
+          made.style.color = `var(${name})`;
+          return getComputedStyle(made).color;
+        }""",
+        name,
+    )
+    return found
+
+
+def test_what_cannot_be_undone_is_not_confirmed_by_a_key_that_comes_too_early(
+    visited: Open,
+) -> None:
+    with running() as (_, address):
+        page = visited(address, "#/stream/17")
+        page.get_by_role("button", name="Remove the stream").click()
+        assert page.evaluate("document.activeElement.textContent") == "Cancel"
+
+
+# ------------------------------------------------------------------ incidents
+
+
+def test_an_incident_says_what_happened_in_each_stream(visited: Open) -> None:
+    with running() as (service, address):
+        alarms = service.store.items(kinds=["incident"]).items[0].body["streams"]
+        first = next(each for each in service.streams() if each.name in alarms)
+        key = f"alarm-{first.id}-1-{alarms[first.name]}"
+        service.close_alarm(key)
+        page = visited(address, "#/item/incident-1")
+        lines = page.get_by_role("list", name="Streams").get_by_role("listitem")
+        until(lambda: lines.count() == 5, "a line for each stream")
+        line = lines.filter(has_text=first.name).inner_text()
+        assert "temperature 30, expected 8 to 11" in line
+        assert "lasted 3 min" in line
+        assert "open" in lines.last.inner_text()
+        lines.filter(has_text=first.name).get_by_role("link").click()
+        page.wait_for_function("k => location.hash.includes(`item=${k}`)", arg=key)
+
+
+def test_an_incident_that_has_ended_says_from_when_to_when(visited: Open) -> None:
+    with running() as (service, address):
+        item = service.store.kept["incident-1"]
+        end = item.opened + 600 * 10**9
+        service.store.put_item(replace(item, state="closed", updated=end, ended=end))
+        page = visited(address, "#/item/incident-1")
+        page.locator(".nn-facts").get_by_text("2026-01-03 08:28 to 2026-01-03 08:38").wait_for()
+
+
+def test_the_card_of_an_incident_has_three_lines(visited: Open) -> None:
+    with running() as (service, address):
+        item = service.store.kept["incident-1"]
+        names = ", ".join(f"hall-{k:02d}/press-{k:04d}" for k in range(40))
+        service.store.put_item(replace(item, sentence=f"alarms opened in {names}"))
+        page = visited(address, width=360)
+        card = page.locator(".nn-incident")
+        card.wait_for()
+        assert card.evaluate("e => e.clientHeight") <= 3 * 23 + 2 * 11
+
+
+# ------------------------------------------------------------------ phones, forms
+
+
+@pytest.mark.parametrize("width", [320, 360])
+def test_on_a_phone_nothing_is_wider_than_the_screen_for_who_is_logged_in(
+    visited: Open, width: int
+) -> None:
+    with running(config=with_token()) as (_, address):
+        page = visited(address, "#/login", width=width, height=740, has_touch=True, expected="401")
+        page.get_by_label("Token").fill(TOKEN)
+        page.keyboard.press("Enter")
+        for place in PLACES:
+            page.goto(f"{address}/{place}")
+            page.locator("footer").wait_for()  # the view is read
+            page.wait_for_function("() => document.querySelector('.nn-tab-count').textContent")
+            assert page.evaluate("document.documentElement.scrollWidth") == width, place
+        page.get_by_role("button", name="Log out").click()
+        page.get_by_label("Token").wait_for()
+
+
+def test_a_wrong_token_is_told_to_those_who_do_not_see_the_page(visited: Open) -> None:
+    with running(config=with_token()) as (_, address):
+        page = visited(address, "#/login", expected="401")
+        field = page.get_by_label("Token")
+        assert field.get_attribute("aria-invalid") is None
+        field.fill("wrong")
+        page.keyboard.press("Enter")
+        page.locator("[aria-invalid=true]").wait_for()
+        told = page.locator(f"#{field.get_attribute('aria-describedby')}")
+        assert told.inner_text() == "This token is not known here."
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_borders_and_placeholders_of_fields_are_seen(visited: Open, theme: str) -> None:
+    with running() as (_, address):
+        page = visited(address, color_scheme=theme)
+        page.get_by_label("Find a stream").wait_for()
+        for name in ("--ground", "--panel"):
+            assert contrast(page, "--field", name) >= 3
+            assert contrast(page, "--muted", name) >= 4.5
+        field = page.get_by_label("Find a stream")
+        assert field.evaluate("e => getComputedStyle(e).borderColor") == coloured(page, "--field")
+        placed = field.evaluate("e => getComputedStyle(e, '::placeholder').color")
+        assert placed == coloured(page, "--muted")
+
+
+def contrast(page: Page, one: str, other: str) -> float:
+    """Return the contrast of two colours of the page, as WCAG 2 defines it."""
+    light = sorted(luminance(coloured(page, name)) for name in (one, other))
+    return (light[1] + 0.05) / (light[0] + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(each) / 255 for each in colour.removeprefix("rgb(").rstrip(")").split(",")]
+    linear = [v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4 for v in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+# ------------------------------------------------------------------ nothing moves
+
+
+@pytest.fixture
+def measured(browser: Browser) -> Iterator[Page]:
+    """Give a window that adds up how much of it moves without being asked to."""
+    context = browser.new_context(viewport={"width": 360, "height": 740})
+    context.add_init_script(
+        """self.moved = 0;
+        new PerformanceObserver(list => list.getEntries().forEach(e => self.moved += e.value))
+          .observe({ type: "layout-shift", buffered: true });"""
+    )
+    yield context.new_page()
+    context.close()
+
+
+@pytest.mark.parametrize("width", [360, 768])
+@pytest.mark.parametrize("place", ["#/", "#/stream/17", "#/item/alarm-17-1-1"])
+def test_what_is_seen_does_not_move_while_a_page_is_read(
+    measured: Page, place: str, width: int
+) -> None:
+    with running() as (_, address):
+        measured.set_viewport_size({"width": width, "height": 740})
+        measured.goto(f"{address}/{place}")
+        measured.locator("footer").wait_for()
+        if "stream" in place:
+            measured.wait_for_function(DRAWN)
+        if "item" in place:
+            measured.locator(".nn-channel-picture").wait_for()
+        measured.evaluate(
+            "() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
+        )
+        assert measured.evaluate("self.moved") < 0.1
+        measured.goto("about:blank")
+
+
+# ------------------------------------------------------------------ values, names
+
+
+def test_a_channel_without_values_has_no_invented_axis(
+    visited: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running() as (service, address):
+        number = quiet(service)
+        made = service.store._values
+
+        def missing(view: object, numbers: Sequence[int], names: Sequence[str]) -> object:
+            values, expected = made(view, numbers, names)  # type: ignore[arg-type]
+            return np.full_like(values, np.nan), np.full_like(expected, np.nan)
+
+        monkeypatch.setattr(service.store, "_values", missing)
+        page = visited(address, f"#/stream/{number}")
+        page.wait_for_function(DRAWN)
+        page.locator("[data-channel='0']").get_by_text("no values").wait_for()
+        labels = "NN.current.view.picture.panels[0].labels([0, 0.5, 1])"
+        assert page.evaluate(labels) == ["", "", ""]
+        assert not page.locator(".nn-score").get_by_text("no values").is_visible()
+
+
+def test_a_name_from_right_to_left_changes_nothing_around_it(visited: Open) -> None:
+    name = "\u05ea\u05e0\u05d5\u05e8 1"
+    with running() as (service, address):
+        number = quiet(service)
+        named(service, number, name)
+        service.inject_alarm(number, back=10, length=10)
+        page = visited(address)
+        page.locator("a > bdi").get_by_text(name).wait_for()
+        page.get_by_role("link", name=name).click()
+        page.locator("h1 bdi").get_by_text(name).wait_for()
+
+
+def test_the_age_of_the_newest_sample_is_not_cut(visited: Open) -> None:
+    with running() as (_, address):
+        page = visited(address, width=768)
+        cell = page.locator("[data-stream] .nn-c-newest").first
+        cell.wait_for()
+        cell.evaluate("e => e.textContent = '1 day 13 h ago'")
+        assert cell.evaluate("e => e.scrollWidth <= e.clientWidth && e.clientHeight < 25")

@@ -10,11 +10,14 @@
       .toString(16)
       .padStart(2, "0");
 
+  const NOTHING = [0, 1]; // the range of an axis without values
+
   class Panel {
     constructor(picture, title, attributes) {
       this.picture = picture;
       this.readout = h("span", { class: "nn-readout" });
       this.badges = h("span", { class: "nn-badges" });
+      this.none = h("span", { class: "nn-note", hidden: true }, "no values");
       this.plot = h("div", { class: "nn-plot", role: "img", "aria-label": title });
       this.element = h(
         "section",
@@ -22,8 +25,9 @@
         h(
           "header",
           { class: "nn-panel-head" },
-          h("h3", { class: "nn-name", title }, title),
+          h("h3", { class: "nn-name", title }, NN.name(title)),
           this.badges,
+          this.none,
           this.readout,
         ),
         this.plot,
@@ -102,8 +106,9 @@
       return {};
     }
 
+    /** An axis of which nothing is known has no numbers. */
     labels(splits) {
-      return NN.ticks(splits);
+      return this.range === NOTHING ? splits.map(() => "") : NN.ticks(splits);
     }
 
     empty() {
@@ -253,7 +258,7 @@
     }
 
     labels(splits) {
-      return this.log ? splits.map((v) => NN.number(v, 2)) : NN.ticks(splits);
+      return this.log ? splits.map((v) => NN.number(v, 2)) : super.labels(splits);
     }
 
     concerned(span) {
@@ -272,6 +277,12 @@
     take(found) {
       const { score, threshold } = found.columns;
       this.raw = { score, threshold };
+      this.none.hidden = [...score, ...threshold].some((v) => v !== null);
+      if (!this.none.hidden) {
+        this.range = NOTHING;
+        this.data = [found.x, threshold, score];
+        return;
+      }
       const known = threshold.filter((v) => v > 0 && v < 1e30);
       const middle = known.length ? known[known.length >> 1] : 1;
       const highest = (values, from) =>
@@ -374,6 +385,7 @@
       const column = (kind) => found.columns[`${kind}:${this.position}`] || found.x.map(() => null);
       const [most, least, expected, high, low] = ["most", "least", "expected", "high", "low"].map(column);
       this.data = [found.x, most, least, expected, high, low];
+      this.none.hidden = low.some((v) => v !== null);
       this.range = range(low, high, least, most, found.x, this.picture.view);
     }
 
@@ -455,7 +467,8 @@
       if (least[i] !== null && least[i] < from) from = least[i];
       if (most[i] !== null && most[i] > to) to = most[i];
     }
-    if (top < bottom) [bottom, top] = from <= to ? [from, to] : [0, 1];
+    if (top < bottom && !(from <= to)) return NOTHING;
+    if (top < bottom) [bottom, top] = [from, to];
     const span = top - bottom || Math.abs(top) * 0.02 || 1;
     if (from <= to)
       [bottom, top] = [

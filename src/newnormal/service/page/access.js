@@ -32,7 +32,12 @@
   };
 
   NN.view(/^\/login$/, (place) => {
-    const problem = h("p", { class: "nn-bad", role: "alert" });
+    const problem = h("p", { class: "nn-bad", id: "token-problem", role: "alert" });
+    const refuse = (text) => {
+      problem.textContent = text;
+      if (text) field.setAttribute("aria-invalid", "true");
+      else field.removeAttribute("aria-invalid");
+    };
     const field = h("input", {
       type: "password",
       id: "token",
@@ -41,12 +46,13 @@
       autocomplete: "current-password",
       required: true,
       spellcheck: "false",
+      "aria-describedby": "token-problem",
     });
     const button = h("button", { type: "submit", class: "nn-button nn-primary" }, "Log in");
     const send = async (event) => {
       event.preventDefault();
       button.disabled = true;
-      problem.textContent = "";
+      refuse("");
       try {
         await NN.api.post("/login", { token: field.value.trim() }, { quiet: true });
         field.value = "";
@@ -55,7 +61,7 @@
         const to = place.query.then;
         location.hash = to && to.startsWith("#/") ? to : "#/";
       } catch (error) {
-        problem.textContent = error.status === 401 ? "This token is not known here." : `${error.message} ${error.hint || ""}`;
+        refuse(error.status === 401 ? "This token is not known here." : `${error.message} ${error.hint || ""}`);
         field.select();
       } finally {
         button.disabled = false;
@@ -73,7 +79,13 @@
         h("label", { for: "token" }, "Token"),
         h("div", { class: "nn-login-row" }, field, button),
         problem,
-        h("p", { class: "nn-note" }, "No token? ", h("code", {}, "newnormal serve token add NAME --role operate"), " on the machine of the service makes one."),
+        h(
+          "p",
+          { class: "nn-note" },
+          "No token? ",
+          h("code", {}, "newnormal serve service.toml token add NAME --role operate"),
+          " on the machine of the service makes one; service.toml is the configuration it was started with, and is left out where there is none.",
+        ),
       ),
     };
   });

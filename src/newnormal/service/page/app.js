@@ -93,7 +93,7 @@
     setInterval(poll, POLL);
     if (NN.place().path !== "/") count();
     setTimeout(poll, 1500);
-    setTimeout(lookForDemo, 500);
+    lookForDemo();
   };
 
   NN.api.on("locked", () => {
@@ -121,8 +121,8 @@
       }
     }
     if (!session && NN.place().parts[0] !== "login") history.replaceState(null, "", NN.link(["login"], { then: location.hash || "#/" }));
-    NN.go(true);
     if (session) NN.begin();
+    NN.go(true);
     document.documentElement.dataset.ready = "true";
   }
 

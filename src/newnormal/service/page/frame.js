@@ -91,6 +91,10 @@
     main.replaceChildren(current.view.element);
     NN.title(current.view.title);
     mark(place);
+    // What is below moves when a view is read: it comes afterwards.
+    const { view } = current;
+    footer.hidden = Boolean(view.ready);
+    if (view.ready) view.ready.finally(() => current.view === view && (footer.hidden = false));
     const y = back ? scrolled.read()[hash] || 0 : 0;
     scrollTo(0, y);
     leaving = y;
@@ -142,17 +146,14 @@
     { type: "button", class: "nn-button nn-keys-button", "aria-label": "Keys (?)", title: "Keys (?)", onclick: () => keys() },
     "?",
   );
-  const leave = h(
-    "button",
-    { type: "button", class: "nn-button", hidden: true, onclick: () => NN.logout() },
-    "Log out",
-  );
+  const logout = () => h("button", { type: "button", class: "nn-button nn-logout", hidden: true, onclick: () => NN.logout() }, "Log out");
+  const leave = [logout(), logout()]; // in the header, and in the footer of a phone
   const header = h(
     "header",
     { class: "nn-bar" },
     h("a", { class: "nn-brand", href: "#/" }, mark_(), h("span", {}, "newnormal")),
     tabs,
-    h("div", { class: "nn-tools" }, help, theme, leave),
+    h("div", { class: "nn-tools" }, help, theme, leave[0]),
   );
 
   function mark_() {
@@ -197,8 +198,10 @@
   };
 
   NN.showSession = function (session) {
-    leave.hidden = !(session && session.login);
-    leave.title = session && session.who ? `Logged in as ${session.who}` : "";
+    for (const each of leave) {
+      each.hidden = !(session && session.login);
+      each.title = session && session.who ? `Logged in as ${session.who}` : "";
+    }
   };
 
   /* ------------------------------------------------------------------ the connection */
@@ -264,13 +267,14 @@
   /* ------------------------------------------------------------------ dialogs */
 
   /** Ask before something is done; gives what was written, or null. */
-  NN.ask = function ({ title, text, yes, danger, comment, label }) {
+  NN.ask = function ({ title, text, yes, kind = "primary", comment }) {
     return new Promise((done) => {
       const given = h("textarea", {
         rows: 2,
         maxlength: 2000,
         placeholder: "Why (others see it)",
-        "aria-label": label || "Comment",
+        "aria-label": "Comment",
+        autofocus: true, // no key that was meant for something else decides
       });
       const name = `dialog-${Date.now()}`;
       const dialog = h(
@@ -285,8 +289,8 @@
           h(
             "div",
             { class: "nn-dialog-buttons" },
-            h("button", { type: "button", class: "nn-button", onclick: () => dialog.close("no") }, "Cancel"),
-            h("button", { type: "submit", class: `nn-button ${danger ? "nn-danger" : "nn-primary"}`, autofocus: true }, yes),
+            h("button", { type: "button", class: "nn-button", autofocus: kind === "danger", onclick: () => dialog.close("no") }, "Cancel"),
+            h("button", { type: "submit", class: `nn-button nn-${kind}`, title: comment ? "Ctrl + Enter" : null, autofocus: true }, yes),
           ),
         ),
       );
@@ -382,6 +386,7 @@
     "footer",
     { class: "nn-footer" },
     h("p", {}, `Times are those of ${NN.zone}. This page talks to its own service alone.`),
+    leave[1],
   );
 
   NN.build = function () {

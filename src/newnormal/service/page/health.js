@@ -49,7 +49,7 @@
       this.body = h("div", {}, h("div", { class: "nn-headline" }, this.head));
       this.element = this.body;
       this.title = "Health";
-      this.read();
+      this.ready = this.read();
       this.timer = setInterval(() => document.hidden || this.read(), EVERY);
       this.ends = [NN.api.on("resync", () => this.read())];
     }

@@ -56,7 +56,7 @@
         const entry = event.target.closest("[data-item]");
         if (entry && this.wide()) this.pick(entry.dataset.item);
       });
-      this.read();
+      this.ready = this.read();
     }
 
     wide() {
@@ -191,7 +191,7 @@
             "span",
             { class: "nn-entry-top" },
             NN.badge(NN.isOpen(item) ? status : "live", NN.kindText(item.kind)),
-            h("strong", {}, item.name),
+            h("strong", {}, NN.name(item.name)),
             NN.isOpen(item) && item.state === "open" ? null : NN.chip(item),
           ),
           h("span", { class: "nn-sentence" }, item.sentence),

@@ -47,6 +47,8 @@
       parts.push(["since ", NN.time(item.opened)]);
       const passed = (item.seen || 0) - item.opened; // known where the newest sample is
       if (passed > 0) parts.push(`for ${NN.lasting(passed)}`);
+    } else if (item.kind === "incident" && item.ended > item.opened) {
+      parts.push([NN.time(item.opened), " to ", NN.time(item.ended)]);
     } else {
       parts.push(NN.time(item.opened));
       if (item.ended !== null && item.ended > item.opened) parts.push(`lasted ${NN.lasting(item.ended - item.opened)}`);
@@ -91,7 +93,7 @@
             h(
               "th",
               { scope: "row" },
-              each.channel,
+              NN.name(each.channel),
               shares[each.channel]
                 ? h("small", {}, ` ${Math.round(100 * shares[each.channel])} % of the score`)
                 : null,
@@ -120,7 +122,7 @@
           h(
             "tr",
             {},
-            h("th", { scope: "row" }, name),
+            h("th", { scope: "row" }, NN.name(name)),
             h("td", {}, NN.number(body.before[name], 4)),
             h("td", {}, h("b", {}, NN.number((body.after || {})[name], 4))),
           ),
@@ -129,7 +131,7 @@
     }
     if (item.kind === "channels") {
       const row = (title, found) =>
-        found && found.length ? [h("dt", {}, title), h("dd", {}, found.join(", "))] : null;
+        found && found.length ? [h("dt", {}, title), h("dd", {}, found.map((name, k) => [k ? ", " : null, NN.name(name)]))] : null;
       return h(
         "dl",
         { class: "nn-pairs" },
@@ -140,21 +142,39 @@
     return null;
   };
 
-  /** The streams of an incident, each leading to its picture. */
-  NN.incidentStreams = function (item, most = 12) {
-    const known = new Map((item.related || []).map((each) => [each.stream_name, each.key]));
-    const links = Object.keys(item.body.streams || {}).map((name) => ({
-      text: name,
-      href: known.has(name) ? NN.link(["item", known.get(name)]) : NN.link(["named", ...name.split("/")]),
-    }));
-    const total = Math.max(item.body.count || 0, links.length);
-    return h(
-      "p",
-      { class: "nn-streams" },
-      links.slice(0, most).map(({ text, href }) => h("a", { href }, text)),
-      total > most && h("span", {}, `and ${NN.count(total - most)} more`),
-    );
-  };
+  /** The streams of an incident: what happened in each and for how long, as far as that is known. */
+  function incidentStreams(item) {
+    const most = 40;
+    const alarms = new Map((item.related || []).map((each) => [each.stream_name, NN.itemOf(each)]));
+    const all = Object.keys(item.body.streams || {});
+    const known = all.filter((name) => alarms.has(name));
+    const others = all.filter((name) => !alarms.has(name));
+    const rest = Math.max(item.body.count || 0, all.length) - known.length - Math.min(most, others.length);
+    return [
+      known.length &&
+        h(
+          "ol",
+          { class: "nn-incident-streams", "aria-label": "Streams" },
+          known.map((name) => {
+            const alarm = alarms.get(name);
+            return h(
+              "li",
+              {},
+              h("a", { href: NN.link(["stream", alarm.stream], { item: alarm.key }) }, NN.name(name)),
+              h("span", { class: "nn-sentence" }, alarm.sentence),
+              h("span", { class: "nn-facts" }, NN.duration(alarm), " ", NN.isOpen(alarm) ? NN.chip(alarm) : null),
+            );
+          }),
+        ),
+      (others.length || rest > 0) &&
+        h(
+          "p",
+          { class: "nn-streams" },
+          others.slice(0, most).map((name) => h("a", { href: NN.link(["named", ...name.split("/")]) }, NN.name(name))),
+          rest > 0 && h("span", {}, `and ${NN.count(rest)} more`),
+        ),
+    ];
+  }
 
   /* ------------------------------------------------------------------ decisions */
 
@@ -177,8 +197,9 @@
   NN.decide = async function (item, verb) {
     const given = await NN.ask({
       title: TITLES[verb](item),
-      text: [h("strong", {}, `${item.name}: ${item.sentence}`), NN.effect(verb, item.kind)],
+      text: [h("strong", {}, NN.name(item.name), `: ${item.sentence}`), NN.effect(verb, item.kind)],
       yes: verb === "accept" ? "Accept as normal" : "Reject as a fault",
+      kind: verb === "accept" ? "primary" : "fault",
       comment: true,
     });
     if (!given) return null;
@@ -201,7 +222,7 @@
       title: `Roll ${name} back?`,
       text: "Model, threshold and accepted normal become what they were before the newest acceptance. If the stream is still away from that, a change opens: reject it, or it is accepted again by time.",
       yes: "Roll back",
-      danger: true,
+      kind: "danger",
       comment: true,
     });
     if (!given) return false;
@@ -271,7 +292,7 @@
           h(
             "figcaption",
             {},
-            h("b", {}, channel),
+            h("b", {}, NN.name(channel)),
             h("span", {}, `${NN.number(made.bottom, 3)} to ${NN.number(made.ceiling, 3)}`),
           ),
           made.element,
@@ -376,7 +397,7 @@
       const where =
         item.stream === null || item.stream === undefined
           ? null
-          : h("a", { class: "nn-item-stream", href: this.streamLink(item) }, item.name);
+          : h("a", { class: "nn-item-stream", href: this.streamLink(item) }, NN.name(item.name));
       const advice = NN.advice(item);
       const decide = NN.decisions(item, (found) => {
         this.onchange(found);
@@ -408,7 +429,7 @@
               decide,
               where && h("a", { class: "nn-button nn-as-button", href: this.streamLink(item) }, "Show in its picture"),
             ),
-          item.kind === "incident" && NN.incidentStreams(item, 40),
+          ...(item.kind === "incident" ? incidentStreams(item) : []),
           this.picture,
           NN.evidence(item),
           related(item),
@@ -453,6 +474,7 @@
     return {
       element: h("div", { class: "nn-item-page" }, back, detail.element),
       title: "Item",
+      ready: detail.ready,
       keys(event) {
         const verb = { a: "accept", r: "reject" }[event.key];
         const button = verb && detail.element.querySelector(`[data-verb=${verb}]`);

@@ -53,13 +53,8 @@
         ),
         this.models,
       );
-      this.element = h(
-        "div",
-        {},
-        h("p", { class: "nn-back" }, h("a", { href: "#/" }, "‹ All streams")),
-        this.head,
-        h("div", { class: "nn-columns" }, this.box, this.aside),
-      );
+      this.columns = h("div", { class: "nn-columns", hidden: true }, this.box, this.aside); // until there is a picture
+      this.element = h("div", {}, h("p", { class: "nn-back" }, h("a", { href: "#/" }, "‹ All streams")), this.head, this.columns);
       this.title = "Stream";
       this.ends = [
         NN.api.on("tick", (streams) => this.tick(streams)),
@@ -67,17 +62,19 @@
         NN.api.on("resync", () => this.renew(true)),
       ];
       this.clock = setInterval(() => this.stream && this.describe(), 15_000);
-      this.start();
+      this.ready = this.start();
     }
 
     async start() {
       try {
-        await this.read();
+        await Promise.all([this.read(), this.readItems()]);
+        if (this.gone) return;
+        this.listItems();
         this.readModels();
-        await this.readItems();
         await this.draw();
       } catch (error) {
         if (this.gone || error.name === "AbortError" || error.status === 401) return;
+        this.columns.hidden = !this.stream;
         const missing = error.status === 404;
         this.top.textContent = missing ? "There is no such stream" : "This stream cannot be shown";
         this.said.replaceChildren(h("p", { class: "nn-line" }, missing ? "It may have been removed." : `${error.message} ${error.hint || ""}`));
@@ -102,6 +99,7 @@
      * until what they are about has changed, so that focus and a click that has begun are not lost.
      */
     describe() {
+      if (!this.stream || !this.listed) return; // both are said at once
       const { status, lines, cards } = this.situation();
       fill(this.top, [h("span", { class: "nn-stream-name" }, NN.name(this.stream.name)), " ", status]);
       fill(this.said, lines);
@@ -220,6 +218,7 @@
         ["late", "late"],
         ["duplicate", "duplicate"],
         ["out_of_order", "out of order"],
+        ["jumped", "far ahead"],
       ]
         .filter(([name]) => counts[name])
         .map(([name, text]) => `${NN.count(counts[name])} ${text}`);
@@ -242,6 +241,7 @@
       if (this.gone) return;
       if (data.start === null || data.start === undefined || !data.samples) {
         this.box.replaceChildren(h("p", { class: "nn-none" }, "No samples yet: the picture appears with the first ones."));
+        this.columns.hidden = false;
         return;
       }
       this.shape = shape(data);
@@ -254,6 +254,7 @@
       await provider.ready;
       if (this.gone) return provider.leave();
       this.drop();
+      this.columns.hidden = false; // a picture needs its width
       this.provider = provider;
       this.picture = new NN.LivePicture(this.box, { ...data, blocks: this.stream.generation ? EXPECTED : [] }, provider, { kind: "time", zone: NN.zone }, {
         onmark: (kind, number) => this.pick(kind, number),
@@ -384,8 +385,9 @@
       this.cursor = found.cursor || null;
       this.items = more ? this.items.concat(items) : items;
       this.items.sort((a, b) => NN.isOpen(b) - NN.isOpen(a) || b.opened - a.opened);
+      this.listed = true;
       this.describe();
-      this.listItems();
+      if (this.stream) this.listItems();
     }
 
     listItems() {
@@ -559,7 +561,7 @@
 
     restore(generation) {
       return this.act(
-        { title: `Use model ${generation} again?`, text: "What was learned and accepted since then is no longer used. The present model is kept.", yes: `Use model ${generation}`, danger: true },
+        { title: `Use model ${generation} again?`, text: "What was learned and accepted since then is no longer used. The present model is kept.", yes: `Use model ${generation}`, kind: "danger" },
         () => NN.api.post(`/streams/${this.id}/models/${generation}/restore`),
         `Model ${generation} is used again.`,
       );
@@ -571,7 +573,7 @@
         title: `Remove ${name}?`,
         text: [`Its ${NN.plural(samples, "sample")}, models, alarms and changes are deleted for good. If samples of this name come again, it begins anew.`],
         yes: "Remove for good",
-        danger: true,
+        kind: "danger",
       });
       if (!given) return;
       this.gone = true; // nothing more is asked of it while it is removed
@@ -704,6 +706,6 @@
       (stream) => location.replace(NN.link(["stream", stream.id])),
       (error) => NN.complain(error),
     );
-    return { element: h("h1", {}, name), title: name };
+    return { element: h("h1", {}, NN.name(name)), title: name };
   });
 })();

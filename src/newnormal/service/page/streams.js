@@ -63,7 +63,7 @@
             column("Stream", "nn-c-name"),
             column("Score beside threshold", "nn-c-spark"),
             column("What happened last", "nn-c-what"),
-            column("Newest", "nn-c-newest"),
+            column("Newest sample", "nn-c-newest"),
           ),
         ),
         this.rows.body,
@@ -105,7 +105,7 @@
         { class: "nn-list nn-overview", "aria-label": "Streams" },
         h("div", { class: "nn-list-head" }, this.filters, h("div", { class: "nn-filters" }, this.search, this.sort)),
       );
-      this.element = h("div", {}, h("div", { class: "nn-headline" }, this.head), this.incidents, this.list);
+      this.element = h("div", {}, h("div", { class: "nn-headline" }, this.head));
       this.title = "Streams";
     }
 
@@ -139,12 +139,15 @@
     }
 
     async restart() {
+      // The first time, all comes at once: nothing moves.
+      const first = !this.list.parentNode;
       try {
-        const found = await this.rows.restart();
+        const [found] = await Promise.all([this.rows.restart(), first && this.readIncidents()]);
         if (!found) return;
         this.describe(found);
-        this.readIncidents();
+        if (!first) this.readIncidents();
       } catch (error) {
+        if (first) this.element.append(this.incidents, this.list);
         if (!this.rows.rows.length) {
           this.none.hidden = false;
           this.none.textContent = `${error.message} ${error.hint || ""}`;
@@ -166,6 +169,7 @@
         return;
       }
       if (this.empty) return void NN.reload(); // the first stream is there
+      if (!this.list.parentNode) this.element.append(this.incidents, this.list);
       const need = NN.needOf(counts);
       counts.normal = all - need - (counts.fitting || 0) - (counts.collecting || 0);
       const worst = STATUSES.map(([name]) => name).find((name) => NEED.includes(name) && counts[name]);
@@ -238,8 +242,7 @@
                   " · ",
                   NN.duration(item),
                 ),
-                h("p", { class: "nn-sentence" }, item.sentence),
-                NN.incidentStreams(item, 5),
+                h("p", { class: "nn-sentence", title: item.sentence }, item.sentence),
               ),
             ),
           ),
@@ -272,7 +275,7 @@
           },
         },
         h("span", { role: "cell", class: "nn-c-status" }, NN.badge(status)),
-        h("span", { role: "rowheader", class: "nn-c-name" }, h("a", { href, title: stream.name }, stream.name)),
+        h("span", { role: "rowheader", class: "nn-c-name" }, h("a", { href, title: stream.name }, NN.name(stream.name))),
         h(
           "span",
           { role: "cell", class: "nn-c-spark" },
@@ -347,7 +350,7 @@
 
   NN.view(/^\/$/, (place, scroll) => {
     const made = new Overview(place);
-    made.start(scroll);
+    made.ready = made.start(scroll);
     return made;
   });
 })();
