@@ -30,10 +30,11 @@ class ServeGroup(Group):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take the first word for a command if it is the name of one, else for FILE."""
-        named = bool(args) and args[0] in self.commands
+        first = bool(args) and args[0] in self.commands
+        second = len(args) > 1 and not args[0].startswith("-") and args[1] in self.commands
         # Options may come after FILE; those after the name of a command belong to that.
-        ctx.allow_interspersed_args = not named
-        found: list[str] = super().parse_args(ctx, ["", *args] if named else args)
+        ctx.allow_interspersed_args = not (first or second)
+        found: list[str] = super().parse_args(ctx, ["", *args] if first else args)
         return found
 
 
@@ -111,11 +112,14 @@ def serve(
 
     newnormal serve token add grafana --role read
 
+    newnormal serve service.toml token add grafana --role read
+
     It listens on http://127.0.0.1:8765 and keeps everything in ./newnormal-data. Every setting can
     come from FILE, from an environment variable such as NEWNORMAL_SERVE_PORT, or from an option,
     which goes before both. SIGTERM ends it when all that came is kept; SIGHUP reads FILE again.
     """
     if ctx.invoked_subcommand is not None:
+        ctx.obj = file or None
         return
     options: dict[str, Any] = {
         "host": host,
@@ -130,10 +134,9 @@ def serve(
     }
 
     def load() -> ServiceConfig:
-        from newnormal.service.config_file import PREFIX, load_config
+        from newnormal.service.config_file import load_config
 
-        path = file or os.environ.get(f"{PREFIX}CONFIG")
-        return load_config(Path(path) if path else None, os.environ, options)
+        return load_config(_config_path(file), os.environ, options)
 
     config = load()
     if check:
@@ -143,6 +146,14 @@ def serve(
         return
     with _data_folder(config) as kept:
         _serve(kept, load)
+
+
+def _config_path(file: str | None) -> Path | None:
+    """Return the path of the configuration: of the command line, else of the environment."""
+    from newnormal.service.config_file import PREFIX
+
+    path = file or os.environ.get(f"{PREFIX}CONFIG")
+    return Path(path) if path else None
 
 
 def _serve(config: ServiceConfig, load: Callable[[], ServiceConfig]) -> None:
@@ -254,21 +265,16 @@ def _opened(folder: Path) -> Iterator[Store]:
         store.close()
 
 
-def _folder(data: Path | None) -> Path:
-    from newnormal.service.config_file import load_config
+def _folder(ctx: typer.Context, data: Path | None) -> Path:
+    """Return the data folder of --data, else of the environment, else of FILE."""
+    from newnormal.service.config_file import data_folder
 
-    return load_config(None, _data_alone(), {"data": data}).data
-
-
-def _data_alone() -> dict[str, str]:
-    from newnormal.service.config_file import PREFIX
-
-    name = f"{PREFIX}DATA"
-    return {name: os.environ[name]} if os.environ.get(name) else {}
+    return data_folder(_config_path(ctx.obj), os.environ, data)
 
 
 @token_app.command(cls=Command)
 def add(
+    ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Who or what will use it.")],
     role: Annotated[
         str,
@@ -287,7 +293,7 @@ def add(
 
     token = new_token()
     made = TokenConfig(name, role, hash_token(token))
-    folder = _folder(data)
+    folder = _folder(ctx, data)
     with _opened(folder) as store:
         if store.get(_TOKENS, name) is not None:
             raise ParameterError(
@@ -301,11 +307,11 @@ def add(
 
 
 @token_app.command("list", cls=Command)
-def list_tokens(data: Data = None) -> None:
+def list_tokens(ctx: typer.Context, data: Data = None) -> None:
     """List the names and roles of all tokens of a data folder."""
     import numpy as np
 
-    tokens = _stored(_folder(data))
+    tokens = _stored(_folder(ctx, data))
     for name, each in sorted(tokens.items()):
         made = np.datetime64(int(each.get("made", 0)), "ns").astype("datetime64[s]")
         put(f"{each['role']:<8} {made}Z {shown(name)}")
@@ -315,11 +321,12 @@ def list_tokens(data: Data = None) -> None:
 
 @token_app.command(cls=Command)
 def remove(
+    ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Whose token it is.")],
     data: Data = None,
 ) -> None:
     """Remove a token. A running service refuses it within seconds, and ends its sessions."""
-    folder = _folder(data)
+    folder = _folder(ctx, data)
     if name not in _stored(folder):
         raise ParameterError(
             f"expected the name of a token, found {name}",

@@ -27,7 +27,7 @@ from newnormal.service.config import (
 from newnormal.service.secrets import hash_token, is_token_hash, read_secret, read_secret_file
 from newnormal.service.settings import Setting, nearest, parse_json, settings_of
 
-__all__ = ["PREFIX", "KnownSetting", "known_settings", "load_config"]
+__all__ = ["PREFIX", "KnownSetting", "data_folder", "known_settings", "load_config"]
 
 PREFIX = "NEWNORMAL_SERVE_"
 _SECTIONS: dict[str, type] = {
@@ -138,6 +138,24 @@ def load_config(
         *_given_tokens(token_file, environ.get(f"{PREFIX}TOKEN")),
     ]
     return _made(values, several, tokens, path)
+
+
+def data_folder(path: Path | None, environ: Mapping[str, str], option: Path | None) -> Path:
+    """Return the folder that keeps everything, of a configuration whose secrets may be elsewhere.
+
+    Parameters
+    ----------
+    path
+        A TOML file; None: without one.
+    environ
+        Environment variables, of which one is read.
+    option
+        What the command line says; None: nothing.
+    """
+    variable = f"{PREFIX}DATA"
+    if option is None and path is not None and not environ.get(variable):
+        option = dict(_of_file(_read(path), path)).get("data")
+    return load_config(None, {variable: environ.get(variable, "")}, {"data": option}).data
 
 
 def _made(

@@ -177,12 +177,27 @@ def check_name(name: object, what: str, place: str) -> str:
     Traceback (most recent call last):
     ...
     newnormal.errors.InputError: sample 0: stream: expected a name of 1 to 200 printable characters, found ''
+    hint: such as press-1
     """  # noqa: E501 - the message is one line
     good = isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME and name.isprintable()
     if not good or not str(name).strip():
         shown = ascii(name)
         raise InputError(
             f"{place}: {what}: expected a name of 1 to {_LONGEST_NAME} printable characters, "
-            f"found {shown if len(shown) <= 60 else shown[:57] + '...'}"
+            f"found {shown if len(shown) <= 60 else shown[:57] + '...'}",
+            hint=_name_hint(name),
         )
     return str(name)
+
+
+def _name_hint(name: object) -> str:
+    r"""Return what to do about a name that cannot be one.
+
+    >>> _name_hint("pump\u200d1")
+    'leave out U+200D, which shows nothing by itself: two names could look the same'
+    """
+    hidden = next((each for each in str(name) if not each.isprintable()), "")
+    if isinstance(name, str) and hidden:
+        code = f"U+{ord(hidden):04X}"
+        return f"leave out {code}, which shows nothing by itself: two names could look the same"
+    return "such as press-1"
