@@ -364,11 +364,13 @@ def test_of_a_change_of_many_channels_the_first_are_shown_and_all_of_one_in_full
     assert text_of(change_note(many, STATE, full=True)).count("from 1 to 9") == 80
 
 
-def test_a_change_that_is_over_has_no_levels_since_they_are_alike() -> None:
-    over = replace(CHANGE, state=REVERTED, after=CHANGE.before)
+def test_a_change_that_is_over_has_the_levels_that_it_had() -> None:
+    over = replace(CHANGE, state=REVERTED)
     assert text_of(change_note(over, STATE)) == (
         "2026-03-09 09:20:00  change 3: temperature and power moved, with alarm 1; the\n"
-        "    stream came back by itself"
+        "    stream came back by itself\n"
+        "    temperature  from 65.1 to 76.8\n"
+        "    power        from 80.9 to 109"
     )
 
 

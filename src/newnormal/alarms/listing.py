@@ -29,7 +29,6 @@ from newnormal.types import (
     ACCEPTED,
     PENDING,
     REJECTED,
-    REVERTED,
     SCORE,
     SILENCE,
     Alarm,
@@ -79,8 +78,7 @@ def change_note(
 ) -> Note:
     """Return a change as it stands; `newest` is the time of the newest sample.
 
-    Of many channels the first are shown, or all if `full`. One that is over has no levels: where
-    the stream is back, they are alike.
+    Of many channels the first are shown, or all if `full`.
     """
     when = moment_text(change.start_time, change.start, change.zone)
     text = f"{moved_text(change)} moved"
@@ -89,9 +87,7 @@ def change_note(
         text += f" {duration_text(0, seconds)} ago"
     if change.alarm is not None:
         text += f", with alarm {change.alarm}"
-    lines: list[tuple[str, str]] = []
-    if change.state != REVERTED:
-        lines += move_lines(change, None) if full else move_lines(change)
+    lines = list(move_lines(change, None) if full else move_lines(change))
     if change.open:
         lines.append(("", _sentence(change, deciding)))
     title = f"CHANGE {change.number} {change.state}" if change.open else f"change {change.number}"
