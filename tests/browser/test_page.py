@@ -514,6 +514,34 @@ def test_every_change_is_seen_where_many_are_pending(visit: Visit) -> None:
     assert sorted(lefts) == [[k + 1, pytest.approx(80 * k, abs=1)] for k in range(9)]
 
 
+def test_numbers_and_ticks_that_differ_look_different(visit: Visit) -> None:
+    page = visit("quiet")
+
+    def numbers(*values: float | None) -> list[str]:
+        found: list[str] = page.evaluate("values => NN.numbers(values, 4)", list(values))
+        return found
+
+    assert numbers(71.04, 20, 30, None) == ["71.04", "20", "30", "\u2013"]
+    assert numbers(1e15, 1e15 + 12) == ["1000000000000000", "1000000000000012"]
+    assert numbers(26.0412, 26.0413, 5) == ["26.0412", "26.0413", "5"]
+    ticks = "splits => NN.ticks(splits)"
+    assert page.evaluate(ticks, [1e15, 1e15 + 5, 1e15 + 10]) == ["1.000e15", "+5", "+10"]
+    assert page.evaluate(ticks, [0, 50_000, 100_000]) == ["0", "50k", "100k"]
+
+
+def test_the_strip_has_its_own_ends_while_the_axis_is_that_of_a_part(visit: Visit) -> None:
+    page = visit("open")
+    ends = page.locator(".nn-map-end")
+    assert ends.count() == 2 and not ends.first.is_visible()
+    x0, x1 = page.evaluate("NN.state.picture.full")
+    whole: str = page.evaluate("NN.state.picture.clock.span(...NN.state.picture.full)")
+    page.evaluate("([a, b]) => NN.state.picture.show(a, b)", [x0, (x0 + x1) / 2])
+    ends.first.wait_for()
+    assert " to ".join(ends.all_inner_texts()) == whole
+    page.evaluate("NN.state.picture.showAll()")
+    ends.first.wait_for(state="hidden")
+
+
 PAIRS = [
     (ink, ground)
     for ink in ("ink", "muted", "alarm-text", "pending-text", "link")

@@ -2,6 +2,7 @@
 (function () {
   "use strict";
 
+  const MANY = 7; // significant digits from which on a large number is written without an exponent
   const two = (value) => String(value).padStart(2, "0");
 
   /** Make an element: attributes by name, `on…` for listeners, children as text or elements. */
@@ -27,7 +28,7 @@
     if (value === null || value === undefined || Number.isNaN(value)) return "–";
     if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
     const size = Math.abs(value);
-    if (size > 0 && (size < 1e-4 || size >= 1e9))
+    if (size > 0 && (size < 1e-4 || size >= (significant > MANY ? 1e17 : 1e9)))
       return minus(value.toExponential(significant - 2).replace(/\.?0+e/, "e"));
     const digits = size ? Math.max(0, significant - 1 - Math.floor(Math.log10(size))) : 0;
     return minus(
@@ -39,6 +40,19 @@
   };
 
   const minus = (text) => text.replace(/^-/, "−");
+
+  /** Numbers beside each other: different ones look different, with as many digits as that takes. */
+  NN.numbers = function (values, significant = 5) {
+    let texts = values.map((value) => NN.number(value, significant));
+    for (let digits = significant + 1; digits <= 17; digits++) {
+      const before = texts;
+      const alike = (k) => before.some((text, j) => text === before[k] && values[j] !== values[k]);
+      if (digits <= MANY && !before.some((_, k) => alike(k))) break;
+      const all = digits <= MANY;
+      texts = values.map((value, k) => (all || alike(k) ? NN.number(value, digits) : before[k]));
+    }
+    return texts;
+  };
 
   NN.count = (value) => value.toLocaleString("en-US");
 
@@ -64,11 +78,18 @@
       const power = Math.floor(Math.log10(size) / 3) * 3;
       const unit = { 3: "k", 6: "M", 9: "G", 12: "T" }[power] || `e${power}`;
       const digits = needed(step / 10 ** power, 3);
-      return splits.map((v) => (v === 0 ? "0" : minus((v / 10 ** power).toFixed(digits)) + unit));
+      return apart(splits, (v) => (v === 0 ? "0" : minus((v / 10 ** power).toFixed(digits)) + unit));
     }
     const digits = needed(step, 6);
-    return splits.map((v) => minus(v.toFixed(digits)));
+    return apart(splits, (v) => minus(v.toFixed(digits)));
   };
+
+  /** Labels that differ: where the digits do not separate them, how far each is above the lowest. */
+  function apart(splits, label) {
+    const labels = splits.map(label);
+    if (new Set(labels).size === labels.length) return labels;
+    return splits.map((v, k) => (k ? `+${NN.number(v - splits[0], 3)}` : labels[0]));
+  }
 
   /** What an axis shows: places as text, and dates for uPlot in the zone of the stream. */
   NN.clock = function (axis) {

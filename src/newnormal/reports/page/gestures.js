@@ -3,17 +3,24 @@
   "use strict";
   const h = NN.h;
 
+  const END =
+    "position: absolute; top: 1px; padding: 0 2px; border-radius: 3px; font-size: 10px; line-height: 13px; " +
+    "color: var(--muted); background: color-mix(in srgb, var(--soft) 75%, transparent); pointer-events: none; ";
+
   /** The whole stream in a strip: how high the score was, alarms, and the range that is seen. */
   NN.Map = class {
     constructor(picture) {
       this.picture = picture;
       this.canvas = h("canvas", { class: "nn-map-canvas", "aria-hidden": "true" });
       this.window = h("div", { class: "nn-window" });
+      // Where the whole stream begins and ends: the axis below is that of the range shown.
+      this.ends = ["left", "right"].map((side) => h("span", { class: "nn-map-end", style: `${END}${side}: 3px` }));
       this.element = h(
         "div",
         { class: "nn-map", title: "The whole stream; drag to move" },
         this.canvas,
         this.window,
+        this.ends,
       );
       this.element.addEventListener("pointerdown", (event) => this.drag(event));
     }
@@ -52,7 +59,13 @@
       const span = full[1] - full[0];
       this.window.style.left = `${(100 * (view[0] - full[0])) / span}%`;
       this.window.style.width = `${(100 * (view[1] - view[0])) / span}%`;
-      this.element.classList.toggle("nn-whole", this.picture.whole());
+      const whole = this.picture.whole();
+      this.element.classList.toggle("nn-whole", whole);
+      const texts = this.picture.clock.span(...full).split(" to ");
+      this.ends.forEach((end, k) => {
+        end.hidden = whole;
+        end.textContent = texts[k];
+      });
     }
 
     /** Drag the window, or draw another one. */

@@ -180,7 +180,7 @@
       const facts = [
         alarm.since,
         alarm.lasted,
-        alarm.cause === "score" && alarm.ratio ? `peak ratio ${NN.number(alarm.ratio, 3)}` : "",
+        alarm.cause === "score" && alarm.ratio ? `peak ${NN.number(alarm.ratio, 3)} × threshold` : "",
         alarm.open || alarm.reason === USUAL ? "" : alarm.reason,
       ];
       return this.entry(
@@ -195,7 +195,7 @@
     change(change) {
       const facts = [`since ${change.since}`, change.alarm ? `with alarm ${change.alarm}` : ""];
       const chips = [h("span", { class: `nn-chip nn-chip-${change.state}` }, change.state)];
-      return this.entry("change", change, chips, facts, change.channels.length && change.state !== "reverted" ? levels(change) : null);
+      return this.entry("change", change, chips, facts, change.channels.length ? levels(change) : null);
     }
 
     entry(kind, each, chips, facts, more) {
@@ -311,6 +311,8 @@
 
   function evidence(alarm) {
     const rows = alarm.evidence.map((each) => {
+      const known = [each.observed, each.expected, each.low, each.high];
+      const [observed, expected, low, high] = NN.numbers(known, 4);
       const share = (alarm.shares || {})[each.channel];
       return h(
         "tr",
@@ -324,16 +326,14 @@
         h(
           "td",
           { class: /high|low/.test(each.direction) ? "nn-bad" : "" },
-          each.observed === null ? "–" : NN.number(each.observed, 4),
+          observed,
           h("small", {}, WORDS[each.direction] || ""),
         ),
-        h("td", {}, NN.number(each.expected, 4)),
+        h("td", {}, expected),
         h(
           "td",
           {},
-          each.low === null || each.low === undefined
-            ? "–"
-            : `${NN.number(each.low, 4)} to ${NN.number(each.high, 4)}`,
+          each.low === null || each.low === undefined ? "–" : `${low} to ${high}`,
         ),
       );
     });
@@ -346,8 +346,7 @@
         "tr",
         {},
         h("th", { scope: "row" }, name),
-        h("td", {}, NN.number(change.before[name])),
-        h("td", {}, NN.number(change.after[name])),
+        NN.numbers([change.before[name], change.after[name]]).map((text) => h("td", {}, text)),
       ),
     );
     return table("Levels", ["Channel", "Before", "After"], rows);

@@ -227,7 +227,7 @@
         ["Status", ""],
         ["Score", "nn-col-spark"],
         ["Alarms", "nn-col-number"],
-        ["Newest", ""],
+        ["Newest alarm", ""],
       ];
       this.element = h(
         "section",
