@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import newnormal
-from newnormal import Fleet, InputError, ParameterError, plots
+from newnormal import Event, Fleet, InputError, ParameterError, plots
+from newnormal.plots.style import LIGHT
 from tests.plots.runs import alarm, change, over, run
 
 if TYPE_CHECKING:
@@ -37,6 +38,23 @@ def test_those_that_need_attention_come_first() -> None:
     assert names == ["in-alarm", "waits", "was-in-alarm", "calm"]
     assert "Nothing unusual in 300 samples" in found
     assert found[2].startswith("In alarm since 2026-03-09 14:40: c1 71, expected 20 to 30; high")
+
+
+def test_changes_have_the_colour_and_hatch_of_their_state() -> None:
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import to_hex
+
+    back = (Event("reverted", 200, None, change=change(1, 100, "reverted")),)
+    figure = newnormal.plot({"back": run(events=back), "waits": STREAMS["waits"]})
+    bars = {
+        to_hex(each.get_facecolor()[0]): each.get_hatch()
+        for each in figure.axes[0].collections
+        if isinstance(each, PolyCollection)
+    }
+    assert bars[LIGHT.reverted] is None
+    assert bars[LIGHT.pending] == LIGHT.hatch("pending") != ""
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names[-2:] == ["change pending", "change reverted"]
 
 
 def test_only_so_many_streams_are_drawn() -> None:

@@ -178,7 +178,7 @@ def test_a_channel_has_its_value_what_was_expected_and_the_range() -> None:
     np.testing.assert_array_equal(expected.get_ydata(), np.full(300, 25.0))
     edges = corners(panel.collections[0])[0][:, 1]
     assert (edges.min(), edges.max()) == (20.0, 30.0)
-    assert {"value", "expected", "range expected"} <= set(marks(verdicts.plot()))
+    assert {"value", "expected", "expected range"} <= set(marks(verdicts.plot()))
 
 
 def test_alarms_have_their_numbers_and_stretches() -> None:
@@ -213,7 +213,7 @@ def test_changes_are_bands_in_the_colour_of_their_state() -> None:
     shapes = [shape for each in axes.collections for shape in corners(each)]
     heights = {round(float(shape[:, 1].min()), 3) for shape in shapes}
     assert len(heights) == 2  # they overlap: each has a row
-    assert {"change pending", "accepted"} <= set(marks(figure))
+    assert {"change pending", "change accepted"} <= set(marks(figure))
 
 
 # ---------------------------------------------------------------------- labels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,16 @@ from newnormal.types import OPENED, Alarm, ChangeSpan, Floats, Timeline
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Bar", "alarm_bars", "alarm_lane", "change_lane", "draw_bars", "rows_of", "spans_of"]
+__all__ = [
+    "Bar",
+    "alarm_bars",
+    "alarm_lane",
+    "change_lane",
+    "draw_bars",
+    "hatched",
+    "rows_of",
+    "spans_of",
+]
 
 _LETTER = 0.008  # of a lane's width
 _ROWS = 3  # of changes that overlap
@@ -26,11 +35,12 @@ _LEAST = 0.002  # of a lane's width: a bar of one sample among a million can be 
 
 
 class Bar(NamedTuple):
-    """From where to where, in the units of the axis, in which colour."""
+    """From where to where, in the units of the axis, in which colour and with which hatch."""
 
     start: float
     end: float
     colour: str
+    hatch: str = ""
 
 
 def spans_of(timeline: Timeline, x: Floats, start: int, end: int) -> tuple[float, float]:
@@ -106,7 +116,7 @@ def _states(span: ChangeSpan, timeline: Timeline, x: Floats, style: Style) -> li
     """Return a bar for each state that a change was in."""
     edges = [*span.steps, (span.end, "")]
     return [
-        Bar(*spans_of(timeline, x, start, end), style.state(state))
+        Bar(*spans_of(timeline, x, start, end), style.state(state), style.hatch(state))
         for (start, state), (end, _) in pairwise(edges)
     ]
 
@@ -120,12 +130,23 @@ def draw_bars(
     """Draw bars; those of one colour are one artist, however many."""
     low, high = axes.get_xlim()
     least = _LEAST * (high - low)
-    by_colour: dict[str, list[tuple[float, float]]] = {}
+    by_look: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for bar in bars:
         width = max(bar.end - bar.start, least)
-        by_colour.setdefault(bar.colour, []).append((bar.start, width))
-    for colour, parts in by_colour.items():
-        axes.broken_barh(parts, height, facecolor=colour, edgecolor="none", alpha=alpha)
+        by_look.setdefault((bar.colour, bar.hatch), []).append((bar.start, width))
+    for (colour, hatch), parts in by_look.items():
+        look = hatched(colour, hatch)
+        axes.broken_barh(parts, height, linewidth=0, alpha=alpha, **look)
+
+
+def hatched(colour: str, hatch: str) -> dict[str, Any]:
+    """Return how a patch of a colour is drawn: the stripes of a hatch are paler."""
+    if not hatch:
+        return {"facecolor": colour, "edgecolor": "none"}
+    from matplotlib.colors import to_rgb
+
+    pale = tuple(0.4 * part + 0.6 for part in to_rgb(colour))
+    return {"facecolor": colour, "edgecolor": pale, "hatch": hatch}
 
 
 def _number(axes: Axes, alarms: Sequence[Alarm], bars: dict[int, Bar], style: Style) -> None:

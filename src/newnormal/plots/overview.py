@@ -13,14 +13,23 @@ from newnormal.alarms.headlines import headline
 from newnormal.errors import ParameterError
 from newnormal.plots.attention import attention
 from newnormal.plots.canvas import NORMAL, SMALL, blank
-from newnormal.plots.lanes import Bar, alarm_bars, draw_bars, spans_of
+from newnormal.plots.lanes import Bar, alarm_bars, draw_bars, hatched, spans_of
 from newnormal.plots.panels import legend, tidy
 from newnormal.plots.stack import Ruler, scale
 from newnormal.plots.style import Style
 from newnormal.plots.thinning import bin_starts, ratios_of
 from newnormal.plots.words import shortened, write
 from newnormal.texts import counted
-from newnormal.types import Floats, Incident, Timeline, Verdicts
+from newnormal.types import (
+    ACCEPTED,
+    PENDING,
+    REJECTED,
+    REVERTED,
+    Floats,
+    Incident,
+    Timeline,
+    Verdicts,
+)
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -138,7 +147,8 @@ def _rows(axes: Axes, shown: Sequence[Timeline], style: Style) -> None:
             continue
         for span in timeline.changes:
             own = spans_of(timeline, ruler.x, span.change.start, span.end)
-            bars.append((nth, Bar(*own, style.pending)))
+            state = span.change.state
+            bars.append((nth, Bar(*own, style.state(state), style.hatch(state))))
         bars += [(nth, bar) for bar in alarm_bars(timeline, ruler.x, style).values()]
         places, worst = _course(timeline, ruler.x)
         axes.plot(places, base + 0.84 * worst / _HIGHEST, color=style.value, linewidth=0.7)
@@ -185,6 +195,9 @@ def _marks(shown: Sequence[Timeline], style: Style) -> dict[str, Artist]:
         marks["false alarm"] = Patch(facecolor=style.alarm, alpha=0.6)
     elif any(each.alarms for each in shown):
         marks["alarm"] = Patch(facecolor=style.alarm, alpha=0.6)
-    if any(each.changes for each in shown):
-        marks["change"] = Patch(facecolor=style.pending, alpha=0.6)
+    states = {span.change.state for each in shown for span in each.changes}
+    for state in (PENDING, ACCEPTED, REJECTED, REVERTED):
+        if state in states:
+            look = hatched(style.state(state), style.hatch(state))
+            marks[f"change {state}"] = Patch(linewidth=0, alpha=0.6, **look)
     return marks

@@ -18,7 +18,7 @@ from newnormal.alarms.headlines import (
 from newnormal.errors import ParameterError
 from newnormal.metrics import Evaluation
 from newnormal.plots.canvas import NORMAL, SMALL, blank
-from newnormal.plots.lanes import alarm_bars, alarm_lane, change_lane, rows_of, spans_of
+from newnormal.plots.lanes import alarm_bars, alarm_lane, change_lane, hatched, rows_of, spans_of
 from newnormal.plots.panels import (
     alarm_strip,
     legend,
@@ -32,7 +32,7 @@ from newnormal.plots.panels import (
 from newnormal.plots.stack import Ruler, column, scale
 from newnormal.plots.style import Style
 from newnormal.plots.words import shortened, write
-from newnormal.types import PENDING, Alarm, Floats, Ints, Timeline, Verdicts
+from newnormal.types import ACCEPTED, PENDING, REJECTED, Alarm, Floats, Ints, Timeline, Verdicts
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -171,12 +171,12 @@ def _signal(axes: Axes, timeline: Timeline, x: Floats, channel: int, style: Styl
     bars = alarm_bars(timeline, x, style)
     for alarm in timeline.alarms:
         if _concerns(alarm, name):
-            start, end, colour = bars[alarm.number]
-            axes.axvspan(start, end, color=colour, alpha=0.3, linewidth=1.2, zorder=0)
+            bar = bars[alarm.number]
+            axes.axvspan(bar.start, bar.end, color=bar.colour, alpha=0.3, linewidth=1.2, zorder=0)
     for span in timeline.changes:
         if name in span.change.channels:
             start, end = spans_of(timeline, x, span.change.start, span.end)
-            colour = style.state(span.change.state if span.change.open else PENDING)
+            colour = style.state(span.change.state)
             axes.axvspan(start, end, color=colour, alpha=0.13, linewidth=0, zorder=0)
     tidy(axes, "", style)
     _entitle(axes, name, _part(timeline, name), style)
@@ -280,7 +280,7 @@ def _marks(timeline: Timeline, style: Style) -> dict[str, Artist]:
     if timeline.verdicts.expected is not None:
         marks["expected"] = Line2D([], [], color=style.expected, linewidth=1.5)
         if timeline.observed.margins is not None:
-            marks["range expected"] = Patch(facecolor=style.band, alpha=0.45)
+            marks["expected range"] = Patch(facecolor=style.band, alpha=0.45)
     marks["score"] = Line2D([], [], color=style.line, linewidth=1.5)
     marks["threshold"] = Line2D([], [], color=style.ink, linewidth=1.0, linestyle=(0, (4, 3)))
     alarms = bool(timeline.alarms) or bool(timeline.verdicts.anomalous.any())
@@ -292,11 +292,10 @@ def _marks(timeline: Timeline, style: Style) -> dict[str, Artist]:
     elif alarms:
         marks["alarm"] = Patch(facecolor=style.alarm)
     states = {state for span in timeline.changes for _, state in span.steps}
-    for state in (PENDING, "accepted", "rejected"):
+    for state in (PENDING, ACCEPTED, REJECTED):
         if state in states:
-            marks[f"change {state}" if state == PENDING else state] = Patch(
-                facecolor=style.state(state)
-            )
+            look = hatched(style.state(state), style.hatch(state))
+            marks[f"change {state}"] = Patch(linewidth=0, **look)
     return marks
 
 

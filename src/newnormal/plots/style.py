@@ -21,17 +21,22 @@ class Style(NamedTuple):
     pale: str  # axes
     ground: str  # of lanes
     expected: str
-    band: str  # the range expected
+    band: str  # the expected range
     alarm: str  # an alarm; with labels, one for nothing
     true: str  # what is labelled, and alarms that meet it
-    pending: str
+    pending: str  # states of changes, as in reports
     accepted: str
     rejected: str
+    reverted: str
 
     def state(self, state: str) -> str:
         """Return the colour of a change's state."""
         colours = {"pending": self.pending, "accepted": self.accepted, "rejected": self.rejected}
-        return colours.get(state, self.line)
+        return colours.get(state, self.reverted)
+
+    def hatch(self, state: str) -> str:
+        """Return the hatch of a change's state: one that is open is hatched, as in reports."""
+        return {"pending": "////", "rejected": "\\\\\\\\"}.get(state, "")
 
 
 LIGHT = Style(
@@ -46,9 +51,10 @@ LIGHT = Style(
     band="#9cc7e6",
     alarm="#D55E00",
     true="#0072B2",
-    pending="#E69F00",
-    accepted="#009E73",
-    rejected="#a8518a",
+    pending="#a0557f",
+    accepted="#009e73",
+    rejected="#6b7785",
+    reverted="#7f8b98",
 )
 DARK = Style(
     paper="#14191f",
@@ -62,7 +68,8 @@ DARK = Style(
     band="#2f6f9f",
     alarm="#ff7a1a",
     true="#56B4E9",
-    pending="#F0B429",
-    accepted="#2fc79b",
-    rejected="#d987b8",
+    pending="#d58bb3",
+    accepted="#2fbf94",
+    rejected="#8a97a6",
+    reverted="#6b7785",
 )
