@@ -36,5 +36,6 @@ def test_the_frame_draws_its_picture_and_the_table_has_the_notebooks_colours(
     page.locator("iframe").scroll_into_view_if_needed()
     frame.locator("canvas").first.wait_for()
     assert "c1 71, expected 20 to 30" in frame.locator("body").inner_text()
+    assert not frame.locator("h1").is_visible()  # the tables above have it
     context.close()
     assert troubles == []

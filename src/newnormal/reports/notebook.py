@@ -27,7 +27,6 @@ from newnormal.plots.attention import attention
 from newnormal.reports.writing import page_of
 from newnormal.texts import counted
 from newnormal.types import (
-    REVERTED,
     Alarm,
     Change,
     Event,
@@ -42,6 +41,7 @@ __all__ = ["html"]
 PAGE = 400_000  # bytes of the page inside a notebook
 _ROWS = 5  # alarms, changes or streams in a table
 _HEIGHT = 640  # pixels
+_NO_HEADLINE = "<style>.nn-headline { display: none; }</style>"
 _LEFT = ' style="text-align:left"'
 
 
@@ -85,8 +85,12 @@ def _fleet_verdicts(found: FleetVerdicts) -> str:
 
 
 def _frame(found: Verdicts | FleetVerdicts) -> str:
-    """Return the page of a run, in a frame that its scripts cannot leave."""
-    page = escape(page_of(found, budget=PAGE), quote=True)
+    """Return the page of a run, in a frame that its scripts cannot leave.
+
+    Without its headline, which the tables above it have.
+    """
+    page = page_of(found, budget=PAGE).replace("</head>", f"{_NO_HEADLINE}</head>", 1)
+    page = escape(page, quote=True)
     return (
         f'<iframe srcdoc="{page}" sandbox="allow-scripts" title="What happened" loading="lazy" '
         f'style="width:100%;height:{_HEIGHT}px;border:0"></iframe>'
@@ -148,8 +152,6 @@ def _alarm(alarm: Alarm) -> str:
 def _change(change: Change) -> str:
     title = f"Change {change.number}, {change.state}: {change_text(change)}"
     text = _head(title, [f"since {since_text(change)}"])
-    if change.state == REVERTED:  # the levels are alike again
-        return text
     rows = [
         (name, *number_texts(change.before[name], change.after[name])) for name in change.channels
     ]
