@@ -412,8 +412,10 @@ def test_inspect_shows_open_alarms_and_changes_with_their_sentences(
     assert found["open_alarms"] == [alarm.as_dict() for alarm in detector.alarms_]
     assert found["open_changes"] == [change.as_dict() for change in detector.changes_]
     shown = " ".join(newnormal("inspect", state).stdout.split())
-    assert "alarm 1 open since 2026-01-02T06:00:00: " in shown
-    assert "change 1 pending: " in shown
+    assert "alarm 1 open since 2026-01-02 06:00:00: " in shown
+    assert "change 1 pending since 2026-01-02 06:00:00: " in shown
+    assert f"bytes of the stream {found['stream_bytes']:,} " in shown
+    assert f"distance from normal {found['distance']:.3g} × the limit" in shown
 
 
 @pytest.mark.external

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,11 @@ import typer
 
 from newnormal.cli.console import print_facts, print_table, put, shown
 from newnormal.cli.fleet_reading import load_fleet
-from newnormal.cli.inspect import feedback_text, waits
+from newnormal.cli.inspect import feedback_text, grouped, waits
 from newnormal.cli.options import Classes
 from newnormal.cli.written import Written
+from newnormal.texts import counted
+from newnormal.types.alarms import PENDING, REJECTED
 
 if TYPE_CHECKING:
     from newnormal.fleet import Fleet
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["inspect_fleet", "written_of"]
 
+_OPEN = (PENDING, REJECTED)
 _ROWS = 20  # streams in the table that have something open
 
 
@@ -42,12 +45,12 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
     facts: dict[str, Any] = {
         "written": str(written_of(folder)),
         "streams": len(fleet),
-        **{state: states[state] for state in sorted(states)},
-        "open alarms": sum(map(len, alarms.values())),
-        "open changes": sum(map(len, changes.values())),
+        "normal": counted(states["normal"], "stream"),
+        "open alarms": _open_text(alarms),
+        **{f"{state} changes": _open_text(_of_state(changes, state)) for state in _OPEN},
         "incidents": len(incidents),
         "feedback": feedback_text(waits(folder)),
-        "last time": _last_time(fleet),
+        "last time": (_last_time(fleet) or "").replace("T", " ") or None,
         **_input(folder),
         "channels": " to ".join(map(str, _channels(fleet))),
         **{name: value for name, value in fleet.detector.get_params().items() if value is not None},
@@ -55,14 +58,14 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
         "bytes of the streams": fleet.nbytes_,
         "bytes on the disk": _size(folder),
     }
-    print_facts(str(folder), facts)
+    print_facts(str(folder), grouped(facts))
     for incident in incidents:
         if incident.open:
             put(f"\nincident {incident.number}: {shown(incident.sentence)}")
     rows = {
         name: {
             "alarm": "; ".join(each.sentence for each in alarms.get(name, ())),
-            "change": "; ".join(f"{each.state}: {each.sentence}" for each in changes.get(name, ())),
+            "change": "; ".join(map(_change_text, changes.get(name, ()))),
         }
         for name in fleet
         if name in alarms or name in changes
@@ -113,14 +116,36 @@ def _states(
     streams: int, alarms: Mapping[str, list[Alarm]], changes: Mapping[str, list[Change]]
 ) -> dict[str, int]:
     """Return how many streams there are in each state, as `Detector.status_` has it."""
-    from newnormal.types import PENDING
-
     found = {"in alarm": len(alarms), "change pending": 0, "change rejected": 0}
     for name, own in changes.items():
         if name not in alarms:
             pending = any(change.state == PENDING for change in own)
             found["change pending" if pending else "change rejected"] += 1
     return {**found, "normal": streams - sum(found.values())}
+
+
+def _of_state(changes: Mapping[str, list[Change]], state: str) -> dict[str, list[Change]]:
+    """Return the changes of a state, by stream, of those streams that have any."""
+    found = {name: [each for each in own if each.state == state] for name, own in changes.items()}
+    return {name: own for name, own in found.items() if own}
+
+
+def _open_text(found: Mapping[str, Sequence[Alarm | Change]]) -> str:
+    """Return how many there are, and of how many streams.
+
+    >>> _open_text({}), _open_text({"web-1": ["an alarm"], "web-2": ["one", "another"]})
+    ('0', '3 of 2 streams')
+    """
+    count = sum(map(len, found.values()))
+    return f"{count:,} of {counted(len(found), 'stream')}" if count else "0"
+
+
+def _change_text(change: Change) -> str:
+    from newnormal.alarms.headlines import change_text
+    from newnormal.alarms.texts import moment_text
+
+    since = moment_text(change.start_time, change.start, change.zone)
+    return f"{change.state} since {since}: {change_text(change)}"
 
 
 def _size(folder: Path) -> int:

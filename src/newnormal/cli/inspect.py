@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from newnormal.detector import BaseDetector
     from newnormal.state import State
 
-__all__ = ["feedback_text", "inspect", "waits"]
+__all__ = ["feedback_text", "grouped", "inspect", "waits"]
 
 
 def inspect(
@@ -99,15 +99,15 @@ def _show(title: str, shown: Shown, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(_data(shown), indent=2))
         return
-    print_facts(title, _facts(shown))
+    print_facts(title, grouped(_facts(shown)))
     if isinstance(shown.detector, Detector):
         typer.echo(f"\n{shown.detector.explain()}")
 
 
 def _facts(shown: Shown) -> dict[str, Any]:
     """Return rows for a person: what the stream has been through, then the settings."""
+    from newnormal.alarms.texts import moment_text
     from newnormal.config import duration_text
-    from newnormal.types import time_text
 
     detector, counters = shown.detector, shown.detector.counters
     last, place = detector.last_time_, shown.place
@@ -119,12 +119,12 @@ def _facts(shown: Shown) -> dict[str, Any]:
         "feedback": feedback_text(shown.feedback_waiting),
         "alarms": str(detector.alarm_rate_),
         "threshold": _threshold(detector),
-        "distance from normal": f"{detector.distance_:.3g} of the limit"
+        "distance from normal": f"{detector.distance_:.3g} × the limit"
         if not math.isnan(detector.distance_)
         else None,
         "samples seen": counters["seen"],
         "samples pending": counters["pending"],
-        "last time": None if last is None else time_text(last, detector.zone_),
+        "last time": None if last is None else moment_text(last, 0, detector.zone_),
         "input": place.get("path", place.get("kind")),
         "line": place.get("line"),
         "learning steps": counters["learned"],
@@ -204,6 +204,14 @@ def _data(shown: Shown) -> dict[str, Any]:
     }
 
 
+def grouped(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return facts with the digits of counts in groups of three; a seed is not a count."""
+    return {
+        name: f"{value:,}" if type(value) is int and name != "seed" else value
+        for name, value in facts.items()
+    }
+
+
 def number(value: float | None) -> float | None:
     """Return a number for JSON, None where it is not finite."""
     return None if value is None or not math.isfinite(value) else float(value)
@@ -227,16 +235,16 @@ def _threshold(detector: BaseDetector) -> str:
 
 def _open_as_text(detector: BaseDetector) -> dict[str, Any]:
     """Return a row for each open alarm and change, with its sentence."""
-    from newnormal.types import time_text
+    from newnormal.alarms.headlines import change_text
+    from newnormal.alarms.texts import moment_text
 
     rows = {}
     for alarm in detector.alarms_:
-        start = f"sample {alarm.start}"
-        if alarm.start_time is not None:
-            start = time_text(alarm.start_time, detector.zone_)
+        start = moment_text(alarm.start_time, alarm.start, alarm.zone)
         rows[f"alarm {alarm.number}"] = f"open since {start}: {alarm.sentence}"
     for change in detector.changes_:
-        rows[f"change {change.number}"] = f"{change.state}: {change.sentence}"
+        start = moment_text(change.start_time, change.start, change.zone)
+        rows[f"change {change.number}"] = f"{change.state} since {start}: {change_text(change)}"
     return rows
 
 
