@@ -923,17 +923,40 @@ def test_messages_that_cannot_be_read_are_reported_for_ten_minutes(
     assert source.notice() == ""
 
 
+def test_objects_without_the_field_that_is_wanted_are_reported(
+    broker: FakeBroker, sources: Sources, clock: Clock
+) -> None:
+    topics = ["plant/{stream}/{channel}", "rooms/{stream}"]
+    source = sources.well(topics=topics, value="value")
+    broker.send(
+        publish("plant/press/temp", b'{"value": 1}', 1),
+        publish("plant/press/temp", b'{"state": "idle"}', 2),
+        publish("rooms/kitchen", b'{"value": null}', 3),
+        publish("rooms/kitchen", b'{"temperature": 21.5, "humidity": 40}', 4),
+        publish("rooms/hall", b'{"temperature": 20.5, "humidity": 41}', 5),
+    )
+    assert read(source) == [temp(1)]
+    assert source.notice() == (
+        "no message of rooms/{stream} has a number, 2 messages so far, lastly rooms/hall: "
+        'expected a field value, found \'{"temperature": 20.5, "humidity": 41}\''
+    )
+    broker.send(publish("rooms/hall", b'{"value": 2}', 6))
+    read(source)
+    clock.now += 61.0
+    assert source.notice() == ""
+
+
 def test_texts_are_reported_only_where_no_message_has_a_number() -> None:
     clock = Clock()
     unread = Unread(["a/{stream}", "b/{stream}"], clock)
-    unread.is_text(0, "a/x", "expected a number, found 'online'")
-    unread.is_text(1, "b/x", "expected a number, found '21,5'")
+    unread.has_none(0, "a/x", "expected a number, found 'online'")
+    unread.has_none(1, "b/x", "expected a number, found '21,5'")
     unread.is_read(0)
     assert unread.report() == (
         "no message of b/{stream} has a number, 1 message so far, lastly "
         "b/x: expected a number, found '21,5'"
     )
-    unread.is_text(1, "b/y", "expected a number, found '22,5'")
+    unread.has_none(1, "b/y", "expected a number, found '22,5'")
     before = unread.report()
     assert "1 message so far" in before, "it changes once a minute"
     clock.now += 61.0

@@ -308,6 +308,8 @@ def _check(body: bytes, options: dict[str, Any]) -> None:
         values = payloads.read(body, stream="press", received=RECEIVED, channel="c")
     except InputError:
         return
+    if not values:
+        assert isinstance(payloads.lacking(body), str)
     for each in values:
         assert math.isfinite(each.number)
         assert -(2**63) <= each.time < 2**63
@@ -328,6 +330,36 @@ def test_any_json_gives_values_or_an_input_error(body: bytes, options: dict[str,
 )
 def test_any_bytes_give_values_or_an_input_error(body: bytes) -> None:
     _check(body, {})
+
+
+@pytest.mark.parametrize(
+    ("body", "options", "lacking"),
+    [
+        ({"temp": 1}, {"value": "value"}, "expected a field value, found '{\"temp\": 1}'"),
+        (
+            [{"temp": 1}, {"rpm": 2}],
+            {"value": "v.x"},
+            "expected a field v.x, found '{\"temp\": 1}'",
+        ),
+        ({"temp": 1}, {"fields": ["b", "a"]}, "expected a field a or b, found '{\"temp\": 1}'"),
+        ({"state": "ON"}, {}, 'expected a number in an object, found \'{"state": "ON"}\''),
+        ({"value": None}, {"value": "value"}, ""),
+        ({"v": {"x": None}}, {"value": "v.x"}, ""),
+        ({"v.x": None}, {"value": "v.x"}, ""),
+        ([{"temp": 1}, {"value": None}], {"value": "value"}, ""),
+        ({"a": None}, {"fields": ["a", "b"]}, ""),
+        ({"temp": {"inner": None}}, {}, ""),
+        (None, {}, ""),
+        ([], {}, ""),
+    ],
+)
+def test_what_a_message_without_a_value_lacks_is_told_unless_it_says_that_there_is_none(
+    body: object, options: dict[str, Any], lacking: str
+) -> None:
+    payloads = Payloads(Options("source bus", options))
+    payload = json.dumps(body).encode()
+    assert payloads.read(payload, stream="press", received=RECEIVED) == []
+    assert payloads.lacking(payload) == lacking
 
 
 @pytest.mark.parametrize("deep", [10, 500, 900, 990, 5000, 200_000])

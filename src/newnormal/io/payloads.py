@@ -119,6 +119,23 @@ class Payloads:
             )
         return values
 
+    def lacking(self, payload: bytes) -> str:
+        """Return what a message lacks of which `read` gave no value.
+
+        Empty: it says itself that there is none, such as an object in which the field is null.
+        """
+        found = _decoded(payload)
+        listed = found if isinstance(found, list) else [found]
+        objects = [each for each in listed if isinstance(each, Mapping)]
+        wanted = [self._value] if self._value is not None else sorted(self._fields or ())
+        if not wanted:
+            silent = any(_has_null(each, 0) for each in objects)
+            expected = "a number in an object"
+        else:
+            silent = any(_has(each, name) for each in objects for name in wanted)
+            expected = f"a field {' or '.join(wanted)}"
+        return f"expected {expected}, found {_shown(objects[0])}" if objects and not silent else ""
+
     def _one(self, found: Any, stream: str, received: int, channel: str | None) -> list[Value]:
         if not isinstance(found, Mapping):
             number = _number(found)
@@ -266,6 +283,23 @@ def _at(found: Mapping[str, Any], path: str) -> Any:
     for part in path.split("."):
         inner = inner.get(part) if isinstance(inner, Mapping) else None
     return inner
+
+
+def _has(found: Mapping[str, Any], path: str) -> bool:
+    """Whether an object has a field, be it null; a point goes into an object within it."""
+    outer, _, last = path.rpartition(".")
+    inner = _at(found, outer) if outer else found
+    return path in found or (isinstance(inner, Mapping) and last in inner)
+
+
+def _has_null(found: Mapping[str, Any], depth: int) -> bool:
+    """Whether a field of an object, or of one within it, is null."""
+    return any(
+        depth < _DEEPEST and _has_null(each, depth + 1)
+        if isinstance(each, Mapping)
+        else each is None
+        for each in found.values()
+    )
 
 
 def _other(expected: str, found: Any) -> InputError:

@@ -341,7 +341,7 @@ class MqttSource(PullSource):
                 message.payload, stream=named.stream, received=received, channel=named.channel
             )
         except PlainTextError as error:
-            self._unread.is_text(named.pattern, message.topic, error.message)
+            self._unread.has_none(named.pattern, message.topic, error.message)
             return []
         except InputError as error:
             self._unread.is_broken(message.topic, error.message)
@@ -350,6 +350,8 @@ class MqttSource(PullSource):
             self._unread.is_read(named.pattern)
             if digest:
                 self._digests.append(digest)
+        elif lacking := self._payloads.lacking(message.payload):
+            self._unread.has_none(named.pattern, message.topic, lacking)
         return found
 
     def _count(self, number: int) -> None:

@@ -97,9 +97,9 @@ class Delivered:
 class Unread:
     """Messages that gave no values, and what to say of them.
 
-    Broken ones are reported for ten minutes. Texts are usual beside numbers, so they are reported
-    only if no message of their pattern ever had a number. What is reported changes once a minute
-    at most: each change is logged.
+    Broken ones are reported for ten minutes. Texts and objects without the field that is wanted
+    are usual beside numbers, so they are reported only if no message of their pattern ever had a
+    number. What is reported changes once a minute at most: each change is logged.
 
     Parameters
     ----------
@@ -114,8 +114,8 @@ class Unread:
     ) -> None:
         self._patterns, self._clock = patterns, clock
         self._has_numbers = [False] * len(patterns)
-        self._texts = [0] * len(patterns)
-        self._last_text = [""] * len(patterns)
+        self._without = [0] * len(patterns)
+        self._last_without = [""] * len(patterns)
         self._broken = 0
         self._last_broken = ""
         self._broken_at = 0.0
@@ -126,10 +126,10 @@ class Unread:
         """Take note that a message of a pattern had a number."""
         self._has_numbers[pattern] = True
 
-    def is_text(self, pattern: int, topic: str, why: str) -> None:
-        """Take note of a message that is a text."""
-        self._texts[pattern] += 1
-        self._last_text[pattern] = _shown(f"{topic}: {why}")
+    def has_none(self, pattern: int, topic: str, why: str) -> None:
+        """Take note of a message that has no number, and is not broken."""
+        self._without[pattern] += 1
+        self._last_without[pattern] = _shown(f"{topic}: {why}")
 
     def is_broken(self, topic: str, why: str) -> None:
         """Take note of a message that could not be read."""
@@ -151,10 +151,10 @@ class Unread:
         if self._broken and self._broken_at + _RECENT > now:
             parts.append(f"{_messages(self._broken)} could not be read, lastly {self._last_broken}")
         for at, pattern in enumerate(self._patterns):
-            if self._texts[at] and not self._has_numbers[at]:
+            if self._without[at] and not self._has_numbers[at]:
                 parts.append(
-                    f"no message of {pattern} has a number, {_messages(self._texts[at])} so far, "
-                    f"lastly {self._last_text[at]}"
+                    f"no message of {pattern} has a number, {_messages(self._without[at])} so far, "
+                    f"lastly {self._last_without[at]}"
                 )
         return "; ".join(parts)
 
