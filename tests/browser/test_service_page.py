@@ -49,6 +49,19 @@ def test_the_overview_shows_what_needs_attention_first_in_words(visited: Open) -
         page.get_by_role("region", name="Incidents").get_by_text("5 streams").wait_for()
 
 
+@pytest.mark.parametrize(
+    ("state", "lead"), [("reverted", "over: "), ("accepted", "accepted: "), ("pending", "")]
+)
+def test_what_is_over_is_not_told_as_if_it_were_now(visited: Open, state: str, lead: str) -> None:
+    with running() as (service, address):
+        number = quiet(service)
+        change = service.inject_change(number, state=state)
+        page = visited(address, f"#/?search={service.views[number].name}")
+        what = page.locator(f"[data-row='{number}'] .nn-what")
+        what.wait_for()
+        assert what.inner_text() == f"{lead}{change.sentence}"
+
+
 def test_streams_are_searched_filtered_and_sorted_and_a_reload_keeps_it(visited: Open) -> None:
     with running(60) as (service, address):
         page = visited(address)

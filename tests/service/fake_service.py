@@ -389,6 +389,7 @@ class FakeService:
             attention="" if worst_kind is None else ranks[worst_kind],
             sentence="" if shown is None else shown.sentence,
             item=None if shown is None else shown.key,
+            item_state="" if shown is None else shown.state,
             last_alarm=max((each.opened for each in alarms), default=None),
             ratio=bad,
             sparkline=(*view.sparkline[:-1], bad),

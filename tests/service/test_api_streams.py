@@ -58,6 +58,15 @@ def test_streams_in_alarm_come_first_and_then_changes(client: Client) -> None:
     assert {"alarm", "change", "failed", ""} <= set(kinds)
 
 
+def test_the_state_of_the_item_that_a_sentence_is_about_is_known(client: Client) -> None:
+    about = [each for each in everything(client, "/streams") if each["item"] is not None]
+    assert len(about) > 3
+    for each in about:
+        item = get(client, f"/items/{each['item']}")
+        assert (each["sentence"], each["item_state"]) == (item["sentence"], item["state"])
+    assert {each["item_state"] for each in everything(client, "/streams")} >= {"", "open"}
+
+
 def test_the_worst_ratio_comes_first_and_streams_without_one_last(client: Client) -> None:
     ratios = [each["ratio"] for each in everything(client, "/streams", sort="ratio")]
     known = [each for each in ratios if each is not None]

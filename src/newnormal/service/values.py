@@ -261,8 +261,8 @@ class StreamView:
         ``"failed"``; "" if nothing does.
     sentence
         The newest open item in one sentence; of the last one if none is open; "" before the first.
-    item
-        Its key, or None.
+    item, item_state
+        The key and the state of that item; None and "" before the first.
     last_alarm
         The time at which the last alarm opened in ns, or None.
     generation
@@ -288,6 +288,7 @@ class StreamView:
     attention: str = ""
     sentence: str = ""
     item: str | None = None
+    item_state: str = ""
     last_alarm: int | None = None
     generation: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)

@@ -74,6 +74,7 @@ class StreamBrief(BaseModel):
     attention: str = Field(description="alarm, change, silence, channels, failed or nothing")
     sentence: str
     item: str | None = Field(description="the key of the item that the sentence is about")
+    item_state: str = Field(description="open, closed, pending, accepted, rejected or reverted")
     last_alarm: str | None
     generation: int = Field(description="how many models it has had")
     problem: str = Field(description="why the last fit failed")

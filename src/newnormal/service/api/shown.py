@@ -109,6 +109,7 @@ def stream_json(view: StreamView, *, full: bool = True) -> dict[str, Any]:
         "attention": view.attention,
         "sentence": view.sentence,
         "item": view.item,
+        "item_state": view.item_state,
         "last_alarm": iso(view.last_alarm),
         "generation": view.generation,
         "problem": view.problem,

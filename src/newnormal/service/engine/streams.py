@@ -219,6 +219,7 @@ class KeptStream:
                 attention=attention or ("failed" if self.problem else ""),
                 sentence="" if about is None else about.sentence,
                 item=None if about is None else about.key,
+                item_state="" if about is None else about.state,
                 last_alarm=self.last_alarm,
                 generation=self.generation,
                 counts={**aligner.counts, **self.counts},

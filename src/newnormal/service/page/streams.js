@@ -17,6 +17,7 @@
     ["normal", "normal", { attention: "none", state: "live" }],
   ];
   const NEED = ["alarm", "change", "channels", "silence", "failed"];
+  const ENDS = { closed: "over: ", reverted: "over: ", accepted: "accepted: ", rejected: "rejected: " };
   const ORDERS = [
     ["attention", "attention first"],
     ["ratio", "highest score first"],
@@ -261,7 +262,8 @@
         if (stream.newest > since) facts.push(` · for ${NN.lasting(stream.newest - since)}`);
       }
       if (!facts.length && stream.last_alarm !== null) facts.push("last alarm ", NN.time(stream.last_alarm));
-      const what = stream.problem || (early ? NN.progress(stream) : stream.sentence || "no alarms so far");
+      const last = stream.sentence ? `${ENDS[stream.item_state] || ""}${stream.sentence}` : "no alarms so far";
+      const what = stream.problem || (early ? NN.progress(stream) : last);
       const ratio = typeof stream.ratio === "number" ? stream.ratio : null;
       return h(
         "div",
