@@ -34,7 +34,7 @@
       );
       this.u = null;
       this.data = null;
-      this.range = [0, 1];
+      this.range = NOTHING;
       this.element.panel = this; // for the observer that draws panels when they are near
     }
 
