@@ -330,7 +330,7 @@ class FakeService:
             sparkline=tuple(round(float(each), 3) for each in wave) if live else (),
             attention="failed" if state == "failed" else "",
             generation=1 if live else 0,
-            counts={"late": 0, "duplicate": 0, "out_of_order": 0, "unknown": 0},
+            counts={"late": 0, "duplicate": 0, "out_of_order": 0, "jumped": 0, "unknown": 0},
             problem="expected 2 channels that vary, found none" if state == "failed" else "",
         )
 

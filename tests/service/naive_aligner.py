@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,13 @@ from newnormal.io.arrivals import Arrival
 NEVER = np.iinfo(np.int64).min
 MOST_OPEN = 1000
 GONE = 5
+HOUR = 3_600_000_000_000
+
+
+class Sample(NamedTuple):
+    time: int
+    given: dict[str, float]
+    channels: tuple[str, ...]
 
 
 class NaiveAligner:
@@ -22,7 +30,7 @@ class NaiveAligner:
         self.period, self.lateness = period, lateness
         self.channels: list[str] = []
         self.newest = self.closed = NEVER
-        self.counts = {"late": 0, "duplicate": 0, "out_of_order": 0}
+        self.counts = {"late": 0, "duplicate": 0, "out_of_order": 0, "jumped": 0}
         self.whole = True
         self.origin: int | None = None
         self.last_whole = NEVER  # the newest sample before channels came apart
@@ -32,6 +40,10 @@ class NaiveAligner:
         self.absent: dict[str, int] = {}  # closed steps without it
         self.rare: set[str] = set()  # channels whose last two samples were far apart
         self.arrivals: list[tuple[str, ...]] = []  # the channels of each
+        self.held: list[Sample] = []  # far ahead
+        self.first: list[int] = []  # times, for the usual step
+        self.usual: int | None = None
+        self.longest_gap = 0
 
     def take(self, arrival: Arrival, needed: Sequence[str] | None) -> None:
         """Take samples; `needed` makes a step complete, None: nothing does."""
@@ -39,13 +51,15 @@ class NaiveAligner:
             self.whole = False
         self.channels += [name for name in arrival.channels if name not in self.channels]
         self.arrivals.append(arrival.channels)
-        for time, row in zip(arrival.times.tolist(), arrival.values.tolist(), strict=True):
-            given = {
-                name: value
-                for name, value in zip(arrival.channels, row, strict=True)
-                if value == value
-            }
-            self._sample(time, given)
+        came = [
+            Sample(
+                time,
+                {name: v for name, v in zip(arrival.channels, row, strict=True) if v == v},
+                arrival.channels,
+            )
+            for time, row in zip(arrival.times.tolist(), arrival.values.tolist(), strict=True)
+        ]
+        self._hold_or_take(came, arrival.channels)
         if not self.whole and self.origin is None:
             self._begin_steps()
         while self.open and (self.whole or self.origin is not None):
@@ -60,9 +74,89 @@ class NaiveAligner:
 
     def close(self, until: int) -> None:
         """Close what began before a time."""
+        held = sorted(self.held, key=lambda each: each.time)
+        if held and held[0].time < until:
+            self._remember_gap(held[0].time - self.newest)
+            while held and (held[0].time < until or held[0].time <= self.newest + self.limit()):
+                sample = held.pop(0)
+                self.held = [each for each in self.held if each is not sample]
+                self._sample(sample.time, sample.given)
+            if self.whole and self.lateness is None:
+                until = self.newest + 1
         for time in sorted(self.open):
             if time < until:
                 self._end(time)
+
+    def limit(self) -> int:
+        """Return the longest step that is no jump."""
+        step = self.period or self.usual
+        return 24 * HOUR if step is None else max(100 * step, self.longest_gap)
+
+    def _remember_gap(self, gap: int) -> None:
+        self.longest_gap = max(self.longest_gap, min(gap, HOUR))
+
+    def _hold_or_take(self, came: list[Sample], channels: tuple[str, ...]) -> None:
+        """Take samples; hold those that are far ahead until others of their channels decide."""
+        if self.whole and self.period is None and self.usual is None:
+            self.first += [each.time for each in came]
+            times = sorted(list(dict.fromkeys(self.first))[:9])
+            if len(times) == 9:
+                self.usual = int(median(b - a for a, b in pairwise(times)))
+        own = [each for each in self.held if set(each.channels) & set(channels)]
+        others = [each for each in self.held if not set(each.channels) & set(channels)]
+        last = max(self.last.get(name, NEVER) for name in channels)
+        if not self.whole and any(last < each.time <= self.newest for each in came):
+            self.counts["jumped"] += len(own)
+            own = []
+        waiting: list[Sample] = []
+        for sample in [*own, *came]:
+            if self.newest == NEVER or sample.time <= self.newest:
+                self._sample(sample.time, sample.given)
+            elif sample.time <= self.newest + self.limit():
+                self.counts["jumped"] += len(waiting)
+                waiting = []
+                self._sample(sample.time, sample.given)
+            else:
+                waiting.append(sample)
+                confirmed = next((c for c in self._clusters(waiting) if _different(c) == 3), None)
+                if confirmed is not None:
+                    waiting = self._confirm(confirmed, waiting)
+                while len(waiting) > 16:
+                    gone = self._clusters(waiting)[0]
+                    self.counts["jumped"] += len(gone)
+                    waiting = _without(waiting, gone)
+        self.held = others + waiting
+        for sample in sorted(self.held, key=lambda each: each.time):
+            if sample.time <= self.newest:
+                self.held = _without(self.held, [sample])
+                self._sample(sample.time, sample.given)
+
+    def _clusters(self, waiting: list[Sample]) -> list[list[Sample]]:
+        """Return samples that are near each other."""
+        found: list[list[Sample]] = []
+        for sample in waiting:
+            for cluster in found:
+                times = [each.time for each in cluster]
+                further = max(self.limit(), 2 * (times[0] - self.newest))
+                if min(times) - self.limit() <= sample.time <= max(times) + further:
+                    cluster.append(sample)
+                    break
+            else:
+                found.append([sample])
+        return found
+
+    def _confirm(self, cluster: list[Sample], waiting: list[Sample]) -> list[Sample]:
+        """Take samples that belong together and those before them; drop those behind them."""
+        first = min(each.time for each in cluster)
+        times = sorted({each.time for each in cluster})
+        gaps = [b - a for a, b in pairwise(times)]
+        self._remember_gap(max(first - self.newest, *gaps))
+        others = _without(waiting, cluster)
+        before = [each for each in others if each.time < first]
+        self.counts["jumped"] += len(others) - len(before)
+        for each in before + cluster:
+            self._sample(each.time, each.given)
+        return []
 
     def _sample(self, time: int, given: dict[str, float]) -> None:
         for name in given if self._waits() else ():
@@ -164,3 +258,11 @@ class NaiveAligner:
     def rows(self) -> list[Any]:
         """Return all closed steps: time, and values by channel."""
         return self.steps
+
+
+def _different(cluster: list[Sample]) -> int:
+    return len({each.time for each in cluster})
+
+
+def _without(samples: list[Sample], gone: list[Sample]) -> list[Sample]:
+    return [each for each in samples if not any(each is other for other in gone)]

@@ -42,7 +42,7 @@ class Story:
             return [self._arrived()]
         stream = streams[self.rng.integers(len(streams))]
         if chance < 0.80:
-            return [log.Closed(stream.id, stream.aligner.newest + 1)]
+            return [log.Closed(stream.id, (stream.aligner.held or stream.aligner.newest) + 1)]
         if chance < 0.82:
             return [log.Started(stream.aligner.newest)]
         if chance < 0.84:
@@ -89,12 +89,14 @@ class Story:
     def _samples(self, name: str, count: int, begin: int) -> Arrival:
         rng = self.rng
         at = begin + np.arange(count)
-        self.clock[name] = max(self.clock[name], begin + count + int(rng.random() < 0.05) * 30)
+        self.clock[name] = max(self.clock[name], begin + count + int(rng.random() < 0.05) * 150)
         width = 2 if name.endswith("0") else 3
         values = np.sin(at[:, None] / 7 + np.arange(width)) + rng.normal(0, 0.1, (count, width))
         if rng.random() < 0.15:
             values[count // 2 :] += 6.0
         times = START + at * PERIOD
+        if rng.random() < 0.05:
+            times[int(rng.integers(count)) :][:1] += 500 * PERIOD  # a wrong clock
         channels = CHANNELS[:width]
         if name.endswith("3"):  # its channels come apart
             kept = int(rng.integers(width))

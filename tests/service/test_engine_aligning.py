@@ -38,7 +38,7 @@ def complete(aligner: Aligner, needed: list[str] | None) -> Bools | None:
 
 
 class Sender:
-    """Sends the samples of one stream as people's senders do: well, late, twice, apart."""
+    """Sends the samples of one stream as people's senders do: well, late, twice, apart, ahead."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -46,6 +46,8 @@ class Sender:
         self.jitter = float(rng.choice([0.0, 0.0, 0.1, 0.6]))
         self.disorder = float(rng.choice([0.0, 0.1, 0.5]))
         self.apart = bool(rng.random() < 0.5)
+        self.wrong = float(rng.choice([0.0, 0.02, 0.2]))  # how often a clock is
+        self.gaps = float(rng.choice([0.0, 0.02, 0.1]))
         self.known = list(NAMES[: rng.integers(1, 4)])
         self.at = 0
 
@@ -56,6 +58,8 @@ class Sender:
             self.known = [name for name in self.known if name != other] or ["a"]
         if rng.random() < 0.02:
             self.known.append(next((n for n in NAMES if n not in self.known), self.known.pop()))
+        if rng.random() < self.gaps:
+            self.at += self.far() // self.period
         size = int(rng.integers(1, 6))
         back = int(rng.integers(0, 8)) if rng.random() < self.disorder else 0
         at = max(0, self.at - back) + np.arange(size)
@@ -68,11 +72,16 @@ class Sender:
         phase = NAMES.index(channels[0]) * self.period // 7 if self.apart else 0
         noise = rng.normal(0, self.jitter, size) * self.period
         times = START + at * self.period + phase + noise.astype(np.int64)
+        if rng.random() < self.wrong:
+            times[rng.integers(size) :][: rng.integers(1, 4)] += self.far()
         if rng.random() < self.disorder:
             times = times[rng.permutation(size)]
         values = rng.integers(0, 100, (size, len(channels))).astype(float)
         values[rng.random(values.shape) < 0.1] = np.nan
         return arrival(times, values, channels)
+
+    def far(self) -> int:
+        return int(self.period * 10 ** self.rng.uniform(1.5, 4.5))
 
 
 @pytest.mark.slow
@@ -96,8 +105,8 @@ def compare(seed: int) -> None:
 
         steps = own.take(given, partial(complete, own, needed))
         twin.take(given, needed)
-        if rng.random() < 0.03:
-            until = own.newest + 1
+        if rng.random() < (0.03 if own.held is None else 0.1):
+            until = (own.newest if own.held is None else own.held) + 1
             more = own.close(until)
             twin.close(until)
             found = closed(steps, own.channels) + closed(more, own.channels)
@@ -107,6 +116,7 @@ def compare(seed: int) -> None:
         at = len(twin.steps)
         assert own.counts == twin.counts
         assert (own.newest, own.closed, own.waiting) == (twin.newest, twin.closed, len(twin.open))
+        assert own.held == min((each.time for each in twin.held), default=None)
         if rng.random() < 0.1:
             own = Aligner.from_json(json.loads(json.dumps(own.to_json())))
     times = [time for time, _ in twin.steps]
@@ -126,7 +136,7 @@ def test_late_and_duplicate_samples_change_nothing_and_are_counted() -> None:
     aligner.take(arrival([10, 20, 30], [[1, 1], [2, 2], [3, 3]]))
     assert len(aligner.take(arrival([30], [[9, 9]])).times) == 0
     assert len(aligner.take(arrival([20], [[9, 9]])).times) == 0
-    assert aligner.counts == {"late": 1, "duplicate": 1, "out_of_order": 1}
+    assert aligner.counts == {"late": 1, "duplicate": 1, "out_of_order": 1, "jumped": 0}
 
 
 def test_channels_that_come_apart_share_a_step() -> None:
@@ -148,7 +158,7 @@ def test_out_of_order_samples_within_the_lateness_are_put_in_order() -> None:
     for time in (10, 30, 20, 50, 40, 90):
         found += aligner.take(arrival([time], [[time, time]])).times.tolist()
     assert found == [10, 20, 30, 40, 50]
-    assert aligner.counts == {"late": 0, "duplicate": 0, "out_of_order": 2}
+    assert aligner.counts == {"late": 0, "duplicate": 0, "out_of_order": 2, "jumped": 0}
 
 
 def test_steps_never_begin_before_a_sample_that_is_closed() -> None:
@@ -227,3 +237,171 @@ def test_steps_do_not_wait_for_a_channel_that_comes_seldom() -> None:
             aligner.close(START + 100 * SECOND)  # by the clock
         waiting.append(aligner.waiting)
     assert max(waiting[110:]) == 1  # the step that "b" began, until "a" comes
+
+
+# ------------------------------------------------------------------ times that are far ahead
+
+HOUR = 3600 * SECOND
+MINUTE = 60 * SECOND
+
+
+def take(aligner: Aligner, minutes: Any, channels: tuple[str, ...] = ("a",)) -> list[float]:
+    """Give an aligner samples of some minutes; return the minutes of the steps that close."""
+    times = START + np.round(np.asarray(minutes, float) * MINUTE).astype(np.int64)
+    values = np.ones((len(times), len(channels)))
+    return in_minutes(aligner.take(arrival(times, values, channels)))
+
+
+def in_minutes(steps: Steps) -> list[float]:
+    return [(time - START) / MINUTE for time in steps.times.tolist()]
+
+
+def begun(count: int = 20, **given: Any) -> Aligner:
+    """Return the aligner of a stream that has sent a sample each minute."""
+    aligner = Aligner(**given)
+    for at in range(count):
+        assert len(take(aligner, [at])) == (1 if aligner.lateness is None else at > 1)
+    return aligner
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["period", "first steps"])
+@pytest.mark.parametrize("lateness", [None, 2 * MINUTE])
+def test_one_sample_that_is_far_ahead_makes_no_other_one_late(
+    known: bool, lateness: int | None
+) -> None:
+    aligner = begun(period=MINUTE if known else None, lateness=lateness)
+    assert take(aligner, [1220]) == []
+    held = Aligner.from_json(json.loads(json.dumps(aligner.to_json())))
+    for each in (aligner, held):
+        found = [minute for at in range(20, 30) for minute in take(each, [at])]
+        assert found == [*range(20 if lateness is None else 18, 30 if lateness is None else 28)]
+        assert each.counts == {"late": 0, "duplicate": 0, "out_of_order": 0, "jumped": 1}
+        assert each.held is None
+
+
+def test_a_wrong_time_is_dropped_within_one_arrival() -> None:
+    aligner = begun()
+    assert take(aligner, [20, 21, 1220, 22, 23]) == [20, 21, 22, 23]
+    assert aligner.counts["jumped"] == 1
+
+
+def test_after_a_gap_the_third_sample_brings_those_that_were_held() -> None:
+    aligner = begun()
+    assert [take(aligner, [at]) for at in (1500, 1501)] == [[], []]
+    assert aligner.held == START + 1500 * MINUTE
+    assert take(aligner, [1502]) == [1500, 1501, 1502]
+    assert take(aligner, [1503]) == [1503]
+    assert not any(aligner.counts.values())
+
+
+def test_a_gap_that_goes_on_within_its_arrival_is_taken_at_once() -> None:
+    aligner = begun()
+    assert take(aligner, [20, 1500, 1501, 1502]) == [20, 1500, 1501, 1502]
+
+
+def test_history_in_one_arrival_loses_nothing_at_its_gaps() -> None:
+    minutes = [*range(20), 200, *range(1000, 1020), 5000, 5001]
+    aligner = Aligner()
+    assert take(aligner, minutes) == minutes[:-2]
+    assert in_minutes(aligner.close(START + 5001 * MINUTE + 1)) == minutes[-2:]
+    assert not any(aligner.counts.values())
+
+
+def test_a_long_gap_lets_no_wrong_time_through_and_short_ones_become_ordinary() -> None:
+    aligner = begun()
+    take(aligner, [1500, 1501, 1502])
+    assert take(aligner, [1502 + 1200]) == []
+    assert take(aligner, [1503]) == [1503]
+
+    fast = Aligner(period=SECOND)
+    take(fast, [0, 1, 2])
+    assert take(fast, [10]) == []
+    assert take(fast, [20]) == []
+    assert take(fast, [30]) == [10, 20, 30]
+    assert take(fast, [40]) == [40]
+
+
+def test_the_same_time_again_confirms_nothing() -> None:
+    aligner = begun()
+    assert [take(aligner, [1220]) for _ in range(40)] == [[]] * 40
+    assert take(aligner, [20]) == [20]
+    assert (aligner.counts["jumped"], aligner.counts["late"]) == (40, 0)
+
+
+def test_what_is_late_neither_confirms_nor_refutes() -> None:
+    aligner = begun()
+    assert [take(aligner, [at]) for at in (1500, 3, 19, 1501, 4)] == [[]] * 5
+    assert take(aligner, [1502]) == [1500, 1501, 1502]
+
+
+def test_a_wrong_time_of_each_channel_that_comes_apart_is_dropped() -> None:
+    aligner = Aligner(period=MINUTE)
+    rows = []
+    for at in range(60):
+        for shift, name in ((0.0, "a"), (0.1, "b"), (0.2, "c")):
+            minute = at + shift + (1200 if at == 30 else 0)
+            rows += take(aligner, [minute], (name,))
+    assert max(rows) < 60 and len(rows) == 57  # the first step is two, the newest ones wait
+    assert (aligner.counts["late"], aligner.counts["jumped"]) == (0, 3)
+
+
+def test_one_connection_is_back_where_another_still_brings_what_was_before() -> None:
+    aligner = Aligner(period=MINUTE)
+    found: list[tuple[int, dict[str, float]]] = []
+
+    def send(name: str, at: int) -> None:
+        steps = aligner.take(arrival([START + at * MINUTE], [[at]], (name,)))
+        found.extend(closed(steps, aligner.channels))
+
+    for at in range(10):
+        send("a", at)
+        send("b", at)
+    for at in range(240):  # of a every second minute: b catches up
+        if at % 2 == 0:
+            send("a", 130 + at // 2)
+        send("b", 10 + at)
+    found += closed(aligner.close(aligner.newest + 1), aligner.channels)
+    assert (aligner.counts["late"], aligner.counts["jumped"]) == (0, 0)
+    values = [row[name] for name in ("a", "b") for _, row in found if name in row]
+    assert values == [*range(10), *range(130, 250), *range(1, 250)]  # the first had no "b"
+
+
+def test_a_slow_channel_is_taken_when_another_has_confirmed_the_gap() -> None:
+    aligner = Aligner(period=MINUTE)
+    for at in range(20):
+        take(aligner, [at], ("a",))
+        if at % 10 == 0:
+            take(aligner, [at + 0.2], ("slow",))
+    take(aligner, [500], ("a",))
+    take(aligner, [500.2], ("slow",))
+    take(aligner, [501], ("a",))
+    before = aligner.held
+    take(aligner, [502], ("a",))
+    assert (before, aligner.held) == (START + 500 * MINUTE, None)
+    assert (aligner.counts["late"], aligner.counts["jumped"]) == (0, 0)
+
+
+def test_the_clock_releases_what_is_held_and_what_is_near_it() -> None:
+    aligner = begun()
+    take(aligner, [1500])
+    take(aligner, [1501])
+    assert in_minutes(aligner.close(START + 20 * MINUTE)) == []
+    assert in_minutes(aligner.close(START + 1500 * MINUTE + 1)) == [1500, 1501]
+    assert (aligner.held, aligner.waiting) == (None, 0)
+    assert take(aligner, [1502]) == [1502]
+
+
+def test_the_state_of_earlier_versions_is_read() -> None:
+    facts = begun(period=MINUTE).to_json()
+    del facts["holding"], facts["counts"]["jumped"]
+    aligner = Aligner.from_json(json.loads(json.dumps(facts)))
+    assert take(aligner, [1220]) == []
+    assert take(aligner, [20]) == [20]
+    assert aligner.counts["jumped"] == 1
+
+
+def test_a_period_that_becomes_known_counts_from_then_on() -> None:
+    aligner = begun()
+    assert take(aligner, [119]) == [119]
+    aligner.period = SECOND
+    assert take(aligner, [122]) == []

@@ -41,7 +41,10 @@ class Clock:
 
     def heard(self, at: float, *names: str) -> None:
         self.at = at
-        self.clock.heard({each.id: each for each in map(self.stream, names)})
+        streams = {each.id: each for each in map(self.stream, names)}
+        for each in streams.values():
+            each.aligner.newest += 1  # as with a sample
+        self.clock.heard(streams)
 
     def stream(self, name: str) -> KeptStream:
         found = self.service.applier.streams.named(name)

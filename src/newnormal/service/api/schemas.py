@@ -84,7 +84,9 @@ class Stream(StreamBrief):
     """A stream."""
 
     channels: list[str]
-    counts: dict[str, int] = Field(description="late, duplicate, unknown; alarms, changes")
+    counts: dict[str, int] = Field(
+        description="late, duplicate, out_of_order, jumped; alarms, changes"
+    )
 
 
 class StreamPage(BaseModel):

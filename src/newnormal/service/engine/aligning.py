@@ -11,7 +11,8 @@ step closes
 - when more than `_MOST_OPEN` are open, or when the clock says so.
 
 What belongs to a closed step is late; what is there already is a duplicate. Both are counted and
-change nothing.
+change nothing. What is far ahead of the newest sample is held until others confirm it: one wrong
+clock would make all later samples late.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from newnormal.io.arrivals import Arrival
+from newnormal.service.engine.holding import Holding, Piece
 from newnormal.types import NO_TIME, Bools, Floats, Ints
 
 __all__ = ["Aligner", "Steps"]
@@ -54,18 +56,22 @@ class Aligner:
     channels
         All that were seen, in the order in which they came.
     newest
-        The newest time that was seen, in ns.
+        The newest time that was taken, in ns.
     closed
         The time of the newest closed step; a later one can still come.
     counts
-        `late`, `duplicate` and `out_of_order` samples.
+        `late`, `duplicate` and `out_of_order` samples, and those that `jumped`: they were far
+        ahead, and refuted.
     """
 
     def __init__(self, period: int | None = None, lateness: int | None = None) -> None:
         self.channels: tuple[str, ...] = ()
         self.newest = self.closed = NO_TIME
-        self.counts = {"late": 0, "duplicate": 0, "out_of_order": 0}
-        self.period, self.lateness = period, lateness
+        self.counts = {"late": 0, "duplicate": 0, "out_of_order": 0, "jumped": 0}
+        self.lateness = lateness
+        self._period = period
+        self._holding = Holding()
+        self._reach = -1  # how far ahead of the newest a sample may be; -1: looked at closely
         self._whole = True
         self._origin: int | None = None  # where steps begin, once channels come apart
         self._after = NO_TIME  # the newest whole sample then: steps begin after it
@@ -74,6 +80,28 @@ class Aligner:
         self._absent = np.empty(0, np.int64)  # (C,) closed steps without it
         self._rare = np.empty(0, bool)  # (C,) whether its last two samples were far apart
         self._together: list[Ints] = []  # by channel: those of the newest arrival that had it
+
+        self._set_reach()
+
+    @property
+    def period(self) -> int | None:
+        """The time between steps in ns; None while it is not known."""
+        return self._period
+
+    @period.setter
+    def period(self, period: int | None) -> None:
+        self._period = period
+        self._set_reach()
+
+    @property
+    def usual_step(self) -> int | None:
+        """The period, or the usual step of the first samples, in ns; None before these."""
+        return self._period or self._holding.usual
+
+    @property
+    def held(self) -> int | None:
+        """The first time of samples that are held, in ns; None without any. From any thread."""
+        return min((each.time for each in self._holding.rows), default=None)
 
     @property
     def waiting(self) -> int:
@@ -93,10 +121,10 @@ class Aligner:
         """
         if self._whole:
             return self.lateness or 0
-        if self.period is None:
+        if self._period is None:
             return None
-        lateness = _LATE_PERIODS * self.period if self.lateness is None else self.lateness
-        return self.period + lateness
+        lateness = _LATE_PERIODS * self._period if self.lateness is None else self.lateness
+        return self._period + lateness
 
     def take(self, arrival: Arrival, complete: Callable[[], Bools | None] | None = None) -> Steps:
         """Take samples in; return the steps that they close.
@@ -110,23 +138,75 @@ class Aligner:
         """
         same = arrival.channels == self.channels
         times, values = arrival.times, arrival.values
-        if same and self._whole and not self._steps and self.lateness is None:
-            after = self.newest
-            if len(times) == 1 and times[0] > after:  # by far the most frequent
-                self.newest = self.closed = int(times[0])
-                return Steps(times, values)
-            if times[0] > after and (np.diff(times) > 0).all():
-                self.newest = self.closed = int(times[-1])
+        plain = same and self._whole and not self._steps and self.lateness is None
+        if plain:
+            after, last = self.newest, int(times[-1])
+            if len(times) == 1:  # by far the most frequent
+                follows = after < last <= after + self._reach
+            else:
+                follows = self._follow(times) and self._is_ordinary(times, last)
+            if follows:
+                self.newest = self.closed = last
                 return Steps(times, values)
         if self._whole and not same and not set(self.channels) <= set(arrival.channels):
             self._whole = False
             self._together = [np.arange(len(self.channels))] * len(self.channels)
+            self._set_reach()
         at = self._places(arrival.channels)
         if not self._whole:
             for channel in at.tolist():
                 self._together[channel] = at
-        self._put(times, values, at)
+        given = Piece(times, values, at)
+        if self._reach >= 0 and max(times.tolist()) <= self.newest + self._reach:
+            self._put(given)
+            return self._close(None if complete is None else complete())
+        pieces = self._sift(given)
+        if plain and len(pieces) == 1 and self._follow(pieces[0].times):
+            self.newest = self.closed = int(pieces[0].times[-1])
+            return Steps(pieces[0].times, pieces[0].values)
+        for piece in pieces:
+            self._put(piece)
+        for piece in self._holding.reached(self.newest):
+            self._put(piece)
+        self._set_reach()
         return self._close(None if complete is None else complete())
+
+    def _follow(self, times: Ints) -> bool:
+        """Whether times are after the newest, and increase."""
+        return bool(times[0] > self.newest and (times[1:] > times[:-1]).all())
+
+    def _is_ordinary(self, times: Ints, last: int) -> bool:
+        """Whether times that follow, up to the last one, have no step that is too long."""
+        if last <= self.newest + self._reach:
+            return True
+        if self._reach < 0 or times[0] > self.newest + self._reach:
+            return False
+        return bool((times[1:] - times[:-1] <= self._reach).all())
+
+    def _sift(self, given: Piece) -> list[Piece]:
+        """Hold what is too far ahead; return what goes on."""
+        holding = self._holding
+        if self._learns:
+            holding.learn(given.times)
+        if not self._whole and holding.rows:
+            # Their channels have gone on at the old place, where others of the stream are further.
+            new = given.times > self._last[given.at].max()
+            if (new & (given.times <= self.newest)).any():
+                self.counts["jumped"] += holding.refute(given.at)
+        newest = int(given.times[0]) if self.newest == NO_TIME else self.newest
+        near, dropped = holding.sift(given, newest, holding.limit(self._period))
+        self.counts["jumped"] += dropped
+        self._set_reach()
+        return near
+
+    @property
+    def _learns(self) -> bool:
+        """Whether the usual step is looked for."""
+        return self._whole and self.usual_step is None
+
+    def _set_reach(self) -> None:
+        closely = self._learns or self._holding.rows
+        self._reach = -1 if closely else self._holding.limit(self._period)
 
     def _places(self, channels: tuple[str, ...]) -> Ints:
         """Return where channels are, new ones at the end."""
@@ -143,7 +223,8 @@ class Aligner:
                 self._steps[time] = np.append(row, np.full(len(new), np.nan))
         return np.array([known[name] for name in channels], np.int64)
 
-    def _put(self, times: Ints, values: Floats, at: Ints) -> None:
+    def _put(self, piece: Piece) -> None:
+        times, values, at = piece
         for time, row in zip(times.tolist(), values, strict=True):
             taken = ~np.isnan(row)
             if self._waits:
@@ -170,16 +251,16 @@ class Aligner:
 
     def _note_came(self, time: int, came: Ints) -> None:
         before = self._last[came]
-        if self.period is not None:
-            self._rare[came] = (before < time - _GONE * self.period) & (before != NO_TIME)
+        if self._period is not None:
+            self._rare[came] = (before < time - _GONE * self._period) & (before != NO_TIME)
         self._absent[came[~self._rare[came]]] = 0  # also if late: the next steps wait for it
         self._last[came] = np.maximum(before, time)
 
     def _step(self, time: int) -> int:
         """Return the time of the step that a time belongs to."""
-        if self._whole or self.period is None or self._origin is None:
+        if self._whole or self._period is None or self._origin is None:
             return time
-        step = self._origin + (time - self._origin) // self.period * self.period
+        step = self._origin + (time - self._origin) // self._period * self._period
         return self._after + 1 if step <= self._after < time else step
 
     def _close(self, complete: Bools | None) -> Steps:
@@ -219,18 +300,19 @@ class Aligner:
         if not self._steps:
             return False
         times = np.array(sorted(self._steps), np.int64)
-        if self.period is None:
+        period = self._period
+        if period is None:
             rows = np.array([self._steps[time] for time in times.tolist()]).reshape(len(times), -1)
             counts = (~np.isnan(rows)).sum(axis=0)
             most = int(counts.argmax())
             if counts[most] < _TIMES:
                 return False
-            self.period = int(np.median(np.diff(times[~np.isnan(rows[:, most])])))
+            self.period = period = int(np.median(np.diff(times[~np.isnan(rows[:, most])])))
         # The channels come at different moments of the period: steps begin in the middle of the
         # longest stretch in which none comes.
         known = times if self.closed == NO_TIME else np.append(times, self.closed)
-        phases = np.unique(known % self.period)
-        gaps = np.diff(phases, append=phases[0] + self.period)
+        phases = np.unique(known % period)
+        gaps = np.diff(phases, append=phases[0] + period)
         widest = int(gaps.argmax())
         self._origin = int(phases[widest] + gaps[widest] // 2)
         self._after = self.closed
@@ -243,7 +325,14 @@ class Aligner:
         return True
 
     def close(self, until: int) -> Steps:
-        """Close all steps that began before a time."""
+        """Close all steps that began before a time, also those of samples that are held."""
+        released = self._holding.release(until, self.newest, self._period)
+        if released:
+            for piece in released:
+                self._put(piece)
+            self._set_reach()
+            if self._whole and self.lateness is None:
+                until = self.newest + 1
         closing = [time for time in sorted(self._steps) if time < until]
         for time in closing:
             self._count_absent(time)
@@ -272,7 +361,8 @@ class Aligner:
             "newest": self.newest,
             "closed": self.closed,
             "counts": dict(self.counts),
-            "period": self.period,
+            "holding": self._holding.to_json(),
+            "period": self._period,
             "lateness": self.lateness,
             "whole": self._whole,
             "origin": self._origin,
@@ -290,7 +380,7 @@ class Aligner:
         aligner = cls(found["period"], found["lateness"])
         aligner.channels = tuple(found["channels"])
         aligner.newest, aligner.closed = found["newest"], found["closed"]
-        aligner.counts = dict(found["counts"])
+        aligner.counts |= found["counts"]
         aligner._whole, aligner._origin = found["whole"], found["origin"]
         aligner._after = found["after"]
         count = len(aligner.channels)
@@ -304,4 +394,7 @@ class Aligner:
                 aligner._together[channel] = np.array(own, np.int64)
         for time, row in found["steps"]:
             aligner._steps[time] = np.array([np.nan if each is None else each for each in row])
+        if "holding" in found:  # nor this
+            aligner._holding = Holding.from_json(found["holding"])
+        aligner._set_reach()
         return aligner

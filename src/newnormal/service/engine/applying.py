@@ -210,7 +210,7 @@ class Applier:
                 f"{stream.state}",
                 hint="push samples and ask for a refit, or remove the stream first",
             )
-        self._take(stream, stream.aligner.close(stream.aligner.newest + 1))
+        self._take(stream, stream.aligner.close((stream.aligner.held or stream.aligner.newest) + 1))
         kept: Rows | None = None
         first_kept = self.store.first_kept(stream.id)  # retention may have removed those before
         if first_kept < stream.count:

@@ -18,6 +18,7 @@ __all__ = ["StreamClock"]
 
 _LEAST_S = 10.0  # that open steps wait by the clock: connections are made anew within it
 _START_S = 30.0  # that they wait after a start: senders that were refused come back one by one
+_UNKNOWN_S = 300.0  # that a stream may be quiet whose usual step is not known
 
 
 class StreamClock:
@@ -37,17 +38,28 @@ class StreamClock:
         self._now, self._elapsed = now, elapsed
         self._began = elapsed()
         self._heard: dict[int, float] = {}
+        # By stream: its newest and its closed time when it last went on, and whether it was live.
+        self._places: dict[int, tuple[int, int, bool]] = {}
         # Streams whose silence was handed in: since when, and which outage they were in.
         self._told: dict[int, tuple[int, str]] = {}
         self._returned: dict[str, float] = {}  # outages in which streams send again, and since when
         # By stream with open steps: its newest time in ns, and in which second it was found.
         self._newest: dict[int, deque[tuple[float, int]]] = {}
+        # By stream with held samples: since when the first of them and its newest time are these.
+        self._held: dict[int, tuple[float, tuple[int, int]]] = {}
 
     def heard(self, streams: dict[int, KeptStream]) -> None:
-        """Take note that streams sent something."""
+        """Take note that streams may have sent something.
+
+        One that has not gone on sent nothing new: late samples, or the same ones again.
+        """
         now = self._elapsed()
-        for number in streams:
-            self._heard[number] = now
+        for number, stream in streams.items():
+            aligner = stream.aligner
+            place = aligner.newest, aligner.closed, stream.is_live
+            if self._places.get(number) != place:
+                self._places[number] = place
+                self._heard[number] = now
 
     def decide(self, streams: KeptStreams) -> Iterator[Closed | Silent]:
         """Give what is to be decided now."""
@@ -55,13 +67,16 @@ class StreamClock:
         for number in [each for each in list(self._heard) if streams.get(each) is None]:
             self._heard.pop(number, None)  # it was removed
             self._told.pop(number, None)
-            self._newest.pop(number, None)
+            for known in (self._places, self._newest, self._held):
+                known.pop(number, None)
         outages = [each.outage for each in streams]  # which another thread may end now
         opened = {each.key for each in outages if each is not None}
         self._returned = {key: at for key, at in self._returned.items() if key in opened}
         silent = []
         for stream in streams:
             until = self._waited_for(stream, now)
+            if until is None:
+                until = self._held_for_long(stream, now)
             if until is not None:
                 yield Closed(stream.id, until)
             elif self._is_silent(stream, now, 1.0):
@@ -84,6 +99,32 @@ class StreamClock:
         while newest and now - newest[0][0] > max(wait / 1e9, _LEAST_S):
             until = newest.popleft()[1] + 1
         return until if until is not None and aligner.oldest < until else None
+
+    def _held_for_long(self, stream: KeptStream, now: float) -> int | None:
+        """Return the time before which samples were held for long enough, or None.
+
+        They are taken though nothing confirmed them: soon where their time is about now, else once
+        the stream has been quiet for as long as it may be. What is ahead of this machine's clock
+        stays held: by the time that the clock is there, the stream has refuted it or reached it.
+        """
+        aligner = stream.aligner
+        first, wait = aligner.held, aligner.wait
+        if first is None or wait is None:
+            self._held.pop(stream.id, None)
+            return None
+        place = first, aligner.newest
+        since, known = self._held.get(stream.id, (now, None))
+        if known != place:
+            self._held[stream.id] = now, place
+            return None
+        step = aligner.usual_step
+        quiet = _UNKNOWN_S if step is None else _longest(step)
+        age = (self._now() - first) / 1e9
+        enough = max(wait / 1e9, _LEAST_S, quiet if age > quiet else 0.0)
+        if age < 0 or now - since <= enough or now - self._began <= _START_S:
+            return None
+        self._held[stream.id] = now, place  # asked again where that is not applied by then
+        return first + 1
 
     # ------------------------------------------------------------------ silence
 

@@ -48,6 +48,8 @@ class Sifted(NamedTuple):
         Rows that are not decided yet.
     gaps
         Confirmed jumps: the first row, and the time since the newest before it, in ns.
+    passed
+        Dropped rows that are before those which were confirmed instead of them.
     newest, limit
         The newest time that goes on, and the longest step that is ordinary now, in ns.
     """
@@ -56,6 +58,7 @@ class Sifted(NamedTuple):
     dropped: list[tuple[int, int, int]]
     held: list[int]
     gaps: list[tuple[int, int]]
+    passed: list[int]
     newest: int
     limit: int
 
@@ -79,7 +82,7 @@ class _Cluster:
         self.rows.append(row)
 
 
-def sift(times: Ints, newest: int, limit: int) -> Sifted:
+def sift(times: Ints, newest: int, limit: int, longest: int | None = None) -> Sifted:
     """Tell samples that are far ahead of the newest one from gaps.
 
     A sample that is more than `limit` ahead is held. It goes on where two further ones come that
@@ -92,12 +95,15 @@ def sift(times: Ints, newest: int, limit: int) -> Sifted:
         The times in ns, in the order of arrival; those held before come first, again.
     newest, limit
         As in `Sifted`, so far.
+    longest
+        The longest gap that makes others of its length ordinary, in ns; None: each one does.
     """
     kept: list[Ints] = []
     count = at = 0
     dropped: list[tuple[int, int, int]] = []
     held: list[int] = []
     gaps: list[tuple[int, int]] = []
+    passed: list[int] = []
     while at < len(times):
         end, newest = ordinary(times, at, newest, limit)
         kept.append(np.arange(at, end))
@@ -124,10 +130,11 @@ def sift(times: Ints, newest: int, limit: int) -> Sifted:
             if len(own.times) >= _CONFIRMED:
                 clusters.remove(own)
                 dropped += [(each, count + len(late), newest) for each in _rows(clusters)]
+                passed += [each for each in _rows(clusters) if times[each] < own.first]
                 gaps.append((own.rows[0], own.first - newest))
                 late += own.rows
-                steps = np.diff(sorted(own.times))
-                limit = max(limit, own.first - newest, int(steps.max()))
+                gap = max(own.first - newest, int(np.diff(sorted(own.times)).max()))
+                limit = max(limit, gap if longest is None else min(gap, longest))
                 newest, at, clusters = own.newest, row + 1, []
                 break
             while sum(len(each.rows) for each in clusters) > _MOST_HELD:
@@ -142,6 +149,7 @@ def sift(times: Ints, newest: int, limit: int) -> Sifted:
         dropped,
         held,
         gaps,
+        passed,
         newest,
         limit,
     )
