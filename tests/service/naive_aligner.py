@@ -213,8 +213,10 @@ class NaiveAligner:
         before, self.open = self.open, {}
         for time in sorted(before):
             own = self.open.setdefault(self._step_of(time), {})
-            for name, value in before[time].items():
-                own.setdefault(name, value)
+            if own.keys() & before[time].keys():
+                self.open[time] = before[time]
+            else:
+                own |= before[time]
 
     def _waits(self) -> bool:
         return not self.whole or self.lateness is not None

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from newnormal.service.config import SinkConfig
+from newnormal.service.engine.outages import longest_quiet
 from newnormal.service.log import entries as log
 from newnormal.service.service import Service
 from newnormal.types import Floats
@@ -305,3 +306,46 @@ def test_the_first_fit_takes_the_same_samples_however_they_came(
     assert (stream.model.first, stream.model.last) == (0, HISTORY - 1)
     found = service.store.items(kinds=["alarm"], limit=500).items
     assert 300 in [each.body["start"] + HISTORY for each in found]
+
+
+# ---------------------------------------------------------------------- another period
+
+
+def every_ten_minutes(service: Service, first: int, count: int) -> None:
+    """Send samples ten minutes apart, with the silences that the clock finds between them."""
+    stream = service.applier.streams.named("m")
+    assert stream is not None
+    for at in range(first, first + count):
+        quiet = longest_quiet(stream.aligner.period or 0)
+        if quiet < 600:
+            fall_silent(service, round(quiet) + 1)
+        given = arrival(0, calm(at, 1))
+        push(service, given._replace(times=given.times + (N + 10 * at) * 60 * SECOND))
+
+
+def test_a_stream_that_sends_less_often_is_followed_by_the_next_model(service: Service) -> None:
+    go_live(service)
+    every_ten_minutes(service, 1, 3)
+    assert len(alerts(service, "silence")) == 2 * 3
+    for at in range(4, HISTORY + 200, 20):
+        given = arrival(0, calm(at, 20))
+        times = given.times[0] + (N + 10 * np.arange(at, at + 20)) * 60 * SECOND
+        push(service, given._replace(times=times.astype(np.int64)))
+    service.refit(number(service)).result()
+    fits(service).fit()
+    settle(service)
+    stream = service.applier.streams.named("m")
+    assert stream is not None and stream.aligner.period == 600 * SECOND
+    before = alerts(service)
+    every_ten_minutes(service, HISTORY + 214, 5)
+    assert alerts(service) == before
+
+
+def test_a_period_that_is_set_later_holds_for_the_streams_that_are_there(service: Service) -> None:
+    go_live(service)
+    stream = service.applier.streams.named("m")
+    assert stream is not None and stream.aligner.period == 60 * SECOND
+    for patterns, period in (((("m*", 600 * SECOND, None),), 600), ((), 600)):
+        service._engine.submit(log.Configured(patterns), own=True).applied.result()
+        assert stream.aligner.period == period * SECOND
+        assert stream.period_given == bool(patterns)

@@ -405,3 +405,20 @@ def test_a_period_that_becomes_known_counts_from_then_on() -> None:
     assert take(aligner, [119]) == [119]
     aligner.period = SECOND
     assert take(aligner, [122]) == []
+
+
+def test_another_period_loses_nothing_of_channels_that_come_apart() -> None:
+    aligner = Aligner(10 * SECOND)
+    taken: list[float] = []
+    for at in range(40):
+        period = 10 if at < 20 else 20
+        if at == 20:
+            aligner.follow(20 * SECOND)
+        begin = START + (at * 10 if at < 20 else 200 + (at - 20) * 20) * SECOND
+        for place, channel in enumerate("ab"):
+            time = np.array([begin + place * period * SECOND // 4])
+            given = Arrival("m", (channel,), time, np.array([[2.0 * at + place]]))
+            taken += aligner.take(given).values.ravel().tolist()
+    taken += aligner.close(aligner.newest + 1).values.ravel().tolist()
+    assert [each for each in taken if each == each] == list(range(80))
+    assert not any(aligner.counts.values())

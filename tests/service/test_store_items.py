@@ -192,7 +192,14 @@ def test_alerts_of_one_item_are_due_one_after_the_other_and_others_do_not_wait(
     assert due(49) == ["alarm-2:fired"]
     assert due(50) == ["alarm-1:fired", "alarm-2:fired"]
     assert store.alert_counts() == {
-        "hook": {"waiting": 3, "delivered": 0, "failing": 1, "held": 0, "unsent": 0, "oldest": 1_000}
+        "hook": {
+            "waiting": 3,
+            "delivered": 0,
+            "failing": 1,
+            "held": 0,
+            "unsent": 0,
+            "oldest": 1_000,
+        }
     }
     store.mark_alert("alarm-1:fired", "hook", delivered=60, attempts=2, next_try=0)
     assert due(60) == ["alarm-2:fired", "alarm-1:resolved"]

@@ -93,6 +93,11 @@ class Aligner:
         self._period = period
         self._set_reach()
 
+    def follow(self, period: int) -> None:
+        """Take another period: steps of channels that come apart are found anew."""
+        self.period = period
+        self._origin = None
+
     @property
     def usual_step(self) -> int | None:
         """The period, or the usual step of the first samples, in ns; None before these."""
@@ -318,10 +323,13 @@ class Aligner:
         self._after = self.closed
         rows_by_time, self._steps = self._steps, {}
         for time in sorted(rows_by_time):
-            step, row = self._step(time), rows_by_time[time]
-            own = self._steps.setdefault(step, np.full(len(self.channels), np.nan))
-            free = np.isnan(own)
-            own[free] = row[free]
+            row = rows_by_time[time]
+            own = self._steps.setdefault(self._step(time), np.full(len(self.channels), np.nan))
+            new = ~np.isnan(row)
+            if (new & ~np.isnan(own)).any():  # it is a step of its own: nothing is lost
+                self._steps[time] = row
+            else:
+                own[new] = row[new]
         return True
 
     def close(self, until: int) -> Steps:

@@ -152,17 +152,23 @@ class Applier:
 
     def _appear(self, arrival: Arrival) -> KeptStream:
         """Begin a stream that was not known."""
-        period = lateness = None
-        for pattern, own_period, own_lateness in self.patterns:
-            if fnmatchcase(arrival.stream, pattern):
-                period = own_period if own_period is not None else period
-                lateness = own_lateness if own_lateness is not None else lateness
+        period, lateness = self._given(arrival.stream)
         number = self.streams.next_id
         self.store.truncate(number, 0)
         stream = KeptStream(number, arrival.stream, Aligner(period, lateness))
+        stream.period_given = period is not None
         self.streams.add(stream)
         self.report.state_of(stream, int(arrival.times.max()))
         return stream
+
+    def _given(self, name: str) -> tuple[int | None, int | None]:
+        """Return the period and the lateness that the settings have for a stream."""
+        period = lateness = None
+        for pattern, own_period, own_lateness in self.patterns:
+            if fnmatchcase(name, pattern):
+                period = own_period if own_period is not None else period
+                lateness = own_lateness if own_lateness is not None else lateness
+        return period, lateness
 
     def _take(self, stream: KeptStream, steps: Steps) -> None:
         """Take closed time steps: judged if the stream is live, kept as history if not."""
@@ -332,6 +338,12 @@ class Applier:
 
     def _configured(self, entry: log.Configured) -> None:
         self.patterns = entry.patterns
+        for stream in self.streams:
+            period, _ = self._given(stream.name)
+            stream.period_given = period is not None
+            if period is not None and period != stream.aligner.period:
+                stream.aligner.follow(period)
+                self.touched[stream.id] = stream
 
     def _stream(self, number: int) -> KeptStream:
         stream = self.streams.get(number)

@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 _DAY = 86_400e9  # ns
+_OTHER_PERIOD = 1.5  # times a period, from which on it is another one
 _SAMPLES_AN_ALARM = 10  # at least; Detector takes no limit above the samples of a day
 _OURS = re.compile(r"\d+-\d+(-kept)?\.nn")  # files of models
 
@@ -223,11 +224,20 @@ def _replace(applier: Applier, stream: KeptStream, detector: BaseDetector) -> No
 
 def _go_live(applier: Applier, stream: KeptStream, offset: int, detector: BaseDetector) -> None:
     period = detector.to_parts().fitted.period
-    if stream.aligner.period is None and period is not None:
-        stream.aligner.period = int(period.astype("timedelta64[ns]").astype(np.int64))
+    if period is not None:
+        _follow_period(stream, int(period.astype("timedelta64[ns]").astype(np.int64)))
     stream.columns, stream.problem, stream.offset, stream.state = None, "", offset, LIVE
     stream.since, stream.absent, stream.ignored, stream.quiet = {}, {}, (), ()
     applier.report.state_of(stream, stream.aligner.closed)
+
+
+def _follow_period(stream: KeptStream, found: int) -> None:
+    """Take the period of a model's history where none is given, and it is another one."""
+    known = stream.aligner.period
+    if known is None:
+        stream.aligner.period = found
+    elif not stream.period_given and max(known, found) >= _OTHER_PERIOD * min(known, found):
+        stream.aligner.follow(found)
 
 
 def _report_open(applier: Applier, stream: KeptStream) -> None:

@@ -104,6 +104,7 @@ class KeptStream:
     items: dict[str, Item] = field(default_factory=dict)
     outage: Item | None = None
     source: str = ""
+    period_given: bool = False  # by the settings: models do not change it
     past: int = NO_PAST
     last_item: Item | None = None
     last_alarm: int | None = None
@@ -287,6 +288,7 @@ def stream_to_json(stream: KeptStream) -> dict[str, Any]:
         "quiet",
         "source",
         "past",
+        "period_given",
         "absent",
         "ring",
         "ringed",
