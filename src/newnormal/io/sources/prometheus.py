@@ -7,7 +7,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,12 @@ from newnormal.errors import InputError
 from newnormal.io.arrivals import Arrival
 from newnormal.io.labels import fitting_name, series_name
 from newnormal.io.sources.prometheus_api import PrometheusApi, RangeError
+from newnormal.io.sources.prometheus_gaps import Gaps, longest_range
 from newnormal.io.sources.prometheus_matrix import Grid, Series
 from newnormal.io.sources.prometheus_options import read_options
 from newnormal.io.sources.prometheus_steps import Channels, Steps
 from newnormal.io.sources.pull import PullSource
 from newnormal.texts import counted
-from newnormal.types import Bools
 
 __all__ = ["PrometheusSource"]
 
@@ -86,7 +85,9 @@ class PrometheusSource(PullSource):
         self._absent: dict[str, list[str]] = {}
         self._resumed = False  # and nothing was fetched since
         self._troubles: list[str] = []
-        self._in_gap = False  # the last range ended where Prometheus had scraped nothing
+        self._ranges = {each: longest_range(query) for each, query in given.queries.items()}
+        self._longest_range = max(self._ranges.values())
+        self._gaps = Gaps()
 
     # ------------------------------------------------------------------ samples
 
@@ -155,8 +156,9 @@ class PrometheusSource(PullSource):
     def _fetch(self, grid: Grid) -> Steps:
         """Return the values of all queries at some times."""
         steps = Steps(grid)
-        gap = self._gap(grid)
-        troubles = [f"Prometheus scraped nothing at {gap.sum():,} times"] if gap.any() else []
+        gaps = self._gaps_of(grid)
+        nothing = int(gaps.missing.sum())
+        troubles = [f"Prometheus scraped nothing at {nothing:,} times"] if nothing else []
         for name, query in self._given.queries.items():
             try:
                 answer = self._api.query_range(name, query, grid)
@@ -165,11 +167,20 @@ class PrometheusSource(PullSource):
                     raise
                 troubles.append(f"left out at one time: {error.message}")
                 continue
+            reached = gaps.reached(grid, self._ranges[name])
+            left_out = gaps.missing | reached
             shared = [
                 each
                 for each in answer.series
-                if steps.add(*self._named(name, each.labels), np.where(gap, np.nan, each.values))
+                if steps.add(
+                    *self._named(name, each.labels), np.where(left_out, np.nan, each.values)
+                )
             ]
+            if reached.any():
+                troubles.append(
+                    f"{name}: left out at {reached.sum():,} times, as its range reaches back to "
+                    "when Prometheus scraped nothing"
+                )
             troubles += [f"{name}: {each}" for each in answer.warnings[:1]]
             if shared:
                 troubles.append(self._about_shared(name, shared))
@@ -179,34 +190,33 @@ class PrometheusSource(PullSource):
                 f"the clock of this machine is {abs(self._api.ahead):.0f} s {way} that of "
                 f"{self._api.host}, which counts"
             )
-        self._troubles = troubles
+        self._troubles, self._gaps = troubles, gaps
         return steps
 
-    def _gap(self, grid: Grid) -> Bools:
-        """Return (N,) at which times Prometheus did not run: it repeats the last values there.
+    def _gaps_of(self, grid: Grid) -> Gaps:
+        """Return at which times Prometheus did not run: it repeats the last values there.
 
         When it ends it does not mark its series as ended, so that they go on for 5 minutes. What is
         asked for as soon as it is due needs no such answer: who answers runs.
         """
         longest = max(_GAP_S, _GAP_STEPS * self._every / _SECOND)
+        known = self._gaps.later_than(grid.first - self._longest_range)
         more = min(
             (self._newest() - grid.last) // self._every, int(longest * _SECOND / self._every)
         )
-        asked = grid._replace(size=min(grid.size + max(more, 0), _MOST_SIZE))
-        if grid.size == 1 and more <= 0 and not self._in_gap:
-            return np.zeros(1, np.bool_)
-        newest = np.full(asked.size, np.nan)
-        with suppress(InputError):  # what people asked for themselves says what is wrong
-            for each in self._api.query_range("up", _SCRAPED, asked).series:
-                newest = each.values
-        gap: Bools = asked.times / _SECOND - newest > longest
-        # A gap begins right after its last scrape, and not where it is known as one.
-        for known in np.flatnonzero(gap & ~np.roll(gap, 1)):
-            begin = round(newest[known] * _SECOND) + self._every
-            gap |= (asked.times > begin) & (asked.times < asked.times[known])
-        gap = gap[: grid.size]
-        self._in_gap = bool(gap[-1])
-        return gap
+        if grid.size == 1 and more <= 0 and known.last and not known.lasts:
+            return known.unasked(grid)
+        # The first range may begin soon after a gap.
+        before = 0 if known.last else -(-self._longest_range // self._every)
+        before = min(before, _MOST_SIZE - grid.size)
+        size = min(before + grid.size + max(more, 0), _MOST_SIZE)
+        asked = Grid(grid.first - before * self._every, size, self._every)
+        try:
+            found = self._api.query_range("up", _SCRAPED, asked).series
+        except InputError:  # what people asked for themselves says what is wrong
+            return known.unasked(grid)
+        newest = found[0].values if found else np.full(asked.size, np.nan)
+        return known.next(grid, asked, newest, longest)
 
     def _named(self, name: str, labels: Mapping[str, str]) -> tuple[str, str]:
         """Return the stream and the channel of a series."""
