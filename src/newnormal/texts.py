@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 
-__all__ = ["counted", "shown"]
+__all__ = ["counted", "did_you_mean", "shown"]
 
 # Controls, marks of direction, separators of lines, joiners that nobody sees, lone surrogates.
 _UNSEEN = re.compile(
@@ -35,6 +37,16 @@ def shown(text: object, *, lines: bool = False) -> str:
         return found[0].encode("unicode_escape").decode()
 
     return _UNSEEN.sub(escaped, str(text))
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """Return the hint for a name that is not known; None if it is near to none that is.
+
+    >>> did_you_mean("prot", ["host", "port"])
+    'did you mean port?'
+    """
+    close = get_close_matches(name, list(known), n=1)
+    return f"did you mean {close[0]}?" if close else None
 
 
 def counted(count: int, what: str) -> str:

@@ -364,7 +364,7 @@ def test_the_check_fails_if_one_of_several_does_not_answer(
         ({"repeat_every": 0}, "repeat_every: expected a number of at least 1"),
         ({"expires_after": 90}, "expires_after: expected at least twice repeat_every, 120"),
         ({"ca_file": "/nowhere"}, "ca_file: expected a file of certificates"),
-        ({"lables": {}}, "expected options among ca_file, expires_after, labels, password"),
+        ({"lables": {}}, "expected options among ca_file, expires_after, labels, password_env"),
     ],
 )
 def test_options_that_cannot_work_are_named(options: dict[str, Any], message: str) -> None:

@@ -524,7 +524,7 @@ def test_the_sink_passes_its_own_check(post: Post) -> None:
             'expected an encrypted connection for a password, found security = "none"',
         ),
         ({"security": "tls", "ca_file": "/nowhere"}, "ca_file: expected a file of certificates"),
-        ({"recipients": "a@b"}, "expected options among ca_file, from, host, password, port"),
+        ({"recipients": "a@b"}, "expected options among ca_file, from, host, password_env, pass"),
     ],
 )
 def test_options_that_cannot_work_are_named(options: dict[str, Any], message: str) -> None:

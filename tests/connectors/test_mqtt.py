@@ -215,12 +215,13 @@ def test_options_of_the_sink_that_cannot_work_are_named(
 def test_an_option_that_does_not_exist_is_named_beside_those_that_do() -> None:
     assert options_error(MqttSource, topic="a") == (
         "source bus: expected options among ca_file, cert_file, channel, client_id, fields, host, "
-        "keep, key_file, password, port, retained, stream, time, timeout, tls, topics, url, user, "
-        "value and version, found topic"
+        "keep, key_file, password_env, password_file, port, retained, stream, time, timeout, tls, "
+        "topics, url, user, value and version, found topic"
     )
     assert options_error(MqttSink, topics=["a"]) == (
         "sink bus: expected options among ca_file, cert_file, client_id, host, key_file, "
-        "password, port, retain, timeout, tls, topic, url, user and version, found topics"
+        "password_env, password_file, port, retain, timeout, tls, topic, url, user and version, "
+        "found topics"
     )
 
 

@@ -253,7 +253,8 @@ def test_the_check_asks_without_delivering(receiver: Receiver, sinks: list[Webho
         ({"url": "http://h", "ca_file": "/nowhere"}, "ca_file: expected a file of certificates"),
         (
             {"url": "http://h", "sekret": "x"},
-            "expected options among ca_file, secret, timeout, token and url, found sekret",
+            "expected options among ca_file, secret_env, secret_file, timeout, token_env, "
+            "token_file and url, found sekret\nhint: did you mean secret_env?",
         ),
     ],
 )

@@ -73,8 +73,8 @@ def authorization(given: Options) -> str | None:
     hint: set password_file or password_env, too
     """
     user: str | None = given.text("user", None)
-    password: str | None = given.text("password", None)
-    token: str | None = given.text("token", None)
+    password = given.secret("password")
+    token = given.secret("token")
     if (user is None) != (password is None):
         found, other = ("a user", "password_file or password_env"), ("a password", "user")
         what, missing = found if password is None else other

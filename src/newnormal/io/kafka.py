@@ -74,13 +74,13 @@ class Cluster:
         self.servers = ", ".join(_servers(given))
         self.troubles = Troubles(self.servers)
         user: str | None = given.text("user", None)
-        password: str | None = given.text("password", None)
+        password = given.secret("password")
         mechanism: str = given.text("sasl", "PLAIN")
         files: dict[str, str | None] = {
             "ssl.ca.location": given.text("ca_file", None),
             "ssl.certificate.location": given.text("cert_file", None),
             "ssl.key.location": given.text("key_file", None),
-            "ssl.key.password": given.text("key_password", None),
+            "ssl.key.password": given.secret("key_password"),
         }
         tls = given.flag("tls", any(files.values()))
         self._chosen: dict[str, str] = given.table("options", {})

@@ -55,7 +55,7 @@ class Broker:
                 f'{given.where}: version: expected 5 or "3.1.1", found {self.version!r}'
             )
         self._user: str | None = given.text("user", None)
-        self._password: str | None = given.text("password", None)
+        self._password = given.secret("password")
         if self._password is not None and self._user is None:
             raise ParameterError(f"{given.where}: expected user beside the password, found none")
         self.timeout: float = given.number("timeout", 10.0, least=0.1)

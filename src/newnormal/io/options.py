@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from newnormal.errors import ParameterError
+from newnormal.texts import did_you_mean
 
 __all__ = ["Options"]
 
@@ -35,12 +36,14 @@ class Options:
     Traceback (most recent call last):
     ...
     newnormal.errors.ParameterError: sink chat: expected options among timeout and url, found timout
+    hint: did you mean timeout?
     """
 
     def __init__(self, where: str, given: Mapping[str, Any]) -> None:
         self.where = where
         self._given = given
         self._taken: set[str] = set()
+        self._secret: set[str] = set()
 
     def text(self, name: str, default: Any = _REQUIRED) -> Any:
         """Return a text that is not empty."""
@@ -49,6 +52,12 @@ class Options:
             return found
         if not isinstance(found, str) or not found.strip():
             raise self._other(name, "a text", found)
+        return found
+
+    def secret(self, name: str) -> str | None:
+        """Return a secret, or None; the configuration has its file or its variable."""
+        self._secret.add(name)
+        found: str | None = self.text(name, None)
         return found
 
     def number(self, name: str, default: Any = _REQUIRED, *, least: float = 0.0) -> Any:
@@ -93,10 +102,14 @@ class Options:
         """Raise a `ParameterError` for an option that was not taken."""
         others = sorted(set(self._given) - self._taken)
         if others:
-            *some, last = sorted(self._taken) or ["none"]
+            names = self._taken - self._secret
+            names |= {f"{each}_{way}" for each in self._secret for way in ("env", "file")}
+            *some, last = sorted(names) or ["none"]
             known = f"{', '.join(some)} and {last}" if some else last
+            hints = [hint for each in others if (hint := did_you_mean(each, sorted(names)))]
             raise ParameterError(
-                f"{self.where}: expected options among {known}, found {', '.join(others)}"
+                f"{self.where}: expected options among {known}, found {', '.join(others)}",
+                hint=hints[0] if hints else None,
             )
 
     def _take(self, name: str, default: Any) -> Any:

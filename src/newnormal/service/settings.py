@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, field, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from newnormal.config import duration, duration_text
 from newnormal.errors import ParameterError
+from newnormal.texts import did_you_mean
 
 __all__ = [
     "Choice",
@@ -364,8 +364,7 @@ def nearest(name: str, known: Mapping[str, Any] | list[str]) -> str:
     >>> nearest("prot", ["host", "port"])
     'did you mean port?'
     """
-    close = get_close_matches(name, list(known), n=1)
-    return f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+    return did_you_mean(name, known) or f"known are {', '.join(known)}"
 
 
 def parse_json(text: str, where: str) -> Any:

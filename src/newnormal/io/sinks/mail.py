@@ -79,7 +79,7 @@ class MailSink(AlertSink):
         self._from = _address(where, "from", given.text("from"))
         self._to = [_address(where, "to", each) for each in given.texts("to")]
         self._user: str | None = given.text("user", None)
-        self._password: str | None = given.text("password", None)
+        self._password = given.secret("password")
         self._seconds: float = given.number("timeout", 20.0, least=0.1)
         ca_file: str | None = given.text("ca_file", None)
         given.end()

@@ -59,8 +59,8 @@ class WebhookSink(AlertSink):
         where = f"sink {name}"
         given = Options(where, options)
         url: str = given.text("url")
-        self._secret: str | None = given.text("secret", None)
-        token: str | None = given.text("token", None)
+        self._secret = given.secret("secret")
+        token = given.secret("token")
         seconds: float = given.number("timeout", 10.0, least=0.1)
         ca_file: str | None = given.text("ca_file", None)
         given.end()
