@@ -47,7 +47,7 @@ def test_changes_have_the_colour_and_hatch_of_their_state() -> None:
     back = (Event("reverted", 200, None, change=change(1, 100, "reverted")),)
     figure = newnormal.plot({"back": run(events=back), "waits": STREAMS["waits"]})
     bars = {
-        to_hex(each.get_facecolor()[0]): each.get_hatch()
+        to_hex(np.asarray(each.get_facecolor())[0]): each.get_hatch()
         for each in figure.axes[0].collections
         if isinstance(each, PolyCollection)
     }

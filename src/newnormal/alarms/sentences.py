@@ -20,6 +20,7 @@ __all__ = [
     "missing_sentence",
     "number_text",
     "number_texts",
+    "quiet_sentence",
     "seconds_between",
     "silence_sentence",
 ]
@@ -157,8 +158,20 @@ def silence_sentence(
     """Return what was silent, and for how long; no channels: there were no samples."""
     if channels:
         return missing_sentence(channels, duration_text(samples, seconds))
-    usual = "" if period is None else f", expected one every {duration_text(1, period)}"
-    return f"no sample for {duration_text(samples, seconds)}{usual}"
+    return f"no sample for {duration_text(samples, seconds)}{_usual(period)}"
+
+
+def quiet_sentence(period: float | None) -> str:
+    """Return that no samples come, while that lasts; `period` in s.
+
+    >>> quiet_sentence(60.0)
+    'no samples, expected one every 60 s'
+    """
+    return f"no samples{_usual(period)}"
+
+
+def _usual(period: float | None) -> str:
+    return "" if period is None else f", expected one every {duration_text(1, period)}"
 
 
 def change_sentence(change: Change) -> str:

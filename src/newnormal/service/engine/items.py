@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from newnormal.alarms.sentences import silence_sentence
+from newnormal.alarms.sentences import quiet_sentence, silence_sentence
 from newnormal.errors import InputError
 from newnormal.service.engine.streams import KeptStream
 from newnormal.service.values import Item
@@ -154,7 +154,7 @@ def silent_item(stream: KeptStream, since: int, now: int, position: int) -> Item
         now,
         None,
         0.0,
-        _silence_sentence(stream, since, now),
+        quiet_sentence((stream.aligner.period or 0) / 1e9 or None),
         {"since": since, "noticed": now},
         position,
     )

@@ -59,7 +59,7 @@
   /** How bad an item was, in words; "" where that says nothing. */
   NN.peak = function (item) {
     if (item.kind === "alarm" && item.ratio > 0) return `peak ${NN.ratio(item.ratio)} × threshold`;
-    if (item.kind === "change" && item.body.distance > 0) return `${NN.ratio(item.body.distance)} × as far from normal as allowed`;
+    if (item.kind === "change" && item.body.distance > 0) return `distance from normal ${NN.ratio(item.body.distance)} × the limit`;
     return "";
   };
 

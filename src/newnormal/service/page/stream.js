@@ -228,7 +228,7 @@
         stream.period ? `one every ${NN.lasting(stream.period)}` : "",
         stream.newest === null ? "" : ["newest ", NN.time(stream.newest, NN.ago(stream.newest) || NN.moment(stream.newest))],
         typeof stream.ratio === "number" ? `score ${NN.ratio(stream.ratio)} × threshold` : "",
-        typeof stream.distance === "number" ? `distance from normal ${NN.number(Math.round(100 * stream.distance))} % of what is allowed` : "",
+        typeof stream.distance === "number" ? `distance from normal ${NN.ratio(stream.distance)} × the limit` : "",
         odd.length ? `samples ${odd.join(", ")}` : "",
       ].filter(Boolean);
       return parts.map((text, k) => [k ? h("span", { class: "nn-dot", "aria-hidden": "true" }, " · ") : null, h("span", {}, text)]);
@@ -682,7 +682,7 @@
     const choice = h("select", { "aria-label": "For how long" }, LENGTHS.map(([text, span]) => h("option", { value: span }, text)));
     const given = await NN.ask({
       title: `Mute alerts of ${name}?`,
-      text: ["A maintenance window: alarms still appear here, but no alert of them is sent.", h("span", {}, "For ", choice)],
+      text: ["A maintenance window: alarms still appear here; alerts wait for its end, and are sent if they are open still.", h("span", {}, "For ", choice)],
       yes: "Mute",
       comment: true,
     });
