@@ -21,9 +21,13 @@ HISTORY = 60
 
 
 class Story:
-    """Gives the entries of one record after the other, as a service would log them."""
+    """Gives the entries of one record after the other, as a service would log them.
 
-    def __init__(self, seed: int, names: int = 4) -> None:
+    With `jumps` there are also wrong clocks, and gaps that are held until they are confirmed.
+    """
+
+    def __init__(self, seed: int, names: int = 4, *, jumps: bool = False) -> None:
+        self.jumps = jumps
         self.rng = np.random.default_rng(seed)
         self.names = [f"m-{at}" for at in range(names)]
         self.clock = dict.fromkeys(self.names, 0)
@@ -89,13 +93,14 @@ class Story:
     def _samples(self, name: str, count: int, begin: int) -> Arrival:
         rng = self.rng
         at = begin + np.arange(count)
-        self.clock[name] = max(self.clock[name], begin + count + int(rng.random() < 0.05) * 150)
+        gap = int(rng.random() < 0.05) * (150 if self.jumps else 30)
+        self.clock[name] = max(self.clock[name], begin + count + gap)
         width = 2 if name.endswith("0") else 3
         values = np.sin(at[:, None] / 7 + np.arange(width)) + rng.normal(0, 0.1, (count, width))
         if rng.random() < 0.15:
             values[count // 2 :] += 6.0
         times = START + at * PERIOD
-        if rng.random() < 0.05:
+        if self.jumps and rng.random() < 0.05:
             times[int(rng.integers(count)) :][:1] += 500 * PERIOD  # a wrong clock
         channels = CHANNELS[:width]
         if name.endswith("3"):  # its channels come apart
