@@ -91,12 +91,13 @@ def served(fake: FakePrometheus, outages: list[Outage], query: str) -> None:
 
 
 def missing(outages: list[Outage], span: int) -> set[int]:
-    """Return the times without a value of a query with a range: in gaps, and that long after."""
+    """Return the times without a value of a query: in gaps, and where its range begins in one."""
     found: set[int] = set()
     for before, after in outages:
         end = -(-after // 10) * 10  # the first time that is asked for
         if end - 10 - before > 90:
-            found |= {at for at in range(before // 10 * 10, end + span, 10) if at > before + 10}
+            gap = {at for at in range(before // 10 * 10, end, 10) if at > before + 10}
+            found |= gap | {at for at in range(end, end + span, 10) if at - span >= min(gap)}
     return found
 
 

@@ -80,8 +80,10 @@ class Gaps(NamedTuple):
     ----------
     missing
         (N,) at which times of the last range it had scraped nothing for long.
-    ends
-        Times in ns from which on that was over.
+    past
+        Gaps that are over: the first time in each, and the first one behind it, in ns.
+    since
+        The first time of the gap that goes on, in ns; None without one.
     last
         The last time of that range, in ns.
     in_gap
@@ -93,7 +95,8 @@ class Gaps(NamedTuple):
     """
 
     missing: Bools = np.zeros(0, np.bool_)
-    ends: tuple[int, ...] = ()
+    past: tuple[tuple[int, int], ...] = ()
+    since: int | None = None
     last: int = 0
     in_gap: bool = False
     is_blank: bool = False
@@ -125,14 +128,23 @@ class Gaps(NamedTuple):
             begin = round(newest[known] * _SECOND) + asked.step
             gap |= (times > begin) & (times < times[known])
         blank = np.isnan(newest)
-        follows = self.last < asked.first  # else the same times are asked for again
-        over = ~gap & np.append(self.in_gap and follows, gap[:-1])
-        over |= ~blank & np.append(self.is_blank and follows, blank[:-1])
         first = (grid.first - asked.first) // asked.step
         at = first + grid.size - 1
+        follows = self.last < asked.first  # else the same times are asked for again
+        lost, since = self.in_gap and follows, self.since if follows else None
+        past = set(self.past)
+        for row, time in enumerate(times[: at + 1].tolist()):
+            lost = bool(gap[row]) or (lost and bool(blank[row]))
+            gap[row] = lost
+            if lost or blank[row]:
+                since = time if since is None else since
+            elif since is not None:
+                past.add((since, time))
+                since = None
         return Gaps(
             missing=gap[first : at + 1],
-            ends=tuple(sorted({*self.ends, *times[over & ~gap].tolist()})),
+            past=tuple(sorted(past)),
+            since=since,
             last=grid.last,
             in_gap=bool(gap[at]),
             is_blank=bool(blank[at]),
@@ -144,12 +156,16 @@ class Gaps(NamedTuple):
         return self._replace(missing=np.zeros(grid.size, np.bool_), last=grid.last)
 
     def later_than(self, time: int) -> Gaps:
-        """Return the same without ends up to a time, in ns."""
-        return self._replace(ends=tuple(each for each in self.ends if each > time))
+        """Return the same without gaps that were over at a time, in ns."""
+        return self._replace(past=tuple(each for each in self.past if each[1] > time))
 
     def reached(self, grid: Grid, span: int) -> Bools:
-        """Return (N,) from which times of a range `span` ns back there is the end of a gap."""
+        """Return (N,) at which times of a range a gap is `span` ns back.
+
+        What is counted over that span begins in the gap, and is too low. While it begins before
+        the gap, it is not: a counter has gone on meanwhile.
+        """
         found = np.zeros(grid.size, np.bool_)
-        for end in self.ends:
-            found |= (grid.times >= end) & (grid.times < end + span)
+        for begin, end in self.past:
+            found |= (grid.times >= max(end, begin + span)) & (grid.times < end + span)
         return found & ~self.missing
