@@ -163,7 +163,7 @@ def test_through_kills_of_both_the_store_has_what_prometheus_has_and_nothing_twi
             expected = asked(prometheus, moments[0], moments[-1])
     assert values == expected
     assert len({stream for stream, _, _ in values}) == 20
-    assert counts == {"late": 0, "duplicate": 0, "out_of_order": 0}
+    assert counts == {"late": 0, "duplicate": 0, "out_of_order": 0, "jumped": 0}
     entries = logged(tmp_path / "service" / "data")
     assert len(entries) == len(set(entries))
 

@@ -188,7 +188,7 @@ class ChangeReader(AlarmReader):
             raise StateError("acceptance.changes: expected different numbers, found one twice")
         self.dims["U"] = CHANGES
         if "live.changes.farthest" not in self.tensors and "live.changes.after" in self.tensors:
-            # Files of November 2026 and before do not have it.
+            # State files up to version 6 do not have it, nor folders of fleets of that time.
             self.tensors["live.changes.farthest"] = self.tensors["live.changes.after"]
         found = self.take(schema.CHANGES, "live.changes.")
         return ChangeState(counts, **{name: array.copy() for name, array in found.items()})

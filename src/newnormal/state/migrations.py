@@ -35,8 +35,9 @@ _FACTS: dict[int, AbstractSet[str]] = {
     3: _FACTS_1 | {"given", "choice", "alarms", "keeper"},
     4: version_4.FACTS,
     5: version_4.FACTS | {"zone", "rhythm", "never_missing", "past"},
+    6: version_4.FACTS | {"zone", "rhythm", "never_missing", "past", "reading"},
 }
-_OPTIONAL: dict[int, AbstractSet[str]] = {4: version_4.OPTIONAL, 5: version_4.OPTIONAL}
+_OPTIONAL: dict[int, AbstractSet[str]] = dict.fromkeys((4, 5, 6), version_4.OPTIONAL)
 
 
 def migrated(
@@ -346,4 +347,9 @@ def _from_5(facts: _Facts, tensors: _Tensors) -> tuple[_Facts, _Tensors]:
     return {**facts, "reading": None}, tensors
 
 
-MIGRATIONS = {1: _from_1, 2: _from_2, 3: _from_3, 4: version_4.from_4, 5: _from_5}
+def _from_6(facts: _Facts, tensors: _Tensors) -> tuple[_Facts, _Tensors]:
+    """Version 6 did not remember how far away a change had been; packing takes where it is."""
+    return facts, tensors
+
+
+MIGRATIONS = {1: _from_1, 2: _from_2, 3: _from_3, 4: version_4.from_4, 5: _from_5, 6: _from_6}

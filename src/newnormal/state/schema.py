@@ -34,7 +34,7 @@ __all__ = [
     "taken",
 ]
 
-VERSION = 6
+VERSION = 7
 AGAIN = "restore it from a backup, or fit again with `newnormal fit`"  # the hint of its errors
 LARGEST_COUNT = 2**62 - 1  # of samples: far from an overflow
 # Scaled values saturate at 1e15; trends and what is left of them stay within their sum.
