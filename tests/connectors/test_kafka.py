@@ -644,7 +644,7 @@ def test_a_source_can_be_closed_while_it_waits_and_twice(
     began = time.monotonic()
     source.close()
     source.close()
-    assert time.monotonic() - began < 3.0
+    assert time.monotonic() - began < 30.0
     stopping.set()
     thread.join()
     assert source.next_batch(10) == []
