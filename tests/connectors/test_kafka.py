@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator
 from itertools import count as counting
 from pathlib import Path
@@ -553,9 +552,10 @@ def test_a_close_does_not_wait_for_brokers_that_are_gone(
         until(lambda: batch(source), "a batch")
         relay.cut()
         source.acknowledge()  # what is to be committed cannot be
-        began = time.monotonic()
+        before = set(threading.enumerate())
         source.close()
-        assert time.monotonic() - began < 30.0
+        (waiting,) = set(threading.enumerate()) - before
+        assert waiting.name == "kafka close"  # the library waits still
 
 
 def test_a_cluster_that_is_not_there_yet_is_waited_for(
@@ -568,9 +568,7 @@ def test_a_cluster_that_is_not_there_yet_is_waited_for(
         with Relay(kafka.port) as relay:
             relay.cut()
             source = source_of(made, relay)
-            began = time.monotonic()
-            source.next_batch(10)
-            assert time.monotonic() - began < 30.0
+            assert source.next_batch(10) == []
             noticed(source, "expected a broker to answer")
             relay.restore()
             assert seconds(read(source, 3)) == [0, 1, 2]
@@ -641,10 +639,9 @@ def test_a_source_can_be_closed_while_it_waits_and_twice(
     thread = threading.Thread(target=wait)
     thread.start()
     until(lambda: source._member._assigned, "partitions")
-    began = time.monotonic()
     source.close()
     source.close()
-    assert time.monotonic() - began < 30.0
+    assert thread.is_alive()  # it asks on, and is given nothing
     stopping.set()
     thread.join()
     assert source.next_batch(10) == []

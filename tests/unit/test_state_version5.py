@@ -16,6 +16,7 @@ import newnormal
 from newnormal import Detector, StateError, state
 from newnormal.detector import from_state
 from newnormal.state import State
+from newnormal.state.migrations import migrated
 from newnormal.state.version_4 import from_4
 from newnormal.types import Change
 from tests.golden.make_runs import CASES, Case, plant, times
@@ -239,13 +240,16 @@ def test_a_tensor_that_does_not_fit_is_named(
         from_state(State(ref.facts, {**ref.tensors, tensor: array}))
 
 
-def test_a_state_without_the_farthest_levels_of_changes_has_their_present_ones() -> None:
+def test_changes_of_version_6_have_been_no_farther_away_than_they_are() -> None:
     ref = loaded("v5-pending").to_state()
     older = {name: each for name, each in ref.tensors.items() if not name.endswith(".farthest")}
     assert len(older) == len(ref.tensors) - 1
-    found = from_state(State(ref.facts, older)).to_state()
+    facts, tensors = migrated(ref.facts, older, 6, "a file")
+    found = from_state(State(facts, tensors)).to_state()
     after = ref.tensors["live.changes.after"]
     np.testing.assert_array_equal(found.tensors["live.changes.farthest"], after)
+    with pytest.raises(StateError, match="farthest"):
+        from_state(State(ref.facts, older))
 
 
 @pytest.mark.parametrize(
@@ -331,7 +335,10 @@ def old(monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], dict[str, Any]
 
 def upgraded(facts: Any, tensors: Any) -> Any:
     """Return facts and tensors of version 4 as those of the present version."""
-    return state.migrations.MIGRATIONS[5](*from_4(facts, tensors))
+    found = from_4(facts, tensors)
+    for version in range(5, state.VERSION):
+        found = state.migrations.MIGRATIONS[version](*found)
+    return found
 
 
 def test_an_alarm_by_distance_closes_and_its_change_stays(old: Any) -> None:

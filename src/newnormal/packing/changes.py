@@ -187,9 +187,6 @@ class ChangeReader(AlarmReader):
         if len(np.unique(numbers)) < len(numbers):
             raise StateError("acceptance.changes: expected different numbers, found one twice")
         self.dims["U"] = CHANGES
-        if "live.changes.farthest" not in self.tensors and "live.changes.after" in self.tensors:
-            # State files up to version 6 do not have it, nor folders of fleets of that time.
-            self.tensors["live.changes.farthest"] = self.tensors["live.changes.after"]
         found = self.take(schema.CHANGES, "live.changes.")
         return ChangeState(counts, **{name: array.copy() for name, array in found.items()})
 

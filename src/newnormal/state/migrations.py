@@ -348,7 +348,9 @@ def _from_5(facts: _Facts, tensors: _Tensors) -> tuple[_Facts, _Tensors]:
 
 
 def _from_6(facts: _Facts, tensors: _Tensors) -> tuple[_Facts, _Tensors]:
-    """Version 6 did not remember how far away a change had been; packing takes where it is."""
+    """Version 6 did not remember how far away a change had been: where it is counts."""
+    if "live.changes.after" in tensors:
+        tensors = {**tensors, "live.changes.farthest": tensors["live.changes.after"]}
     return facts, tensors
 
 
