@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-__all__ = ["DRAWN", "chromium"]
-
 # Whether a report shows its samples, or has none to show.
 DRAWN = "() => !NN.state.picture || +NN.state.picture.frame.dataset.points > 0"
 

@@ -13,10 +13,8 @@ from benchmarks.report import Row, Section, Target
 from benchmarks.series import correlated
 from benchmarks.timing import Task, in_turns
 from newnormal import M2N2, Detector
-from newnormal.detector import BaseDetector
+from newnormal.base import BaseDetector
 from newnormal.types import Floats
-
-__all__ = ["measure"]
 
 HISTORY = (20_000, 38)
 

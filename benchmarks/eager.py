@@ -15,8 +15,6 @@ from newnormal.models.base import Training
 from newnormal.models.mlp import MLP
 from newnormal.types import Floats, Floats32
 
-__all__ = ["adapting", "frozen", "network", "train"]
-
 
 def network(model: MLP, packed: Floats32) -> nn.Sequential:
     """Return the model as PyTorch layers with the given parameters."""

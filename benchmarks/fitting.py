@@ -17,8 +17,6 @@ from newnormal.models.base import Training
 from newnormal.models.mlp import MLP
 from newnormal.types import Floats
 
-__all__ = ["measure"]
-
 SHAPE = (23_706, 38)  # SMD 1-4's history
 EQUAL = 1e-3  # relative, of the first epoch's loss
 NUDGES = (1e-7, 1e-6, 1e-5)

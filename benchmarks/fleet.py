@@ -17,6 +17,7 @@ from benchmarks.fleet_watch import watch_cost
 from benchmarks.machine import facts
 from benchmarks.report import Row, Section, Target, summary, to_markdown, to_text
 from newnormal import Fleet
+from newnormal.types import Floats, Times
 
 DOCS = Path(__file__).parents[1] / "docs"
 COMMAND = "make bench-fleet"
@@ -89,7 +90,7 @@ def _disk(quick: bool) -> Section:
     return Section("On disk", notes, "what", rows)
 
 
-def _ticks(fleet: Fleet, samples: fleet_tick.Floats, times: fleet_tick.Times) -> float:
+def _ticks(fleet: Fleet, samples: Floats, times: Times) -> float:
     began = time.perf_counter()
     for tick, when in zip(samples, times, strict=True):
         fleet.step(tick, when)

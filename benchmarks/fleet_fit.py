@@ -9,8 +9,6 @@ from newnormal import Detector
 from newnormal.fleet.fitting import fit_streams
 from newnormal.tabular import to_table
 
-__all__ = ["CASES", "fitting_ratio"]
-
 CASES = ((16, 3_000, 5), (8, 5_000, 38))  # streams, samples and channels of each
 
 

@@ -13,8 +13,6 @@ import numpy as np
 from benchmarks.fleet_tick import fleet_of, live
 from benchmarks.report import Row, Section, Target
 
-__all__ = ["COUNTS", "Point", "measure", "points"]
-
 COUNTS = (1, 10, 100, 1_000, 10_000, 100_000)
 MOST_GB = 16.0
 QUIET_KB = {5: 150.0, 38: 3_200.0}  # at most, of a quiet stream that has accepted nothing

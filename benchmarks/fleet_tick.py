@@ -11,12 +11,11 @@ import numpy as np
 from benchmarks.report import Row, Section, Target
 from benchmarks.series import correlated
 from newnormal import Detector, Fleet
-from newnormal.detector import BaseDetector, from_state
+from newnormal.base import BaseDetector
+from newnormal.detector import from_state
 from newnormal.fleet.processors import cores
 from newnormal.models.committee import Committee
 from newnormal.types import Floats, Times
-
-__all__ = ["CASES", "Floats", "Times", "fleet_of", "live", "measure", "tick_bytes"]
 
 CASES = ((10_000, 5), (1_000, 38))  # streams and channels of each
 TIMES_THE_BOUND = 1.3

@@ -16,8 +16,6 @@ from newnormal import Detector, Fleet
 from newnormal.detector import from_state
 from newnormal.tabular import Table
 
-__all__ = ["WatchCost", "watch_cost"]
-
 STREAMS, CHANNELS, LINES = 500, 5, 60_000
 _HISTORY = 2_000
 # A process counts the memory of the one that started it as its own: a small one starts it.

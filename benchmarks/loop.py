@@ -16,8 +16,6 @@ from newnormal import M2N2
 from newnormal.models.mlp import MLP
 from newnormal.types import Floats
 
-__all__ = ["SIZES", "largest_difference", "measure"]
-
 
 class Size(NamedTuple):
     """A model's size, and what is expected of the loop at it."""

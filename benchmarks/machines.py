@@ -18,8 +18,6 @@ import numpy as np
 
 from newnormal.types import Floats
 
-__all__ = ["machines", "write"]
-
 CHANNELS = ("load", "latency", "temperature")
 HISTORY, LIVE = 3_000, 1_440  # minutes
 _START = np.datetime64("2026-03-02T00:00", "m")

@@ -13,8 +13,6 @@ from benchmarks.report import NotMeasured
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-__all__ = ["opened"]
-
 ROUNDS = 5
 # When each thing was first there in milliseconds since the request, the longest task of the page
 # (what the browser itself does is part of it), and the longest part of it that is the page's own.

@@ -18,8 +18,6 @@ from newnormal.service.log import entries as log
 from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.store import Store
 
-__all__ = ["MODELS", "prepare"]
-
 MODELS = 4  # that are fitted; streams share them
 _AT_ONCE = 100  # streams
 

@@ -18,18 +18,6 @@ from newnormal.io.sources.prometheus import PrometheusSource
 from tests.connectors.programs import found
 from tests.connectors.targets import host_name, metric_name, open_metrics, value
 
-__all__ = [
-    "QUERY",
-    "SOURCE",
-    "Size",
-    "history",
-    "hosts",
-    "place",
-    "read_history",
-    "scraped",
-    "write_history",
-]
-
 QUERY = '{job="machines",__name__=~"machine_metric_.*"}'
 SOURCE = "hosts"
 _SAMPLES = 600  # that models are fitted on

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 import httpx
 import numpy as np
 
-__all__ = ["Follower", "Lags", "newest", "scrapes"]
-
 
 class Lags(NamedTuple):
     """Seconds, sorted: from each scrape, and from the time of the grid that shows it first."""

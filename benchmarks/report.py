@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-__all__ = ["Figure", "NotMeasured", "Row", "Section", "Target", "summary", "to_markdown", "to_text"]
-
 Figure: TypeAlias = float | str
 
 

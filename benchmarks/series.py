@@ -6,8 +6,6 @@ import numpy as np
 
 from newnormal.types import Floats
 
-__all__ = ["correlated"]
-
 
 def correlated(samples: int, channels: int, seed: int = 0) -> Floats:
     """Return (samples, channels) of noise around mixtures of a quarter as many seasons.

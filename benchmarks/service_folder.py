@@ -20,18 +20,6 @@ from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.store import Store
 from newnormal.types import Floats, Ints
 
-__all__ = [
-    "CHANNELS",
-    "CYCLE",
-    "HISTORY",
-    "PERIOD",
-    "START",
-    "prepare",
-    "samples",
-    "stream_name",
-    "times",
-]
-
 CHANNELS = ("temperature", "pressure", "vibration", "current", "flow")
 HISTORY = 600
 MODELS = 4  # that are fitted; streams share them

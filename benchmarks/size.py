@@ -10,8 +10,6 @@ from pathlib import Path
 
 from benchmarks.report import NotMeasured, Row, Section, Target
 
-__all__ = ["measure"]
-
 ROOT = Path(__file__).parents[1]
 INSTALLER = {"pip", "setuptools"}
 

@@ -15,8 +15,6 @@ import numpy as np
 from benchmarks.report import NotMeasured, Row, Section, Target
 from benchmarks.series import correlated
 
-__all__ = ["measure"]
-
 LIMIT = 120  # seconds after which a command counts as failed
 
 NOTES = (

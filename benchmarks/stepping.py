@@ -8,8 +8,6 @@ from benchmarks.timing import Task, in_turns
 from newnormal import M2N2
 from newnormal.types import Floats
 
-__all__ = ["measure"]
-
 NOTES = (
     "The same adapting loop fed by `step`, a sample a call, and by `run`, at once. The difference "
     "is what a call from Python costs: checking the sample, entering the compiled code, making "

@@ -12,8 +12,6 @@ from benchmarks.timing import Task, in_turns
 from newnormal import M2N2
 from newnormal.types import Floats
 
-__all__ = ["measure", "resident_bytes"]
-
 WINDOW, CHANNELS, LATENT = 5, 4, 2
 CHUNK = 100_000  # samples handed to `run` at once
 FLAT = 1.0  # MB

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-__all__ = ["Task", "Times", "in_turns"]
-
 
 @dataclass(frozen=True)
 class Task:

@@ -30,8 +30,6 @@ from typing import Any
 
 import typer
 
-__all__ = ["MODULES", "anchors", "main", "pages"]
-
 _FOLDER = Path(__file__).parent / "reference"
 _README = Path(__file__).parents[1] / "README.md"
 _RESULTS = Path(__file__).parent / "results"
@@ -185,7 +183,7 @@ def _order(value: Any, name: str) -> tuple[int, str]:
 
 def _shared() -> Iterator[str]:
     """Yield what both detectors inherit, once: methods, then attributes."""
-    from newnormal.detector import BaseDetector
+    from newnormal.base import BaseDetector
 
     found: dict[str, Any] = {}
     for cls in BaseDetector.__mro__:

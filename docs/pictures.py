@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["PICTURES", "lighten", "main"]
-
 _FOLDER = Path(__file__).parent / "img"
 _WIDTH = 9.0  # inches
 _RIGHT, _TOP, _FOOT, _GAP = 0.15, 0.42, 0.5, 0.5

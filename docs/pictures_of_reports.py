@@ -26,8 +26,6 @@ from newnormal.errors import NewnormalError
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-__all__ = ["PICTURES", "main"]
-
 _FOLDER = Path(__file__).parent / "img"
 _COLOURS = 255
 

@@ -25,8 +25,6 @@ from docs.pictures import lighten
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-__all__ = ["PICTURES", "main"]
-
 _FOLDER = Path(__file__).parent / "img"
 _COLOURS = 255
 _WAIT_S = 120.0

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from newnormal import M2N2, Detector, Fleet, NewnormalWarning
-from newnormal.detector import BaseDetector
+from newnormal.base import BaseDetector
 from newnormal.errors import FeedbackError, InputError
 from newnormal.fleet import FleetVerdicts
 from newnormal.tabular import Table

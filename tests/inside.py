@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from newnormal.detector import BaseDetector
+from newnormal.base import BaseDetector
 from newnormal.kernels.step import StepParams, StepState
 
 __all__ = ["params", "set_params", "stream"]

@@ -15,8 +15,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FOLDER", "execute", "main"]
-
 FOLDER = Path(__file__).parent
 _FRAME = re.compile(r"<iframe\b.*?</iframe>", re.DOTALL)
 _SECONDS = 300  # a cell may take

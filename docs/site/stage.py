@@ -27,8 +27,6 @@ from pathlib import Path
 
 from docs.generate import anchors
 
-__all__ = ["PAGES", "link", "main", "rewrite", "stage"]
-
 ROOT = Path(__file__).parents[2]
 
 # Pages whose place on the site is not their place under `docs`.

@@ -31,8 +31,6 @@ from newnormal.types import Alarm, Change, Floats
 from newnormal.verbs import EVENTS, Verbs
 from newnormal.views import add_lock, in_turn
 
-__all__ = ["BaseDetector", "Parts"]
-
 _TRAINING = (
     "window",
     "stride",

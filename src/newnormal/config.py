@@ -12,17 +12,6 @@ import numpy as np
 
 from newnormal.errors import ParameterError
 
-__all__ = [
-    "DEFAULT_DECAY",
-    "NEVER",
-    "SAMPLES_PER_DAY",
-    "Config",
-    "duration",
-    "duration_text",
-    "option_as_json",
-    "samples_per_day",
-]
-
 
 class _Default(float):
     """A default that differs from the same number given on purpose."""

@@ -24,8 +24,6 @@ from newnormal.thresholds import MovingThreshold, Threshold
 from newnormal.tuning import LATENT, WINDOW, explain
 from newnormal.views import add_lock
 
-__all__ = ["M2N2", "BaseDetector", "Detector", "from_state", "load"]
-
 DEFAULT_ALARMS_PER_DAY = 1.0  # of a Detector without alarms_per_day, risk and threshold
 
 Duration: TypeAlias = float | str | timedelta | np.timedelta64

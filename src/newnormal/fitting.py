@@ -41,16 +41,6 @@ from newnormal.tuning.choose import early_samples
 from newnormal.tuning.phases import Phases
 from newnormal.types import Floats, Floats32, Times
 
-__all__ = [
-    "DEFAULT_QUANTILE",
-    "Goal",
-    "HistoryScores",
-    "fit_auto",
-    "fit_m2n2",
-    "refit_threshold",
-    "writable",
-]
-
 _LEARNED_NOTHING = (
     "no autoencoder learned anything from history: the score is that of the other members\n"
     "hint: fit on more history, or look at explain()"

@@ -10,8 +10,6 @@ from html import escape
 from importlib import import_module
 from typing import Any
 
-__all__ = ["html", "plot", "show_with"]
-
 _FUNCTIONS: dict[str, str] = {}
 
 

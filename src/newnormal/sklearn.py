@@ -12,8 +12,6 @@ from newnormal.errors import NewnormalWarning, ParameterError
 from newnormal.metrics import average_precision
 from newnormal.types import Bools, Floats
 
-__all__ = ["Parameters", "figure_of_merit", "labels_or_none"]
-
 
 def labels_or_none(values: Any) -> Bools | None:
     """Return labels, 0 or 1 a sample, as flags; None for anything else, such as times.

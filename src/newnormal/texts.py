@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["counted", "did_you_mean", "shown"]
-
 # Controls, marks of direction, separators of lines, joiners that nobody sees, lone surrogates.
 _UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"

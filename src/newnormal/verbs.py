@@ -46,8 +46,6 @@ from newnormal.types import (
 )
 from newnormal.views import Views, add_lock, in_turn
 
-__all__ = ["EVENTS", "Verbs", "keep_newest"]
-
 _LOG = logging.getLogger("newnormal")
 EVENTS = 1000  # kept until they are taken
 

@@ -28,8 +28,6 @@ from newnormal.types import PENDING as PENDING_CHANGE
 from newnormal.types import Alarm, Change, Floats
 from newnormal.types.zones import output_zone
 
-__all__ = ["Views", "add_lock", "in_turn"]
-
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from newnormal.base import BaseDetector
 from newnormal.cli.fleet_watch import FleetOutput, watch_fleet
 from newnormal.cli.options import Classes
-from newnormal.detector import BaseDetector
 from newnormal.errors import InputError
 from newnormal.io import SinkOptions, SourceOptions
 from newnormal.io.sources.arriving import ArrivingSource

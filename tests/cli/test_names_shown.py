@@ -12,8 +12,9 @@ import pytest
 
 from newnormal import M2N2, Fleet
 from newnormal import state as state_file
-from newnormal.cli.console import fail, print_facts, print_table, say, shown
+from newnormal.cli.console import fail, print_facts, print_table, say
 from newnormal.errors import InputError
+from newnormal.texts import shown
 from tests.cli.conftest import Command, Done
 
 NASTY = (

@@ -19,7 +19,7 @@ from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits, Refusal, TooManyError
 from newnormal.io.decoders.influx import InfluxDecoder
 from newnormal.io.registry import find_decoder
-from newnormal.service.service import LimitError
+from newnormal.service.limits import LimitError
 from newnormal.testing import check_decoder
 from tests.connectors.naive_line_protocol import Values, naive_points, naive_values
 from tests.connectors.programs import Newnormal

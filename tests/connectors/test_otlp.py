@@ -30,7 +30,7 @@ from newnormal.io.decoders.base import (
 )
 from newnormal.io.decoders.otlp import OtlpDecoder
 from newnormal.io.registry import find_decoder
-from newnormal.service.service import LimitError, ServiceBusy
+from newnormal.service.limits import LimitError, ServiceBusy
 from newnormal.testing import check_decoder
 from tests.connectors.naive_series import Otlp, Row
 from tests.connectors.test_remote_write import rows

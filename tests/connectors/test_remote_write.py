@@ -31,8 +31,8 @@ from newnormal.io.decoders.remote_write import RemoteWriteDecoder
 from newnormal.io.registry import find_decoder
 from newnormal.service.config import TokenConfig
 from newnormal.service.engine.aligning import Aligner
+from newnormal.service.limits import LimitError, ServiceBusy
 from newnormal.service.secrets import hash_token
-from newnormal.service.service import LimitError, ServiceBusy
 from newnormal.testing import check_decoder
 from tests.connectors.naive_series import RemoteWrite, Row
 from tests.counts import count

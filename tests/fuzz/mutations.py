@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import newnormal
 from newnormal import M2N2, Detector
-from newnormal.detector import BaseDetector
+from newnormal.base import BaseDetector
 from tests.fuzz.envelope import canonical, digest, file_bytes, framed, pack, parts_of
 
 __all__ = ["KINDS", "samples", "sources", "spoilt"]

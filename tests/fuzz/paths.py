@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 import newnormal
 from newnormal import M2N2, Detector, FeedbackError, Fixed, NewnormalWarning
-from newnormal.detector import BaseDetector, from_state
+from newnormal.base import BaseDetector
+from newnormal.detector import from_state
 from tests.fuzz.envelope import canonical
 
 __all__ = [

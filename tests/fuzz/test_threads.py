@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from newnormal import M2N2, Detector
-from newnormal.detector import BaseDetector, from_state
+from newnormal.base import BaseDetector
+from newnormal.detector import from_state
 from newnormal.types import Floats
 from tests.counts import count
 from tests.fuzz.children import tried

@@ -14,8 +14,8 @@ import pytest
 from numpy.typing import NDArray
 
 import newnormal
+from newnormal.base import BaseDetector
 from newnormal.core.state import arrays
-from newnormal.detector import BaseDetector
 from newnormal.kernels import committee, step
 from newnormal.kernels.mlp import NOTHING_AHEAD
 from newnormal.kernels.step import StepOut

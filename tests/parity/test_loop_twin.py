@@ -16,9 +16,9 @@ from newnormal.acceptance import NormalRange, TimedAcceptance
 from newnormal.acceptance.changes import IS_PENDING, open_slots
 from newnormal.acceptance.shadow import NEXT, TRAINS
 from newnormal.alarms import AlarmThreshold, open_alarm
+from newnormal.base import BaseDetector
 from newnormal.core import loop
 from newnormal.core.state import Fitted, ModelState, StreamState
-from newnormal.detector import BaseDetector
 from newnormal.kernels.step import PENDING
 from newnormal.types import Event, Floats, Verdicts
 from tests.golden.make_runs import FOLDER, HISTORY, Case, plant

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import newnormal
 from newnormal import M2N2, Detector, Fixed, NewnormalWarning, Verdict, Verdicts
-from newnormal.detector import BaseDetector
+from newnormal.base import BaseDetector
 from newnormal.kernels.step import LEARNED
 from newnormal.state import codec
 from tests.inside import params, set_params, stream

@@ -15,7 +15,7 @@ from newnormal.errors import StateError
 from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import QUERY, Decoder
 from newnormal.io.registry import DECODERS
-from newnormal.service.service import LimitError, ServiceBusy
+from newnormal.service.limits import LimitError, ServiceBusy
 from tests.service.asgi import API, Client, client_of
 from tests.service.fake_service import FakeService
 

@@ -12,9 +12,10 @@ from newnormal.io.arrivals import Arrival
 from newnormal.service.config import Limits, SinkConfig
 from newnormal.service.engine.clock import StreamClock
 from newnormal.service.hub import Resync, Tick
+from newnormal.service.limits import LimitError, ServiceBusy
 from newnormal.service.log import entries as log
 from newnormal.service.log.sqlite_log import SqliteLog
-from newnormal.service.service import LimitError, Service, ServiceBusy
+from newnormal.service.service import Service
 from newnormal.service.values import Item
 from tests.service.running import (
     HISTORY,

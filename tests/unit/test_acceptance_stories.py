@@ -14,8 +14,8 @@ from newnormal.acceptance import TimedAcceptance
 from newnormal.acceptance.changes import MOVED
 from newnormal.acceptance.reviewed import MOVED_WEIGHTS
 from newnormal.acceptance.shadow import Timing
+from newnormal.base import BaseDetector
 from newnormal.core.state import ReviewState
-from newnormal.detector import BaseDetector
 from newnormal.types import Floats, Floats32
 from tests.inside import params, stream
 from tests.plants import (

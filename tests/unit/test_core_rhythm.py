@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from newnormal.core.period import find_period
-from newnormal.core.phases import SampleClock, TimeClock, clock_from_json, utc_offset
+from newnormal.core.phases import SampleClock, TimeClock, clock_from_json
 from newnormal.core.rhythm import Rhythm
 from newnormal.core.state import nbytes
 from newnormal.errors import NewnormalWarning
 from newnormal.types import Floats, Times
+from newnormal.types.zones import utc_offset
 
 
 def every(minutes: float, count: int, start: str = "2026-01-05") -> Times:

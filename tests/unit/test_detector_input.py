@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from newnormal import M2N2, Detector, InputError, NewnormalWarning, NotFittedError
-from newnormal.detector import BaseDetector
+from newnormal.base import BaseDetector
 from newnormal.kernels.step import CYCLE, HELD, advance
 from newnormal.state import codec
 from newnormal.types import Floats

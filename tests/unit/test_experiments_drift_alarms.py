@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from newnormal import Detector
+from newnormal.base import BaseDetector
 from newnormal.datasets import Dataset
-from newnormal.detector import BaseDetector
 from newnormal.errors import ParameterError
 from newnormal.experiments.engine.drifting import (
     DRIFTING,

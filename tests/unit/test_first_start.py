@@ -15,8 +15,8 @@ import pytest
 import newnormal
 from newnormal.cli import bars, compiling
 from newnormal.runtime import first_start
-from newnormal.runtime.first_start import FIT, SERVE, WATCH, compile_all, missing, processes
-from newnormal.runtime.kernel_jobs import Job, jobs_of
+from newnormal.runtime.first_start import compile_all, missing, processes
+from newnormal.runtime.kernel_jobs import FIT, SERVE, WATCH, Job, jobs_of
 
 # With all code in the cache, what is loaded is what was called by Python or by address.
 _CALLED = """

@@ -17,8 +17,8 @@ import pytest
 
 import newnormal
 from newnormal import M2N2, Detector, Fixed, Quantile
+from newnormal.base import BaseDetector
 from newnormal.core.state import arrays
-from newnormal.detector import BaseDetector
 from newnormal.errors import InputError, NewnormalError, NewnormalWarning, ParameterError
 from newnormal.fleet import fitting, pool, processors
 from newnormal.fleet.fitting import Progress, fit_streams

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from newnormal import Detector, Fleet, NewnormalWarning
-from newnormal.detector import BaseDetector
+from newnormal.base import BaseDetector
 from newnormal.fleet.incidents import IncidentTracker, Opening
 from newnormal.tabular import Table
 from newnormal.types import Floats, IncidentEvent

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from newnormal import M2N2, Detector, Fleet
-from newnormal.detector import BaseDetector
+from newnormal.base import BaseDetector
 from newnormal.tabular import Table
 
 

@@ -20,8 +20,9 @@ import pytest
 from newnormal.errors import InputError, MissingExtraError, ParameterError
 from newnormal.tabular import Found, Reading, translating
 from newnormal.tabular.text.encodings import LATIN, encoding_of
+from newnormal.tabular.text.file_names import format_of_name
 from newnormal.tabular.text.line_cutting import LineCutter, Refused, Skipped, line_text
-from newnormal.tabular.text.opening import format_of_name, open_input, text_lines
+from newnormal.tabular.text.opening import open_input, text_lines
 
 TEXT = "time,Größe\n" + "".join(f"2026-01-01T00:00:{i:02},{i}\n" for i in range(60))
 LINES = TEXT.splitlines()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from newnormal import M2N2, Detector, Fixed, ParameterError
-from newnormal.detector import BaseDetector
+from newnormal.base import BaseDetector
 from newnormal.errors import NewnormalWarning
 from newnormal.metrics import average_precision
 from newnormal.types import Floats, Ints

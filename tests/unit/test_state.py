@@ -19,8 +19,8 @@ import safetensors.numpy
 
 import newnormal
 from newnormal import M2N2, Detector, Fixed, StateError, state
+from newnormal.base import BaseDetector
 from newnormal.core.state import arrays
-from newnormal.detector import BaseDetector
 from newnormal.state.migrations import MIGRATIONS
 from newnormal.types import Floats
 from tests.golden.make_golden import frame

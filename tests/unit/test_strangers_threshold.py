@@ -15,7 +15,7 @@ import pytest
 import newnormal
 from newnormal import M2N2, Detector, MovingThreshold, ParameterError, StateError
 from newnormal import state as state_file
-from newnormal.detector import BaseDetector
+from newnormal.base import BaseDetector
 from newnormal.models import registry
 from newnormal.state import State
 from newnormal.testing import check_threshold

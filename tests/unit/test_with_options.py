@@ -10,7 +10,7 @@ import pytest
 
 import newnormal
 from newnormal import M2N2, Detector, Fixed, NotFittedError, ParameterError
-from newnormal.detector import BaseDetector
+from newnormal.base import BaseDetector
 from newnormal.types import Floats, Verdicts
 from tests.strategies import nasty_series
 

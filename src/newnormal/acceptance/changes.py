@@ -11,24 +11,6 @@ from newnormal.core.state import ChangeState, Fitted, StreamState
 from newnormal.kernels.drift import DriftParams
 from newnormal.types import NO_TIME, PENDING, REJECTED, Change, Floats
 
-__all__ = [
-    "ALARM",
-    "IS_PENDING",
-    "IS_REJECTED",
-    "KNOWN",
-    "NEWEST",
-    "NUMBER",
-    "PLACED",
-    "REVIEWS",
-    "SINCE",
-    "START",
-    "STATE",
-    "free_row",
-    "open_change",
-    "open_changes",
-    "open_slots",
-]
-
 # Positions in ReviewState.counts.
 REVIEWS = 0  # since fit
 NEWEST = 1  # the number of the newest change

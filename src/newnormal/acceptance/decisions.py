@@ -41,8 +41,6 @@ from newnormal.types import (
     Floats,
 )
 
-__all__ = ["Decisions"]
-
 _MOVED_LEVEL = 0.5  # of history's standard deviations: a level that moved less did not move
 
 

@@ -11,8 +11,6 @@ from newnormal.acceptance.reviewed import Reviewed
 from newnormal.kernels.drift import KEEP, SETTLING, lag_index
 from newnormal.types import Floats
 
-__all__ = ["Levels"]
-
 # Reviews from the start of a change on, after which the stream is judged from where it is. Sooner,
 # its scores would fall while the alarm is young; on 36 real streams the average precision of SMD
 # falls by .02 without it. An alarm that stands does not hide another meanwhile.

@@ -33,8 +33,6 @@ from newnormal.kernels.drift import DriftOut, advance
 from newnormal.kernels.step import PENDING, SEEN, blank_out
 from newnormal.types import Alarm, Event, Floats, Ints
 
-__all__ = ["EAGER", "TimedAcceptance"]
-
 _REVIEWS = 6  # in `accept_after`
 _LONGEST = 60  # samples between reviews, at most
 _SCORED = 0.5  # of `accept_after`: how long a shadow's scores are kept

@@ -30,8 +30,6 @@ from newnormal.kernels.drift import (
 )
 from newnormal.types import Floats
 
-__all__ = ["SURELY", "NormalRange", "initial", "pad_lags", "squeezed", "unsqueezed"]
-
 # Of a level's variance, this share is never held to be explained by the other channels.
 _UNEXPLAINED = 0.1
 # A channel's level is taken to vary by a tenth of its standard deviation, at least.

@@ -48,8 +48,6 @@ from newnormal.types import (
     Floats,
 )
 
-__all__ = ["Review"]
-
 _SHADOWED = 0.25  # of `accept_after`, after which a change gets a shadow
 # What is predictable scores below the threshold most of the time; or, where that is low, below this
 # many times what was typical: for eight days one real stream has a normal that scores ten times so.

@@ -33,8 +33,6 @@ from newnormal.types import (
     Floats,
 )
 
-__all__ = ["KEPT", "KEPT_LEVELS", "LIMIT", "MOVED_WEIGHTS", "Reviewed"]
-
 # Positions in Baseline.levels.
 KEPT_LEVELS = [LOCATION, HEIGHT, START_HEIGHT, START_LOCATION]
 MOVED_WEIGHTS = len(KEPT_LEVELS)

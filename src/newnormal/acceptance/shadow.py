@@ -10,8 +10,6 @@ import numpy as np
 from newnormal.core.state import ModelState, Shadow
 from newnormal.types import Floats
 
-__all__ = ["NEXT", "POSITIONS", "SCORES", "TRAINS", "Timing", "blank_shadow", "ordered"]
-
 # Positions in Shadow.counts.
 TRAINS = 0  # 1 once the shadow's model learns
 SCORES = 1  # scores kept, of all that the ring holds

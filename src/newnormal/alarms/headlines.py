@@ -7,16 +7,6 @@ import numpy as np
 from newnormal.texts import counted
 from newnormal.types import ACCEPTED, PENDING, REJECTED, Alarm, Change, Timeline, time_text
 
-__all__ = [
-    "change_text",
-    "counts_text",
-    "headline",
-    "most_important",
-    "range_text",
-    "short_moment_text",
-    "since_text",
-]
-
 
 def headline(timeline: Timeline) -> str:
     """Return in a sentence what happened, where and since when: what is open first."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from newnormal.alarms.sentences import duration_text, number_text, seconds_between
+from newnormal.alarms.sentences import duration_text, length_text, number_text, seconds_between
 from newnormal.alarms.texts import (
     BAD,
     PLAIN,
@@ -17,7 +17,6 @@ from newnormal.alarms.texts import (
     closed_text,
     evidence_lines,
     is_gap,
-    length_text,
     moment_text,
     move_lines,
     moved_text,
@@ -35,16 +34,6 @@ from newnormal.types import (
     Change,
     Incident,
 )
-
-__all__ = [
-    "acceptable",
-    "alarm_note",
-    "change_note",
-    "counts_text",
-    "full_lines",
-    "incident_note",
-    "urgency",
-]
 
 _STATES = {
     PENDING: "it waits for a decision",

@@ -46,17 +46,6 @@ from newnormal.types import (
 if TYPE_CHECKING:
     from newnormal.core.state import Fitted, LogState, StreamState
 
-__all__ = [
-    "NAMED",
-    "AlarmLog",
-    "close",
-    "forget",
-    "log_scores",
-    "newest_alarm",
-    "open_alarm",
-    "track",
-]
-
 # Positions in LogState.counts.
 NUMBER = 0  # of the open alarm; 0 without one
 START = 1  # samples

@@ -8,8 +8,6 @@ from typing import Protocol
 from newnormal.errors import FeedbackError
 from newnormal.types import PENDING, SCORE, Alarm, Change
 
-__all__ = ["PAST", "ROLLBACK", "meant", "nothing_open"]
-
 PAST = 100  # alarms and changes kept
 ROLLBACK = "`rollback` undoes the newest acceptance"
 _SHOWN = 5  # numbers in a hint

@@ -11,8 +11,6 @@ from newnormal.errors import ParameterError
 from newnormal.kernels.alarm import HEIGHT, AlarmOut, AlarmParams, AlarmState, judge
 from newnormal.types import Floats
 
-__all__ = ["Moves", "judge_moving", "threshold_of"]
-
 
 class Moves(Protocol):
     """What a rule does while a stream runs: see `newnormal.thresholds.MovingThreshold`."""

@@ -10,21 +10,6 @@ import numpy as np
 
 from newnormal.types import SILENCE, Alarm, Change, Evidence, time_text
 
-__all__ = [
-    "alarm_sentence",
-    "change_sentence",
-    "duration_text",
-    "ended",
-    "in_range",
-    "length_text",
-    "missing_sentence",
-    "number_text",
-    "number_texts",
-    "quiet_sentence",
-    "seconds_between",
-    "silence_sentence",
-]
-
 _ALIKE_DIGITS = 7  # of numbers beside each other, of which some resemble each other
 _MOST_DIGITS = 17  # of one that is the same as another with fewer: as many as a float has
 _PLAIN = {True: 1e9, False: 1e17}  # numbers below are written without an exponent

@@ -35,17 +35,6 @@ from newnormal.types import (
 if TYPE_CHECKING:
     from newnormal.core.state import Fitted, SilenceState, StreamState
 
-__all__ = [
-    "Silence",
-    "close_silence",
-    "find_silence",
-    "forget_silence",
-    "forget_time",
-    "longest_silence",
-    "open_silence",
-    "silence_alarm",
-]
-
 # Positions in SilenceState.counts.
 NUMBER = 0  # of the open alarm; 0 without one
 START = 1  # the first sample with missing values

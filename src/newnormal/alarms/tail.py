@@ -11,8 +11,6 @@ from newnormal.errors import InputError
 from newnormal.kernels.alarm import KNOTS, p_values, peaks
 from newnormal.types import Floats
 
-__all__ = ["Peaks", "Tail", "known_scores"]
-
 # Peaks the tail is fitted to: enough for a scale within a fifth, few enough to be the tail.
 _PEAKS = 30
 # From fewer peaks than this the tail's shape is not estimated.

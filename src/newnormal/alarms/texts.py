@@ -38,29 +38,6 @@ from newnormal.types import (
     time_text,
 )
 
-__all__ = [
-    "BAD",
-    "GOOD",
-    "PLAIN",
-    "WAITS",
-    "Deciding",
-    "Note",
-    "channels_text",
-    "clock_text",
-    "closed_text",
-    "event_note",
-    "evidence_lines",
-    "incident_event_note",
-    "is_gap",
-    "length_text",
-    "moment_text",
-    "move_lines",
-    "moved_text",
-    "streams_text",
-    "typed",
-    "unusual_text",
-]
-
 # How much a note matters: something is wrong, waits for a decision, is over, or none of these.
 BAD = "bad"
 WAITS = "waits"

@@ -35,8 +35,6 @@ from newnormal.types import Floats
 if TYPE_CHECKING:
     from newnormal.core.state import Fitted
 
-__all__ = ["RECENT_DAYS", "AlarmRate", "AlarmThreshold", "start_levels"]
-
 RECENT_DAYS = 7  # that the recent rate is about
 
 

@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 from newnormal.alarms.sentences import change_sentence
 from newnormal.types import Alarm, Change, Event
 
-__all__ = ["in_zone"]
-
 _Found = TypeVar("_Found", bound=Alarm | Change | Event)
 
 

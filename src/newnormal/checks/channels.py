@@ -13,8 +13,6 @@ from newnormal.checks.findings import Finding, Remedies
 from newnormal.checks.texts import amount, percent
 from newnormal.types import Floats, Times
 
-__all__ = ["channel_facts", "channel_finding", "named_like_a_label"]
-
 _FEW = 12  # different values at most of a channel of few values
 _LOOKED_AT = 4_096  # values that show whether there are more
 _NEAR_EMPTY = 0.05  # of the samples have a value

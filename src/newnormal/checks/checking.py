@@ -26,8 +26,6 @@ from newnormal.detector import Detector, load
 from newnormal.tabular import Found, Table, default_channels
 from newnormal.types import Floats
 
-__all__ = ["Check", "check", "check_table"]
-
 _MISSING = 0.2  # of a channel's values are missing, for a warning
 # What a channel is, rather than what it measures: it is no twin of another, and has no far values.
 _NO_MEASUREMENT = ("empty", "constant", "label_like", "time_like", "row_number", "counter_like")

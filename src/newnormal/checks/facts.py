@@ -10,8 +10,6 @@ from newnormal.core.phases import SampleClock
 from newnormal.core.rhythm import Rhythm
 from newnormal.tabular import Found
 
-__all__ = ["ChannelFacts", "Facts", "found_as_dict", "rhythm_as_dict"]
-
 
 @dataclass(frozen=True)
 class ChannelFacts:

@@ -24,8 +24,6 @@ from newnormal.texts import counted
 from newnormal.tuning.choose import HELD_OUT, LEAST, early_samples
 from newnormal.types import Floats
 
-__all__ = ["Need", "history_findings", "needs_of", "rhythm_of", "scaled_history"]
-
 _LONGEST = 1_000_000  # samples held out that nothing asks for more than
 
 

@@ -12,8 +12,6 @@ from newnormal.checks.texts import length
 from newnormal.tabular import default_channels
 from newnormal.tabular.columns import alike, listed
 
-__all__ = ["live_findings"]
-
 _SAME_RATE = 1.25  # the longer period, of the shorter one, at most
 
 

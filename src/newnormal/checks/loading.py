@@ -18,8 +18,6 @@ from newnormal.types import Ints, Times
 if TYPE_CHECKING:
     import narwhals as nw
 
-__all__ = ["Loaded", "loaded", "unreadable"]
-
 
 @dataclass
 class Loaded:

@@ -22,8 +22,6 @@ from newnormal.thresholds import Budget
 from newnormal.tuning.choose import early_samples, outline
 from newnormal.types import Floats
 
-__all__ = ["Plan", "limit_findings", "period_of", "planned"]
-
 
 @dataclass(frozen=True)
 class Plan:

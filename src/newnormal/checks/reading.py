@@ -7,8 +7,6 @@ from newnormal.checks.findings import Finding, Level, Remedies
 from newnormal.checks.texts import shown
 from newnormal.tabular import Found
 
-__all__ = ["DUPLICATE", "LATE", "note_of", "reading_findings"]
-
 # What notes of these two have in them.
 DUPLICATE, LATE = "the time of another", "out of order"
 _TEXT = 0.9  # of a column's cells are no numbers: it is text

@@ -12,8 +12,6 @@ from newnormal.checks.plan import Plan
 from newnormal.checks.texts import amount, length, moment, named, percent, shown
 from newnormal.texts import counted
 
-__all__ = ["fact_rows", "grouped", "lines_of", "plan_rows", "taken_line", "text_of"]
-
 _WIDTH = 80
 _APART = 3  # findings of one kind that have a line each
 _TOGETHER = 6  # channels in one option

@@ -13,8 +13,6 @@ from newnormal.core.history import median_period
 from newnormal.texts import counted
 from newnormal.types import Times
 
-__all__ = ["Gap", "Sampling", "sampling_findings"]
-
 _SAME = 0.01  # of the period: a step this near to it is equal to it
 _NEAR = 0.5  # of the period: a step this near to it lost no sample
 _REGULAR = 0.8  # of the steps are near the period, or the sampling is irregular

@@ -15,8 +15,6 @@ from newnormal.checks.texts import shown
 from newnormal.tabular import StreamTables, Table
 from newnormal.texts import counted
 
-__all__ = ["StreamsSummary", "check_streams", "summary_of"]
-
 _WORST = 5
 
 

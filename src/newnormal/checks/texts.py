@@ -7,10 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from newnormal.config import duration_text
-from newnormal.core.phases import utc_offset
 from newnormal.types import time_text
-
-__all__ = ["amount", "length", "moment", "named", "percent", "seconds", "shown"]
+from newnormal.types.zones import utc_offset
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 _QUARTER = 900 * 10**9  # ns

@@ -9,8 +9,6 @@ import numpy as np
 from newnormal.checks.findings import Finding, Remedies
 from newnormal.types import Floats
 
-__all__ = ["twin_findings"]
-
 _ROWS = 2_000  # that show which pairs to look at
 _LEAST = 20  # values that both must have
 _ALIKE = 1 - 1e-6  # the correlation of a pair to look at

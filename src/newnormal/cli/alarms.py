@@ -18,10 +18,8 @@ from newnormal.texts import counted
 
 if TYPE_CHECKING:
     from newnormal.alarms.texts import Deciding, Note
-    from newnormal.detector import BaseDetector
+    from newnormal.base import BaseDetector
     from newnormal.types import Alarm, Change
-
-__all__ = ["alarms"]
 
 _LAST = 10  # past ones that are listed
 

@@ -32,8 +32,6 @@ from newnormal.cli.store import store_app
 from newnormal.cli.watch import watch
 from newnormal.errors import NewnormalError
 
-__all__ = ["app", "run"]
-
 _EPILOG = """newnormal example
 
 newnormal fit history.csv -o plant.nn

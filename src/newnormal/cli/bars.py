@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, TypedDict
 if TYPE_CHECKING:
     from newnormal.models.base import OnEpoch, OnPhase
 
-__all__ = ["FitCallbacks", "fit_progress", "sample_progress", "share_progress"]
-
 
 class FitCallbacks(TypedDict):
     """What `fit` calls on its way."""

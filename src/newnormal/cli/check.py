@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from newnormal.base import BaseDetector
     from newnormal.checks import Check, Finding
 
-__all__ = ["WARNED", "check"]
-
 WARNED = 4  # the exit code of --strict where there is a warning
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 _NARROWEST = 60  # columns of a terminal

@@ -9,9 +9,7 @@ from newnormal.cli.bars import share_progress
 from newnormal.cli.console import announce_compiling, say
 
 if TYPE_CHECKING:
-    from newnormal.detector import BaseDetector
-
-__all__ = ["compile_first", "prepare"]
+    from newnormal.base import BaseDetector
 
 
 def prepare(detector: BaseDetector) -> None:

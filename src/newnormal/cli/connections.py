@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-__all__ = ["connection_kind", "room_for_connections"]
-
 _MOST = 5_000
 _FILES = 65_536  # that may be open, where the system allows so many
 _OWN_FILES = 150  # databases, models, processes that fit, sinks

@@ -21,23 +21,6 @@ if TYPE_CHECKING:
 
     from newnormal.fleet.fitting import Progress
 
-__all__ = [
-    "BAD_LINE",
-    "FAILED",
-    "INTERRUPTED",
-    "announce_compiling",
-    "before_messages",
-    "fail",
-    "listen",
-    "print_facts",
-    "print_table",
-    "progress_text",
-    "put",
-    "say",
-    "shown",
-    "stream_progress",
-]
-
 # Exit codes; 0 is success, and 2 is a usage error, as Click has it.
 FAILED = 1
 BAD_LINE = 3

@@ -7,10 +7,9 @@ from typing import Annotated, Optional
 
 import typer
 
-from newnormal.cli.console import say, shown
+from newnormal.cli.console import say
 from newnormal.errors import InputError
-
-__all__ = ["data_app"]
+from newnormal.texts import shown
 
 data_app = typer.Typer(
     help="Benchmark data: what there is, and where to get it.", no_args_is_help=True

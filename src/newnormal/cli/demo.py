@@ -14,11 +14,9 @@ from newnormal.errors import MissingExtraError
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from newnormal.base import BaseDetector
     from newnormal.datasets import Dataset
-    from newnormal.detector import BaseDetector
     from newnormal.experiments.ours.demo import Demo
-
-__all__ = ["demo", "table"]
 
 
 def demo(

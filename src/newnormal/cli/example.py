@@ -15,8 +15,6 @@ from newnormal.errors import ParameterError
 if TYPE_CHECKING:
     from newnormal.datasets.synthetic.examples import ExampleTable
 
-__all__ = ["COMMANDS", "FILES", "FLEET_COMMANDS", "example"]
-
 FILES = {
     "history.csv": "a week of a plant, a sample a minute: nothing is wrong",
     "live.csv": "the two days after it: two faults, and a change that stays",

@@ -15,8 +15,6 @@ from newnormal.errors import ParameterError
 if TYPE_CHECKING:
     from newnormal.runtime.feedback import Act
 
-__all__ = ["feedback"]
-
 
 def feedback(
     state: Annotated[

@@ -18,8 +18,6 @@ from newnormal.cli.reading_options import Given, reads_input
 from newnormal.errors import ParameterError
 from newnormal.texts import counted
 
-__all__ = ["Method", "fit"]
-
 _LITTLE_LEARNED = 0.9  # standardised channels have a variance of 1: the loss of a constant guess
 _PAPER = "Options of --method m2n2"
 

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from newnormal.cli.console import FAILED, put, say, shown
+from newnormal.cli.console import FAILED, put, say
 from newnormal.cli.options import Classes, Loading, Rule
 from newnormal.cli.reading import load
 from newnormal.cli.streams import is_fleet
 from newnormal.errors import StateError
+from newnormal.texts import shown
 
 if TYPE_CHECKING:
     from newnormal.fleet import Fleet
-
-__all__ = ["fleet_app"]
 
 fleet_app = typer.Typer(help="Check the folder of a fleet; take streams out and put them in.")
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from newnormal.fleet import Fleet
     from newnormal.types import Alarm, Change, Incident
 
-__all__ = ["list_fleet"]
-
 _STREAMS = 20  # with something open that are listed
 _PAST = 10  # alarms and changes that are over that are listed
 _INCIDENTS = 5  # past ones that are listed

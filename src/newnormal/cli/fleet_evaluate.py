@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from newnormal.metrics import Evaluation
     from newnormal.tabular import StreamTables
 
-__all__ = ["evaluate_fleet"]
-
 _ROWS = 20  # streams in the table
 _NAMED = 3  # worst streams in the summary
 _SUMS = ("samples", "labelled", "events")

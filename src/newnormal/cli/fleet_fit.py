@@ -12,11 +12,9 @@ from newnormal.cli.streams import stream_text
 from newnormal.errors import InputError, StateError
 
 if TYPE_CHECKING:
-    from newnormal.detector import BaseDetector
+    from newnormal.base import BaseDetector
     from newnormal.fleet import Fleet
     from newnormal.tabular import StreamTables
-
-__all__ = ["check_folder", "fit_fleet"]
 
 
 def fit_fleet(

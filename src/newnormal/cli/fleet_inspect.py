@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from newnormal.cli.console import print_facts, print_table, put, shown
+from newnormal.cli.console import print_facts, print_table, put
 from newnormal.cli.fleet_reading import load_fleet
 from newnormal.cli.inspect import feedback_text, grouped, waits
 from newnormal.cli.options import Classes
 from newnormal.cli.written import Written
-from newnormal.texts import counted
+from newnormal.texts import counted, shown
 from newnormal.types.alarms import PENDING, REJECTED
 
 if TYPE_CHECKING:
     from newnormal.fleet import Fleet
     from newnormal.runtime.fleet_place import Place
     from newnormal.types import Alarm, Change
-
-__all__ = ["inspect_fleet", "written_of"]
 
 _OPEN = (PENDING, REJECTED)
 _ROWS = 20  # streams in the table that have something open

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from newnormal.tabular import StreamTables
     from newnormal.types import Bools
 
-__all__ = ["FrozenLines", "Scored", "exit_if_failed", "fleet_tables", "load_fleet", "remembered"]
-
 
 class Scored(Protocol):
     """Verdicts, of one stream or of several, as lines."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from newnormal.runtime.fleet_resume import ResumedFleet
     from newnormal.runtime.fleet_watch import FleetWatch
 
-__all__ = ["FleetOutput", "check_fleet_options", "watch_fleet"]
-
 
 class FleetOutput(NamedTuple):
     """What the user asks of a watch besides its input."""
@@ -51,7 +49,7 @@ def watch_fleet(
     folder: Path, path: str, options: StreamOptions, output: FleetOutput, classes: Classes
 ) -> None:
     """Watch an input of many streams."""
-    from newnormal.io.sinks.jsonl import check_output
+    from newnormal.io.sinks.lines import check_output
     from newnormal.runtime.fleet_feedback import FleetQueue
     from newnormal.runtime.fleet_output import FleetJsonSink, FleetTextSink
     from newnormal.runtime.fleet_watch import FleetWatch

@@ -7,8 +7,6 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-__all__ = ["Command", "Group", "paragraphs"]
-
 
 def paragraphs(text: str | None) -> str | None:
     r"""Return a docstring with each paragraph in one line.

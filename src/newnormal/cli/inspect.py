@@ -17,10 +17,8 @@ from newnormal.errors import ParameterError
 from newnormal.texts import counted
 
 if TYPE_CHECKING:
-    from newnormal.detector import BaseDetector
+    from newnormal.base import BaseDetector
     from newnormal.state import State
-
-__all__ = ["feedback_text", "grouped", "inspect", "waits"]
 
 
 def inspect(

@@ -17,12 +17,10 @@ from newnormal.cli.streams import check_one_stream, check_streams, is_fleet, str
 from newnormal.errors import InputError
 
 if TYPE_CHECKING:
-    from newnormal.detector import BaseDetector
+    from newnormal.base import BaseDetector
     from newnormal.fleet import Fleet, FleetVerdicts
     from newnormal.reports.contents import Contents
     from newnormal.tabular import StreamTables, Table
-
-__all__ = ["JudgedFile", "judge_file"]
 
 _STANDARD_INPUT = "-"
 

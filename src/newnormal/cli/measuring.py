@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from newnormal.cli.console import put, shown
+from newnormal.cli.console import put
+from newnormal.texts import shown
 
 if TYPE_CHECKING:
-    from newnormal.detector import BaseDetector
+    from newnormal.base import BaseDetector
     from newnormal.metrics import Evaluation
     from newnormal.tabular import Table
     from newnormal.types import Ints, Verdicts
-
-__all__ = ["measure", "print_groups", "print_summary"]
 
 _NAMES = {
     "f1": "F1",

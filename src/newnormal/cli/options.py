@@ -12,26 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional
 import typer
 
 if TYPE_CHECKING:
-    from newnormal.detector import BaseDetector
+    from newnormal.base import BaseDetector
     from newnormal.state import State
-
-__all__ = [
-    "OWN_CLASSES",
-    "Classes",
-    "FileFormat",
-    "Frozen",
-    "Input",
-    "Loading",
-    "Model",
-    "OnDuplicate",
-    "Rule",
-    "format_name",
-    "from_state",
-    "importable",
-    "names",
-    "samples_or_time",
-]
-
 
 _COMMA = re.compile(r",(?![^\[({]*[\])}])")
 

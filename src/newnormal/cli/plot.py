@@ -14,8 +14,6 @@ from newnormal.cli.judged_file import judge_file
 from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule, names
 from newnormal.cli.reading_options import Given, reads_input
 
-__all__ = ["plot"]
-
 
 @reads_input
 def plot(

@@ -12,12 +12,10 @@ from newnormal.cli.reading_options import Given
 from newnormal.texts import counted
 
 if TYPE_CHECKING:
-    from newnormal.detector import BaseDetector
+    from newnormal.base import BaseDetector
     from newnormal.tabular import Found, StreamTables, Table
     from newnormal.tabular.many.splitting import Channels
     from newnormal.types import Verdicts
-
-__all__ = ["counted", "judge", "load", "read_streams", "read_table", "say_found", "summary"]
 
 
 def load(path: Path, classes: Classes) -> BaseDetector:

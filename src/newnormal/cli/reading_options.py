@@ -17,8 +17,6 @@ from newnormal.errors import ParameterError
 if TYPE_CHECKING:
     from newnormal.tabular import Reading
 
-__all__ = ["Given", "reads_input"]
-
 _TAKEN = "How the input is read: what is taken"
 _WRITTEN = "How the input is read: how it is written (found by itself where it can be)"
 _ORDER = "How the input is read: order and time"

@@ -13,8 +13,6 @@ from newnormal.cli.judged_file import judge_file
 from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule
 from newnormal.cli.reading_options import Given, reads_input
 
-__all__ = ["report"]
-
 
 @reads_input
 def report(

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from newnormal.cli.console import FAILED, announce_compiling, say, shown
+from newnormal.cli.console import FAILED, announce_compiling, say
 from newnormal.cli.options import names
 from newnormal.errors import ParameterError
 from newnormal.experiments.registry import ENTRIES, Entry, Input, write, write_all
+from newnormal.texts import shown
 
 if TYPE_CHECKING:
     from newnormal.experiments.engine.plan import Request
     from newnormal.experiments.engine.runner import Runner
-
-__all__ = ["reproduce_app"]
 
 reproduce_app = typer.Typer(
     help="Run the paper's experiments and show its figures beside ours.", no_args_is_help=True

@@ -19,8 +19,6 @@ from newnormal.cli.reading_options import Given, reads_input
 from newnormal.cli.streams import check_one_stream, check_streams, is_fleet
 from newnormal.texts import counted
 
-__all__ = ["score"]
-
 _LINES = 4096  # of output at once
 
 

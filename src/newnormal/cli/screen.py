@@ -12,7 +12,7 @@ import numpy as np
 
 from newnormal.cli import console
 from newnormal.errors import NewnormalError
-from newnormal.texts import counted
+from newnormal.texts import counted, shown
 from newnormal.types import (
     ACCEPTED,
     CHANGED,
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from newnormal.io.sinks.text import TextSink
-
-__all__ = ["StatusLine", "status_line"]
 
 _ROOM = 3  # columns at the right: ^C is echoed there, and must not begin a line
 _ERASE = "\r\x1b[K"  # back to the first column, and erase from there
@@ -94,7 +92,7 @@ class StatusLine:
         """Draw it over itself."""
         from rich.text import Text
 
-        line = Text(console.shown(self.text()), style="dim", end="")
+        line = Text(shown(self.text()), style="dim", end="")
         line.truncate(max(self._terminal.width - _ROOM, 1), overflow="ellipsis")
         with self._terminal.capture() as captured:
             self._terminal.print(line, soft_wrap=True, end="")

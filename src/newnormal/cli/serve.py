@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from newnormal.cli.console import put, say, shown
+from newnormal.cli.console import put, say
 from newnormal.cli.help import Command, Group
 from newnormal.errors import ParameterError
+from newnormal.texts import shown
 
 if TYPE_CHECKING:
     from newnormal.service.config import ServiceConfig
     from newnormal.service.store import Store
-
-__all__ = ["ServeGroup", "serve_app"]
 
 _STORE = "store.sqlite"
 _TOKENS = "tokens"

@@ -12,15 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from newnormal.cli.console import FAILED, put, shown
+from newnormal.cli.console import FAILED, put
 from newnormal.cli.serving import PortInUseError, listening
 from newnormal.errors import NewnormalError, StateError
 from newnormal.fleet.folder.lock import process_using
+from newnormal.texts import shown
 
 if TYPE_CHECKING:
     from newnormal.service.config import ServiceConfig
-
-__all__ = ["check"]
 
 _LEAST = 50_000_000  # bytes that must be free: the log and the store grow by some of it at a start
 _LISTENS = "0A"  # the state of a socket that listens, in /proc

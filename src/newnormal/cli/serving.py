@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from newnormal.service.config import ServiceConfig
     from newnormal.service.service import Service
 
-__all__ = ["PortInUseError", "Prepare", "listening", "run"]
-
 Prepare = Callable[[Callable[[float, float], None], Callable[[], bool]], object]
 
 _BACKLOG = 1024

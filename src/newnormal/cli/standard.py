@@ -15,8 +15,6 @@ from typing import Any
 
 from newnormal.errors import NewnormalError
 
-__all__ = ["OutputError", "flush_output", "forget_output", "prepare"]
-
 _REASONS = {
     errno.EBADF: "it is closed",
     errno.EPIPE: "its reader has gone",

@@ -10,8 +10,6 @@ import typer
 
 from newnormal.cli.console import FAILED, put
 
-__all__ = ["store_app"]
-
 store_app = typer.Typer(help="Check, back up and restore what `newnormal serve` keeps.")
 
 Folder = Annotated[

@@ -14,18 +14,6 @@ from newnormal.errors import ParameterError
 if TYPE_CHECKING:
     from newnormal.tabular import Long
 
-__all__ = [
-    "By",
-    "LongLines",
-    "Streams",
-    "Tag",
-    "Value",
-    "check_one_stream",
-    "check_streams",
-    "is_fleet",
-    "stream_text",
-]
-
 _PANEL = "How the input is read: many streams"
 
 By = Annotated[

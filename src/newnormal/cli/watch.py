@@ -31,13 +31,11 @@ from newnormal.cli.streams import Streams, check_one_stream, check_streams, is_f
 from newnormal.errors import NewnormalError, ParameterError, StateError
 
 if TYPE_CHECKING:
-    from newnormal.detector import BaseDetector
+    from newnormal.base import BaseDetector
     from newnormal.io import Sink, Source, SourceOptions
     from newnormal.runtime.lock import Lock
     from newnormal.runtime.watch import Watch
     from newnormal.types import Alarm, Change
-
-__all__ = ["watch"]
 
 _FORMS = ("text", "json")
 
@@ -129,7 +127,7 @@ def watch(
     """
     from newnormal import state as state_file
     from newnormal.io import SinkOptions, SourceOptions, find_sink
-    from newnormal.io.sinks.jsonl import check_output
+    from newnormal.io.sinks.lines import check_output
     from newnormal.io.sinks.text import TextSink
     from newnormal.io.sources.arriving import ArrivingSource
     from newnormal.runtime.checkpoint import resume

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from newnormal.alarms.texts import Note
 
-__all__ = ["accept_after_text", "print_notes", "print_text"]
-
 
 def accept_after_text(detector: Any, period: np.timedelta64 | None) -> str | None:
     """Return how long a change must be stable until it is accepted, in words; None: never.

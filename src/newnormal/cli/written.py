@@ -13,8 +13,6 @@ from newnormal.errors import StateError
 if TYPE_CHECKING:
     from newnormal.runtime.lock import Progress
 
-__all__ = ["Written", "age_text", "check_written"]
-
 _RUNNING, _KILLED, _ENDED = "running", "killed", "ended"
 
 

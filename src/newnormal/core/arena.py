@@ -17,8 +17,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ALIGNMENT", "Field", "Layout", "Memory", "blank_block", "place", "view"]
-
 ALIGNMENT = 64  # bytes: of a cache line
 _PAGE = 1 << 21  # bytes of a large page
 _PIECE = 1 << 26  # bytes of a piece of memory that blocks are cut from, about

@@ -7,8 +7,6 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.types import Floats, Times
 
-__all__ = ["MINIMUM_WINDOWS", "check_history", "median_period"]
-
 MINIMUM_WINDOWS = 2
 
 

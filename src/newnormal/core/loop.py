@@ -26,8 +26,6 @@ from newnormal.core.state import Fitted, StreamState
 from newnormal.kernels.step import PENDING, SEEN, StepOut, blank_out
 from newnormal.types import Event, Floats, Floats32, Times, Verdicts, time_at
 
-__all__ = ["advance", "judge_rows"]
-
 
 def advance(
     fitted: Fitted,

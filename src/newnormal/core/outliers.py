@@ -9,8 +9,6 @@ import numpy as np
 
 from newnormal.types import Floats, Ints, Times, time_text
 
-__all__ = ["FARTHER", "SHARE", "Outliers", "find_outliers", "without"]
-
 # A group of values is left out if each of them is ten times as far from the median as every other
 # value of its channel, and if they are few. Heavy tails have no such gap: in 200 channels of 10,080
 # lognormal (sigma 1) or Student (3 degrees of freedom) samples, none is left out.

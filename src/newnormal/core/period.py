@@ -6,8 +6,6 @@ import numpy as np
 
 from newnormal.types import Floats
 
-__all__ = ["find_period"]
-
 # Samples. What repeats sooner is within the windows of other members.
 SHORTEST = 48
 TURNS = 3  # periods that the series must have

@@ -10,8 +10,6 @@ import numpy as np
 from newnormal.types import NO_TIME, Floats, Ints, Times
 from newnormal.types.zones import QUARTER, utc_offset
 
-__all__ = ["DAY", "KINDS", "Phases", "SampleClock", "TimeClock", "clock_from_json", "utc_offset"]
-
 DAY = 86_400 * 10**9  # in nanoseconds
 _MISSING = NO_TIME  # NaT as an integer
 KINDS = {1: (0,) * 7, 2: (0, 0, 0, 0, 0, 1, 1), 7: tuple(range(7))}  # by weekday, Monday first

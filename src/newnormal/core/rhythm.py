@@ -11,8 +11,6 @@ from newnormal.core.period import find_period
 from newnormal.core.phases import DAY, Phases, SampleClock, TimeClock, clock_from_json
 from newnormal.types import Bools, Floats, Floats32, Ints, Times
 
-__all__ = ["DAYS_OF_A_KIND", "FEWEST_BINS", "WEEK", "Rhythm"]
-
 BINS = 288  # of a day, at most: one in five minutes
 FEWEST_BINS = 4  # bins of a day, at least
 WEEK = 7 * DAY  # history with times spans at least this, in ns

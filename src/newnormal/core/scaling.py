@@ -9,8 +9,6 @@ import numpy as np
 from newnormal.kernels.step import SATURATION
 from newnormal.types import Floats
 
-__all__ = ["Scaler", "deviations", "saturate"]
-
 
 @dataclass(frozen=True, eq=False)
 class Scaler:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from newnormal.core.state import Fitted, ModelState, StreamState
     from newnormal.kernels.step import StepOut, StepParams
 
-__all__ = ["NO_ACCEPTANCE", "NO_ALARMS", "Acceptance", "Alarms", "Scorer"]
-
 
 class Scorer(Protocol):
     """A model: scores samples and learns from them."""

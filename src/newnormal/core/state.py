@@ -36,25 +36,6 @@ from newnormal.kernels.step import (
 )
 from newnormal.types import NO_TIME, Bools, Floats, Floats32, Ints, Times
 
-__all__ = [
-    "CHANGES",
-    "COUNTS",
-    "Baseline",
-    "ChangeState",
-    "Fitted",
-    "LogState",
-    "ModelState",
-    "ReviewState",
-    "Shadow",
-    "SilenceState",
-    "StreamState",
-    "aligned",
-    "arrays",
-    "copied",
-    "frozen",
-    "nbytes",
-]
-
 _Part = TypeVar("_Part")
 _Number = TypeVar("_Number", bound=np.generic)
 

@@ -9,8 +9,6 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.types import Ints, Times, time_text
 
-__all__ = ["HELD", "NO_TIME", "TIMED", "SampleTimes"]
-
 NO_TIME: np.datetime64 = np.datetime64("NaT", "ns")  # the time of a sample that has none
 
 # Positions in SampleTimes.counts.

@@ -6,8 +6,6 @@ import numpy as np
 
 from newnormal.types import Floats, Ints
 
-__all__ = ["starts", "threshold_scores"]
-
 
 def starts(length: int, window: int, stride: int) -> Ints:
     """Return where windows start: every `stride` samples, and one at the very end.

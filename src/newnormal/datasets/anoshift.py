@@ -11,8 +11,6 @@ from newnormal.datasets.base import Dataset, Entry
 from newnormal.errors import DatasetError, MissingExtraError
 from newnormal.types import Floats, Ints
 
-__all__ = ["ENTRY"]
-
 _COLUMNS = tuple(str(number) for number in range(4, 13))
 _LABEL = "18"
 _TRAIN = range(2006, 2011)

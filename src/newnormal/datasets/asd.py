@@ -9,8 +9,6 @@ import numpy as np
 from newnormal.datasets.base import Dataset, Entry, numbered
 from newnormal.datasets.reading import as_labels, read_array, stems
 
-__all__ = ["ENTRY"]
-
 
 def _streams(folder: Path) -> set[str]:
     parts = ("train", "test", "test_label")

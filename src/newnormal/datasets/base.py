@@ -12,8 +12,6 @@ import numpy as np
 from newnormal.errors import DatasetError
 from newnormal.types import Floats, Ints, Times
 
-__all__ = ["Dataset", "Entry", "numbered"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:

@@ -7,8 +7,6 @@ from pathlib import Path
 from newnormal.datasets.base import Dataset, Entry
 from newnormal.datasets.reading import as_labels, present, read_header, read_numbers
 
-__all__ = ["ENTRY"]
-
 _FILE = "creditcard.csv"
 
 

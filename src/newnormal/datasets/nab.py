@@ -13,8 +13,6 @@ from newnormal.datasets.reading import open_text, present, read_header
 from newnormal.errors import DatasetError
 from newnormal.types import Floats, Ints, Times
 
-__all__ = ["ENTRY"]
-
 _WINDOWS = "labels/combined_windows.json"
 
 

@@ -14,8 +14,6 @@ from newnormal.datasets.base import Dataset, Entry
 from newnormal.datasets.reading import open_text, present, read_array, read_header, stems
 from newnormal.errors import DatasetError
 
-__all__ = ["MSL", "SMAP"]
-
 _LABELS = "labeled_anomalies.csv"
 
 

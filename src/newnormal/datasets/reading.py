@@ -17,20 +17,6 @@ import numpy as np
 from newnormal.errors import DatasetError
 from newnormal.types import Floats, Ints
 
-__all__ = [
-    "Sheet",
-    "as_labels",
-    "existing",
-    "fill_forward",
-    "open_text",
-    "present",
-    "read_array",
-    "read_header",
-    "read_numbers",
-    "read_sheet",
-    "stems",
-]
-
 _HEADER_WITHIN = 5  # lines; WADI's attack file has one line above its header
 
 

@@ -23,8 +23,6 @@ from newnormal.datasets import (
 from newnormal.datasets.base import Dataset, Entry
 from newnormal.errors import DatasetError, ParameterError
 
-__all__ = ["available", "catalogue", "load"]
-
 _ENTRIES = (
     smd.ENTRY,
     nasa.SMAP,

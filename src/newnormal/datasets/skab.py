@@ -12,8 +12,6 @@ from newnormal.datasets.reading import as_labels, open_text, read_header, stems
 from newnormal.errors import DatasetError
 from newnormal.types import Floats, Times
 
-__all__ = ["ENTRY"]
-
 _GROUPS = ("valve1", "valve2", "other")  # upstream's fourth folder, anomaly-free, has no labels
 _TRAIN = 400  # samples, as upstream's own notebooks split it
 _TIME, _LABEL = "datetime", "anomaly"

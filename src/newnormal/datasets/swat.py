@@ -10,8 +10,6 @@ from newnormal.datasets.base import Dataset, Entry
 from newnormal.datasets.reading import fill_forward, present, read_sheet
 from newnormal.errors import DatasetError
 
-__all__ = ["ENTRY"]
-
 _NORMAL = "SWaT_Dataset_Normal_v0.csv"
 _ATTACK = "SWaT_Dataset_Attack_v0.csv"
 _KNOWN = {"Normal", "Attack", "A ttack"}

@@ -11,8 +11,6 @@ from newnormal.datasets.base import Dataset, Entry
 from newnormal.datasets.reading import as_labels, read_header, read_numbers, stems
 from newnormal.errors import DatasetError
 
-__all__ = ["ENTRY"]
-
 _COLUMNS = ("value", "anomaly")
 _NAME = re.compile(r"\d{3}_\w+")
 

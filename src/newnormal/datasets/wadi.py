@@ -11,8 +11,6 @@ from newnormal.datasets.reading import fill_forward, present, read_sheet
 from newnormal.errors import DatasetError
 from newnormal.types import Bools, Floats
 
-__all__ = ["ENTRY"]
-
 _NORMAL = "WADI_14days_new.csv"
 _ATTACK = "WADI_attackdataLABLE.csv"
 

@@ -10,8 +10,6 @@ from newnormal.datasets.base import Dataset, Entry
 from newnormal.datasets.reading import as_labels, read_header, read_numbers, stems
 from newnormal.errors import DatasetError
 
-__all__ = ["ENTRY"]
-
 _TRAIN = 400  # samples, as the paper splits it
 
 

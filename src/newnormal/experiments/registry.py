@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from newnormal.experiments.engine.plan import Plan, Request
     from newnormal.experiments.engine.runner import Runner
 
-__all__ = ["ENTRIES", "Entry", "Input", "entry_named", "write", "write_all"]
-
 
 class Input(Enum):
     """What an experiment is called with."""

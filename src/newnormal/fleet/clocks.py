@@ -10,8 +10,6 @@ from newnormal.core.phases import DAY, KINDS, SampleClock, TimeClock
 from newnormal.core.state import Fitted
 from newnormal.types import NO_TIME, Floats, Ints
 
-__all__ = ["Clocks"]
-
 
 class Clocks:
     """The clocks of streams, as columns: what `Fitted.phases` gives for one, for all.

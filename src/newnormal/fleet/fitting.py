@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from newnormal.detector import BaseDetector
+from newnormal.base import BaseDetector
 from newnormal.errors import InputError, NewnormalError, ParameterError
 from newnormal.fleet.jobs import Outcome, can_be_sent
 from newnormal.fleet.pool import Pool, Streams
 from newnormal.fleet.processors import cores
 from newnormal.tabular import Table
-
-__all__ = ["Progress", "fit_streams"]
 
 _FEW = 4  # streams: fewer are fitted here
 # Until a new process has imported newnormal and loaded its compiled code: 0.85 s were measured.

@@ -37,8 +37,6 @@ from newnormal.types import (
 )
 from newnormal.types.frames import kind_of_rows
 
-__all__ = ["Fleet"]
-
 EVENTS = 10_000  # kept until they are taken
 
 

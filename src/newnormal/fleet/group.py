@@ -25,13 +25,12 @@ from newnormal.kernels import block_names
 from newnormal.kernels import fleet as kernel
 from newnormal.kernels.alarm import AlarmOut
 from newnormal.kernels.blocks import Dims
-from newnormal.kernels.fleet import Columns, Stops
+from newnormal.kernels.fleet import Stops
+from newnormal.kernels.quiet import Columns
 from newnormal.kernels.step import PENDING
 from newnormal.models.committee import Committee
 from newnormal.tabular import Table
 from newnormal.types import NO_TIME, Event, Floats, Ints, Verdicts, time_at
-
-__all__ = ["CompiledGroup", "Group", "Judged", "Rows"]
 
 _LOG = logging.getLogger("newnormal")
 _ROWS_A_THREAD = 32  # fewer cost less than to start another thread

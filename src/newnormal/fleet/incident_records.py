@@ -11,8 +11,6 @@ import numpy as np
 from newnormal.errors import StateError
 from newnormal.state.schema import LARGEST_COUNT, Facts
 
-__all__ = ["MOST_OPENINGS", "MOST_PAST", "MOST_STREAMS", "Kept", "Record", "Records"]
-
 MOST_OPENINGS = 10_000
 MOST_PAST = 100  # incidents that have ended
 MOST_STREAMS = 20_000  # of incidents that have ended, all together

@@ -34,8 +34,6 @@ from newnormal.fleet.incident_records import (
 )
 from newnormal.types import INCIDENT, INCIDENT_ENDED, Incident, IncidentEvent
 
-__all__ = ["IncidentTracker", "Opening"]
-
 LEAST_STREAMS = 3
 LEAST_SHARE = 10  # one of so many of the fleet's streams
 PERIODS = 5  # that openings of one incident are apart at most

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from newnormal import errors, thresholds
+from newnormal.base import BaseDetector
 from newnormal.config import option_as_json
-from newnormal.detector import M2N2, BaseDetector, Detector
+from newnormal.detector import M2N2, Detector
 from newnormal.errors import NewnormalError, NewnormalWarning
 from newnormal.fitting import HistoryScores
 from newnormal.fleet.messages import Message
@@ -18,8 +19,6 @@ from newnormal.state import State
 from newnormal.tabular import Table
 from newnormal.thresholds import Fixed, Quantile
 from newnormal.thresholds.base import is_number
-
-__all__ = ["Outcome", "answer_of", "as_job", "can_be_sent", "fit_here", "fit_job", "outcome_of"]
 
 # Those whose fit has the same bits whatever the number of threads is, and whose state has it all.
 _MODELS = ("mlp", "pca")

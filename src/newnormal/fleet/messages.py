@@ -15,8 +15,6 @@ import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
 
-__all__ = ["Message", "receive", "send"]
-
 _LENGTHS = struct.Struct("<QQ")
 
 

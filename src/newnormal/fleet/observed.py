@@ -14,8 +14,6 @@ from newnormal.fleet.work import Gathered
 from newnormal.tabular import StreamTables
 from newnormal.types import Alarm, Bools, Change, Event, Floats, Ints, Observed
 
-__all__ = ["FleetObserved"]
-
 
 @dataclass(frozen=True, eq=False)
 class FleetObserved:

@@ -8,8 +8,6 @@ from newnormal.base import BaseDetector
 from newnormal.errors import ParameterError
 from newnormal.tabular import Long
 
-__all__ = ["limit_of", "names_columns"]
-
 
 def names_columns(given: Any) -> bool:
     """Whether an option names columns; an array is one value a row, of that data alone."""

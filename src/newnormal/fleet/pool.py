@@ -13,13 +13,11 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
-from newnormal.detector import BaseDetector
+from newnormal.base import BaseDetector
 from newnormal.errors import NewnormalError
 from newnormal.fleet.jobs import Outcome, as_job, failure, fit_here, outcome_of
 from newnormal.fleet.messages import Message, receive, send
 from newnormal.tabular import Table
-
-__all__ = ["Pool", "Streams", "Worker", "died"]
 
 _PROGRAM = "from newnormal.fleet.worker import main; main()"
 _ENDING_S = 10.0  # for a process whose output has ended to end itself

@@ -34,8 +34,6 @@ from newnormal.types.zones import common_zone
 if TYPE_CHECKING:
     from newnormal.fleet.observed import FleetObserved
 
-__all__ = ["FleetEvent", "FleetVerdicts", "Part", "StreamError"]
-
 
 @dataclass(frozen=True)
 class FleetEvent:

@@ -28,8 +28,6 @@ from newnormal.fleet.results import FleetEvent, FleetVerdicts
 from newnormal.fleet.streams import Streams
 from newnormal.fleet.work import Gathered
 
-__all__ = ["Replayed", "Saved", "last_note"]
-
 _Path = str | os.PathLike[str]
 
 

@@ -36,8 +36,6 @@ from newnormal.types import Alarm, Bools, Change, Event, Floats, Floats32
 from newnormal.types.zones import output_zone
 from newnormal.verbs import keep_newest
 
-__all__ = ["FitBlock", "LiveParts", "Shape", "Stream", "is_compiled"]
-
 
 class LiveParts(NamedTuple):
     """The parts of a StreamState that every stream has; the others are there only sometimes."""

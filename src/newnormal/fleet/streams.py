@@ -18,8 +18,6 @@ from newnormal.fleet.stream import FitBlock, Shape, Stream
 from newnormal.tabular.columns import alike, listed
 from newnormal.types import Ints
 
-__all__ = ["Streams", "unknown_stream"]
-
 
 class Streams:
     """Streams by name; those of one shape are in one group.

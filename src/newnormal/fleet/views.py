@@ -19,8 +19,6 @@ from newnormal.tabular import StreamTables
 from newnormal.types import NO_TIME, Alarm, Change, Incident
 from newnormal.types.zones import common_zone
 
-__all__ = ["StreamViews"]
-
 
 class StreamViews:
     """The part of a `Fleet` that shows its streams, and what is open in them."""

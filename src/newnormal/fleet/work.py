@@ -17,8 +17,6 @@ from newnormal.tabular.samples import unmasked
 from newnormal.tabular.zones import zone_of, zone_of_times
 from newnormal.types import NO_TIME, Bools, Floats, Ints, time_text
 
-__all__ = ["Gathered", "gather_array", "gather_samples", "gather_tables", "zone_of_step"]
-
 
 class Gathered:
     """What one call hands to each group, and what it cannot take.

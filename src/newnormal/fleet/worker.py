@@ -8,8 +8,6 @@ from contextlib import suppress
 from newnormal.fleet.jobs import answer_of, fit_job
 from newnormal.fleet.messages import receive, send
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Fit the streams that come over standard input, and answer over standard output."""

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from newnormal.io.sinks.alerts import Alert, AlertRefusedError, AlertSink, SinkDownError
     from newnormal.io.sinks.base import Sink, SinkOptions
     from newnormal.io.sinks.scores import ScoreBatch, ScoreSink, ScoresRefusedError
-    from newnormal.io.sources.base import Batch, Problem, Source, SourceOptions
+    from newnormal.io.sources.base import Batch, Source, SourceOptions
     from newnormal.io.sources.pull import PullSource
+    from newnormal.tabular import Problem
 
 __all__ = [
     "Alert",

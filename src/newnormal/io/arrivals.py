@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from newnormal.types import Floats, Ints
 
-__all__ = ["Arrival"]
-
 
 class Arrival(NamedTuple):
     """Samples of one stream that came together.

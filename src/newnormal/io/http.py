@@ -14,16 +14,6 @@ from newnormal.io.options import Options
 if TYPE_CHECKING:
     import ssl
 
-__all__ = [
-    "HTTPS_WANTED",
-    "LOOPBACK",
-    "address_of",
-    "authorization",
-    "checked_headers",
-    "connection_hint",
-    "trusted",
-]
-
 LOOPBACK = ("127.0.0.1", "::1", "localhost")  # which a proxy does not reach
 HTTPS_WANTED = "HTTP request to an HTTPS server"  # part of what servers written in Go answer
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")

@@ -14,8 +14,6 @@ from newnormal.io.options import Options
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
 
-__all__ = ["Cluster", "Troubles", "flattened", "said"]
-
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _ATTEMPT = 0.5  # s to wait for an answer before looking whether the connection was refused
 _SECRET = re.compile(r"password|secret|token|jaas|\.pem$")

@@ -9,8 +9,6 @@ from functools import lru_cache
 
 from newnormal.errors import ParameterError
 
-__all__ = ["Naming", "fitting_name", "series_name"]
-
 _LONGEST = 200  # characters of the name of a stream or a channel
 _SEPARATORS = re.compile(r'[\s"=,{}\\]')
 

@@ -10,8 +10,6 @@ from newnormal.errors import InputError, StateError
 from newnormal.io.sources.base import FRESH, SourceOptions
 from newnormal.tabular import Found, LineParser, Samples
 
-__all__ = ["Layout", "LayoutError"]
-
 
 class LayoutError(InputError):
     """The input as a whole does not fit: skipping lines would skip all of them."""

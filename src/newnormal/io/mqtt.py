@@ -14,8 +14,6 @@ from newnormal.io.options import Options
 if TYPE_CHECKING:
     from paho.mqtt.client import Client
 
-__all__ = ["SECRETS", "Broker", "with_version"]
-
 SECRETS = ("password",)
 
 _VERSIONS = ("3.1.1", "5")

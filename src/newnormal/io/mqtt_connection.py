@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from paho.mqtt.properties import Properties
     from paho.mqtt.reasoncodes import ReasonCode
 
-__all__ = [
-    "LEAST_ERROR",
-    "BrokerError",
-    "ClosedError",
-    "Connection",
-    "Message",
-    "SessionTakenError",
-    "properties_of",
-]
-
 LEAST_ERROR = 128  # the first reason code that is an error
 
 _KEEPALIVE = 60  # s without a packet after which the broker is asked whether it is there

@@ -9,8 +9,6 @@ from typing import Any
 from newnormal.errors import ParameterError
 from newnormal.texts import did_you_mean
 
-__all__ = ["Options"]
-
 _REQUIRED: Any = ...  # its name is the same in every process: the reference shows it
 
 

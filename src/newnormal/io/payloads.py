@@ -18,8 +18,6 @@ from newnormal.io.labels import fitting_name
 from newnormal.io.options import Options
 from newnormal.tabular.times import parse_time
 
-__all__ = ["Payloads", "PlainTextError", "Value", "together"]
-
 _TIMES = ("time", "timestamp", "ts", "@timestamp", "_time")
 _PLAIN = "value"  # the channel of a plain number that nothing names
 _MISSING = frozenset({"", "nan", "null", "none", "unavailable", "unknown"})

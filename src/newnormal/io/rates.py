@@ -10,8 +10,6 @@ import numpy as np
 
 from newnormal.types import Floats, Ints
 
-__all__ = ["Conversion", "Rates"]
-
 _MOST = 1_000_000  # counters that are remembered; the one not seen for longest is forgotten first
 
 

@@ -27,25 +27,6 @@ if TYPE_CHECKING:
     from newnormal.io.sources.base import Source
     from newnormal.io.sources.pull import PullSource
 
-__all__ = [
-    "ALERT_SINKS",
-    "DECODERS",
-    "PULL_SOURCES",
-    "SCORE_SINKS",
-    "SINKS",
-    "SOURCES",
-    "decoder_names",
-    "find_alert_sink",
-    "find_decoder",
-    "find_pull_source",
-    "find_score_sink",
-    "find_sink",
-    "find_source",
-    "is_score_sink",
-    "kind_of",
-    "name_of",
-]
-
 SOURCES = {
     "file": "newnormal.io.sources.file:FileSource",
     "pipe": "newnormal.io.sources.pipe:PipeSource",

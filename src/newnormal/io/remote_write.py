@@ -13,18 +13,6 @@ from typing import Any
 from newnormal.errors import InputError, MissingExtraError
 from newnormal.io.decoders.base import TooManyError
 
-__all__ = [
-    "HEADERS",
-    "STALE",
-    "decompress",
-    "named_kind",
-    "pack",
-    "parse",
-    "raw_kind",
-    "request_kind",
-    "unpack",
-]
-
 # The NaN by which Prometheus says that a series has ended.
 STALE = 0x7FF0000000000002
 HEADERS = {

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from newnormal.errors import ParameterError
 
-__all__ = ["Named", "TopicPattern", "TopicTemplate", "Topics", "covers", "overlap"]
-
 _STREAM, _CHANNEL = "{stream}", "{channel}"
 _ONE, _REST = "+", "#"
 _IN_BRACES = re.compile(r"\{(\w+)\}")

@@ -25,18 +25,6 @@ from newnormal.kernels.linking import linked
 from newnormal.kernels.step import copy
 from newnormal.types import Floats, Floats32, Ints
 
-__all__ = [
-    "GROWING",
-    "GROWS",
-    "PATTERNS",
-    "PLACES",
-    "AcceptedState",
-    "blank_accepted",
-    "is_accepted",
-    "linked_move_back",
-    "move_back",
-]
-
 PLACES = 16  # the first half belong to open changes, the others are accepted
 PATTERNS = 10
 _NEAR = 0.25  # of the way between two levels, up to which a sample is at one of them

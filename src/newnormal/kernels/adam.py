@@ -7,8 +7,6 @@ import numpy as np
 from newnormal.kernels.compiled import compiled
 from newnormal.types import Floats32
 
-__all__ = ["adam_step"]
-
 
 @compiled
 def adam_step(

@@ -34,37 +34,6 @@ from newnormal.kernels.decision import decide
 from newnormal.kernels.linking import linked
 from newnormal.types import Bools, Floats, Floats32, Ints
 
-__all__ = [
-    "AGE",
-    "ALARMS",
-    "HEIGHT",
-    "KNOTS",
-    "LEAD",
-    "LOCATION",
-    "LOW",
-    "LOW_RATIO",
-    "NEXT",
-    "OPEN",
-    "PEAK",
-    "RECENT",
-    "RECENT_ALARMS",
-    "RECENT_SAMPLES",
-    "SEEN",
-    "START_HEIGHT",
-    "START_LOCATION",
-    "AlarmOut",
-    "AlarmParams",
-    "AlarmState",
-    "advance",
-    "blank_out",
-    "judge",
-    "judge_scores",
-    "linked_judge_scores",
-    "p_values",
-    "peaks",
-    "threshold_at",
-]
-
 KNOTS = 257  # points at which the distribution of scores is kept, the start of the tail included
 RECENT = 60  # scores kept, of which the location takes the median
 

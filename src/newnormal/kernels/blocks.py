@@ -83,17 +83,6 @@ from newnormal.types import (
     Ints,
 )
 
-__all__ = [
-    "Dims",
-    "alarm_at",
-    "alarm_params_at",
-    "committee_params_at",
-    "drift_at",
-    "drift_params_at",
-    "model_at",
-    "step_params_at",
-]
-
 
 class Dims(NamedTuple):
     """The sizes that streams of one shape share."""

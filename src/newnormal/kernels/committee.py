@@ -49,18 +49,6 @@ from newnormal.kernels.step import advance_in as advance_expert
 from newnormal.kernels.step import blank_work as blank_step_work
 from newnormal.types import Floats, Floats32, Ints
 
-__all__ = [
-    "FARTHEST",
-    "CommitteeParams",
-    "CommitteeState",
-    "CommitteeWork",
-    "advance",
-    "advance_in",
-    "blank_work",
-    "detrend",
-    "subspace_residual",
-]
-
 # In history's standard deviations: one absurd value must not drag a trend along for days.
 FARTHEST = 1e3
 

@@ -10,8 +10,6 @@ from typing import Any, ParamSpec, TypeVar
 
 import numba
 
-__all__ = ["compiled", "inlined", "inner", "uncounted"]
-
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 

@@ -18,8 +18,6 @@ from __future__ import annotations
 
 from newnormal.kernels.compiled import uncounted
 
-__all__ = ["decide"]
-
 
 @uncounted
 def decide(score: float, alarm_threshold: float, learn_threshold: float) -> tuple[bool, bool]:

@@ -26,30 +26,6 @@ from newnormal.kernels.linking import linked
 from newnormal.kernels.step import copy
 from newnormal.types import Bools, Floats, Floats32, Ints
 
-__all__ = [
-    "CROSSED",
-    "EVERY",
-    "KEEP",
-    "LEAST_STEP",
-    "LINEAR",
-    "MARK",
-    "MOST",
-    "NEAR",
-    "SEEN",
-    "SETTLING",
-    "TENFOLD",
-    "WARM",
-    "DriftOut",
-    "DriftParams",
-    "DriftState",
-    "advance",
-    "lag_index",
-    "linked_advance",
-    "measure",
-    "trace",
-    "weights_moved",
-]
-
 # Positions in DriftState.counts.
 SEEN = 0  # samples seen
 MARK = 1  # samples seen when the mark was set; -1 without one

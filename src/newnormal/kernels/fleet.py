@@ -103,18 +103,6 @@ from newnormal.types import (
     Ints,
 )
 
-__all__ = [
-    "CHANGE",
-    "DONE",
-    "OPENS",
-    "REVIEW",
-    "SILENT",
-    "Columns",
-    "Stops",
-    "Streams",
-    "advance",
-]
-
 # Why a stream's samples were not all consumed, as bits: what Python has to do, in this order.
 DONE = 0
 OPENS = 1  # an alarm opens, gets worse or closes in the rows from `since` on: `alarms.log.track`

@@ -15,8 +15,6 @@ import numpy as np
 from newnormal.kernels.compiled import compiled, inlined
 from newnormal.types import Floats32
 
-__all__ = ["backward", "forward"]
-
 
 @inlined
 def _sigmoid(x: np.float32) -> np.float32:

@@ -24,8 +24,6 @@ from numba.extending import intrinsic
 
 from newnormal.kernels.type_texts import text_of, types_of
 
-__all__ = ["address_of", "behind", "linked"]
-
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 

@@ -29,32 +29,6 @@ from newnormal.kernels.linking import linked
 from newnormal.kernels.mlp import request
 from newnormal.types import Floats, Floats32, Ints
 
-__all__ = [
-    "BLOCK",
-    "BLOCKS",
-    "FAR",
-    "FORECAST",
-    "HEAD",
-    "HELD",
-    "KINDS",
-    "LEAST",
-    "LEVEL",
-    "LONG",
-    "PAST",
-    "PRESSED",
-    "RHYTHM",
-    "SHAPES",
-    "SPAN",
-    "SPANS",
-    "WINDOWS",
-    "MembersParams",
-    "MembersState",
-    "MembersWork",
-    "emphasis",
-    "usual",
-    "vote_members",
-]
-
 KINDS = ("forecast", "level", "windows", "shapes", "rhythm")
 FORECAST, LEVEL, WINDOWS, SHAPES, RHYTHM = range(5)
 

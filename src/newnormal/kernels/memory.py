@@ -15,18 +15,6 @@ from numba.np.arrayobj import populate_array
 from newnormal.kernels.compiled import inlined
 from newnormal.types import Bools, Floats, Floats32, Ints
 
-__all__ = [
-    "bools",
-    "floats",
-    "floats2",
-    "floats3",
-    "floats32",
-    "floats32_2",
-    "ints",
-    "ints2",
-    "prefetch_line",
-]
-
 
 def _typed_array(typing_context: Any, address: Any, shape: Any, dtype: Any) -> Any:  # noqa: ARG001
     """Return the array of a shape and dtype that begins at an address."""

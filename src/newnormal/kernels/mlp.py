@@ -26,8 +26,6 @@ from newnormal.kernels.compiled import inlined, inner, uncounted
 from newnormal.kernels.memory import prefetch_line
 from newnormal.types import Floats32, Ints
 
-__all__ = ["NOTHING_AHEAD", "PAD", "descend", "forward", "request"]
-
 PAD = 16  # float32 values in a cache line, and in the widest vector registers
 NOTHING_AHEAD = 2  # the length of a list for `request` without any
 _at = np.uint64

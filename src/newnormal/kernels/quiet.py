@@ -79,40 +79,6 @@ from newnormal.types import (
     Ints,
 )
 
-__all__ = [
-    "CHANGE_NUMBER",
-    "CHANGE_STATE",
-    "END_TIME",
-    "FARTHEST_WEIGHTS",
-    "IS_REJECTED",
-    "LAST_ALARM",
-    "LAST_TIME",
-    "LOG_END",
-    "LOG_NEWEST",
-    "LOG_NUMBER",
-    "LOG_START",
-    "MOVED",
-    "MOVES",
-    "PEAK_SCORE",
-    "RECENT_REVIEWS",
-    "REVIEWS",
-    "SHADOW_NEXT",
-    "SHADOW_SCORES",
-    "SHADOW_TRAINS",
-    "SILENCE_ALL",
-    "SILENCE_ANY",
-    "SILENCE_NUMBER",
-    "TIMES_HELD",
-    "TIMES_TIMED",
-    "WEIGHTS_LIMIT",
-    "Columns",
-    "add_times",
-    "follow",
-    "is_quiet",
-    "quiet_rows",
-    "review",
-]
-
 # Positions in LogState, SilenceState, ReviewState, ChangeState, Shadow and SampleTimes: those of
 # `newnormal.alarms`, `newnormal.acceptance` and `newnormal.core.times`, which a test compares.
 LOG_NUMBER, LOG_START, LOG_END, LOG_NEWEST = 0, 1, 2, 4

@@ -30,28 +30,6 @@ from newnormal.kernels.linking import linked
 from newnormal.kernels.mlp import NOTHING_AHEAD, descend, forward
 from newnormal.types import Bools, Floats, Floats32, Ints
 
-__all__ = [
-    "AGE",
-    "COPY_EVERY",
-    "CYCLE",
-    "HELD",
-    "LARGEST",
-    "LEARNED",
-    "PENDING",
-    "RESTORED",
-    "SATURATION",
-    "SEEN",
-    "StepOut",
-    "StepParams",
-    "StepState",
-    "StepWork",
-    "advance",
-    "advance_in",
-    "blank_out",
-    "blank_work",
-    "copy",
-]
-
 # A scaled value beyond this is as good as infinite and would overflow float32 when squared.
 SATURATION = 1e15
 LARGEST = np.finfo(np.float64).max  # expected values stay within it

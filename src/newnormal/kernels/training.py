@@ -10,8 +10,6 @@ import numpy as np
 from newnormal.kernels.compiled import compiled
 from newnormal.types import Floats32
 
-__all__ = ["activate", "pull_back"]
-
 
 @compiled
 def activate(units: Floats32, bias: Floats32, rectify: bool) -> None:

@@ -15,8 +15,6 @@ from typing import Any
 
 from numba import types
 
-__all__ = ["text_of", "types_of"]
-
 _SCALARS = {
     str(each): each
     for each in (

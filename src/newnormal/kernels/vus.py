@@ -7,8 +7,6 @@ import numpy as np
 from newnormal.kernels.compiled import compiled
 from newnormal.types import Bools, Floats, Ints
 
-__all__ = ["range_aucs"]
-
 
 @compiled
 def range_aucs(

@@ -15,15 +15,6 @@ from newnormal.metrics.inputs import labels_and_predictions
 from newnormal.metrics.point import Confusion
 from newnormal.types import Bools
 
-__all__ = [
-    "adjusted_accuracy",
-    "adjusted_confusion",
-    "adjusted_f1",
-    "adjusted_precision",
-    "adjusted_recall",
-    "point_adjust",
-]
-
 
 def point_adjust(labels: ArrayLike, predictions: ArrayLike) -> Bools:
     """Return the predictions with every event of which a sample was predicted filled in.

@@ -18,17 +18,6 @@ from newnormal.metrics.events import runs
 from newnormal.metrics.inputs import labels_and_predictions
 from newnormal.types import Bools, Ints
 
-__all__ = [
-    "AFTER",
-    "BEFORE",
-    "AlarmCounts",
-    "AlarmTrace",
-    "Span",
-    "count_alarms",
-    "find_events",
-    "trace_alarms",
-]
-
 BEFORE = 5  # samples before the start of an event from which on an opening finds it
 AFTER = 10  # samples after its end until which an opening finds it
 

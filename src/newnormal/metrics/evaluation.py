@@ -16,8 +16,6 @@ from newnormal.metrics.report import Report, report
 from newnormal.metrics.timing import Period, period_seconds
 from newnormal.types import Event, Verdicts
 
-__all__ = ["Evaluation", "alarm_facts", "delay_text", "evaluate", "share_text", "summary"]
-
 _DAY = 86_400
 
 

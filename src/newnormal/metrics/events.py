@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from newnormal.types import Bools, Ints
 
-__all__ = ["raise_to_event_maximum", "runs"]
-
 _Scalar = TypeVar("_Scalar", np.bool_, np.float64)
 
 

@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from newnormal.errors import InputError, ParameterError
 from newnormal.types import Bools, Floats
 
-__all__ = ["decide", "labels_and_predictions", "labels_and_scores", "require_both_classes"]
-
 
 def labels_and_predictions(labels: ArrayLike, predictions: ArrayLike) -> tuple[Bools, Bools]:
     """Return both as flags of equal length, or raise `InputError`."""

@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike
 from newnormal.metrics.inputs import labels_and_predictions
 from newnormal.types import Bools
 
-__all__ = ["Confusion", "accuracy", "confusion", "f1", "precision", "recall"]
-
 
 @dataclass(frozen=True, slots=True)
 class Confusion:

@@ -20,18 +20,6 @@ from newnormal.metrics.inputs import (
 )
 from newnormal.types import Bools, Floats, Ints
 
-__all__ = [
-    "Volumes",
-    "affiliation_f1",
-    "affiliation_precision",
-    "affiliation_recall",
-    "range_auc_pr",
-    "range_auc_roc",
-    "vus",
-    "vus_pr",
-    "vus_roc",
-]
-
 _ROC, _PR = 0, 1  # the columns of the kernel's result
 
 

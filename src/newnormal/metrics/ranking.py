@@ -15,8 +15,6 @@ from newnormal.metrics.events import raise_to_event_maximum
 from newnormal.metrics.inputs import labels_and_scores, require_both_classes
 from newnormal.types import Bools, Floats
 
-__all__ = ["BestF1", "auprc", "auroc", "average_precision", "best_f1", "best_f1_adjusted"]
-
 
 class BestF1(NamedTuple):
     """The best F1 any threshold gives, and that threshold: an oracle, chosen with the labels."""

@@ -27,8 +27,6 @@ from newnormal.metrics.ranking import (
 )
 from newnormal.metrics.timing import Period, detection_delay, false_alarms, period_seconds
 
-__all__ = ["Report", "report"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:

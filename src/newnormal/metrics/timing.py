@@ -14,14 +14,6 @@ from newnormal.metrics.events import runs
 from newnormal.metrics.inputs import labels_and_predictions
 from newnormal.types import Bools, Floats
 
-__all__ = [
-    "DetectionDelay",
-    "Period",
-    "detection_delay",
-    "false_alarms",
-    "false_alarms_per_day",
-]
-
 Period: TypeAlias = float | timedelta | np.timedelta64
 """The time from one sample to the next: seconds, or a timedelta."""
 

@@ -41,8 +41,6 @@ from newnormal.kernels.step import (
 from newnormal.models.no_places import NoPlaces
 from newnormal.types import Bools, Floats, Floats32, Ints
 
-__all__ = ["Block", "Model", "OnEpoch", "OnPhase", "Training", "checked", "scores"]
-
 _CHUNK = 65_536  # samples scored at once: verdicts in full are much larger than their scores
 
 OnEpoch: TypeAlias = Callable[[int, float], None]  # (epochs done, mean loss of the last one)

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 
-__all__ = ["one_thread"]
-
 # As NumPy's wheels, and builds against a system's OpenBLAS, name the pair of functions.
 _NAMES = (
     ("scipy_openblas_get_num_threads64_", "scipy_openblas_set_num_threads64_"),

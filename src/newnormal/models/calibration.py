@@ -16,8 +16,6 @@ from newnormal.types import Floats, Floats32
 if TYPE_CHECKING:
     from newnormal.models.committee import Committee
 
-__all__ = ["calibrated", "limited"]
-
 _STILL = 0.1  # of the others' usual residual, that of a channel that never moved in history
 _FLOOR = 1e-3  # of a channel's usual residual, as a share of the mean channel's
 _NARROW = 1e-6  # a spread below this is that of a constant

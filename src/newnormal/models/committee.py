@@ -38,10 +38,8 @@ from newnormal.models.calibration import calibrated, limited
 from newnormal.models.experts import basis_of, decay_of, neutral_params, rest_of
 from newnormal.models.members import blank_members, blank_state, fit_members
 from newnormal.models.mlp import MLP
-from newnormal.models.plan import Plan, Vote
+from newnormal.models.plan import Plan
 from newnormal.types import Bools, Floats, Floats32
-
-__all__ = ["Committee", "Plan", "Vote"]
 
 _CHUNK = 8192  # samples calibrated at once
 _NO_PHASE = np.full(1, np.nan)

@@ -8,8 +8,6 @@ from newnormal.kernels.committee import detrend
 from newnormal.kernels.step import StepParams
 from newnormal.types import Floats, Floats32
 
-__all__ = ["basis_of", "decay_of", "neutral_params", "rest_of"]
-
 _LEFT = 1e-4  # of history's variance stays outside a linear subspace, at least
 
 

@@ -20,15 +20,6 @@ from newnormal.kernels.members import (
 from newnormal.models.blas import one_thread
 from newnormal.types import Floats, Floats32
 
-__all__ = [
-    "Tables",
-    "blank_members",
-    "blank_state",
-    "fit_members",
-    "fittable",
-    "usual_votes",
-]
-
 _RIDGE = 1e-3  # of the mean diagonal of the forecast's normal equations
 _NEWEST = 40_000  # samples that the forecast is fitted on, the newest
 _LEAST_EIGENVALUE = 0.05  # of the mean one, in the inverse covariance of `level`

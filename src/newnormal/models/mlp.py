@@ -19,8 +19,6 @@ from newnormal.models.base import Block, Model, Training
 from newnormal.models.blas import one_thread
 from newnormal.types import Floats, Floats32, Ints
 
-__all__ = ["MLP", "widths_of"]
-
 _LATENTS = (1, 2, 4, 8, 16)
 _OUTER = (16, 128)
 _INNER = (8, 64)

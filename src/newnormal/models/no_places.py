@@ -11,8 +11,6 @@ from newnormal.core.state import ModelState
 from newnormal.kernels.step import StepParams
 from newnormal.types import Bools, Floats
 
-__all__ = ["NoPlaces"]
-
 
 class NoPlaces:
     """A model that has no members, accepts no patterns and judges a stream by its trend alone."""

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from newnormal.models.base import Block, Model, Training, checked
 from newnormal.types import Floats, Floats32
 
-__all__ = ["PCA", "principal", "residuals"]
-
 
 def principal(rows: Floats, components: int) -> Floats:
     """Return the directions in which standardised rows (T, C) vary most, (C, components)."""

@@ -24,8 +24,6 @@ from newnormal.errors import MissingExtraError, ParameterError
 from newnormal.models.base import Block, Model, Training
 from newnormal.types import Floats, Floats32
 
-__all__ = ["MOST_ROWS", "Peer", "adapter", "thinned"]
-
 MOST_ROWS = 20_000  # of history, for detectors whose cost grows with its square
 
 # They compare each row of history with all others: by neighbours, distances, kernels or prefixes.

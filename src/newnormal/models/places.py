@@ -20,8 +20,6 @@ from newnormal.models.no_places import NoPlaces
 from newnormal.models.plan import Plan
 from newnormal.types import Bools, Floats
 
-__all__ = ["InPlaces", "accept_pattern", "accept_place", "drop_place", "restore", "set_place"]
-
 _NEWS = 0.25  # of history's standard deviations: a shift that moved less is left as it is
 _QUIET = 1.5  # a vote that counts as quiet for every pattern
 _OPEN = PLACES // 2  # places of open changes; the others are accepted

@@ -9,8 +9,6 @@ from typing import Any
 
 from newnormal.kernels.members import FORECAST
 
-__all__ = ["Plan", "Vote"]
-
 _THIRD = 1 / 3
 
 

@@ -23,8 +23,6 @@ from newnormal.types import Floats, Ints
 if TYPE_CHECKING:
     from newnormal.models.base import Model
 
-__all__ = ["advance"]
-
 
 def advance(
     model: Model,

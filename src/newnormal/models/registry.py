@@ -20,8 +20,6 @@ from newnormal.errors import ParameterError, StateError
 if TYPE_CHECKING:
     from newnormal.models.base import Model
 
-__all__ = ["BUILT_IN", "GROUP", "find", "find_for_file", "imported", "path_of", "registered"]
-
 GROUP = "newnormal.models"
 
 BUILT_IN = {

@@ -17,8 +17,6 @@ from newnormal.errors import MissingExtraError, ParameterError
 from newnormal.models.base import Block, Model, Training
 from newnormal.types import Bools, Floats, Floats32
 
-__all__ = ["RiverModel", "adapter"]
-
 
 class RiverModel(Model):
     """A River detector behind the detector's interface: it scores samples one by one, and learns.

@@ -24,8 +24,6 @@ from newnormal.packing.names import (
 from newnormal.state import schema
 from newnormal.state.schema import Facts, as_json, packed
 
-__all__ = ["AlarmReader", "alarm_facts", "alarm_tensors", "named", "placed"]
-
 
 def alarm_facts(fitted: Fitted, state: StreamState) -> dict[str, Any]:
     """Return the facts of the threshold, of the newest alarm by the score, and of silence."""

@@ -38,8 +38,6 @@ from newnormal.packing.tensors import accepted_tensors, model_tensors, tail_tens
 from newnormal.state import schema
 from newnormal.state.schema import Facts, as_json, packed
 
-__all__ = ["ChangeReader", "acceptance_facts", "acceptance_tensors"]
-
 
 def acceptance_facts(fitted: Fitted, state: StreamState) -> dict[str, Any]:
     """Return the facts of what is accepted and what has changed."""

@@ -32,8 +32,6 @@ from newnormal.types import (
 )
 from newnormal.types.arrays import time_of_text
 
-__all__ = ["EventReader", "event_facts", "past_facts"]
-
 _OF_ALARMS = (OPENED, UPDATED, CLOSED)
 _OF_CHANGES = (CHANGED, ACCEPTED, REJECTED, REVERTED)
 _KINDS = (*_OF_ALARMS, *_OF_CHANGES, ROLLED_BACK)

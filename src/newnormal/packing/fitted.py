@@ -46,8 +46,6 @@ from newnormal.thresholds.base import MOST_STATE
 from newnormal.tuning import LATENT, WINDOW, Choice
 from newnormal.tuning.choice import COPIES, LEARNED_NOTHING, NO_RHYTHM, TOO_SHORT
 
-__all__ = ["FittedReader", "check_range"]
-
 _MOST_LOSSES = 10_000_000
 _MOST_CHANNELS = 1_000_000
 _MOST_LAGS = 64

@@ -6,19 +6,6 @@ from newnormal.acceptance import changes
 from newnormal.alarms import log, silence
 from newnormal.kernels import alarm, drift
 
-__all__ = [
-    "ALARM_COUNTS",
-    "ALARM_LEVELS",
-    "BASELINE_LEVELS",
-    "CHANGE_COUNTS",
-    "CHANGE_STATES",
-    "DRIFT_COUNTS",
-    "LOG_COUNTS",
-    "LOG_LEVELS",
-    "REVIEW_COUNTS",
-    "SILENCE_COUNTS",
-]
-
 ALARM_COUNTS = {
     "samples": alarm.SEEN,
     "alarms": alarm.ALARMS,

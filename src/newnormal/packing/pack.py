@@ -21,8 +21,6 @@ from newnormal.state import State
 from newnormal.state.schema import as_json
 from newnormal.types import Alarm, Change, Event
 
-__all__ = ["pack"]
-
 
 def pack(
     method: str,

@@ -6,8 +6,6 @@ from typing import Any
 
 from newnormal.state.schema import Facts
 
-__all__ = ["reading_of"]
-
 _MOST = 1_000_000  # names of columns
 _TEXTS = ("decimal", "date_format", "tz", "label")
 _LISTS = ("by", "na", "time", "drop", "rate", "header")

@@ -10,8 +10,6 @@ from newnormal.errors import StateError
 from newnormal.kernels.members import MembersParams
 from newnormal.state.schema import Facts
 
-__all__ = ["MOST_BINS", "rhythm_of", "zone_of"]
-
 MOST_BINS = 4096
 _KINDS = (1, 2, 7)  # of days
 _LONGEST_PERIOD = 10**9  # samples

@@ -18,8 +18,6 @@ from newnormal.packing.changes import ChangeReader
 from newnormal.state import schema
 from newnormal.state.schema import Facts
 
-__all__ = ["StreamReader"]
-
 
 class StreamReader(ChangeReader):
     """Reads the stream behind a fitted detector."""

@@ -14,8 +14,6 @@ from newnormal.kernels.committee import CommitteeState
 from newnormal.state import schema
 from newnormal.state.schema import packed
 
-__all__ = ["accepted_tensors", "model_tensors", "tail_tensors"]
-
 
 def model_tensors(prefix: str, state: ModelState) -> dict[str, NDArray[Any]]:
     """Return what a model changes while a stream runs."""

@@ -14,8 +14,6 @@ from newnormal.state.schema import AGAIN
 from newnormal.thresholds import MovingThreshold, Threshold, for_file
 from newnormal.types import Alarm, Change, Event
 
-__all__ = ["Unpacked", "unpack"]
-
 _MOST_EVENTS = 1000
 _MOST_PAST = 100
 

@@ -6,8 +6,6 @@ from newnormal.alarms.listing import urgency
 from newnormal.plots.thinning import excess
 from newnormal.types import Alarm, Change, Timeline
 
-__all__ = ["attention", "needs_attention"]
-
 
 def attention(timeline: Timeline) -> tuple[float, ...]:
     """Return what streams are sorted by: the one that needs attention most is the least.

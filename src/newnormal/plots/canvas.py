@@ -17,20 +17,6 @@ from newnormal.state.targets import check_file
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "FALSE",
-    "INK",
-    "LINE",
-    "NORMAL",
-    "PALE",
-    "SMALL",
-    "TRUE",
-    "blank",
-    "check_extra",
-    "check_target",
-    "save",
-]
-
 TRUE = LIGHT.true  # what is labelled, and alarms that meet it
 FALSE = LIGHT.alarm  # alarms for nothing
 INK = LIGHT.ink

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["PALETTE", "Band", "Bar", "Cloud", "Curve", "Panel", "bands", "bars", "clouds", "curves"]
-
 # Okabe and Ito's, in an order in which neighbours stay apart; vermillion is kept for the method.
 PALETTE = (TRUE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8a97a6", "#B8A600", INK)
 

@@ -14,8 +14,6 @@ from newnormal.types import Floats
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["demo_figure"]
-
 _DAY = np.timedelta64(1, "D")
 
 

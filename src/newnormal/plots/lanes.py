@@ -18,17 +18,6 @@ from newnormal.types import OPENED, Alarm, ChangeSpan, Floats, Timeline
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "Bar",
-    "alarm_bars",
-    "alarm_lane",
-    "change_lane",
-    "draw_bars",
-    "hatched",
-    "rows_of",
-    "spans_of",
-]
-
 _LETTER = 0.008  # of a lane's width
 _ROWS = 3  # of changes that overlap
 _LEAST = 0.002  # of a lane's width: a bar of one sample among a million can be seen

@@ -7,8 +7,6 @@ from io import BytesIO
 from matplotlib.figure import Figure
 from PIL import Image
 
-__all__ = ["DOTS_PER_INCH", "NotebookFigure"]
-
 DOTS_PER_INCH = 160
 _ON_SCREEN = 92  # pixels an inch in a notebook
 _FINER = 1.5  # times as many in the picture, for fine displays

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["STREAMS", "fleet_figure", "is_fleet"]
-
 STREAMS = 30  # drawn, unless said otherwise
 # Inches. A row is a stream; in it are the name, its course, and two lines of text.
 _WIDTH, _ROW, _NAME, _COURSE, _LEFT, _GAP = 9.0, 0.4, 1.35, 3.5, 0.14, 0.15

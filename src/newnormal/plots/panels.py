@@ -18,21 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "alarm_strip",
-    "key",
-    "legend",
-    "legend_rows",
-    "range_panel",
-    "score_panel",
-    "score_range",
-    "shade",
-    "signal_limits",
-    "signal_panel",
-    "strip",
-    "tidy",
-]
-
 _DASHES = (0, (4, 3))
 _LONGEST = 13  # characters of a name beside a panel
 

@@ -16,8 +16,6 @@ from newnormal.types import Timeline, Verdicts
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["plot"]
-
 
 def plot(
     found: Any,

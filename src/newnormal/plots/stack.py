@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Change", "Judged", "Ruler", "Signal", "column", "scale", "stack"]
-
 # Inches. Below the gaps in which there is text, panels of one group are close together.
 _WIDTH, _LEFT, _RIGHT = 9.0, 0.68, 0.22
 _TITLED, _CLOSE, _FOOT = 0.45, 0.1, 0.8

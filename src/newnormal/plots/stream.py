@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["CHANNELS", "stream_figure"]
-
 CHANNELS = 4  # shown, unless said otherwise
 _SENTENCES = 5  # alarms in words below the picture
 _LINE = 0.19  # inches of a line of text

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["DARK", "LIGHT", "Style"]
-
 
 class Style(NamedTuple):
     """The colours of a picture, by what they are used for.

@@ -7,22 +7,6 @@ import numpy as np
 from newnormal.metrics.events import runs
 from newnormal.types import Bools, Floats, Ints, Verdicts
 
-__all__ = [
-    "BINS",
-    "bin_starts",
-    "broken",
-    "excess",
-    "extremes",
-    "means",
-    "middle",
-    "outline",
-    "peaks",
-    "ratios_of",
-    "starts_every",
-    "stretches",
-    "worst",
-]
-
 BINS = 1_600  # a little more than the pixels across a panel
 
 

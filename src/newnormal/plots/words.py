@@ -10,8 +10,6 @@ from newnormal.plots.canvas import NORMAL, SMALL
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["LEFT", "shortened", "write"]
-
 LEFT = 0.14  # inches
 
 

@@ -10,8 +10,6 @@ import numpy as np
 from newnormal.alarms.texts import moment_text
 from newnormal.types import Floats, Timeline
 
-__all__ = ["Axis", "seconds_of"]
-
 
 def seconds_of(time: np.datetime64) -> float:
     """Return a time as seconds since 1970, UTC.

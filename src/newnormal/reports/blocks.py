@@ -21,8 +21,6 @@ from newnormal.reports.axis import Axis
 from newnormal.reports.packing import Packer, base_of, packed
 from newnormal.types import Floats, Timeline
 
-__all__ = ["COARSEST", "Blocks", "pack_blocks"]
-
 COARSEST = 2_000  # points of the first level: what fills a screen
 _FEWEST = 200  # points, below which channels are left out instead
 _FINER = 8  # how much finer the next level is

@@ -13,8 +13,6 @@ from newnormal.tabular.columns import listed
 from newnormal.texts import counted
 from newnormal.types import IncidentEvent, Timeline, Verdicts
 
-__all__ = ["Contents"]
-
 
 @dataclass(frozen=True, eq=False)
 class Contents:

@@ -36,8 +36,6 @@ from newnormal.types import (
     Verdicts,
 )
 
-__all__ = ["html"]
-
 PAGE = 400_000  # bytes of the page inside a notebook
 _ROWS = 5  # alarms, changes or streams in a table
 _HEIGHT = 640  # pixels

@@ -16,8 +16,6 @@ from newnormal.reports.packing import text_of
 from newnormal.reports.stream import brief_data, channels_data, number, stream_data
 from newnormal.types import Incident, IncidentEvent, Timeline
 
-__all__ = ["fleet_streams", "incidents_data", "one_stream", "sparkline"]
-
 _POINTS = 120  # of a sparkline, and fewer where there are many streams
 _FEWEST_POINTS = 16
 _BYTES_A_POINT = 5

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from newnormal.types import Floats
 
-__all__ = ["Packer", "base_of", "packed", "text_of"]
-
 _LEVEL = 6
 _LOOKED_AT = 100_000  # values of a column that its base is taken from
 _FAR = 16  # interquartile ranges from 0, from which on values are kept as differences

@@ -10,8 +10,6 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
-__all__ = ["SCRIPTS", "STYLES", "filled", "shell_size"]
-
 # In the order in which they are joined, without a build step.
 STYLES = ("vendor/uplot/uPlot.min.css", "reports/page/report.css")
 SCRIPTS = (

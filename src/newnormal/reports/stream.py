@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 
 from newnormal.alarms.headlines import change_text
-from newnormal.alarms.texts import length_text
+from newnormal.alarms.sentences import length_text
 from newnormal.core.history import median_period
 from newnormal.metrics.events import runs
 from newnormal.plots.thinning import stretches
 from newnormal.reports.axis import Axis
 from newnormal.reports.packing import text_of
 from newnormal.types import Alarm, Bools, ChangeSpan, Timeline
-
-__all__ = ["alarm_data", "brief_data", "change_data", "channels_data", "number", "stream_data"]
 
 _STRETCHES = 2_000  # of labels, before neighbours are joined
 

@@ -19,8 +19,6 @@ from newnormal.state.files import remove_stale, replace_file
 from newnormal.state.targets import check_file, resolved
 from newnormal.types.zones import common_zone
 
-__all__ = ["BUDGET", "check_target", "page_of", "report"]
-
 BUDGET = 9_500_000  # bytes of a report
 FORMAT = 1  # of the data inside a page
 _TITLE = "newnormal report"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["BadLines"]
-
 _MOST = 10  # reported in a row
 
 

@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal import state as state_file
-from newnormal.detector import BaseDetector, from_state
+from newnormal.base import BaseDetector
+from newnormal.detector import from_state
 from newnormal.errors import NewnormalError, ParameterError, StateError
 from newnormal.io.registry import kind_of
 from newnormal.io.sources.base import FRESH, Source
 from newnormal.state import State
-
-__all__ = ["Resumed", "other_input", "place_of", "resume", "resumed", "save", "stream_of"]
 
 _RESERVED = ("kind", "feedback")  # of a place, for what is not the source's
 

@@ -33,25 +33,12 @@ from newnormal.runtime.lock import Progress, beside
 from newnormal.types import Alarm, Change, time_text
 
 if TYPE_CHECKING:
-    from newnormal.detector import BaseDetector
+    from newnormal.base import BaseDetector
 
 try:
     import fcntl
 except ImportError:
     fcntl = None  # type: ignore[assignment]
-
-__all__ = [
-    "Act",
-    "Feedback",
-    "Queue",
-    "Target",
-    "apply",
-    "apply_all",
-    "found_by",
-    "named",
-    "progress_of",
-    "start_of",
-]
 
 _BINARY = getattr(os, "O_BINARY", 0)
 _LARGEST = 1 << 20  # bytes of a queue file: 5,000 pieces of feedback

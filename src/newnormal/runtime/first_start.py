@@ -19,19 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from newnormal.runtime.kernel_jobs import FIT, SERVE, WATCH, Job, jobs_of
-
-__all__ = [
-    "FIT",
-    "PROCESSES",
-    "SERVE",
-    "WATCH",
-    "OnCompiled",
-    "compile_all",
-    "main",
-    "missing",
-    "processes",
-]
+from newnormal.runtime.kernel_jobs import Job, jobs_of
 
 PROCESSES = "NEWNORMAL_COMPILERS"  # how many processes compile
 _MOST = 4  # kernels that take long

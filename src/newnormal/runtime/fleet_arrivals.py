@@ -14,8 +14,6 @@ from newnormal.tabular.ordering.arrival import Arrival, Arrived
 from newnormal.tabular.ordering.jumps import is_future, ordinary
 from newnormal.types import Floats, Ints, Times
 
-__all__ = ["Arrivals"]
-
 
 class Arrivals:
     """What `Arrival` is for one stream, for those streams of many that need it.

@@ -21,8 +21,6 @@ from newnormal.runtime.fleet_place import KEYS, Place
 if TYPE_CHECKING:
     from newnormal.runtime.fleet_watch import FleetWatch
 
-__all__ = ["FleetQueue", "submit"]
-
 Report = Callable[[str], None]
 
 

@@ -10,8 +10,6 @@ from newnormal.errors import InputError
 from newnormal.tabular.ordering.lateness import late
 from newnormal.types import Ints, Times
 
-__all__ = ["Kept", "Order"]
-
 
 class Kept(NamedTuple):
     """Which samples of a stream may be taken, where not all may.

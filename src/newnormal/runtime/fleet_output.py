@@ -14,8 +14,6 @@ from newnormal.io.sinks.jsonl import JsonLinesSink
 from newnormal.io.sinks.text import TextSink
 from newnormal.types import IncidentEvent
 
-__all__ = ["FleetJsonSink", "FleetSink", "FleetTextSink"]
-
 _MOST_NAME = 24  # characters: a longer name of a stream is not what others are aligned to
 
 

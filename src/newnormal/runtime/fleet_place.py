@@ -8,8 +8,6 @@ from typing import Any
 
 from newnormal.errors import StateError
 
-__all__ = ["KEYS", "Place"]
-
 KEYS = 100  # of applied feedback, that a note remembers
 
 

@@ -14,8 +14,6 @@ from newnormal.io.sources.streams import StreamInput
 from newnormal.runtime.checkpoint import other_input, resumed
 from newnormal.runtime.fleet_place import Place
 
-__all__ = ["ResumedFleet", "resume_fleet"]
-
 
 @dataclass(frozen=True)
 class ResumedFleet:

@@ -30,8 +30,6 @@ from newnormal.tabular import Problem, StreamBatch, StreamTables, Table
 from newnormal.tabular.ordering.arrival import Arrived
 from newnormal.types import CHANGED, OPENED, Floats, IncidentEvent, Ints, Times
 
-__all__ = ["FleetWatch"]
-
 _LINES = 1 << 16  # asked for at once
 _KEY = "arrivals"  # of a place: the samples that are held back
 

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["Interruption"]
-
 
 class Interruption:
     """Turns SIGINT and SIGTERM into a clean stop after the batch; a second one stops at once."""

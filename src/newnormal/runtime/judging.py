@@ -6,11 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from newnormal.detector import BaseDetector
+from newnormal.base import BaseDetector
 from newnormal.tabular import Table
 from newnormal.types import Event, Observed, Verdicts
-
-__all__ = ["Judgement", "judge_series"]
 
 _PIECE = 1000  # samples: the detector keeps 1000 events, and a piece has fewer
 

@@ -23,11 +23,11 @@ from newnormal.kernels import (
 from newnormal.kernels.blocks import Dims
 from newnormal.kernels.linking import behind
 from newnormal.kernels.mlp import NOTHING_AHEAD
-from newnormal.models.committee import Committee, Plan
+from newnormal.kernels.quiet import Columns
+from newnormal.models.committee import Committee
 from newnormal.models.experts import neutral_params
+from newnormal.models.plan import Plan
 from newnormal.types import Floats32
-
-__all__ = ["FIT", "SERVE", "WATCH", "Job", "jobs_of"]
 
 FIT, WATCH, SERVE = "fit", "watch", "serve"
 
@@ -168,7 +168,7 @@ def _serving() -> list[Job]:
     """Return what judges many streams, and what a change calls."""
     model, _, state, work = _small()
     dims, widths = Dims(*[1] * len(Dims._fields)), model.network.padded
-    columns = fleet.Columns(
+    columns = Columns(
         *(_ROW, _ROW, _FLAGS, _ROWS, _ROWS32, _ROW, _ROW, _INTS, _ROW, _INTS, _ROWS32)
     )
     streams = fleet.Streams(_INTS, _INTS, _INTS, _INTS, _INTS, _INTS, _INTS, _INTS, 1)

@@ -16,8 +16,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-__all__ = ["Lock", "Progress", "beside", "is_held", "look"]
-
 try:
     import fcntl
 except ImportError:  # Windows has no such locks: stop `watch` before giving it feedback there

@@ -15,8 +15,6 @@ import numpy as np
 from newnormal.alarms.sentences import duration_text, silence_sentence
 from newnormal.alarms.silence import longest_silence
 
-__all__ = ["SilentSource"]
-
 
 class SilentSource:
     """Reports once that a source has been silent for longer than the detector allows.

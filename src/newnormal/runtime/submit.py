@@ -15,8 +15,6 @@ from newnormal.runtime.lock import Lock, Progress
 from newnormal.state import State
 from newnormal.types import Change
 
-__all__ = ["submit"]
-
 
 @dataclass(frozen=True)
 class _Known:

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from newnormal.detector import BaseDetector
+from newnormal.base import BaseDetector
 from newnormal.errors import FeedbackError, InputError
 from newnormal.io.layout import LayoutError
 from newnormal.io.registry import kind_of
 from newnormal.io.sinks.base import Sink
-from newnormal.io.sources.base import Batch, Problem, Source, check_batch
+from newnormal.io.sources.base import Batch, Source, check_batch
 from newnormal.runtime import checkpoint
 from newnormal.runtime.bad_lines import BadLines
 from newnormal.runtime.feedback import (
@@ -35,11 +35,9 @@ from newnormal.runtime.feedback import (
 from newnormal.runtime.interruption import Interruption
 from newnormal.runtime.lock import Lock
 from newnormal.runtime.silent_source import SilentSource
-from newnormal.tabular import Table
+from newnormal.tabular import Problem, Table
 from newnormal.tabular.ordering.lateness import late
 from newnormal.types import CHANGED, OPENED, Ints, Times, Verdicts, time_text
-
-__all__ = ["BadRecordError", "NothingReadError", "Watch"]
 
 _BATCH = 1 << 16  # samples asked for at once where no checkpoint is due
 _KEYS = 100  # of applied feedback, that a checkpoint remembers

@@ -10,8 +10,6 @@ from typing import Any, Generic, Protocol, TypeVar
 from newnormal.io.sinks.alerts import SinkDownError
 from newnormal.service.looping import backoff, one_line
 
-__all__ = ["SECOND", "SinkCalls"]
-
 SECOND = 1_000_000_000
 _MOST_HUNG = 3  # calls of `send` that have not returned, before none is made any more
 

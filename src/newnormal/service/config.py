@@ -32,23 +32,6 @@ from newnormal.service.settings import (
     settings_of,
 )
 
-__all__ = [
-    "OPERATE",
-    "READ",
-    "ROLES",
-    "WRITE",
-    "Limits",
-    "Override",
-    "Retention",
-    "ServiceConfig",
-    "SinkConfig",
-    "SourceConfig",
-    "StreamDefaults",
-    "TokenConfig",
-    "is_loopback",
-    "needs_restart",
-]
-
 READ, WRITE, OPERATE = "read", "write", "operate"
 ROLES = (READ, WRITE, OPERATE)  # each may do what the ones before it may
 

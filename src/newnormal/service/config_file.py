@@ -27,8 +27,6 @@ from newnormal.service.config import (
 from newnormal.service.secrets import hash_token, is_token_hash, read_secret, read_secret_file
 from newnormal.service.settings import Setting, nearest, parse_json, settings_of
 
-__all__ = ["PREFIX", "KnownSetting", "data_folder", "known_settings", "load_config"]
-
 PREFIX = "NEWNORMAL_SERVE_"
 _SECTIONS: dict[str, type] = {
     "": ServiceConfig,

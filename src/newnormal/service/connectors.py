@@ -17,16 +17,6 @@ from newnormal.io.sources.pull import PullSource
 from newnormal.service.config import ServiceConfig, SinkConfig, SourceConfig
 from newnormal.service.secrets import read_secret
 
-__all__ = [
-    "alert_sinks",
-    "check_connections",
-    "make_any_sink",
-    "make_score_sink",
-    "make_sink",
-    "make_source",
-    "score_sinks",
-]
-
 
 def alert_sinks(sinks: Iterable[SinkConfig]) -> tuple[SinkConfig, ...]:
     """Return those that alerts are for; also those of an unknown kind, which `make_sink` names."""

@@ -12,8 +12,6 @@ from pathlib import Path
 from newnormal.errors import StateError
 from newnormal.state.files import sync_folder
 
-__all__ = ["Database", "Migration", "database_errors", "open_to_read"]
-
 _WAIT_S = 30.0  # for another process: a backup or a check holds nothing for long
 _IDLE = 8  # connections that are kept for readers
 _SPARE = 1_024  # pages that stay in the file to be used again; 4 MiB

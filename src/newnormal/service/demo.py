@@ -23,8 +23,6 @@ from newnormal.service.config import Override, ServiceConfig
 from newnormal.service.values import LIVE, StreamView
 from newnormal.types import Floats
 
-__all__ = ["HISTORY", "MACHINES", "SPEED", "Demo", "Machine", "Simulation", "demo_config"]
-
 MINUTE = 60 * 10**9  # ns
 HISTORY = 480  # samples that a machine collects before its fit: eight of its hours
 _CYCLE = 60  # minutes of a machine's cycle

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from newnormal.service.engine.running import Submitted
     from newnormal.service.service import Service
 
-__all__ = ["Health"]
-
 _RATE_S = 10  # seconds that a rate is taken over
 
 

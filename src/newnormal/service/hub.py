@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from newnormal.service.values import EventRow
 
-__all__ = ["Hub", "Message", "Resync", "Subscription", "Tick"]
-
 
 class Tick(NamedTuple):
     """Streams that have newer samples, with the number of the newest."""

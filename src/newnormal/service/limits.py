@@ -15,8 +15,6 @@ from newnormal.service.config import Limits
 from newnormal.service.engine.streams import KeptStreams
 from newnormal.types.arrays import time_text
 
-__all__ = ["Arriving", "LimitError", "ServiceBusy", "check_limits"]
-
 
 class LimitError(InputError):
     """A limit of the configuration would be exceeded."""

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable
 
 from newnormal.errors import NewnormalError
 
-__all__ = ["Loop", "backoff", "one_line", "stop_all"]
-
 _STEPS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)  # s to wait after so many failures
 
 _LONGEST_WAIT = 1.0  # s: a clock that is set forward shortens waits

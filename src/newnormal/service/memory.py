@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable
 from functools import cache
 
-__all__ = ["give_back", "share"]
-
 _ARENA_MAX = -8  # M_ARENA_MAX of mallopt
 
 

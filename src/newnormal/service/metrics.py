@@ -14,8 +14,6 @@ from newnormal.service.values import COLLECTING, FAILED, FITTING, LIVE, StreamVi
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-__all__ = ["MOST_STREAMS", "Measured", "exposition"]
-
 MOST_STREAMS = 2_000  # that have measurements of their own; the others are counted
 _DROPPED = ("late", "duplicate", "out_of_order", "jumped", "unknown")
 _ATTENTION = ("alarm", "change", "silence", "channels", "failed")

@@ -14,8 +14,6 @@ from newnormal.service.engine.items import ALARM
 from newnormal.service.values import ItemPage, Rows
 from newnormal.types import Bools, Floats, Ints
 
-__all__ = ["Judged", "Points", "ScoreReader", "Scored", "batches_of", "thinned"]
-
 _ROWS = 10_000  # samples of a stream that are read at once
 _ALARMS = 100  # of a stream, the newest, that are looked at
 _LAST = 2**63 - 1  # ns

@@ -21,8 +21,6 @@ from newnormal.service.looping import Loop, one_line
 from newnormal.service.score_reading import Judged, Points, Scored, ScoreReader, batches_of
 from newnormal.service.workers import Workers
 
-__all__ = ["ScoreSender", "Scores"]
-
 _SPACE = "scores"  # of the settings: how far each sink is
 _ROUND = 5 * SECOND  # how often scores are read
 _MOST = 20_000  # scores of a round

@@ -13,16 +13,6 @@ from typing import Any
 
 from newnormal.errors import ParameterError
 
-__all__ = [
-    "Secret",
-    "hash_token",
-    "is_token_hash",
-    "new_token",
-    "read_secret",
-    "read_secret_file",
-    "token_matches",
-]
-
 _MOST = 65_536  # bytes of a secret's file
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 

@@ -27,7 +27,7 @@ from newnormal.service.engine.running import Engine, Submitted
 from newnormal.service.engine.streams import KeptStream
 from newnormal.service.health import Health
 from newnormal.service.hub import Hub, Resync, Tick
-from newnormal.service.limits import Arriving, LimitError, ServiceBusy
+from newnormal.service.limits import Arriving, ServiceBusy
 from newnormal.service.log import entries as log
 from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.memory import give_back
@@ -35,8 +35,6 @@ from newnormal.service.sinks import Sinks
 from newnormal.service.sources import Sources
 from newnormal.service.store import Store
 from newnormal.service.values import Comment, Item, StreamView
-
-__all__ = ["LimitError", "Service", "ServiceBusy"]
 
 _LOG = logging.getLogger("newnormal")
 _LATER = "send the same samples again in a moment: those that are there already are counted once"

@@ -20,27 +20,6 @@ from newnormal.config import duration, duration_text
 from newnormal.errors import ParameterError
 from newnormal.texts import did_you_mean
 
-__all__ = [
-    "Choice",
-    "Flag",
-    "Folder",
-    "Kind",
-    "Maybe",
-    "Number",
-    "Patience",
-    "Setting",
-    "Size",
-    "Span",
-    "Text",
-    "Texts",
-    "Whole",
-    "check_settings",
-    "nearest",
-    "parse_json",
-    "setting",
-    "settings_of",
-]
-
 _SIZES = {"b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 _SIZES |= {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")

@@ -11,8 +11,6 @@ from newnormal.service.engine.applying import Applier
 from newnormal.service.scores import Scores
 from newnormal.service.store import Store
 
-__all__ = ["Sinks"]
-
 
 class Sinks:
     """Sends what the outbox holds, and what was judged.

@@ -14,8 +14,6 @@ from newnormal.service.connectors import make_source
 from newnormal.service.looping import Loop, backoff, one_line
 from newnormal.service.workers import Workers
 
-__all__ = ["Puller", "Sources", "Taking"]
-
 _LIMIT = 5000  # samples a batch
 _SERVICE_WAIT = 10.0  # s to wait at most for the service itself
 _LONGEST_WAIT = 30.0  # s until a source that failed is tried again

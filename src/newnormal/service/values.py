@@ -10,21 +10,6 @@ import numpy as np
 
 from newnormal.types import Bools, Floats, Ints
 
-__all__ = [
-    "COLLECTING",
-    "FAILED",
-    "FITTING",
-    "HELD",
-    "LIVE",
-    "Comment",
-    "EventRow",
-    "Item",
-    "ItemPage",
-    "Rows",
-    "Series",
-    "StreamView",
-]
-
 # The states of a stream.
 COLLECTING = "collecting"  # its samples are kept as history
 FITTING = "fitting"  # a worker fits; samples that come wait in the store

@@ -7,8 +7,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from newnormal.service.looping import Loop, stop_all
 
-__all__ = ["Worker", "Workers"]
-
 
 class _Config(Protocol):
     @property

@@ -21,12 +21,10 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from newnormal.errors import StateError
-from newnormal.state.files import remove_stale, replace_file
+from newnormal.state.files import replace_file
 from newnormal.state.migrations import migrated
 from newnormal.state.schema import AGAIN, VERSION
 from newnormal.state.targets import check_file, resolved, what_is
-
-__all__ = ["State", "check_target", "decode", "encode", "read", "remove_stale", "write"]
 
 # Of the JSON header. The largest ones seen have 1,000 undelivered events and take half a megabyte;
 # parsing a hostile one of this size takes half a second and 300 MB.

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from newnormal.errors import StateError
 
-__all__ = ["is_running", "remove_file", "remove_stale", "replace_file", "sync_folder", "write_new"]
-
 _WRITING: set[Path] = set()  # temporary files of this process
 _BINARY = getattr(os, "O_BINARY", 0)
 _TEMPORARY = re.compile(r"\.(\d+)-[0-9a-f]+\.tmp")

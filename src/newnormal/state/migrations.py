@@ -20,8 +20,6 @@ from newnormal.kernels.alarm import threshold_at
 from newnormal.state import version_4
 from newnormal.state.schema import AGAIN, VERSION, as_json, taken
 
-__all__ = ["MIGRATIONS", "migrated"]
-
 _Facts: TypeAlias = dict[str, Any]
 _Tensors: TypeAlias = dict[str, NDArray[Any]]
 

@@ -22,18 +22,6 @@ from numpy.typing import NDArray
 
 from newnormal.errors import StateError
 
-__all__ = [
-    "AGAIN",
-    "LARGEST_COUNT",
-    "VERSION",
-    "Facts",
-    "Field",
-    "as_json",
-    "check_tensors",
-    "packed",
-    "taken",
-]
-
 VERSION = 7
 AGAIN = "restore it from a backup, or fit again with `newnormal fit`"  # the hint of its errors
 LARGEST_COUNT = 2**62 - 1  # of samples: far from an overflow

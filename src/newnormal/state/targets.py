@@ -12,8 +12,6 @@ from pathlib import Path
 from newnormal.errors import NewnormalError, StateError
 from newnormal.state.files import remove_file
 
-__all__ = ["LOOP", "check_file", "check_folder", "resolved", "same_file", "what_is"]
-
 _PathLike = str | os.PathLike[str]
 _KINDS = (
     (stat.S_ISDIR, "a folder"),

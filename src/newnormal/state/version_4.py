@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from newnormal.errors import StateError
 from newnormal.types import NO_TIME
 
-__all__ = ["FACTS", "OPTIONAL", "from_4"]
-
 FACTS = frozenset(
     (
         *("method", "options", "threshold", "choice", "channels", "period", "losses"),

@@ -11,8 +11,6 @@ from newnormal.tabular.times import parse_time
 from newnormal.tabular.zones import zone_of
 from newnormal.types.zones import QUARTER, utc_offset
 
-__all__ = ["Bound"]
-
 _DAY = 86_400 * 10**9
 
 

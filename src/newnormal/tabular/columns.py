@@ -11,8 +11,6 @@ from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.reading import Reading
 from newnormal.tabular.table import default_channels
 
-__all__ = ["Roles", "Selection", "alike", "check_unique", "listed", "match_count", "match_names"]
-
 _SHOWN = 8
 
 

@@ -17,7 +17,8 @@ from newnormal.errors import InputError, MissingExtraError, ParameterError
 from newnormal.tabular.columns import Selection
 from newnormal.tabular.frames import frame_table
 from newnormal.tabular.ordering.arranging import arranged
-from newnormal.tabular.parsing.lines import LineParser, Samples
+from newnormal.tabular.parsing.line_samples import Samples
+from newnormal.tabular.parsing.lines import LineParser
 from newnormal.tabular.reading import Found, Reading
 from newnormal.tabular.table import Table
 from newnormal.tabular.text.opening import text_lines
@@ -25,8 +26,6 @@ from newnormal.types import Ints
 
 if TYPE_CHECKING:
     import narwhals as nw
-
-__all__ = ["is_parquet", "named", "parquet_frame", "read"]
 
 _PARQUET = b"PAR1"
 

@@ -22,16 +22,6 @@ from newnormal.types.frames import FrameKind
 if TYPE_CHECKING:
     import narwhals as nw
 
-__all__ = [
-    "as_array",
-    "cell_number",
-    "frame_table",
-    "holds_times",
-    "index_times",
-    "numbers",
-    "to_table",
-]
-
 
 def to_table(data: Any, *, times: Any = None, channels: Sequence[str] | None = None) -> Table:
     """Return a series as a table, whatever it came as.

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from newnormal.errors import InputError
 
-__all__ = ["Problem"]
-
 
 @dataclass(frozen=True)
 class Problem:

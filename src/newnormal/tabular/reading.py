@@ -12,8 +12,6 @@ from newnormal.config import duration
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.bounds import Bound
 
-__all__ = ["LONGEST_LINE", "BadCells", "Found", "OnDuplicate", "Reading", "Remembered"]
-
 LONGEST_LINE = 1_000_000  # bytes
 
 OnDuplicate = Literal["last", "mean", "error"]

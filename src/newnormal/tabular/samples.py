@@ -11,8 +11,6 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.types import Floats
 
-__all__ = ["to_sample", "unmasked"]
-
 
 def to_sample(sample: Any, channels: tuple[str, ...], number: int) -> Floats:
     """Return a sample as a (1, C) array, or raise an error that names sample `number`.

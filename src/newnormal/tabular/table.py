@@ -12,8 +12,6 @@ from newnormal.tabular.reading import Found
 from newnormal.types import Floats, Ints, Times, time_text
 from newnormal.types.frames import FrameKind
 
-__all__ = ["Table", "check_finite", "check_times", "default_channels"]
-
 
 @dataclass(frozen=True, eq=False)
 class Table:

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from newnormal.errors import InputError
 from newnormal.types import Times
 
-__all__ = ["is_time", "parse_time", "parse_times", "plain_texts", "unwrapped"]
-
 _ZONE = r"(Z|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)"
 _ISO = re.compile(
     rf"\d{{4}}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{{1,9}})?)?{_ZONE}?)?", re.ASCII

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["zone_of", "zone_of_times"]
-
 _OFFSET = re.compile(r"[T ]\d\d:\d\d[^Z+-]*(Z|[+-]\d\d(?::?\d\d)?)\s*$")
 _DAY = 86_400 * 10**9
 _FIXED = re.compile(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)?")

@@ -8,8 +8,6 @@ from typing import Any
 
 from newnormal.io.sinks.alerts import FIRED, Alert, AlertSink
 
-__all__ = ["MemoryAlertSink", "check_alert_sink"]
-
 
 class MemoryAlertSink(AlertSink):
     """Keeps the alerts that it is given.

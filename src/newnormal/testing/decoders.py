@@ -10,8 +10,6 @@ from newnormal.errors import InputError
 from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits
 
-__all__ = ["check_decoder"]
-
 _NOW = 1_767_225_600 * 10**9
 
 

@@ -17,8 +17,6 @@ from newnormal.testing.series import plant, with_anomalies
 from newnormal.thresholds import Fixed
 from newnormal.types import Floats, Verdicts
 
-__all__ = ["check_model"]
-
 _HISTORY = 400
 _LIVE = 120
 _CLOSE = 1e-4  # relative: sums may be taken in another order when more windows come at once

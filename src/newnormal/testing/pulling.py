@@ -12,8 +12,6 @@ from newnormal.errors import InputError
 from newnormal.io.arrivals import Arrival
 from newnormal.io.sources.pull import PullSource, check_arrivals
 
-__all__ = ["MemoryPullSource", "check_pull_source"]
-
 _QUIET = 3  # empty batches in a row after which an input has no more
 
 Sample = tuple[str, int, str, float]  # stream, time, channel, value

@@ -11,8 +11,6 @@ import numpy as np
 
 from newnormal.io.sinks.scores import ScoreBatch, ScoreSink, ScoresRefusedError
 
-__all__ = ["MemoryScoreSink", "check_score_sink"]
-
 _SECOND = 1_000_000_000
 
 

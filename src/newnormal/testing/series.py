@@ -6,8 +6,6 @@ import numpy as np
 
 from newnormal.types import Bools, Floats
 
-__all__ = ["plant", "with_anomalies"]
-
 
 def plant(samples: int, channels: int, seed: int) -> Floats:
     """Return one slow wave seen by several sensors, every other one upside down, and noise."""

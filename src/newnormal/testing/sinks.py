@@ -10,8 +10,6 @@ import numpy as np
 from newnormal.io.sinks.base import Sink, SinkOptions
 from newnormal.types import Alarm, Change, Event, Verdicts
 
-__all__ = ["MemorySink", "check_sink"]
-
 
 class MemorySink(Sink):
     """Keeps what is written to it.

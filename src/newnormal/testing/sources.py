@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike
 from newnormal.io.sources.base import Batch, Source, SourceOptions
 from newnormal.tabular import default_channels, to_table
 
-__all__ = ["MemorySource", "check_source"]
-
 _EMPTY = 1000  # empty batches in a row after which a source is taken to hang
 
 

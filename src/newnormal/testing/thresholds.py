@@ -15,8 +15,6 @@ from newnormal.testing.series import plant
 from newnormal.thresholds import MovingThreshold, Threshold, as_threshold, from_json, to_json
 from newnormal.types import Floats
 
-__all__ = ["check_threshold"]
-
 _SCORES = 500
 
 

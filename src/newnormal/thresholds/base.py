@@ -9,8 +9,6 @@ import numpy as np
 from newnormal.errors import ParameterError
 from newnormal.types import Floats
 
-__all__ = ["MOST_STATE", "MovingThreshold", "Threshold", "is_number", "start_of"]
-
 MOST_STATE = 65_536  # numbers that a rule that moves may keep
 
 

@@ -15,8 +15,6 @@ from newnormal.kernels.alarm import AlarmParams
 from newnormal.thresholds.base import is_number
 from newnormal.types import Floats
 
-__all__ = ["Budget", "check_target"]
-
 # Chosen on 36 real streams of five collections and on halves of SKAB and NAB: found and false
 # alarms hardly differ for steps from half a spread to one, rises from 1.25 to 2, and alarms that
 # are judged from where they are after 30 to 120 samples.

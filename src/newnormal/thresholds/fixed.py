@@ -10,8 +10,6 @@ from newnormal.errors import ParameterError
 from newnormal.thresholds.base import is_number
 from newnormal.types import Floats
 
-__all__ = ["Fixed"]
-
 
 @dataclass(frozen=True)
 class Fixed:

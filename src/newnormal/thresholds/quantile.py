@@ -11,8 +11,6 @@ from newnormal.errors import ParameterError
 from newnormal.thresholds.base import is_number
 from newnormal.types import Floats
 
-__all__ = ["Quantile"]
-
 
 @dataclass(frozen=True)
 class Quantile:

@@ -18,8 +18,6 @@ from newnormal.thresholds.base import MovingThreshold, Threshold, is_number
 from newnormal.thresholds.fixed import Fixed
 from newnormal.thresholds.quantile import Quantile
 
-__all__ = ["GROUP", "as_threshold", "for_file", "from_json", "to_json"]
-
 GROUP = "newnormal.thresholds"
 _BUILT_IN = {Quantile.kind: Quantile, Fixed.kind: Fixed}
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from newnormal.models.plan import Plan
 
-__all__ = ["COPIES", "LEARNED_NOTHING", "NO_RHYTHM", "TOO_SHORT", "Choice", "Member"]
-
 # Why a member has weight 0.
 LEARNED_NOTHING = "learned nothing"
 COPIES = "reproduces faults"

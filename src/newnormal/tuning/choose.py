@@ -31,18 +31,6 @@ from newnormal.tuning.phases import Phases
 from newnormal.tuning.scenarios import average_precision, scenarios
 from newnormal.types import Floats, Floats32
 
-__all__ = [
-    "HELD_OUT",
-    "LATENT",
-    "LEAST",
-    "WINDOW",
-    "Chosen",
-    "Outline",
-    "choose",
-    "early_samples",
-    "outline",
-]
-
 WINDOW = 5
 LATENT = 16
 _BATCH = 64

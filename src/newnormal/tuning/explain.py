@@ -8,8 +8,6 @@ import textwrap
 from newnormal.tuning.choice import COPIES, LEARNED_NOTHING, NO_RHYTHM, TOO_SHORT, Choice, Member
 from newnormal.tuning.choose import HELD_OUT, LEAST
 
-__all__ = ["explain"]
-
 _WIDTH = 80  # of a terminal
 _COLUMNS = """\
 takes      half-life of the trend that it subtracts, or length of its window

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from newnormal.models.base import OnEpoch, OnPhase
 
-__all__ = ["Phases"]
-
 
 class Phases:
     """Tells of the phases of a fit, one after the other, and passes epochs on.

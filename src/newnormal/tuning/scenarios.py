@@ -10,8 +10,6 @@ import numpy as np
 from newnormal.core.scaling import deviations
 from newnormal.types import Bools, Floats, Ints
 
-__all__ = ["average_precision", "change", "plant_faults", "scenarios"]
-
 _LENGTHS = (1, 1, 3, 10, 30, 100)  # samples a fault lasts
 _SHARE = 0.05  # of the samples are made faulty
 _APART = 20  # samples between faults

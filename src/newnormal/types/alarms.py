@@ -12,29 +12,6 @@ import numpy as np
 from newnormal import hooks
 from newnormal.types.arrays import text_of_time, time_of_text, time_text, zone_of_text
 
-__all__ = [
-    "ACCEPTED",
-    "BACK_TO_NORMAL",
-    "CHANGED",
-    "CLOSED",
-    "END_OF_STREAM",
-    "OPENED",
-    "PENDING",
-    "REJECTED",
-    "REVERTED",
-    "ROLLED_BACK",
-    "SAMPLES_AGAIN",
-    "SCORE",
-    "SILENCE",
-    "UPDATED",
-    "WEIGHTS",
-    "Alarm",
-    "Change",
-    "Event",
-    "Evidence",
-    "Peak",
-]
-
 # Kinds of event: of an alarm, of a change, and of neither.
 OPENED = "opened"
 UPDATED = "updated"

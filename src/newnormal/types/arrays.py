@@ -8,20 +8,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "NO_TIME",
-    "Bools",
-    "Floats",
-    "Floats32",
-    "Ints",
-    "Times",
-    "text_of_time",
-    "time_at",
-    "time_of_text",
-    "time_text",
-    "zone_of_text",
-]
-
 Floats: TypeAlias = NDArray[np.float64]
 Floats32: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int64]

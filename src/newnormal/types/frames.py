@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from newnormal.errors import ParameterError
 from newnormal.types.arrays import Times
 
-__all__ = ["FrameKind", "frame_of", "kind_of", "kind_of_rows"]
-
 _TIME = "time"
 _FIXED = re.compile(r"([+-])(\d\d):(\d\d)")
 

@@ -12,8 +12,6 @@ import numpy as np
 from newnormal import hooks
 from newnormal.types.arrays import text_of_time, time_of_text, zone_of_text
 
-__all__ = ["INCIDENT", "INCIDENT_ENDED", "Incident", "IncidentEvent"]
-
 # Kinds of event of an incident.
 INCIDENT = "incident"
 INCIDENT_ENDED = "incident_ended"

@@ -11,8 +11,6 @@ import numpy as np
 from newnormal.types.alarms import REJECTED, Alarm, Change, Event
 from newnormal.types.arrays import Bools, Floats
 
-__all__ = ["Observed"]
-
 
 @dataclass(frozen=True, eq=False)
 class Observed:

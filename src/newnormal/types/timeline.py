@@ -17,8 +17,6 @@ from newnormal.types.observed import Observed
 if TYPE_CHECKING:
     from newnormal.types.verdicts import Verdicts
 
-__all__ = ["ChangeSpan", "Timeline"]
-
 _LEADING = 5  # alarms whose first channel is shown early
 
 

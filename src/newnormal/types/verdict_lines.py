@@ -14,8 +14,6 @@ import numpy as np
 from newnormal.types.arrays import Bools, Floats, Floats32, Ints, Times
 from newnormal.types.zones import local_times
 
-__all__ = ["Head", "VerdictColumns", "verdict_lines"]
-
 
 class VerdictColumns(NamedTuple):
     """The columns of verdicts, of one stream or of several; None as in `Verdicts`."""

@@ -18,8 +18,6 @@ from newnormal.types.frames import FrameKind, frame_of, kind_of
 from newnormal.types.observed import Observed
 from newnormal.types.verdict_lines import Head, VerdictColumns, verdict_lines
 
-__all__ = ["Verdict", "Verdicts"]
-
 
 class Verdict:
     """The result for one sample.

@@ -15,16 +15,6 @@ import numpy as np
 from newnormal.errors import NewnormalWarning
 from newnormal.types.arrays import Ints, Times
 
-__all__ = [
-    "QUARTER",
-    "common_zone",
-    "local_times",
-    "output_zone",
-    "suffix_of",
-    "utc_offset",
-    "zoned_texts",
-]
-
 # Zones change their offset at whole quarters of an hour of UTC, since 1972 at least.
 QUARTER = 900 * 10**9
 _FIXED = re.compile(r"([+-])(\d\d):(\d\d)")

@@ -12,8 +12,6 @@ import numpy as np
 from newnormal.datasets.synthetic.plants import CHANNELS, DAY, Channel, operation, place_faults
 from newnormal.types import Floats, Ints, Times
 
-__all__ = ["HOSTS", "ExampleTable", "machines_example", "plant_example"]
-
 _START = np.datetime64("2026-03-02T00:00:00", "ns")  # a Monday
 _HOUR = 60  # minutes
 _HISTORY, _LIVE, _LABELLED = 7 * DAY, 2 * DAY, 4 * DAY

@@ -9,8 +9,6 @@ import numpy as np
 from newnormal.datasets.base import Dataset
 from newnormal.errors import ParameterError
 
-__all__ = ["DAY", "JOB_BEGIN", "JOB_END", "nightly_job"]
-
 _PERIOD = np.timedelta64(5, "m")
 DAY = 288  # samples
 _DAYS = 30  # of history, and as many live

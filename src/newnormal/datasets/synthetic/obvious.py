@@ -15,8 +15,6 @@ import numpy as np
 from newnormal.errors import ParameterError
 from newnormal.types import Floats, Ints, Times
 
-__all__ = ["FAULTS", "KINDS", "RATES", "Case", "Rate", "cases"]
-
 _START = np.datetime64("2024-01-01T00:00", "m")  # a Monday
 _ROOM = 10  # samples after the fault, in which a detector may still report it
 _NOISE = 0.08  # of the amplitude

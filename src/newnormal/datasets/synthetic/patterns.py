@@ -15,8 +15,6 @@ from newnormal.datasets.base import Dataset
 from newnormal.errors import ParameterError
 from newnormal.types import Bools, Floats, Ints
 
-__all__ = ["Outliers", "Wave", "neurips_ts_mul", "neurips_ts_uni"]
-
 
 @dataclass(frozen=True)
 class Wave:

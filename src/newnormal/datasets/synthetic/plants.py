@@ -11,8 +11,6 @@ from newnormal.datasets.base import Dataset
 from newnormal.errors import ParameterError
 from newnormal.types import Floats, Ints
 
-__all__ = ["CHANNELS", "DAY", "Channel", "operation", "place_faults", "plant"]
-
 _MINUTE = np.timedelta64(1, "m")
 DAY = 1440  # samples
 _CYCLE = 60  # samples: the machine's cycle before it is sped up

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from newnormal.experiments.engine.published import Figure, Rule, detail, printed
 
-__all__ = ["LAST_DIGIT", "Comparison", "paper_figure"]
-
 LAST_DIGIT = 0.001  # the paper prints three
 
 

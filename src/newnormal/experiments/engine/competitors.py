@@ -13,8 +13,6 @@ from newnormal.errors import ParameterError
 from newnormal.experiments.engine.published import DEFAULT, Options, title
 from newnormal.models.registry import find
 
-__all__ = ["FIVE", "PAPER_MODELS", "Competitor", "competitors", "overrides"]
-
 PAPER_MODELS = ("mlp", "lstm", "lstm-diagonal", "usad", "thoc", "transformer")
 FIVE = tuple(model for model in PAPER_MODELS if model != "lstm-diagonal")
 # Names in tables of models that the paper does not have, or has in another form.

@@ -18,19 +18,6 @@ from newnormal.config import SAMPLES_PER_DAY
 from newnormal.datasets import Dataset, neurips_ts_uni, plant
 from newnormal.types import Floats
 
-__all__ = [
-    "DRIFTING",
-    "FAULTS",
-    "KINDS",
-    "ONSET",
-    "Faulty",
-    "Kind",
-    "faulty",
-    "grown",
-    "kind_of",
-    "normal_part",
-]
-
 _SEEDS = (1, 2, 3)
 ONSET = SAMPLES_PER_DAY  # the normal sample of the live part at which a sensor fails
 

@@ -17,8 +17,6 @@ from newnormal.experiments.engine.variants import FROZEN, Variant, variant_named
 from newnormal.metrics import best_f1, report
 from newnormal.types import Floats
 
-__all__ = ["Evaluator", "diverges"]
-
 _LARGE = 10.0  # times the score without learning: learning on history should lower it
 _SMALLEST = 8  # powers of ten tried
 

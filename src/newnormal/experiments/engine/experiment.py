@@ -19,14 +19,6 @@ from newnormal.experiments.engine.trial import Outcome, Trial
 from newnormal.experiments.engine.variants import FROZEN, Variant
 from newnormal.metrics import Report
 
-__all__ = [
-    "Draw",
-    "Experiment",
-    "Line",
-    "Page",
-    "write_texts",
-]
-
 Page: TypeAlias = "Callable[[Experiment], str]"
 Draw: TypeAlias = "Callable[[Experiment, Path], Sequence[Path]]"
 

@@ -12,8 +12,6 @@ from pathlib import Path
 from newnormal.experiments.engine.published import DEFAULT
 from newnormal.models.registry import find
 
-__all__ = ["evaluation_code", "fitting_code"]
-
 # Every module of the package counts but these, so that a new or renamed one cannot drop out.
 # They read data (a digest of the data is in the key), write, draw, or hold plain data.
 _UNCOUNTED = tuple(

@@ -7,14 +7,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from newnormal import M2N2, Detector, Fixed, Quantile
-from newnormal.detector import BaseDetector
+from newnormal.base import BaseDetector
 from newnormal.errors import ParameterError
 from newnormal.experiments.engine.published import DEFAULT, Rule
 from newnormal.experiments.engine.trial import Trial
 from newnormal.experiments.engine.variants import Variant
 from newnormal.types import Floats
-
-__all__ = ["Fit"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["HALVED", "Halves", "halves", "is_choosing"]
-
 HALVED = ("SKAB", "NAB", "UCR")
 
 

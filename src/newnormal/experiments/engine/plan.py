@@ -20,8 +20,6 @@ from newnormal.experiments.engine.streams import Roots, Stream, Streams, where_t
 from newnormal.experiments.engine.sweep import Progress
 from newnormal.experiments.engine.variants import Variant, variants_named
 
-__all__ = ["Found", "Plan", "Request", "command", "find_streams"]
-
 _FAILED = "failed: "
 
 

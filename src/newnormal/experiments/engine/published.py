@@ -27,27 +27,6 @@ from typing import Any, NamedTuple
 
 from newnormal.errors import ParameterError
 
-__all__ = [
-    "APPENDIX_SEED",
-    "DEFAULT",
-    "MEASURES",
-    "SEEDS",
-    "Figure",
-    "Options",
-    "Rule",
-    "Rules",
-    "Setting",
-    "anoshift_table",
-    "borrowed",
-    "dataset_size",
-    "detail",
-    "options",
-    "printed",
-    "printed_values",
-    "settings",
-    "title",
-]
-
 DEFAULT = "default"  # the model of trials that run `Detector()`, which chooses its own settings
 
 SEEDS = (2021, 2022, 2023, 2024, 2025)

@@ -22,7 +22,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
-from newnormal.detector import BaseDetector
+from newnormal.base import BaseDetector
 from newnormal.experiments.engine.evaluation import Evaluator
 from newnormal.experiments.engine.fit import Fit
 from newnormal.experiments.engine.published import Rule, options
@@ -31,8 +31,6 @@ from newnormal.experiments.engine.streams import Roots, Stream, Streams, forget_
 from newnormal.experiments.engine.sweep import Failure, Progress, sweep
 from newnormal.experiments.engine.trial import Outcome, Trial
 from newnormal.experiments.engine.variants import variant_named
-
-__all__ = ["Results", "Runner", "RunnerOptions"]
 
 
 class RunnerOptions(TypedDict, total=False):

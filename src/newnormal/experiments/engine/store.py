@@ -22,8 +22,6 @@ from newnormal.experiments.engine.streams import Stream
 from newnormal.experiments.engine.trial import Judgement, Outcome, Trial
 from newnormal.experiments.engine.variants import variant_named
 
-__all__ = ["Store"]
-
 _SCORES = ".scores.npz"  # ends the name of what a fit keeps beside the detector
 
 

@@ -18,8 +18,6 @@ from newnormal.errors import DatasetError, ParameterError
 from newnormal.experiments.engine.drifting import DRIFTING
 from newnormal.experiments.engine.published import Setting, borrowed, settings
 
-__all__ = ["SYNTHETIC", "Roots", "Stream", "Streams", "forget_data", "load_stream", "where_to_get"]
-
 Roots: TypeAlias = str | PathLike[str] | Iterable[str | PathLike[str]]
 
 # Streams that need no files, by name, each of one seed.

@@ -15,8 +15,6 @@ from functools import partial
 from multiprocessing.connection import wait
 from typing import Generic, TypeAlias, TypeVar
 
-__all__ = ["Failure", "Progress", "sweep"]
-
 # (done, in all, what was just done)
 Progress: TypeAlias = Callable[[int, int, str], None]
 

@@ -15,8 +15,6 @@ from newnormal.experiments.engine.published import Options, Rule
 from newnormal.metrics import Report
 from newnormal.types import Bools, Floats
 
-__all__ = ["Judgement", "Outcome", "Trial"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:

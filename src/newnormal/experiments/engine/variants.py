@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from newnormal.errors import ParameterError
 
-__all__ = ["BOTH", "FROZEN", "VARIANTS", "Variant", "variant_named", "variants_named"]
-
 
 @dataclass(frozen=True)
 class Variant:

@@ -8,8 +8,6 @@ from typing import TypeAlias
 
 from newnormal.experiments.engine.published import Figure
 
-__all__ = ["Values", "covered", "macro", "shared"]
-
 # The values of a measure in one row of a table, by stream and seed.
 Values: TypeAlias = Mapping[str, Mapping[int, float]]
 

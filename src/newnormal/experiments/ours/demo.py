@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from newnormal import metrics, plots
+from newnormal.base import BaseDetector
 from newnormal.datasets import Dataset, plant
-from newnormal.detector import M2N2, BaseDetector
+from newnormal.detector import M2N2
 from newnormal.types import Bools, Floats, Verdicts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["Demo", "Row", "fit_on_history", "percent", "picture", "run_demo"]
 
 _QUIET = np.timedelta64(1, "h")  # without a false alarm
 

@@ -39,8 +39,6 @@ from newnormal.experiments.ours.drift_operator import Operator
 from newnormal.experiments.ours.linear import COMPONENTS, PCA
 from newnormal.experiments.report import pages
 
-__all__ = ["Drift", "drift"]
-
 _PCA = f"{PCA.__module__}:{PCA.__name__}"
 _MODELS = ("mlp", _PCA, DEFAULT)
 _SETTINGS = ((0.8, 0.1), (0.99, 0.05), (0.999, 0.005))  # (γ, η)

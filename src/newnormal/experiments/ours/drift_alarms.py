@@ -15,8 +15,8 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from newnormal import Event
+from newnormal.base import BaseDetector
 from newnormal.config import SAMPLES_PER_DAY
-from newnormal.detector import BaseDetector
 from newnormal.experiments.engine.drifting import ONSET, Kind, faulty, kind_of
 from newnormal.experiments.engine.experiment import Experiment
 from newnormal.experiments.engine.published import Figure
@@ -28,22 +28,6 @@ from newnormal.experiments.ours.drift_figures import OURS, TUNED, collection
 from newnormal.experiments.ours.watching import watch
 from newnormal.metrics import AlarmCounts, trace_alarms
 from newnormal.types import ACCEPTED, CLOSED, Bools
-
-__all__ = [
-    "ACCEPT_AFTER",
-    "FOLLOWED",
-    "LIMIT",
-    "NOTHING",
-    "Acceptance",
-    "Alarms",
-    "Fault",
-    "Run",
-    "absorbed",
-    "acceptances",
-    "accepted",
-    "noticed",
-    "reject_pending",
-]
 
 LIMIT = 1  # alarms a day, of the default detector
 ACCEPT_AFTER = SAMPLES_PER_DAY  # samples: the default of `Detector`

@@ -17,8 +17,6 @@ from newnormal.experiments.ours.drift_figures import OURS
 from newnormal.experiments.ours.drift_format import percent, short
 from newnormal.experiments.report import pages
 
-__all__ = ["sections", "summary"]
-
 _ACCEPTED = """\
 ## Until a new normal is accepted
 

@@ -9,8 +9,6 @@ from typing import NamedTuple
 from newnormal.experiments.engine.published import Figure
 from newnormal.types import Bools, Ints
 
-__all__ = ["LATER", "Around", "Shares", "shares"]
-
 LATER = 1000  # samples after a change, by which a detector should have adapted to it
 
 

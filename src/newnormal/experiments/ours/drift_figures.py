@@ -17,21 +17,6 @@ from newnormal.experiments.engine.trial import Outcome
 from newnormal.experiments.ours.averages import Values, macro, shared
 from newnormal.types import Floats, Ints
 
-__all__ = [
-    "CHOOSING",
-    "COLLECTIONS",
-    "FIVE_SETS",
-    "OURS",
-    "PLAIN",
-    "REPORTING",
-    "TARGET",
-    "TUNED",
-    "UCR",
-    "Figures",
-    "collection",
-    "mark_found",
-]
-
 COLLECTIONS = ("SMD", "ASD", "JumpStarter", "MSL", "SMAP")  # which the macro mean is over
 FIVE_SETS = ("SMD/1-4", "SMD/2-1", "MSL/P-15", "SMAP/T-3", "CreditCard")
 CHOOSING, REPORTING = "choosing", "reporting"  # halves of a collection

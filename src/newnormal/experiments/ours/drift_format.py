@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from newnormal.experiments.engine.published import Figure
 
-__all__ = ["listed", "percent", "short", "two"]
-
 
 def listed(names: Sequence[str]) -> str:
     """Return names as a list in English.

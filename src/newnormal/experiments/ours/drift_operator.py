@@ -18,8 +18,6 @@ from newnormal.experiments.report.bars import Group, grouped_bars
 from newnormal.experiments.report.figures import figure_link, save_figure
 from newnormal.metrics import AlarmCounts
 
-__all__ = ["MEASURES", "Operator", "Over", "draw", "sections", "summary"]
-
 # What is shown of the counts, pooled over the streams of a collection.
 MEASURES: dict[str, Callable[[AlarmCounts], float]] = {
     "found": lambda counts: counts.found_share,

@@ -26,8 +26,6 @@ from newnormal.experiments.report import pages
 from newnormal.experiments.report.bars import Group, grouped_bars
 from newnormal.experiments.report.figures import figure_link, save_figure
 
-__all__ = ["details_of", "draw", "page_of"]
-
 _MEASURES = {"auprc": "AUPRC", "vus_pr": "VUS-PR", "auroc": "AUROC"}
 _CHARTS = {
     "drift-macro": "Macro AUPRC and VUS-PR of each row.",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from newnormal.models import pca
 
-__all__ = ["COMPONENTS", "PCA"]
-
 COMPONENTS = 10
 
 

@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal import Detector, Event
+from newnormal.base import BaseDetector
 from newnormal.datasets import Dataset
 from newnormal.datasets.synthetic import nightly_job, obvious
 from newnormal.datasets.synthetic.nightly import DAY, JOB_BEGIN, JOB_END
-from newnormal.detector import BaseDetector
 from newnormal.errors import NewnormalError, ParameterError
 from newnormal.experiments.engine.experiment import write_texts
 from newnormal.experiments.engine.published import SEEDS
@@ -30,8 +30,6 @@ from newnormal.experiments.ours import obvious_page
 from newnormal.experiments.ours.obvious_results import LIMIT, Judged, Night, Results, Shown
 from newnormal.experiments.ours.watching import watch
 from newnormal.metrics import trace_alarms
-
-__all__ = ["ObviousFaults", "accept_newest", "names", "obvious_faults"]
 
 NIGHTLY = "nightly"
 _SEEDS = SEEDS[:3]

@@ -18,8 +18,6 @@ from newnormal.plots.canvas import FALSE, INK, LINE, PALE, SMALL, TRUE, blank
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw", "page_of"]
-
 _NAMES = {"1min": "one sample a minute", "15min": "one sample in 15 minutes"}
 _MOST = 40  # missed faults that are listed
 

@@ -12,8 +12,6 @@ import numpy as np
 from newnormal.datasets.synthetic.obvious import FAULTS, KINDS
 from newnormal.types import Bools, Floats
 
-__all__ = ["LIMIT", "Judged", "Night", "Quiet", "Results", "Shown", "mean_of"]
-
 LIMIT = 1  # alarms a day
 
 

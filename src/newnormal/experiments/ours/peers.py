@@ -16,8 +16,6 @@ from newnormal.experiments.engine.variants import BOTH, FROZEN
 from newnormal.experiments.report import pages
 from newnormal.models.peers import MOST_ROWS
 
-__all__ = ["PEERS", "peers"]
-
 PEERS = ("pyod:PCA", "pyod:IForest", "pyod:LOF", "pyod:OCSVM", "pyod:ECOD")
 _MODELS = (*FIVE, *PEERS)
 _CHANCE = ("pyod:IForest",)  # the other peers give the same scores for every seed

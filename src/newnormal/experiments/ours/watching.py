@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from newnormal import Event
-from newnormal.detector import BaseDetector
+from newnormal.base import BaseDetector
 from newnormal.types import Floats, Times
-
-__all__ = ["watch"]
 
 _STRETCH = 1000  # samples: the detector keeps 1000 events, and a stretch has fewer
 

@@ -18,8 +18,6 @@ from newnormal.experiments.engine.streams import Roots, Stream
 from newnormal.experiments.engine.variants import VARIANTS
 from newnormal.experiments.report import pages
 
-__all__ = ["ablation"]
-
 _INTRODUCTION = """\
 # The paper's ablation, run again
 

@@ -24,8 +24,6 @@ from newnormal.experiments.report import pages
 from newnormal.experiments.report.bars import Group, grouped_bars
 from newnormal.experiments.report.figures import figure_link, save_figure
 
-__all__ = ["all_models"]
-
 _MEASURES = {"auroc": "AUROC", "auprc": "AUPRC", "vus_pr": "VUS-PR", "f1": "F1"}
 
 _INTRODUCTION = """\

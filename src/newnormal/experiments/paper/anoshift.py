@@ -33,8 +33,6 @@ from newnormal.metrics import auprc, auroc
 from newnormal.models.peers import MOST_ROWS
 from newnormal.types import Floats
 
-__all__ = ["SPLITS", "AnoShift", "anoshift"]
-
 SPLITS = ("near", "far", "2011", "2012", "2013", "2014", "2015")
 MEASURES = {"auroc": "AUROC", "auprc_in": "AUPRC-in", "auprc_out": "AUPRC-out"}
 _MODELS = ("pyod:SO_GAAL", "pyod:DeepSVDD", "pyod:LUNAR", "icl", "bert", "mlp")

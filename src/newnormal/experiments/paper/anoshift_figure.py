@@ -14,8 +14,6 @@ from newnormal.types import Floats
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["years_apart"]
-
 _MOST = 300  # samples of a group: the time of t-SNE grows with their square
 
 

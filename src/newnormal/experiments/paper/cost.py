@@ -31,8 +31,6 @@ from newnormal.experiments.report import pages
 from newnormal.models.mlp import MLP
 from newnormal.models.registry import find
 
-__all__ = ["Cost", "Costs", "cost", "cost_of", "printed_cost"]
-
 WINDOW, CHANNELS, LATENT = 12, 55, 128
 _TRIALS = 100
 _BYTES = 4  # float32

@@ -32,8 +32,6 @@ from newnormal.plots.charts import Curve, Panel
 from newnormal.plots.charts import curves as draw_curves
 from newnormal.types import Floats, Ints
 
-__all__ = ["Curves", "curves", "f1_against_threshold", "operating_points", "runs_behind"]
-
 _POINTS = 300  # of a drawn curve
 
 _INTRODUCTION = """\

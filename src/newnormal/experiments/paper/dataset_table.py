@@ -16,8 +16,6 @@ from newnormal.experiments.engine.streams import SYNTHETIC, Roots, Stream, Strea
 from newnormal.experiments.engine.sweep import Progress
 from newnormal.experiments.report.pages import table
 
-__all__ = ["DatasetTable", "dataset_table"]
-
 _INTRODUCTION = """\
 # The data sets
 

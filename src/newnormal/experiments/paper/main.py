@@ -21,9 +21,6 @@ from newnormal.experiments.report import pages
 from newnormal.experiments.report.bars import Group, grouped_bars
 from newnormal.experiments.report.figures import figure_link, save_figure
 
-__all__ = ["main"]
-
-
 _INTRODUCTION = """\
 # The paper's main table, run again
 

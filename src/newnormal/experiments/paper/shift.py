@@ -40,8 +40,6 @@ from newnormal.types import Floats
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Shift", "authors_divergence", "gaussian_divergence", "measure", "plane", "shift"]
-
 _COMPONENTS, _EXPLAINED = 30, 0.99
 _DRAWN = {"train": 500, "test, normal": 500, "test, anomalous": 200}
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
+from newnormal.base import BaseDetector
 from newnormal.datasets import Dataset, neurips_ts_uni
 from newnormal.datasets.synthetic import Wave
-from newnormal.detector import M2N2, BaseDetector
+from newnormal.detector import M2N2
 from newnormal.experiments.engine.experiment import Experiment, Line, write_texts
 from newnormal.experiments.engine.plan import Plan, Request
 from newnormal.experiments.engine.published import APPENDIX_SEED
@@ -37,8 +38,6 @@ from newnormal.types import Bools, Floats, Verdicts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["Traces", "changed_dynamics", "farthest_channels", "traces"]
 
 _AROUND = 300  # samples shown before and after an event
 

@@ -7,8 +7,6 @@ import numpy as np
 from newnormal.errors import MissingExtraError
 from newnormal.types import Floats
 
-__all__ = ["t_sne"]
-
 
 def t_sne(samples: Floats, seed: int) -> Floats:
     """Return samples (T, C) as points (T, 2) by t-SNE, each channel scaled to unit variance.

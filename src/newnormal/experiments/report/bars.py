@@ -14,8 +14,6 @@ from newnormal.plots.canvas import INK, PALE, SMALL, blank
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Group", "grouped_bars"]
-
 _WRAPPED = 14  # characters that fit below a group
 _HEIGHT = 4.1  # inches
 

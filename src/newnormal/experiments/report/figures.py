@@ -13,17 +13,6 @@ from newnormal.plots.charts import PALETTE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "COLOURS",
-    "MOST_BYTES",
-    "ROW_COLOURS",
-    "colour_of",
-    "compress",
-    "figure_link",
-    "label_of",
-    "save_figure",
-]
-
 MOST_BYTES = 150_000  # of a PNG: figures are kept in version control
 
 # The paper's models and the variants of its ablation. Its own method is red, as in the paper.

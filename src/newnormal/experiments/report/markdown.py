@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-__all__ = ["data_uri", "render"]
-
 _SHARP = 120_000  # bytes up to which an SVG is used even if the PNG is smaller
 _NUMBER = re.compile(r"^\W{0,4}[\d.,]+(e[+-]?\d+)?\s*%?(\W*±\W*[\d.,e+-]+\W*)?$|^-?$")
 _TYPES = {".svg": "image/svg+xml", ".png": "image/png"}

@@ -24,18 +24,6 @@ from newnormal.experiments.engine.published import (
 from newnormal.experiments.engine.trial import Outcome
 from newnormal.experiments.engine.variants import VARIANTS
 
-__all__ = [
-    "beside",
-    "details",
-    "not_run",
-    "over_seeds",
-    "results",
-    "settings_used",
-    "span",
-    "table",
-    "versions",
-]
-
 _NOTES = """
 - Figures are the mean ± population standard deviation over {seeds}; AUPRC is computed by the
   trapezoidal rule.

@@ -16,8 +16,6 @@ from newnormal.errors import InputError
 from newnormal.experiments.registry import ENTRIES, Entry
 from newnormal.experiments.report.markdown import render
 
-__all__ = ["build"]
-
 _BEYOND = re.compile(r"(\d+) of the (\d+) figures for which")
 _SEEDS = re.compile(r"seeds? ([\d, ]+\d)")
 _UNEQUAL = re.compile(r"\((\d+(?: to \d+)?) of \d+(?:, \d+)*\)")

@@ -23,8 +23,6 @@ from newnormal.fleet.stream import Stream
 from newnormal.fleet.streams import Streams
 from newnormal.state.files import remove_file
 
-__all__ = ["Problem", "Report", "check"]
-
 _NAMED = 5
 
 

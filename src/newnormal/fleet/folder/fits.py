@@ -23,8 +23,6 @@ from newnormal.fleet.stream import Shape, Stream
 from newnormal.state import decode, encode
 from newnormal.state.files import write_new
 
-__all__ = ["Fit", "FitReader", "FitWriter"]
-
 _MARK = b"newnormal fits 1\n".ljust(64)
 
 

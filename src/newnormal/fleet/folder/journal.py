@@ -14,8 +14,6 @@ from newnormal.fleet.folder.writer import Contents, FolderWriter
 from newnormal.fleet.streams import Streams
 from newnormal.fleet.work import Gathered
 
-__all__ = ["Checkpoints", "Journal"]
-
 LONGEST_NOTE = 1 << 24  # bytes
 
 

@@ -20,8 +20,6 @@ from newnormal.errors import StateError
 from newnormal.kernels import accepted, alarm, drift, members, step
 from newnormal.state.schema import LARGEST_COUNT
 
-__all__ = ["check_counters"]
-
 Fields = Mapping[str, NDArray[Any]]  # (N, ...) by name
 Found = tuple[str, NDArray[np.bool_]]  # what was expected, and the streams that it is not true of
 

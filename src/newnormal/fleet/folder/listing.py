@@ -16,8 +16,6 @@ from newnormal.state.files import write_new
 from newnormal.state.schema import Facts
 from newnormal.types import Event
 
-__all__ = ["EventWriter", "read_events", "read_listing", "write_listing"]
-
 
 def write_listing(folder: Path, kind: str, text: str) -> str:
     """Write a JSON text after its digest, under a new name, which is returned."""

@@ -10,8 +10,6 @@ from typing import Self
 from newnormal.errors import StateError
 from newnormal.fleet.folder.names import LOCK
 
-__all__ = ["FolderLock", "InUseError", "is_in_use", "process_using"]
-
 try:
     import fcntl
 except ImportError:  # Windows has no such locks

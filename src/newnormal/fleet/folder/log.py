@@ -21,8 +21,6 @@ from newnormal.errors import StateError
 from newnormal.fleet.folder.names import AGAIN, log_name, log_start
 from newnormal.state.files import remove_file, sync_folder
 
-__all__ = ["FileLog", "Found", "SampleLog", "scan"]
-
 _HEAD = struct.Struct("<4sQII")
 _START = b"nnL"
 _MARK, _GAP = b"nnL1", b"nnL0"

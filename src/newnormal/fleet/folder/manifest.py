@@ -20,8 +20,6 @@ from newnormal.fleet.folder.names import AGAIN, COPY, MANIFEST, is_ours
 from newnormal.state.files import replace_file
 from newnormal.state.schema import Facts
 
-__all__ = ["VERSION", "LayoutError", "Manifest", "ShareFile", "layout_of", "read_manifest"]
-
 FORMAT = "newnormal fleet"
 VERSION = 1
 _LONGEST = 1 << 28  # bytes of a manifest

@@ -5,19 +5,6 @@ from __future__ import annotations
 import re
 import secrets
 
-__all__ = [
-    "AGAIN",
-    "COPY",
-    "DAMAGED",
-    "LOCK",
-    "MANIFEST",
-    "is_ours",
-    "log_name",
-    "log_start",
-    "new_epoch",
-    "new_name",
-]
-
 MANIFEST = "manifest.json"
 COPY = "manifest.copy.json"  # the same, for a manifest that is damaged
 LOCK = "lock"

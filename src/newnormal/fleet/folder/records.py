@@ -21,8 +21,6 @@ from newnormal.fleet.results import StreamError
 from newnormal.fleet.work import Gathered
 from newnormal.types import Floats, Ints
 
-__all__ = ["ACT", "NOTE", "SAMPLES", "Act", "Block", "Record", "Samples", "parse"]
-
 SAMPLES, ACT, NOTE = 1, 2, 3
 _HEAD = struct.Struct("<BI")  # kind, length of the note
 _SAMPLES = struct.Struct("<BII")  # flush, number of blocks, length of the errors

@@ -23,8 +23,6 @@ from newnormal.fleet.stream import Stream
 from newnormal.fleet.streams import Streams
 from newnormal.packing.events import EventReader
 
-__all__ = ["Lost", "Read", "consistent", "read_streams"]
-
 _TRIES = 20  # while another process writes
 _MOST_EVENTS = 10_000
 _Result = TypeVar("_Result")

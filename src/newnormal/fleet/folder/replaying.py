@@ -21,8 +21,6 @@ from newnormal.fleet.results import FleetVerdicts
 from newnormal.fleet.work import Gathered
 from newnormal.types import Bools, Ints
 
-__all__ = ["Replay", "notes", "replay"]
-
 _LOG = logging.getLogger("newnormal")
 
 

@@ -32,8 +32,6 @@ from newnormal.packing.events import EventReader, past_facts
 from newnormal.state.files import write_new
 from newnormal.state.schema import Facts
 
-__all__ = ["Member", "ShareReader", "write_share"]
-
 _DIGEST = 8  # bytes of a block's
 _MOST = 1 << 24
 # Arrays that folders of November 2026 and before do not have, and what they begin as.

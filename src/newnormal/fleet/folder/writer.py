@@ -24,8 +24,6 @@ from newnormal.fleet.streams import Streams
 from newnormal.state.files import remove_file
 from newnormal.types import Ints
 
-__all__ = ["Contents", "FolderWriter", "Share", "leftovers"]
-
 SHARE = 32 << 20  # bytes of blocks in a file
 _MOST_IDS = 2**32 - 1
 _WASTE = 1 << 20  # bytes of fits that nobody needs, up to which they stay

@@ -11,17 +11,6 @@ from typing import Any, ClassVar, NamedTuple
 from newnormal.errors import InputError
 from newnormal.io.arrivals import Arrival
 
-__all__ = [
-    "QUERY",
-    "Decoder",
-    "DecoderLimits",
-    "Refusal",
-    "Reply",
-    "TooManyError",
-    "UnknownFormError",
-    "check_name",
-]
-
 QUERY = ":query"  # what `headers` has the text behind the question mark under
 _LONGEST_NAME = 200
 

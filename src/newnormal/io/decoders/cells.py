@@ -11,8 +11,6 @@ from newnormal.errors import InputError
 from newnormal.tabular.times import parse_time, plain_texts
 from newnormal.types import Floats, Ints
 
-__all__ = ["numbers_of", "times_of"]
-
 _MISSING = frozenset({"", "nan", "na", "null", "none"})
 _NUMBERS = {int, float, type(None)}
 _SECONDS = 1e11  # Unix time in s is below, as `parse_time` has it

@@ -29,8 +29,6 @@ from newnormal.io.labels import Naming
 from newnormal.io.rates import Conversion, Rates
 from newnormal.types import Floats, Ints
 
-__all__ = ["InfluxDecoder"]
-
 _BY = ("host",)  # the tag that Telegraf adds
 _NS = 1
 _US, _MS, _S = 10**3, 10**6, 10**9

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 
 from newnormal.errors import InputError
 
-__all__ = ["Group", "LineError", "Parsed", "Series", "auto_time", "parse", "read_series", "scaled"]
-
 LATEST = 2**63 - 2  # ns: InfluxDB's own limit, in both directions
 _LONGEST = 400  # characters of a number
 _SHOWN = 40  # characters of a line that an error shows

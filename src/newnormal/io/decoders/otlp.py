@@ -26,8 +26,6 @@ from newnormal.io.decoders.series import (
 from newnormal.io.labels import fitting_name
 from newnormal.io.rates import Conversion, Rates
 
-__all__ = ["OtlpDecoder"]
-
 _KNOWN = ("by", "without", "rates")
 _OPTIONS = "x-newnormal-options"  # an SDK need not send what is behind a question mark
 _EXAMPLE = "/v1/metrics?by=service.name,host.name"

@@ -28,8 +28,6 @@ from newnormal.io.labels import fitting_name
 from newnormal.io.rates import Rates
 from newnormal.io.remote_write import decompress, named_kind, parse, raw_kind
 
-__all__ = ["RemoteWriteDecoder"]
-
 _KNOWN = ("by", "without", "rates", "counters", "buckets")
 _EXAMPLE = "/api/v1/write?by=instance&without=replica"
 _FORMS = ("application/x-protobuf", "application/protobuf", "application/octet-stream", "")

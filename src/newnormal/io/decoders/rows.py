@@ -13,8 +13,6 @@ from newnormal.io.decoders.base import DecoderLimits, TooManyError, check_name
 from newnormal.io.decoders.cells import numbers_of, times_of
 from newnormal.types import Floats, Ints
 
-__all__ = ["Rows", "from_long"]
-
 
 class _Group:
     """The samples of one stream that have the same channels."""

@@ -15,8 +15,6 @@ from newnormal.io.decoders.base import QUERY, Decoder, UnknownFormError
 from newnormal.io.decoders.cells import numbers_of, times_of
 from newnormal.io.decoders.rows import Rows, check_channels, from_long, too_many_samples
 
-__all__ = ["SamplesDecoder"]
-
 _JSON = ("application/json", "text/json")
 _LINES = (
     "application/x-ndjson",

@@ -17,16 +17,6 @@ from newnormal.io.decoders.rows import too_many_samples
 from newnormal.io.labels import Naming
 from newnormal.io.rates import Conversion
 
-__all__ = [
-    "Decoded",
-    "MissingLibraryError",
-    "Points",
-    "Wishes",
-    "check_labels",
-    "rate_name",
-    "wishes",
-]
-
 # Times of one sample may differ by this many ns: some senders read a clock for each channel.
 _TOGETHER = 100_000_000
 _FLAGS = {"yes": True, "no": False}

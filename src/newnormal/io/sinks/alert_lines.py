@@ -14,8 +14,6 @@ from newnormal.io.options import Options
 from newnormal.io.sinks.alerts import Alert, AlertSink, SinkDownError
 from newnormal.state.targets import check_file, what_is
 
-__all__ = ["AlertLinesSink"]
-
 _TAIL = 1 << 20  # bytes at the end of a file in which keys are looked for
 _KEYS = 10_000  # that are remembered
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)

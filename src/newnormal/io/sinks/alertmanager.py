@@ -17,8 +17,6 @@ from newnormal.io.sinks.alerts import RESOLVED, Alert, AlertRefusedError, AlertS
 from newnormal.io.sinks.http import HttpReceiver
 from newnormal.io.sinks.wording import evidence_of, facts_of, headline
 
-__all__ = ["SEVERITIES", "AlertmanagerSink"]
-
 # The label `severity` of an alert, by its kind.
 SEVERITIES = {
     "alarm": "warning",

@@ -8,8 +8,6 @@ from typing import Any, ClassVar, NamedTuple
 
 from newnormal.errors import NewnormalError
 
-__all__ = ["FIRED", "RESOLVED", "Alert", "AlertRefusedError", "AlertSink", "SinkDownError"]
-
 # The status of an alert.
 FIRED = "fired"
 RESOLVED = "resolved"

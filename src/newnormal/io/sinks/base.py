@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from newnormal.types import Event, Verdicts
 
-__all__ = ["Sink", "SinkOptions"]
-
 
 @dataclass(frozen=True)
 class SinkOptions:

@@ -12,8 +12,6 @@ from newnormal.errors import MissingExtraError
 from newnormal.io.http import HTTPS_WANTED, LOOPBACK, address_of, connection_hint, trusted
 from newnormal.io.sinks.alerts import AlertRefusedError, SinkDownError
 
-__all__ = ["Answer", "HttpReceiver"]
-
 _LONGEST_WAIT = 3600.0  # s that a Retry-After may ask for
 _INSTEAD = "token_file or token_env name a token that is sent as Authorization: Bearer"
 _SHOWN = 200  # characters of an answer that a message has

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from newnormal.io.sinks.lines import LinesSink, check_output
+from newnormal.io.sinks.lines import LinesSink
 from newnormal.types import Event, Verdicts
-
-__all__ = ["JsonLinesSink", "check_output"]
 
 
 class JsonLinesSink(LinesSink):

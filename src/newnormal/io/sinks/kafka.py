@@ -16,8 +16,6 @@ from newnormal.io.sinks.alerts import Alert, AlertRefusedError, AlertSink, SinkD
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
 
-__all__ = ["KafkaSink"]
-
 _WAIT = 0.1  # s between two looks whether the sink was closed
 _MORE = 2.0  # s that the report of a message may be late
 

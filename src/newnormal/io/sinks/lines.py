@@ -13,8 +13,6 @@ from newnormal.errors import ParameterError, StateError
 from newnormal.io.sinks.base import Sink, SinkOptions
 from newnormal.state.targets import LOOP, same_file, what_is
 
-__all__ = ["LinesSink", "check_output"]
-
 
 class LinesSink(Sink):
     """Writes lines. The target ``"-"`` is standard output; any other is a file appended to."""

@@ -31,8 +31,6 @@ from newnormal.io.sinks.alerts import (
 )
 from newnormal.io.sinks.wording import evidence_of, facts_of, headline, status_word
 
-__all__ = ["PORTS", "MailSink"]
-
 # How the connection is encrypted, with the port of each.
 PORTS = {"starttls": 587, "tls": 465, "none": 25}
 

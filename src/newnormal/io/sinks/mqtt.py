@@ -15,8 +15,6 @@ from newnormal.io.options import Options
 from newnormal.io.sinks.alerts import RESOLVED, Alert, AlertRefusedError, AlertSink
 from newnormal.io.topics import TopicTemplate
 
-__all__ = ["MqttSink"]
-
 _TOPIC = "newnormal/alerts/{stream}"
 _NAMES = ("stream", "kind", "item", "status")
 _INCIDENT = "incidents"  # in the place of the stream

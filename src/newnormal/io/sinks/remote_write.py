@@ -19,8 +19,6 @@ from newnormal.io.sinks.alerts import AlertRefusedError, SinkDownError
 from newnormal.io.sinks.http import HttpReceiver
 from newnormal.io.sinks.scores import ScoreBatch, ScoreSink, ScoresRefusedError
 
-__all__ = ["ALARM", "RATIO", "RemoteWriteSink"]
-
 # Other names than those of /metrics, so that nothing is counted twice where both are used.
 RATIO = "newnormal_sample_ratio"
 ALARM = "newnormal_sample_alarm"

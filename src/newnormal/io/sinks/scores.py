@@ -10,8 +10,6 @@ from typing import Any, ClassVar
 from newnormal.errors import NewnormalError
 from newnormal.types import Bools, Floats, Ints
 
-__all__ = ["ScoreBatch", "ScoreSink", "ScoresRefusedError"]
-
 
 @dataclass(frozen=True, eq=False)
 class ScoreBatch:

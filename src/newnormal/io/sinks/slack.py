@@ -15,8 +15,6 @@ from newnormal.io.sinks.alerts import RESOLVED, Alert, AlertRefusedError, AlertS
 from newnormal.io.sinks.http import Answer, HttpReceiver
 from newnormal.io.sinks.wording import evidence_of, facts_of, headline, status_word
 
-__all__ = ["FORMATS", "SlackSink"]
-
 # What a message is made of: attachments in Slack's way, a text alone, or a card for Teams.
 FORMATS = ("slack", "text", "teams")
 

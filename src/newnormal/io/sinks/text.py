@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-__all__ = ["Screen", "TextSink", "note_lines", "text_console"]
-
 WIDTH = 80  # of what is no terminal
 _INDENT = 4
 _MOST_LABEL = 24  # characters: a longer label is not what others are aligned to

@@ -13,8 +13,6 @@ from newnormal.io.options import Options
 from newnormal.io.sinks.alerts import Alert, AlertSink
 from newnormal.io.sinks.http import HttpReceiver
 
-__all__ = ["WebhookSink", "signature"]
-
 
 def signature(secret: str, timestamp: str, body: bytes) -> str:
     """Return the signature of a request, as its header ``X-Newnormal-Signature`` has it.

@@ -10,8 +10,6 @@ from newnormal.io.sinks.alerts import RESOLVED
 from newnormal.texts import shown
 from newnormal.types import Evidence
 
-__all__ = ["FIRING", "evidence_of", "facts_of", "headline", "status_word"]
-
 FIRING = "firing"
 
 _MOST_EVIDENCE = 20  # channels of an alert

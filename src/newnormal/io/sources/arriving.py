@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from newnormal.errors import InputError, ParameterError, StateError
-from newnormal.io.sources.base import FRESH, Batch, Problem, Source, check_batch
+from newnormal.io.sources.base import FRESH, Batch, Source, check_batch
 from newnormal.io.sources.lines import LineSource
+from newnormal.tabular import Problem
 from newnormal.tabular.ordering.arrival import Arrival, Arrived
 from newnormal.tabular.ordering.lateness import Rows
 from newnormal.types import Ints, Times
-
-__all__ = ["ArrivingSource"]
 
 _KEY = "arrival"  # of a snapshot: what is held back
 

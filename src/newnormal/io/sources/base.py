@@ -13,8 +13,6 @@ from newnormal.errors import InputError
 from newnormal.tabular import Problem, Reading
 from newnormal.types import Floats, Times
 
-__all__ = ["FRESH", "Batch", "Problem", "Source", "SourceOptions", "check_batch"]
-
 # The hint of an error about a place in the input.
 FRESH = "delete the state file to read the input from the start"
 

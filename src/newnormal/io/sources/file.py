@@ -17,8 +17,6 @@ from newnormal.io.sources.recent import Recent
 from newnormal.tabular.text.encodings import UTF8
 from newnormal.tabular.text.raw_bytes import POLL_S, RawFile
 
-__all__ = ["FileSource"]
-
 _HEAD = 4096  # bytes of a text's beginning, and before a place, that tell it from others
 
 

@@ -19,8 +19,6 @@ from newnormal.tabular.text.encodings import encoding_of, is_binary
 from newnormal.tabular.text.line_cutting import Refused
 from newnormal.types import Floats, Ints
 
-__all__ = ["FileLines", "Rows"]
-
 _HEAD = 500  # lines in which the columns are looked for
 _FEW = (50, 10, 3)  # lines in which they are looked for then
 _PARSERS = 4_000  # that are kept

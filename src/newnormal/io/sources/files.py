@@ -24,8 +24,6 @@ from newnormal.io.sources.tailing import Tailing
 from newnormal.tabular import Reading
 from newnormal.types import Floats, Ints
 
-__all__ = ["FilesSource"]
-
 _SHARE = 500  # lines of a file that are read at once, at least
 _TURN = 0.5  # s after which what was read is given out
 _STREAMS = 50_000  # whose channels are remembered

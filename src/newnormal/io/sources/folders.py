@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from newnormal.io.sources.rotation import FileName, file_name, is_passed_over
 
-__all__ = ["Entry", "Family", "Folders", "Ident", "family_of"]
-
 Ident = tuple[int, int]  # device and inode
 
 

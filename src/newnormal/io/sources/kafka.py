@@ -16,8 +16,6 @@ from newnormal.io.sources.kafka_group import BEGINNING, END, Member, Topics
 from newnormal.io.sources.kafka_messages import Partition, Samples
 from newnormal.io.sources.pull import PullSource
 
-__all__ = ["KafkaSource"]
-
 _COMMIT_EVERY = 5.0  # s
 _SHOWN = 5  # topics that a sentence names
 

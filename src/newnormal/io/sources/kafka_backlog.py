@@ -13,8 +13,6 @@ from collections import deque
 from collections.abc import Collection, Hashable
 from typing import Generic, NamedTuple, TypeVar
 
-__all__ = ["Backlog"]
-
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 

@@ -18,8 +18,6 @@ from newnormal.io.sources.kafka_messages import Partition, partition_of, shown
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-__all__ = ["BEGINNING", "END", "Member", "Topics"]
-
 BEGINNING, END = "beginning", "end"
 
 FIRST_ANSWER = 10.0  # s to wait for a broker before messages are read

@@ -12,8 +12,6 @@ from newnormal.io.payloads import Payloads, Value, together
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-__all__ = ["Partition", "Samples", "partition_of", "shown"]
-
 Partition = tuple[str, int]  # a topic, and the number of the partition
 
 _LARGEST = 4 * 2**20  # bytes of a message that is read

@@ -10,12 +10,11 @@ import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.io.layout import Layout, LayoutError
-from newnormal.io.sources.base import Batch, Problem, Source, SourceOptions
+from newnormal.io.sources.base import Batch, Source, SourceOptions
+from newnormal.tabular import Problem
 from newnormal.tabular.text.encodings import UTF8
 from newnormal.tabular.text.line_cutting import LineCutter, Skipped, line_texts
 from newnormal.tabular.text.opening import Opened, open_input
-
-__all__ = ["LineSource", "Reader"]
 
 
 class Reader(Protocol):

@@ -32,8 +32,6 @@ from newnormal.io.topics import Topics, covers
 if TYPE_CHECKING:
     from paho.mqtt.reasoncodes import ReasonCode
 
-__all__ = ["MqttSource"]
-
 WINDOW = 2000  # messages that are taken before they are acknowledged
 
 _IDLE = 1.0  # s to wait for a message

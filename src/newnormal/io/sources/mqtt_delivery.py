@@ -10,8 +10,6 @@ from itertools import islice
 
 from newnormal.io.mqtt_connection import Message
 
-__all__ = ["Delivered", "Unread", "digest_of"]
-
 _SIZE = 8  # bytes of a digest
 _RECENT = 600.0  # s for which a message that could not be read is reported
 _EVERY = 60.0  # s between two changes of what is reported

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from newnormal.io.mqtt_connection import BrokerError, ClosedError, SessionTakenError
 
-__all__ = ["Tries"]
-
 _WAITS = (1.0, 2.0, 5.0, 10.0, 30.0)  # s to wait after so many failures
 _CLOSED = 3  # connections that end within `_HELD_BACK`, as another client takes the session
 _HELD_BACK = 60.0  # s to leave the session to another client before it is taken again

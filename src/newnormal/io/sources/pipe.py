@@ -7,8 +7,6 @@ from typing import Any, ClassVar
 
 from newnormal.io.sources.lines import LineSource
 
-__all__ = ["PipeSource"]
-
 
 class PipeSource(LineSource):
     """Lines from standard input. It has no places: one pipe cannot be told from another."""

@@ -22,8 +22,6 @@ from newnormal.io.sources.prometheus_steps import Channels, Steps
 from newnormal.io.sources.pull import PullSource
 from newnormal.texts import counted
 
-__all__ = ["PrometheusSource"]
-
 _SECOND = 1_000_000_000
 _MOST_SIZE = 11_000  # that Prometheus evaluates in one query
 _FIRST_SIZE = 60  # of the first range: nobody knows how many series there are

@@ -16,8 +16,6 @@ from newnormal.io.sources.prometheus_matrix import Answer, Grid, read_matrix
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["PrometheusApi", "RangeError"]
-
 _MOST_BYTES = 64 * 2**20  # of an answer, decompressed
 _SHOWN = 300  # characters of an answer that a message has
 _EXTRA_S = 5.0  # that an answer may take beyond the time Prometheus has for a query

@@ -10,8 +10,6 @@ import numpy as np
 from newnormal.io.sources.prometheus_matrix import Grid
 from newnormal.types import Bools, Floats
 
-__all__ = ["Gaps", "longest_range"]
-
 _SECOND = 1_000_000_000
 _UNITS = {
     "ms": _SECOND // 1000,

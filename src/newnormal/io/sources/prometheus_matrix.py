@@ -11,8 +11,6 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.types import Floats, Ints
 
-__all__ = ["Answer", "Grid", "Series", "read_matrix"]
-
 _SECOND = 1_000_000_000
 _NEAR = 1_000_000  # ns: Prometheus has times in ms
 _SHOWN = 300  # characters of a warning

@@ -13,8 +13,6 @@ from newnormal.io.http import authorization, checked_headers
 from newnormal.io.labels import Naming
 from newnormal.io.options import Options
 
-__all__ = ["PrometheusOptions", "read_options"]
-
 _MILLISECOND = 1_000_000
 _HISTORY = 1000  # times: by default, the service fits a stream when it has so many samples
 

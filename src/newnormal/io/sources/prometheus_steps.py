@@ -11,8 +11,6 @@ from newnormal.io.arrivals import Arrival
 from newnormal.io.sources.prometheus_matrix import Grid
 from newnormal.types import Bools, Floats, Ints
 
-__all__ = ["Channels", "Steps"]
-
 _FORGOTTEN = 200  # ranges without a stream, after which its channels are forgotten
 _MOST_ABSENT = 500  # channels without a value that a place has
 

@@ -11,8 +11,6 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.io.arrivals import Arrival
 
-__all__ = ["PullSource", "check_arrivals"]
-
 
 class PullSource(ABC):
     """Where the service fetches samples. Derive from it and name your class in `[sources]`.

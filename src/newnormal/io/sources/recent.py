@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 
-__all__ = ["Recent"]
-
 
 class Recent:
     r"""Bytes that were read, as far back as a digest needs them.

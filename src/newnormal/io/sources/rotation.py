@@ -9,8 +9,6 @@ from typing import NamedTuple
 from newnormal.tabular.text.compression import COMPRESSED
 from newnormal.tabular.text.file_names import ENDINGS
 
-__all__ = ["EDGE", "FileName", "digest", "file_name", "is_passed_over"]
-
 EDGE = 4096  # bytes of the beginning, and before a place, that tell a text from others
 
 _DAY = r"(?:19|20)\d\d(?P<dash>[-_.]?)(?:0[1-9]|1[0-2])(?P=dash)(?:0[1-9]|[12]\d|3[01])"

@@ -17,8 +17,6 @@ from newnormal.io.sources.lines import LineSource
 from newnormal.io.sources.pipe import PipeSource
 from newnormal.tabular import Long, LongLines, StreamBatch, StreamLines, StreamRows
 
-__all__ = ["LongFileSource", "LongPipeSource", "StreamInput", "StreamOptions", "UnknownColumns"]
-
 
 @dataclass(frozen=True)
 class StreamOptions:

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 from newnormal.io.sources.folders import Entry, Family, Ident
 from newnormal.io.sources.rotation import EDGE, digest
 
-__all__ = ["Piece", "Tailed", "edges", "has_text_of", "is_beginning"]
-
 _FLAGS = ("gone", "packed", "done", "skipping", "telling")
 
 

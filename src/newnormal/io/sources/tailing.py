@@ -13,8 +13,6 @@ from newnormal.io.sources.tailed import Piece, Tailed
 from newnormal.io.sources.tracking import Tracking
 from newnormal.io.sources.unpacking import Unpacking
 
-__all__ = ["CHUNK", "Tailing"]
-
 CHUNK = 1 << 18  # bytes that are read of a file at once
 _LINE = 256  # bytes that a line is taken to have
 _SETTLED = 10.0  # s without a change after which a last line without an end is taken as one

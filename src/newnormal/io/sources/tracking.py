@@ -13,8 +13,6 @@ from newnormal.io.sources.rotation import EDGE, digest, file_name
 from newnormal.io.sources.tailed import Tailed, edges, has_text_of, is_beginning
 from newnormal.io.sources.unpacking import Unpacking
 
-__all__ = ["Tracking"]
-
 _KEEP_GONE = 3600.0  # s for which a file that is gone may come again, compressed
 _LATEST = 3  # files of a family that a new one is compared with
 _READ = 1 << 20  # bytes

@@ -10,8 +10,6 @@ from newnormal.errors import InputError
 from newnormal.io.sources.rotation import EDGE
 from newnormal.tabular.text.compression import Poll, compression_of, decompressed
 
-__all__ = ["Unpacking"]
-
 _READ = 1 << 18  # bytes that are read at once
 _BEGAN = 16  # bytes that tell how it is compressed
 _TURN = 0.2  # s for which it goes forward at most

@@ -31,9 +31,6 @@ try:
 except ImportError:
     raise MissingExtraError.of("deep", "torch") from None
 
-__all__ = ["Batch", "Batches", "DeepModel", "Judged"]
-
-
 # A network is shared by all streams of one fit, and bound to one stream's weights at a time.
 _BOUND = threading.RLock()
 

@@ -15,8 +15,6 @@ from newnormal.errors import StateError
 from newnormal.models.base import Training, checked
 from newnormal.models.deep.base import Batch, Batches, DeepModel, Judged
 
-__all__ = ["BERT"]
-
 _BINS = 32
 _BELOW, _ABOVE = 0, _BINS + 1  # outside of what history had
 _MISSING, _MASK = _BINS + 2, _BINS + 3

@@ -14,8 +14,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from newnormal.models.deep.base import Batch, DeepModel
 from newnormal.models.deep.thoc import DilatedGRU
 
-__all__ = ["Counted", "count", "judging", "one_thread"]
-
 
 class Counted(NamedTuple):
     """Multiply-adds for one window, and the bytes its layers give out."""

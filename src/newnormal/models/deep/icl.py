@@ -12,8 +12,6 @@ from newnormal.errors import ParameterError
 from newnormal.models.base import Training
 from newnormal.models.deep.base import Batch, Batches, DeepModel, Judged
 
-__all__ = ["ICL"]
-
 _WIDTH = 200  # u, of the embeddings
 _TEMPERATURE = 0.01  # τ
 _LEAK = 0.2

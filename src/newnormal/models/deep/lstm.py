@@ -14,8 +14,6 @@ from newnormal.errors import StateError
 from newnormal.models.base import Training, checked
 from newnormal.models.deep.base import Batch, Batches, DeepModel, Judged
 
-__all__ = ["LSTM", "DiagonalLSTM"]
-
 _AT_ONCE = 256  # windows of history whose errors are taken at once
 _RIDGE = 1e-4  # of the channels' mean variance
 _LEAST = 1e-8  # variance of an error, in scaled units, where history has none

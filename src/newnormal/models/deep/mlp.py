@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from newnormal.models.base import Training
 from newnormal.models.deep.base import Batch, Batches, DeepModel, Judged
 
-__all__ = ["TorchMLP"]
-
 
 class TorchMLP(DeepModel):
     """n → n/2 → n/4 → latent → n/4 → n/2 → n with n = window × channels, ReLU between."""

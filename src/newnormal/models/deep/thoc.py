@@ -20,8 +20,6 @@ from newnormal.kernels import gru
 from newnormal.models.base import Training
 from newnormal.models.deep.base import Batch, Batches, DeepModel, Judged
 
-__all__ = ["THOC", "DilatedGRU", "PublishedTHOC"]
-
 _HIDDEN = 64
 _DILATIONS = (1, 2, 4)
 _CLUSTERS = 6

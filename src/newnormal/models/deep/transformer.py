@@ -20,8 +20,6 @@ from torch import Tensor, nn
 from newnormal.models.base import Training
 from newnormal.models.deep.base import Batch, Batches, DeepModel, Judged
 
-__all__ = ["AnomalyTransformer", "divergence", "prior_association"]
-
 _WIDTH = 128  # its authors: 512
 _HEADS = 8
 _LAYERS = 3

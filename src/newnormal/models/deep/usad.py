@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from newnormal.models.base import Training
 from newnormal.models.deep.base import Batch, Batches, DeepModel, Judged
 
-__all__ = ["USAD"]
-
 
 class USAD(DeepModel):
     """One encoder E, two decoders D1 and D2: AE1 = D1∘E and AE2 = D2∘E.

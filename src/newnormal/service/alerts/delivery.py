@@ -13,8 +13,6 @@ from newnormal.service.connectors import make_sink
 from newnormal.service.looping import Loop
 from newnormal.service.workers import Workers
 
-__all__ = ["Delivery"]
-
 _WEEK = 7 * 86_400 * SECOND
 _AT_ONCE = 1000
 _NEVER = 2**63 - 1

@@ -11,8 +11,6 @@ from typing import Any, Protocol
 
 from newnormal.errors import ParameterError
 
-__all__ = ["SPACE", "Settings", "Window", "add_window", "covering", "end_window", "windows"]
-
 SPACE = "maintenance"  # of the store's settings
 
 _LONGEST_TEXT = 500

@@ -12,8 +12,6 @@ from newnormal.io.sinks.alerts import FIRED, RESOLVED
 from newnormal.service.values import EventRow, Item, StreamView
 from newnormal.types.arrays import time_text
 
-__all__ = ["KINDS", "OPENING", "alerts_of"]
-
 KINDS = ("alarm", "change", "incident", "silence", "channels")  # of items that have alerts
 
 _VERSION = 1  # of the body

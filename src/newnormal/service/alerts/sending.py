@@ -23,8 +23,6 @@ from newnormal.service.calling import SECOND, SinkCalls
 from newnormal.service.looping import backoff, one_line
 from newnormal.service.values import HELD, ItemPage
 
-__all__ = ["GIVEN_UP", "SUPPRESSED", "Outbox", "Sender", "Waiting"]
-
 SUPPRESSED = "suppressed: "  # begins the error of an alert that was not to be sent
 GIVEN_UP = "given up: "  # begins the error of an alert that was too old at last
 

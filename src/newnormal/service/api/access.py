@@ -26,8 +26,6 @@ from newnormal.service.api.problems import Problem
 from newnormal.service.config import OPERATE, ROLES, is_loopback
 from newnormal.service.secrets import hash_token, token_matches
 
-__all__ = ["COOKIE", "LIFETIME", "SESSIONS", "TOKENS", "Access", "Caller", "Session", "needs"]
-
 COOKIE = "newnormal_session"
 SESSIONS, TOKENS = "sessions", "tokens"  # spaces of the store's settings
 LIFETIME = 7 * 86_400  # seconds of a session

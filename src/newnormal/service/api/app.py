@@ -28,8 +28,6 @@ from newnormal.service.api.problems import answer_problems
 from newnormal.service.api.samples import mount_decoders
 from newnormal.service.api.shown import answer
 
-__all__ = ["PREFIX", "make_app"]
-
 PREFIX = "/api/v1"
 
 

@@ -13,8 +13,6 @@ from starlette.requests import ClientDisconnect
 
 from newnormal.service.api.problems import Problem
 
-__all__ = ["Gunzip", "read_body", "read_json", "receive_body"]
-
 _PATIENCE = 60.0  # seconds for a body to come
 _SMALL = 65_536  # bytes of a body that is not samples
 _STEP = 1 << 18  # bytes that are decompressed at once

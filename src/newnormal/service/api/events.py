@@ -17,8 +17,6 @@ from newnormal.service.api.schemas import gives
 from newnormal.service.api.shown import answer, event_json, text_of
 from newnormal.service.values import EventRow
 
-__all__ = ["router"]
-
 _ID = re.compile(r"(\d{1,18})-(\d{1,9})", re.ASCII)
 _HEARTBEAT = 15.0  # seconds between two signs of life
 _LOOK = 1.0  # seconds until a subscriber learns that the server stops

@@ -18,8 +18,6 @@ from newnormal.service.values import (
     StreamView,
 )
 
-__all__ = ["Facade", "Hub", "Reading", "Store", "Subscription"]
-
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _THREADS = 4  # that read the store; each has a connection of its own

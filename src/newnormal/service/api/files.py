@@ -12,8 +12,6 @@ from fastapi.responses import Response
 
 from newnormal.service.api.problems import Problem
 
-__all__ = ["CONTENT_POLICY", "router"]
-
 # Where a file of this name is looked for, in this order.
 _FOLDERS = ("service/page", "reports/page", "vendor/uplot")
 _KINDS = {

@@ -19,8 +19,6 @@ from newnormal.service.api.facade import Facade
 from newnormal.service.api.files import CONTENT_POLICY
 from newnormal.service.api.problems import Problem, problem_answer, problem_of
 
-__all__ = ["Guard"]
-
 _HEADERS = [
     (b"content-security-policy", CONTENT_POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),

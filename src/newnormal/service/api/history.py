@@ -27,8 +27,6 @@ from newnormal.service.api.shown import answer
 from newnormal.service.values import FITTING, LIVE
 from newnormal.tabular import Table, default_channels, read, read_tables
 
-__all__ = ["router"]
-
 _GZIP = b"\x1f\x8b"
 _OTHERS = {b"PAR1": "Parquet", b"PK\x03\x04": "Excel or zip", b"\x28\xb5\x2f\xfd": "zstd"}
 _FORMATS = {

@@ -27,8 +27,6 @@ from newnormal.service.api.streams import applied, comment_of
 from newnormal.service.api.times import nanoseconds
 from newnormal.service.values import Comment, Item
 
-__all__ = ["router"]
-
 _KINDS = ("alarm", "change", "incident", "silence", "channels")
 _STATES = ("open", "closed", "pending", "accepted", "rejected", "reverted")
 _RELATED = 20

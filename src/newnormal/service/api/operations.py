@@ -22,8 +22,6 @@ from newnormal.service.api.shown import answer, finite
 from newnormal.service.api.times import iso, nanoseconds
 from newnormal.service.connectors import alert_sinks
 
-__all__ = ["root", "router"]
-
 router = APIRouter(tags=["operation"])
 root = APIRouter(tags=["operation"])
 

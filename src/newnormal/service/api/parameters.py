@@ -16,24 +16,6 @@ from newnormal.service.api.problems import Problem
 from newnormal.service.config import OPERATE, READ, WRITE
 from newnormal.service.values import Item, StreamView
 
-__all__ = [
-    "MOST",
-    "OPERATES",
-    "READS",
-    "WRITES",
-    "AStream",
-    "AnItem",
-    "Limit",
-    "Operator",
-    "Reader",
-    "TheService",
-    "Threads",
-    "Writer",
-    "cursor_of",
-    "cursor_text",
-    "listed",
-]
-
 MOST = 500  # entries of a list at once
 _KEY = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 

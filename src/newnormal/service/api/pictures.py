@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 
 from newnormal.alarms.headlines import change_text
-from newnormal.alarms.texts import length_text
+from newnormal.alarms.sentences import length_text
 from newnormal.errors import StateError
 from newnormal.service.api.facade import Facade, Store
 from newnormal.service.api.shown import finite
 from newnormal.service.api.times import iso, seconds
 from newnormal.service.values import Item, Series, StreamView
 from newnormal.types import Alarm, Change, Floats
-
-__all__ = ["picture_json", "series_json"]
 
 _MOST_EVENTS = 500  # of each kind, the newest
 

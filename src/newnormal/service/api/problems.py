@@ -13,8 +13,6 @@ from starlette.exceptions import HTTPException
 
 from newnormal.errors import FeedbackError, NewnormalError, StateError
 
-__all__ = ["Problem", "answer_problems", "problem_answer", "problem_of"]
-
 _LOGGER = logging.getLogger("newnormal.service")
 _LONGEST = 300  # characters of a sentence: what was sent is repeated in part only
 

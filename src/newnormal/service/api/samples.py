@@ -20,8 +20,6 @@ from newnormal.service.api.facade import Facade, Reading
 from newnormal.service.api.parameters import WRITES
 from newnormal.service.api.schemas import gives
 
-__all__ = ["mount_decoders", "pushed"]
-
 _LOGGER = logging.getLogger("newnormal.service")
 _SMALL = 1 << 15  # bytes that are decoded at once, without another thread
 _FORMS = ("application/json", "application/x-ndjson", "text/csv")

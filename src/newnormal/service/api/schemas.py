@@ -6,37 +6,6 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-__all__ = [
-    "Alerts",
-    "Alive",
-    "Comment",
-    "Decided",
-    "Decision",
-    "Done",
-    "EventList",
-    "Health",
-    "ItemDetail",
-    "ItemPage",
-    "Login",
-    "ModelList",
-    "NewComment",
-    "NewWindow",
-    "PictureFacts",
-    "Pushed",
-    "Refit",
-    "Refused",
-    "SeriesColumns",
-    "SessionFacts",
-    "Settings",
-    "Stream",
-    "StreamPage",
-    "Uploaded",
-    "Window",
-    "WindowList",
-    "gives",
-    "takes",
-]
-
 
 class Refused(BaseModel):
     """A request that could not be answered."""

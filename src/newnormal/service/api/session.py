@@ -14,8 +14,6 @@ from newnormal.service.api.problems import Problem
 from newnormal.service.api.schemas import gives
 from newnormal.service.api.shown import answer
 
-__all__ = ["router"]
-
 _LONGEST = 1_000  # characters of a token
 
 router = APIRouter(tags=["session"])

@@ -10,8 +10,6 @@ from typing import Any
 from newnormal.service.api.shown import finite
 from newnormal.service.demo import MACHINES, SPEED
 
-__all__ = ["settings_json"]
-
 _PLAIN = ("streams", "limits", "retention")
 _KEPT = (
     "host",

@@ -14,17 +14,6 @@ from fastapi.responses import Response
 from newnormal.service.api.times import iso, seconds
 from newnormal.service.values import Comment, EventRow, Item, StreamView
 
-__all__ = [
-    "answer",
-    "comment_json",
-    "event_json",
-    "finite",
-    "item_json",
-    "model_json",
-    "stream_json",
-    "text_of",
-]
-
 
 def text_of(value: Any) -> str:
     """Return JSON in the fewest characters; what is not finite is null."""

@@ -32,8 +32,6 @@ from newnormal.service.api.shown import answer, item_json, model_json, stream_js
 from newnormal.service.api.times import nanoseconds
 from newnormal.service.values import COLLECTING, FAILED, FITTING, LIVE, StreamView
 
-__all__ = ["applied", "router"]
-
 _T = TypeVar("_T")
 _APPLIED = 30.0  # seconds that a request waits until what it asks for is done
 _STATES = (COLLECTING, FITTING, LIVE, FAILED)

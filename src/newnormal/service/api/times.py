@@ -9,8 +9,6 @@ from newnormal.service.api.problems import Problem
 from newnormal.tabular import parse_time
 from newnormal.types.arrays import time_text
 
-__all__ = ["iso", "nanoseconds", "seconds"]
-
 
 def iso(time: int | None) -> str | None:
     """Return a time in ns as text.

@@ -26,8 +26,6 @@ from newnormal.io.arrivals import Arrival
 from newnormal.service.engine.holding import Holding, Piece
 from newnormal.types import NO_TIME, Bools, Floats, Ints
 
-__all__ = ["Aligner", "Steps"]
-
 _TIMES = 8  # of one channel, from which the period of channels that come apart is taken
 _LATE_PERIODS = 2  # the allowed lateness, where none is given
 _GONE = 5  # steps without a value, after which no step waits for a channel, nor for a rarer one

@@ -31,8 +31,6 @@ from newnormal.service.log import entries as log
 from newnormal.service.store import Store
 from newnormal.service.values import Item, Rows
 
-__all__ = ["Applier", "Outcome"]
-
 _LOG = logging.getLogger("newnormal")
 Outcome = Item | NewnormalError | None
 

@@ -13,8 +13,6 @@ from newnormal.service.engine.streams import KeptStream
 if TYPE_CHECKING:
     from newnormal.service.engine.applying import Applier
 
-__all__ = ["compare_channels"]
-
 _NEW_FOR = 20  # samples since a new channel came, before it is reported
 _GONE_FOR = 60  # samples without a value of a channel, before it is reported as gone
 

@@ -22,8 +22,6 @@ from newnormal.service.log.entries import unpack
 from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.store import Store
 
-__all__ = ["recover", "save_checkpoint"]
-
 _VERSION = 1
 
 

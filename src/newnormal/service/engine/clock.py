@@ -14,8 +14,6 @@ from newnormal.service.engine.outages import RETURNED, longest_quiet, may_meet
 from newnormal.service.engine.streams import KeptStream, KeptStreams
 from newnormal.service.log.entries import Closed, Silent
 
-__all__ = ["StreamClock"]
-
 _LEAST_S = 10.0  # that open steps wait by the clock: connections are made anew within it
 _START_S = 30.0  # that they wait after a start: senders that were refused come back one by one
 _UNKNOWN_S = 300.0  # that a stream may be quiet whose usual step is not known

@@ -15,8 +15,6 @@ from newnormal.fleet.jobs import as_job, failure, outcome_of
 from newnormal.fleet.pool import Worker, died
 from newnormal.tabular import Table
 
-__all__ = ["FitJob", "FitPool"]
-
 _LOG = logging.getLogger("newnormal")
 
 

@@ -15,8 +15,6 @@ import numpy as np
 from newnormal.tabular.ordering.jumps import DAY, PERIODS, Sifted, sift
 from newnormal.types import Floats, Ints
 
-__all__ = ["Holding", "Piece"]
-
 _STEPS = 8  # of the first samples, from which the usual one is taken
 # The longest gap that makes others of its length ordinary, in ns. Longer ones are confirmed each
 # time: after one of a day, any time up to a day ahead would be taken.

@@ -14,25 +14,6 @@ from newnormal.service.values import Item
 from newnormal.texts import counted
 from newnormal.types import PENDING, Event, IncidentEvent
 
-__all__ = [
-    "ACCEPT",
-    "ALARM",
-    "CHANGE",
-    "CHANNELS",
-    "INCIDENT",
-    "REJECT",
-    "ROLLBACK",
-    "SILENT",
-    "Key",
-    "channels_item",
-    "ended",
-    "event_item",
-    "incident_item",
-    "key_of",
-    "silence_over",
-    "silent_item",
-]
-
 ALARM, CHANGE, INCIDENT, SILENT, CHANNELS = "alarm", "change", "incident", "silence", "channels"
 ACCEPT, REJECT, ROLLBACK = "accept", "reject", "rollback"
 _PARTS = 4

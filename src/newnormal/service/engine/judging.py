@@ -20,8 +20,6 @@ from newnormal.types import Floats, Ints
 if TYPE_CHECKING:
     from newnormal.service.engine.applying import Applier
 
-__all__ = ["Batch", "judge"]
-
 _LOG = logging.getLogger("newnormal")
 
 

@@ -30,18 +30,6 @@ if TYPE_CHECKING:
     from newnormal.service.config import StreamDefaults
     from newnormal.service.engine.applying import Applier
 
-__all__ = [
-    "begin_fit",
-    "fail_fit",
-    "fit_due",
-    "history_of",
-    "model_file",
-    "new_detector",
-    "remove_models",
-    "restore_model",
-    "take_fit",
-]
-
 _DAY = 86_400e9  # ns
 _OTHER_PERIOD = 1.5  # times a period, from which on it is another one
 _SAMPLES_AN_ALARM = 10  # at least; Detector takes no limit above the samples of a day

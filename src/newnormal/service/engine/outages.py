@@ -24,16 +24,6 @@ from newnormal.texts import counted
 if TYPE_CHECKING:
     from newnormal.service.engine.applying import Applier
 
-__all__ = [
-    "RETURNED",
-    "Outages",
-    "come_back",
-    "fall_silent",
-    "leave",
-    "longest_quiet",
-    "may_meet",
-]
-
 RETURNED = "returned"  # in the body of the item: when the first of its streams sent again
 
 

@@ -15,8 +15,6 @@ from newnormal.service.store import Store
 from newnormal.service.values import EventRow, Item
 from newnormal.types import INCIDENT, OPENED, IncidentEvent
 
-__all__ = ["Reporter"]
-
 _BEGUN = 100  # incidents of which it is known how often they began: the newest one may go on
 
 

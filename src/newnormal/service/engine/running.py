@@ -19,8 +19,6 @@ from newnormal.service.engine.applying import Applier, Outcome
 from newnormal.service.log.entries import Arrived, Entry, check_place, pack
 from newnormal.service.log.sqlite_log import SqliteLog
 
-__all__ = ["Engine", "Submitted"]
-
 _LOG = logging.getLogger("newnormal")
 _SAMPLES = 20_000  # in one record, about
 _AGAIN_S = 1.0  # before what failed is tried again

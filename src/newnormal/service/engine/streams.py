@@ -13,16 +13,6 @@ from newnormal.service.engine.aligning import Aligner
 from newnormal.service.values import COLLECTING, Item, StreamView
 from newnormal.types import Alarm, Bools, Floats, Ints
 
-__all__ = [
-    "NO_PAST",
-    "Fit",
-    "KeptStream",
-    "KeptStreams",
-    "Model",
-    "stream_from_json",
-    "stream_to_json",
-]
-
 NO_PAST = -(1 << 63)
 
 _POINTS = 60  # of a sparkline

@@ -16,24 +16,6 @@ import numpy as np
 from newnormal.errors import InputError, StateError
 from newnormal.io.arrivals import Arrival
 
-__all__ = [
-    "Arrived",
-    "Closed",
-    "Configured",
-    "Entry",
-    "Feedback",
-    "FitBegan",
-    "FitFailed",
-    "FitTaken",
-    "Removed",
-    "Restored",
-    "Silent",
-    "Started",
-    "check_place",
-    "pack",
-    "unpack",
-]
-
 _LENGTH = struct.Struct("<I")
 
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from newnormal.errors import StateError
 from newnormal.service.database import Database, Migration
 
-__all__ = ["LOG_MIGRATIONS", "SqliteLog"]
-
 LOG_MIGRATIONS: tuple[Migration, ...] = (
     (
         "CREATE TABLE records (position INTEGER PRIMARY KEY, crc INTEGER NOT NULL,"

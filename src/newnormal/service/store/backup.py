@@ -19,8 +19,6 @@ from newnormal.service.database import database_errors, open_to_read
 from newnormal.service.store.checking import FLEET, LOG, MODELS, STORE, Report, check
 from newnormal.state.files import sync_folder
 
-__all__ = ["backup", "restore"]
-
 _TRIES = 3  # two checkpoints of the service while one copy is made need another try
 _PARTS = (LOG, STORE, FLEET, MODELS)
 

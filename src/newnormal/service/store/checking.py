@@ -22,8 +22,6 @@ from newnormal.service.store.schema import MIGRATIONS
 from newnormal.service.store.stretches import unpack_block
 from newnormal.state.codec import read as read_state
 
-__all__ = ["FLEET", "LOG", "MODELS", "STORE", "Report", "check"]
-
 LOG, STORE, FLEET, MODELS = "log.sqlite", "store.sqlite", "fleet", "models"
 _TRIES = 3  # a service that runs may go on from one file to the next
 _NAMED = 20  # problems of one kind that are listed

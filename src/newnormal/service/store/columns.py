@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from newnormal.service.values import Rows
 
-__all__ = ["POINTS", "SAMPLES", "Column", "Columns", "decode", "encode", "join"]
-
 _HEAD = struct.Struct("<BII")  # version, number of rows, length of the channels' names
 _VERSION = 1
 _COMPRESSION = 1  # zlib's fastest

@@ -13,8 +13,6 @@ from newnormal.service.database import Database
 from newnormal.service.store.tables import Tables
 from newnormal.service.values import Comment, EventRow, Item, ItemPage
 
-__all__ = ["Items"]
-
 _COLUMNS = (
     "key, kind, stream, generation, number, state, opened, updated, ended, ratio, sentence, body,"
     " position"

@@ -7,8 +7,6 @@ import numpy as np
 from newnormal.plots.thinning import excess, extremes, means, starts_every, worst
 from newnormal.service.store.columns import POINTS, SAMPLES, Columns
 
-__all__ = ["BLOCK", "FEWER", "as_points", "complete", "covers", "thin"]
-
 BLOCK = 256  # samples or points of a block
 FEWER = 8  # points of a level that make one of the next
 

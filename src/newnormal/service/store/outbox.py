@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 from newnormal.service.store.tables import Tables
 from newnormal.service.values import HELD
 
-__all__ = ["Alert", "Outbox"]
-
 # No attempt is put off for longer: what is due later was marked before the clock was set back.
 _LONGEST_WAIT = 3_600 * 10**9
 _LAST = 2**63 - 1

@@ -10,8 +10,6 @@ from newnormal.service.store.columns import SAMPLES, Columns, join
 from newnormal.service.store.levels import BLOCK, FEWER, thin
 from newnormal.types import Ints
 
-__all__ = ["rebuilt"]
-
 _UNKNOWN = -(1 << 63)  # the time of a sample that is gone
 _SECOND = 10**9
 

@@ -11,8 +11,6 @@ from newnormal.service.store.settings import Checkpoints
 from newnormal.service.store.tails import Tail
 from newnormal.service.values import Rows
 
-__all__ = ["Recovery"]
-
 _BLOCK = "stream, level, number, count, begin, end, crc, data"
 # What the checkpoints that are kept do not need any more.
 _NEEDLESS = "after < (SELECT min(position) FROM checkpoints)"

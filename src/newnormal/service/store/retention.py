@@ -9,8 +9,6 @@ from typing import NamedTuple
 from newnormal.service.store.levels import BLOCK, covers
 from newnormal.service.store.samples import Samples
 
-__all__ = ["Removed", "Retention"]
-
 _NONE = 1 << 62  # no sample has a number so high
 _NEWEST = (
     "SELECT number, count FROM blocks WHERE stream = ? AND level = ? ORDER BY number DESC LIMIT 1"

@@ -21,8 +21,6 @@ from newnormal.service.store.tables import Tables
 from newnormal.service.store.tails import Tail
 from newnormal.service.values import Rows, Series
 
-__all__ = ["Samples"]
-
 _LOG = logging.getLogger("newnormal")
 _Result = TypeVar("_Result")
 _TRIES = 3  # samples are replaced where a fit is taken over, or a history uploaded: seldom

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from newnormal.service.database import Migration
 
-__all__ = ["MIGRATIONS"]
-
 # A version that was released is never changed: add another behind it.
 MIGRATIONS: tuple[Migration, ...] = (
     (

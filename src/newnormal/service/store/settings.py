@@ -9,8 +9,6 @@ from typing import Any
 from newnormal.errors import StateError
 from newnormal.service.store.tables import Tables
 
-__all__ = ["Checkpoints", "Settings"]
-
 _KEPT = 2  # checkpoints
 
 

@@ -12,8 +12,6 @@ from newnormal.service.store.recovery import Recovery
 from newnormal.service.store.schema import MIGRATIONS
 from newnormal.service.store.settings import Settings
 
-__all__ = ["Store"]
-
 
 class Store(Recovery, Outbox, Settings):
     """Samples, items, events, alerts, settings and checkpoints.

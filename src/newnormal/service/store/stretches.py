@@ -19,8 +19,6 @@ from newnormal.service.store.levels import BLOCK, FEWER, as_points, complete, co
 from newnormal.service.values import Series
 from newnormal.types import Ints
 
-__all__ = ["Stretch", "block_of", "find_block", "stretch_series", "unpack_block"]
-
 _RANGE = (
     "SELECT number, crc, data FROM blocks"
     " WHERE stream = ? AND level = ? AND number BETWEEN ? AND ? ORDER BY number"

@@ -8,8 +8,6 @@ from typing import Any
 
 from newnormal.service.database import Database
 
-__all__ = ["Tables"]
-
 
 class Tables:
     """Base of the parts of the store.

@@ -8,8 +8,6 @@ from newnormal.service.store.columns import SAMPLES, Columns
 from newnormal.service.store.levels import BLOCK
 from newnormal.service.values import Rows
 
-__all__ = ["Tail"]
-
 _ROOM = 32  # rows of an empty one; it doubles until it has those of a block
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from newnormal.errors import InputError
 from newnormal.tabular.columns import Selection, listed
 
-__all__ = ["Long", "LongColumns", "find_long"]
-
 _NAMES = {
     "time": ("time", "timestamp", "ts", "datetime"),
     "tag": ("tag", "metric", "name", "channel", "variable", "sensor"),

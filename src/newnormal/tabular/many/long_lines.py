@@ -20,8 +20,6 @@ from newnormal.tabular.problems import Problem
 from newnormal.tabular.reading import Reading
 from newnormal.types import Ints, time_text
 
-__all__ = ["LongLines"]
-
 
 @dataclass
 class _Open:

@@ -19,8 +19,6 @@ from newnormal.tabular.times import parse_times
 from newnormal.tabular.zones import zone_of
 from newnormal.types import Bools, Floats, Ints, Times
 
-__all__ = ["Channels", "StreamTables", "TimeColumn", "group", "pivoted", "split"]
-
 Channels = Mapping[str, Sequence[str]]
 Fault = Callable[
     [Ints], InputError | None

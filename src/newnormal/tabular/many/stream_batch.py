@@ -13,8 +13,6 @@ from newnormal.tabular.columns import match_names
 from newnormal.tabular.problems import Problem
 from newnormal.types import Bools, Floats, Ints, Times
 
-__all__ = ["StreamBatch", "StreamRows"]
-
 
 class StreamRows(NamedTuple):
     """The samples of one stream in a batch.

@@ -25,8 +25,6 @@ from newnormal.tabular.text.file_names import ENDINGS, format_of_name, stem_of
 from newnormal.tabular.text.opening import text_lines
 from newnormal.types import Floats, Ints
 
-__all__ = ["read_tables"]
-
 _NOTES = 5  # of streams that are notes of the whole file, too
 
 

@@ -22,8 +22,6 @@ from newnormal.types import Floats, Ints
 if TYPE_CHECKING:
     import narwhals as nw
 
-__all__ = ["frame_tables", "given_times", "name_cells", "name_codes"]
-
 
 def frame_tables(
     frame: nw.DataFrame[Any],

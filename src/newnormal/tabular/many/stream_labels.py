@@ -12,8 +12,6 @@ from newnormal.tabular.many.splitting import StreamTables
 from newnormal.tabular.table import Table
 from newnormal.types import Ints
 
-__all__ = ["label_beside", "split_labels"]
-
 
 def label_beside(channels: str | Sequence[str], label: str) -> tuple[str, ...]:
     """Return channels, and the column of labels behind them."""

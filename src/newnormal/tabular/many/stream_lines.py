@@ -21,8 +21,6 @@ from newnormal.tabular.parsing.splitters import is_json
 from newnormal.tabular.problems import Problem
 from newnormal.tabular.reading import Found, Reading
 
-__all__ = ["LineReader", "StreamLines"]
-
 # A line that does not fit is a bad line, but an input whose every line does not fit is a wrong one.
 _PATIENCE = 10
 

@@ -11,8 +11,6 @@ from newnormal.errors import InputError
 from newnormal.tabular.columns import listed
 from newnormal.types import Ints
 
-__all__ = ["MISSING", "SHARED", "StreamNames"]
-
 MISSING = -1
 SHARED = -2
 

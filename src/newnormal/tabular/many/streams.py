@@ -21,8 +21,6 @@ from newnormal.tabular.table import Table
 if TYPE_CHECKING:
     import narwhals as nw
 
-__all__ = ["to_tables"]
-
 
 def to_tables(
     data: Any,

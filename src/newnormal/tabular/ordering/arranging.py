@@ -16,8 +16,6 @@ from newnormal.tabular.reading import Found, Reading
 from newnormal.tabular.table import Table, default_channels
 from newnormal.types import Floats, Ints, Times, time_text
 
-__all__ = ["arranged", "check_timeless", "kept_rows"]
-
 _HOUR = 3_600_000_000_000  # ns
 
 

@@ -27,8 +27,6 @@ from newnormal.tabular.problems import Problem
 from newnormal.tabular.reading import Reading
 from newnormal.types import Floats, Ints, Times, time_text
 
-__all__ = ["Arrival", "Arrived"]
-
 
 class Arrived(NamedTuple):
     """Samples whose turn it is.

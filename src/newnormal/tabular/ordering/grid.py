@@ -10,8 +10,6 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.types import Floats, Ints, Times
 
-__all__ = ["Grid", "Steps", "means"]
-
 _COMMON = 100  # steps: a gap up to this is filled with missing values
 _TIMES = 10  # and one up to this many times the longest such gap
 _MOST = 1 << 28  # values that one call may return

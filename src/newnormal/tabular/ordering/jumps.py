@@ -14,18 +14,6 @@ import numpy as np
 
 from newnormal.types import Bools, Ints, Times, time_text
 
-__all__ = [
-    "DAY",
-    "PERIODS",
-    "Sifted",
-    "is_future",
-    "not_confirmed",
-    "ordinary",
-    "sift",
-    "span_text",
-    "stray",
-]
-
 DAY = 86_400_000_000_000  # ns: the shortest jump where the period is not known
 PERIODS = 100  # the shortest jump where it is
 _CONFIRMED = 3  # different times of samples that belong together: the held one, and two further

@@ -14,8 +14,6 @@ from newnormal.errors import InputError
 from newnormal.tabular.problems import Problem
 from newnormal.types import Floats, Ints, time_text
 
-__all__ = ["HOUR_TWICE", "Lateness", "Rows", "late"]
-
 HOUR_TWICE = (
     "an hour that comes twice, as where the clock is put back, is kept whole with the zone "
     "of the times: --tz Europe/Berlin (tz=)"

@@ -11,8 +11,6 @@ from newnormal.errors import InputError
 from newnormal.tabular.columns import listed
 from newnormal.types import Floats, Times
 
-__all__ = ["Rates"]
-
 _SECOND = 1e9
 
 

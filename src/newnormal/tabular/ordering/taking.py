@@ -7,8 +7,6 @@ import numpy as np
 from newnormal.tabular.ordering.lateness import Rows
 from newnormal.tabular.reading import Reading
 
-__all__ = ["Taking"]
-
 
 class Taking:
     """Takes part of the samples of a stream that is in order.

@@ -15,8 +15,6 @@ from newnormal.tabular.parsing.settling import Plan
 from newnormal.tabular.reading import BadCells
 from newnormal.types import Bools, Floats, Ints, Times
 
-__all__ = ["Block", "read_block"]
-
 _FEW = 64  # lines whose numbers are read all at once, not by column
 _NAMES = {str, float, int, bool, type(None)}
 

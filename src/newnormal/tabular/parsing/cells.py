@@ -10,18 +10,6 @@ from typing import Any, TypeAlias
 
 from newnormal.errors import InputError
 
-__all__ = [
-    "BOM",
-    "MISSING",
-    "WORDS",
-    "Cell",
-    "json_object",
-    "number",
-    "picker",
-    "shown",
-    "split_line",
-]
-
 Cell: TypeAlias = str | float | bool | list[Any] | dict[str, Any] | None
 
 WORDS = {

@@ -14,18 +14,6 @@ import numpy as np
 from newnormal.errors import ParameterError
 from newnormal.types import Bools, Ints
 
-__all__ = [
-    "FORMS",
-    "NAT",
-    "TIME_OF_DAY",
-    "DateForm",
-    "Moments",
-    "Order",
-    "custom_form",
-    "date_order",
-    "form_of",
-]
-
 Order = Literal["day-first", "month-first"]
 
 FIRST_YEAR, LAST_YEAR = 1678, 2261  # what datetime64[ns] holds in whole years

@@ -12,8 +12,6 @@ from newnormal.errors import InputError
 from newnormal.tabular.parsing.cells import MISSING, WORDS, Cell, number
 from newnormal.types import Floats
 
-__all__ = ["NumberReader", "find_decimal", "looks_like_number"]
-
 _EXPONENT = r"(?:[eE][+-]?\d{1,4})?"
 # 12,5 and 1.234,56 and 1.234.567, not 1,234
 _COMMA = re.compile(

@@ -15,8 +15,6 @@ from newnormal.tabular.parsing.units import is_rule, is_units_row
 from newnormal.tabular.reading import Reading
 from newnormal.tabular.table import default_channels
 
-__all__ = ["HEAD_LINES", "Head", "find_head", "is_header_again"]
-
 HEAD_LINES = 1_000
 
 _DELIMITERS = ",;\t|"

@@ -15,8 +15,6 @@ from newnormal.tabular.reading import Reading
 from newnormal.tabular.times import parse_times
 from newnormal.types import Floats, Ints, Times
 
-__all__ = ["KeyedLines", "KeyedSamples", "unique_times"]
-
 
 @dataclass(frozen=True, eq=False)
 class KeyedSamples:

@@ -15,8 +15,6 @@ from newnormal.tabular.parsing.settling import Plan, Settler
 from newnormal.tabular.parsing.splitters import CsvSplitter, JsonSplitter, Splitter, is_json
 from newnormal.tabular.reading import Found, Reading
 
-__all__ = ["HeadSearch", "LineColumns", "LineFormat", "blank", "no_header"]
-
 LineFormat = Literal["csv", "jsonl"]
 
 _HELD = 1 << 20  # characters of lines that are held

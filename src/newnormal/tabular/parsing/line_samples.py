@@ -14,8 +14,6 @@ from newnormal.tabular.parsing.blocks import Block
 from newnormal.tabular.parsing.settling import Plan
 from newnormal.types import Floats, Ints, Times
 
-__all__ = ["Sample", "Samples", "joined"]
-
 
 class Sample(NamedTuple):
     """What one line holds: the channels' values (NaN is missing), its time and its label."""

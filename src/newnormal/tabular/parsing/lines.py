@@ -11,13 +11,11 @@ from newnormal.errors import InputError
 from newnormal.tabular.columns import Selection
 from newnormal.tabular.parsing.blocks import Block, read_block
 from newnormal.tabular.parsing.cells import Cell
-from newnormal.tabular.parsing.line_columns import LineColumns, LineFormat, blank
+from newnormal.tabular.parsing.line_columns import LineColumns, blank
 from newnormal.tabular.parsing.line_samples import Sample, Samples, joined
 from newnormal.tabular.parsing.plain_line import PlainLine
 from newnormal.tabular.parsing.settling import Plan, check_texts
 from newnormal.tabular.reading import BadCells, Found, Reading
-
-__all__ = ["LineFormat", "LineParser", "Sample", "Samples"]
 
 # A line that does not fit is a bad line, but an input whose every line does not fit is a wrong one.
 _PATIENCE = 10

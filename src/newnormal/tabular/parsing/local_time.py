@@ -12,8 +12,6 @@ import numpy as np
 from newnormal.tabular.parsing.dates import NAT
 from newnormal.types import Ints
 
-__all__ = ["LocalClock"]
-
 _DAY_NS = 86_400_000_000_000
 _EPOCH = datetime(1970, 1, 1)
 

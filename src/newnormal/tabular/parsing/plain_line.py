@@ -10,8 +10,6 @@ from newnormal.tabular.parsing.line_samples import Samples
 from newnormal.tabular.parsing.settling import Plan
 from newnormal.tabular.parsing.splitters import CsvSplitter, Splitter
 
-__all__ = ["PlainLine"]
-
 
 class PlainLine:
     """Reads a line of numbers and an ISO time; anything else is left to the block of lines.

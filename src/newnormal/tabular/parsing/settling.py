@@ -25,8 +25,6 @@ from newnormal.tabular.parsing.time_columns import (
 from newnormal.tabular.parsing.units import column_unit
 from newnormal.tabular.reading import Found, Reading
 
-__all__ = ["Columns", "Plan", "Settler", "check_texts"]
-
 _ENOUGH = 8  # lines by which a column is known to hold text
 
 

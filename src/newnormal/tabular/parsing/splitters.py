@@ -10,8 +10,6 @@ from newnormal.tabular.parsing.cells import BOM, Cell, json_object, picker, spli
 from newnormal.tabular.parsing.dialect import Head
 from newnormal.tabular.parsing.settling import Columns
 
-__all__ = ["CsvSplitter", "JsonSplitter", "Splitter"]
-
 Rows = tuple[list[int], list[Sequence[Cell]], list[tuple[int, InputError]]]
 
 

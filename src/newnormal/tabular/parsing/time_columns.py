@@ -28,8 +28,6 @@ from newnormal.tabular.times import parse_time, plain_texts
 from newnormal.tabular.zones import zone_of
 from newnormal.types import Bools, Ints, Times
 
-__all__ = ["DateStyle", "TimeReader", "are_times", "find_style", "unix_unit"]
-
 ORDERS = ("day-first", "month-first")
 TIME_NAMES = frozenset({"time", "timestamp", "ts", "date", "datetime", "_time", "epoch"})
 

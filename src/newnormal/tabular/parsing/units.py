@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from newnormal.tabular.parsing.cells import Cell
 from newnormal.tabular.parsing.decimals import NumberReader, unit_of
 
-__all__ = ["column_unit", "is_rule", "is_units_row"]
-
 _BRACKETS = re.compile(r"[\[(<{].{0,16}[\])>}]")
 _KNOWN = frozenset(
     """

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from newnormal.errors import InputError
 
-__all__ = ["binary_data", "known_binary"]
-
 _KINDS = (
     (b"PK\x03\x04", "a zip archive", "unpack it first: unzip FILE"),
     (b"PK\x05\x06", "an empty zip archive", None),

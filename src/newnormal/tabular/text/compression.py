@@ -9,8 +9,6 @@ from typing import Any, ClassVar
 
 from newnormal.errors import InputError, MissingExtraError
 
-__all__ = ["COMPRESSED", "Poll", "compression_of", "decompressed"]
-
 # Returns the next bytes; b"" if none have come yet, None at the end.
 Poll = Callable[[], "bytes | None"]
 

@@ -9,8 +9,6 @@ from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.text.compression import Poll
 from newnormal.tabular.text.line_cutting import HEAD
 
-__all__ = ["LATIN", "UTF8", "Transcoding", "encoding_of", "is_binary"]
-
 LATIN = "latin-1 (cp1252)"
 UTF8 = "UTF-8"
 

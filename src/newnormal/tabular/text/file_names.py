@@ -8,8 +8,6 @@ from pathlib import PurePath
 from newnormal.tabular.reading import Format
 from newnormal.tabular.text.compression import COMPRESSED
 
-__all__ = ["ENDINGS", "format_of_name", "stem_of"]
-
 ENDINGS: dict[str, Format] = {
     ".csv": "csv",
     ".tsv": "csv",

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from newnormal.errors import InputError
 from newnormal.tabular.reading import LONGEST_LINE
 
-__all__ = ["HEAD", "LineCutter", "Refused", "Skipped", "line_text", "line_texts"]
-
 HEAD = 1 << 16  # bytes of an input's beginning that tell how it is written
 
 

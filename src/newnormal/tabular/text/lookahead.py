@@ -7,8 +7,6 @@ from collections import deque
 from newnormal.tabular.text.compression import Poll
 from newnormal.tabular.text.line_cutting import HEAD
 
-__all__ = ["Lookahead"]
-
 
 class Lookahead:
     """Bytes whose beginning can be looked at before it is given out.

@@ -17,28 +17,15 @@ from newnormal.tabular.reading import Found, Reading
 from newnormal.tabular.text.binary_kinds import binary_data, known_binary
 from newnormal.tabular.text.compression import Poll, compression_of, decompressed
 from newnormal.tabular.text.encodings import LATIN, UTF8, Transcoding, encoding_of, is_binary
-from newnormal.tabular.text.file_names import ENDINGS, format_of_name
+from newnormal.tabular.text.file_names import format_of_name
 from newnormal.tabular.text.line_cutting import (
     HEAD,
     LineCutter,
-    Refused,
-    line_text,
     line_texts,
 )
 from newnormal.tabular.text.lookahead import Lookahead
 from newnormal.tabular.text.raw_bytes import RawBytes, RawFile, raw_bytes
 from newnormal.tabular.translating import Translated
-
-__all__ = [
-    "ENDINGS",
-    "LineCutter",
-    "Opened",
-    "Refused",
-    "format_of_name",
-    "line_text",
-    "open_input",
-    "text_lines",
-]
 
 # Names of text that may as well be JSON lines: its first character tells.
 _LOOSE = re.compile(r"\.(txt|dat|log)(\.[a-z]+)?$")

@@ -14,8 +14,6 @@ from typing import Any
 
 from newnormal.errors import InputError
 
-__all__ = ["POLL_S", "READ_BYTES", "RawBytes", "RawFile", "raw_bytes", "unreadable"]
-
 READ_BYTES = 1 << 18
 POLL_S = 0.2  # how long to wait for more before there is nothing
 

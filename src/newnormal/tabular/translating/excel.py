@@ -13,8 +13,6 @@ from newnormal.errors import InputError, MissingExtraError
 from newnormal.tabular.columns import listed
 from newnormal.tabular.translating.wide import csv_line
 
-__all__ = ["OLE", "ZIP", "translate"]
-
 OLE = bytes.fromhex("D0CF11E0A1B11AE1")
 ZIP = b"PK\x03\x04"
 

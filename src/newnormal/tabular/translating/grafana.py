@@ -11,8 +11,6 @@ from newnormal.tabular.translating.points import BadLines, Clock, Points, number
 from newnormal.tabular.translating.texts import decoded
 from newnormal.tabular.translating.wide import wide_csv
 
-__all__ = ["translate"]
-
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 
 

@@ -15,8 +15,6 @@ from newnormal.tabular.translating.points import BadLines, Clock, records
 from newnormal.tabular.translating.texts import decoded
 from newnormal.tabular.translating.wide import Series, check_by, wide_csv
 
-__all__ = ["translate"]
-
 
 def translate(file: BinaryIO, by: Sequence[str], bad: BadLines) -> Iterator[bytes]:
     r"""Return the tables of an export as wide CSV text.

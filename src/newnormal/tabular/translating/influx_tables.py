@@ -17,8 +17,6 @@ from newnormal.tabular.translating.points import BadLines, Clock, number
 from newnormal.tabular.translating.texts import shown
 from newnormal.types import Floats, Ints
 
-__all__ = ["Collected", "OpenTable", "Part"]
-
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 
 _LEFT_OUT = ("", "result", "table", "_start", "_stop")

@@ -13,8 +13,6 @@ from newnormal.tabular.reading import Reading
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["MAGIC", "translate"]
-
 MAGIC = b"PAR1"
 _ENCRYPTED = b"PARE"
 _ROWS = 16_384  # written at a time

@@ -16,8 +16,6 @@ from newnormal.tabular.times import parse_time
 from newnormal.tabular.translating.wide import Series
 from newnormal.tabular.zones import zone_of
 
-__all__ = ["BadLines", "Clock", "Key", "Points", "number", "records"]
-
 Key: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]  # the name and the labels of a series
 
 _BOOLEANS = {"true": 1.0, "false": 0.0, "t": 1.0, "f": 0.0}

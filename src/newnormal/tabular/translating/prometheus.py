@@ -13,8 +13,6 @@ from newnormal.errors import InputError
 from newnormal.tabular.translating.texts import decoded, shown
 from newnormal.tabular.translating.wide import Series, braces, wide_csv
 
-__all__ = ["translate"]
-
 _LATEST = 9.2e9  # seconds: what fits into datetime64[ns]
 _HINT = "save the answer of /api/v1/query_range as it is"
 

@@ -9,8 +9,6 @@ from newnormal.tabular.reading import Reading
 from newnormal.tabular.translating.excel import OLE, ZIP
 from newnormal.tabular.translating.parquet import MAGIC
 
-__all__ = ["recognised"]
-
 _RESULT_TYPE = re.compile(r'"resultType"\s*:\s*"(?:matrix|vector|scalar|string)"')
 _ERROR = re.compile(r'"status"\s*:\s*"error"')
 _ERROR_TYPE = re.compile(r'"errorType"\s*:')

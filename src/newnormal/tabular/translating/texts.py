@@ -7,8 +7,6 @@ from typing import Any, BinaryIO
 
 from newnormal.errors import InputError
 
-__all__ = ["decoded", "shown"]
-
 _LONGEST = 200  # characters of what is shown
 
 

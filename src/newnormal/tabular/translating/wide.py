@@ -16,8 +16,6 @@ from newnormal.errors import InputError
 from newnormal.tabular.columns import listed
 from newnormal.types import Floats, Ints
 
-__all__ = ["Series", "braces", "check_by", "csv_line", "needed_labels", "wide_csv"]
-
 _CELLS = 500_000  # cells written at a time
 _UNITS: tuple[tuple[Literal["s", "ms", "us", "ns"], int], ...] = (
     ("s", 10**9),
