@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,10 +10,38 @@ from newnormal.errors import InputError
 from newnormal.types import Ints, Times, time_text
 
 NO_TIME: np.datetime64 = np.datetime64("NaT", "ns")  # the time of a sample that has none
+_ORDER = "samples come in the order of their times, each time once"
 
 # Positions in SampleTimes.counts.
 HELD = 0  # how many of SampleTimes.times are filled, from the end
 TIMED = 1  # 1 once a sample had a time
+
+
+def is_late(when: Any, newest: Any) -> Any:
+    """Whether times are not later than the newest ones so far: they cannot come next.
+
+    A time that is missing (NaT), or the first one, is not late.
+
+    >>> is_late(np.datetime64(3, "ns"), np.datetime64(3, "ns"))
+    np.True_
+    >>> is_late(np.datetime64(3, "ns"), NO_TIME), is_late(NO_TIME, np.datetime64(3, "ns"))
+    (np.False_, np.False_)
+    """
+    return when <= newest
+
+
+def late(
+    when: np.datetime64,
+    newest: np.datetime64,
+    zone: str | None = None,
+    *,
+    sample: int | None = None,
+    hint: str | None = _ORDER,
+) -> InputError:
+    """Return the error of a time that `is_late`; times in it are in the zone."""
+    where = "" if sample is None else f"sample {sample}: "
+    expected, time = time_text(newest, zone), time_text(when, zone)
+    return InputError(f"{where}expected a time after {expected}, found {time}", hint=hint)
 
 
 class SampleTimes(NamedTuple):
@@ -44,12 +72,8 @@ class SampleTimes(NamedTuple):
         """Raise an InputError unless a sample with this time may come next."""
         if np.isnat(when):
             raise InputError("the sample's time is missing (NaT)", hint="pass a time, or None")
-        if when <= self.last[0]:
-            raise InputError(
-                f"sample {sample}: expected a time after "
-                f"{time_text(self.last[0])}, found {time_text(when)}",
-                hint="samples come in the order of their times, each time once",
-            )
+        if is_late(when, self.last[0]):
+            raise late(when, self.last[0], sample=sample)
 
     def add(self, when: np.datetime64) -> None:
         """Append the time of one more sample."""

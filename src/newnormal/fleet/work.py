@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from newnormal.core.times import is_late, late
 from newnormal.errors import InputError, NewnormalError
 from newnormal.fleet.group import Group, Rows
 from newnormal.fleet.results import StreamError
@@ -15,7 +16,7 @@ from newnormal.tabular import StreamTables, parse_time, parse_times, to_sample
 from newnormal.tabular.frames import as_array
 from newnormal.tabular.samples import unmasked
 from newnormal.tabular.zones import zone_of, zone_of_times
-from newnormal.types import NO_TIME, Bools, Floats, Ints, time_text
+from newnormal.types import NO_TIME, Bools, Floats, Ints
 
 
 class Gathered:
@@ -108,8 +109,8 @@ def gather_array(streams: Streams, samples: Any, times: Any) -> Gathered:
     places = streams.places(group)
     when = _times(times, streams.names)
     infinite = np.isinf(values).any(axis=1)
-    late = (when != NO_TIME) & (when <= group.newest[places])
-    wrong: Bools = infinite | late
+    newest = group.newest[places].view("datetime64[ns]")
+    wrong: Bools = infinite | is_late(when.view("datetime64[ns]"), newest)
     for row in np.flatnonzero(wrong).tolist():
         name, at = streams.names[row], int(places[row])
         try:
@@ -163,14 +164,9 @@ def gather_samples(streams: Streams, samples: Mapping[str, Any], times: Any) -> 
 
 def _check_time(group: Group, at: int, when: int) -> None:
     """Raise an InputError unless a sample with this time may come next."""
-    newest = int(group.newest[at])
-    if when != NO_TIME and when <= newest:
-        raise InputError(
-            f"sample {int(group.seen[at])}: expected a time after "
-            f"{time_text(np.datetime64(newest, 'ns'))}, found "
-            f"{time_text(np.datetime64(when, 'ns'))}",
-            hint="samples come in the order of their times, each time once",
-        )
+    time, newest = np.datetime64(when, "ns"), np.datetime64(int(group.newest[at]), "ns")
+    if is_late(time, newest):
+        raise late(time, newest, sample=int(group.seen[at]))
 
 
 def _nanoseconds(time: Any) -> int:
