@@ -1,4 +1,4 @@
-"""House rules that no linter knows: sizes, private names, one decision, plain English."""
+"""House rules that no linter knows: sizes, classes, private names, one decision, plain English."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import re
 import tokenize
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,22 @@ ROOT = Path(__file__).parents[2]
 SOURCE = Path(newnormal.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 NAMES = [str(path.relative_to(SOURCE)) for path in FILES]
+
+# Still to be renamed or put together; both lists only get shorter, and end empty.
+USED_TWICE = """
+    Acceptance Act Alarms Alert Answer Arrival Arrived BadLines Bar Batch Block Change Channel
+    Checkpoints Choice Columns Comment Connection Contents Demo Entry Event Facts Feedback Field
+    Fit FleetVerdicts Found Grid Group Head Health Hub Item ItemPage Judged Judgement Kept Kind
+    Layout LayoutError Member Message Model Options Outbox Outcome Outliers PCA Part Piece Plan
+    Points Problem Progress Rates Reading Record Refused Removed Report Results Retention Rows
+    Samples Scored Series Setting Settings Shown Span Steps Store Stream Streams Subscription
+    Tables Tail Taking Topics Window Worker _Check _Kind _Known _Network _Series _Stream _Taken
+    _Task
+""".split()  # noqa: SIM905
+SPLIT = """
+    AlarmReader ChangeReader Decisions FittedReader InPlaces Items Levels
+    Parameters Recovery Reviewed Saved StreamViews Verbs Views
+""".split()  # noqa: SIM905
 
 
 @cache
@@ -38,10 +55,85 @@ def package_of(name: str) -> str:
 # ------------------------------------------------------------------ sizes
 
 
-def test_no_module_has_more_lines_than_fit_in_a_head() -> None:
-    most = {"detector.py": 350, "core/loop.py": 150}
+def test_no_module_has_more_than_900_lines_and_a_long_one_says_why() -> None:
+    """The docstring of a module of over 450 lines has a line `One module because ...`."""
     lines = {name: len(text_of(name).splitlines()) for name in NAMES}
-    assert {name: count for name, count in lines.items() if count > most.get(name, 450)} == {}
+    too_long = {name: count for name, count in lines.items() if count > 900}
+    too_long |= {name: lines[name] for name in ("core/loop.py",) if lines[name] > 150}
+    assert too_long == {}
+    long = [name for name, count in lines.items() if count > 450]
+    reason = re.compile(r"^One module because \S+ \S+", re.MULTILINE)
+    assert [
+        name for name in long if not reason.search(ast.get_docstring(tree_of(name)) or "")
+    ] == []
+
+
+# ------------------------------------------------------------------ classes
+
+
+def bases_of(node: ast.ClassDef) -> list[str]:
+    """Return the names of a class's bases, without their modules and type arguments."""
+    return [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases]
+
+
+CLASSES = [
+    (name, node)
+    for name in NAMES
+    for node in ast.walk(tree_of(name))
+    if isinstance(node, ast.ClassDef)
+]
+
+
+def test_a_class_name_is_used_once_in_the_package() -> None:
+    counts = Counter(node.name for _, node in CLASSES)
+    assert {name for name, count in counts.items() if count > 1} - {*USED_TWICE} == set()
+
+
+def test_a_class_is_in_one_file() -> None:
+    """A base serves several classes, or is used by itself, or stands beside its one subclass."""
+    files = {node.name: name for name, node in CLASSES}
+    subclasses: dict[str, list[str]] = {}
+    for _, node in CLASSES:
+        for base in set(bases_of(node)) & files.keys() - {node.name}:
+            subclasses.setdefault(base, []).append(node.name)
+    used = {
+        name
+        for each in NAMES
+        for name in names_used(tree_of(each))
+        if name in subclasses and files[name] != each
+    }
+    split = {
+        base: below[0]
+        for base, below in subclasses.items()
+        if len(below) == 1 and files[base] != files[below[0]] and base not in used
+    }
+    assert {base: below for base, below in split.items() if base not in SPLIT} == {}
+
+
+def names_used(tree: ast.Module) -> Iterator[str]:
+    """Give the names that a module uses other than as the base of a class, annotations too."""
+    as_bases = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for base in node.bases
+        for part in ast.walk(base)
+    }
+    for node in ast.walk(tree):
+        if id(node) not in as_bases:
+            if isinstance(node, ast.Name):
+                yield node.id
+            elif isinstance(node, ast.Attribute):
+                yield node.attr
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value.rpartition(":")[2]  # of "module:Class", imported late
+
+
+def test_only_public_modules_have_all() -> None:
+    public = {"client.py", "errors.py"}
+    public |= {name for name in NAMES if name.endswith("__init__.py")}
+    assigned = re.compile(r"^__all__\b", re.MULTILINE)
+    assert {name for name in NAMES if assigned.search(text_of(name))} - public == set()
 
 
 # ------------------------------------------------------------------ private names
