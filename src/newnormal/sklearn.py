@@ -6,37 +6,21 @@ import inspect
 import warnings
 from typing import Any, Self
 
-import numpy as np
-
 from newnormal.errors import NewnormalWarning, ParameterError
 from newnormal.metrics import average_precision
-from newnormal.types import Bools, Floats
+from newnormal.metrics.inputs import labels_and_scores
+from newnormal.types import Floats
 
 
-def labels_or_none(values: Any) -> Bools | None:
-    """Return labels, 0 or 1 a sample, as flags; None for anything else, such as times.
-
-    Examples
-    --------
-    >>> labels_or_none([0, 1, 0]).tolist()
-    [False, True, False]
-    >>> labels_or_none(["2026-01-01", "2026-01-02"]) is None
-    True
-    """
-    array = np.asarray(values)
-    if array.ndim != 1 or array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
-        return None
-    return np.asarray(array == 1)
-
-
-def figure_of_merit(labels: Bools, scores: Floats) -> float:
+def figure_of_merit(labels: Any, scores: Floats) -> float:
     """Return the average precision; 0 and a warning where no sample is anomalous, as scikit-learn.
 
     An error would be NaN in `cross_val_score`, and one fold would leave no best one to
     `GridSearchCV`.
     """
-    if labels.any():
-        return 1.0 if labels.all() else average_precision(labels, scores)
+    truth, _ = labels_and_scores(labels, scores)
+    if truth.any():
+        return 1.0 if truth.all() else average_precision(truth, scores)
     warnings.warn(
         "y: expected labels of anomalous samples, found none: the average precision is set to 0\n"
         "hint: use folds in the order of time that each have some, such as "

@@ -25,7 +25,7 @@ from newnormal.core.stages import NO_ACCEPTANCE
 from newnormal.core.times import NO_TIME
 from newnormal.errors import FeedbackError, NewnormalWarning
 from newnormal.kernels.step import HELD, PENDING, RESTORED, SEEN
-from newnormal.sklearn import figure_of_merit, labels_or_none
+from newnormal.sklearn import figure_of_merit
 from newnormal.tabular import Table, parse_time, to_sample, to_table
 from newnormal.tabular.zones import zone_of
 from newnormal.types import (
@@ -187,12 +187,9 @@ class Verbs(Views):
         With labels `y`, 0 or 1 a sample, it returns the average precision of the scores instead:
         a number, as scikit-learn's `cross_val_score` and `GridSearchCV` expect it.
         """
-        truth = labels_or_none(y)
-        if y is not None and truth is None:
-            times = y  # the second argument of earlier versions
         table = to_table(X, times=times, channels=self.channels_)
         verdicts = self.frozen_copy().run(table)
-        return verdicts if truth is None else figure_of_merit(truth, verdicts.scores)
+        return verdicts if y is None else figure_of_merit(y, verdicts.scores)
 
     @in_turn
     def frozen_copy(self) -> Self:

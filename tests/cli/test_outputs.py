@@ -139,7 +139,7 @@ def test_a_picture_goes_to_a_file_that_can_be_written(newnormal: Command, plant:
     folder.mkdir()
     live = plant.folder / "live.png"
     live.write_bytes(plant.live.read_bytes())
-    arguments = ("evaluate", plant.model, live, "--format", "csv", "--label", "a", "--plot")
+    arguments = ("evaluate", plant.model, live, "--input-format", "csv", "--label", "a", "--plot")
     refused(newnormal(*arguments, folder), "expected a file, found a folder")
     refused(newnormal(*arguments, live), "expected another file than")
     fifo = plant.folder / "fifo.png"

@@ -81,19 +81,16 @@ def test_what_format_may_be(newnormal: Command, plant: Plant) -> None:
     cut(plant, 40)
     expected = newnormal("watch", plant.model, plant.live).stdout
     assert json.loads(expected.splitlines()[0])["sample"] == 0
-    for more in (
-        ("--format", "json"),
-        ("--format", "csv"),  # of the input, as it was once
-        ("--input-format", "csv", "--format", "json"),
-    ):
+    for more in (("--format", "json"), ("--input-format", "csv", "--format", "json")):
         assert newnormal("watch", plant.model, plant.live, *more).stdout == expected, more
-    wrong = newnormal("watch", plant.model, plant.live, "--format", "xml")
-    assert wrong.returncode == 2
-    assert "'xml' is not one of text, json" in wrong.stderr
+    for word in ("xml", "csv"):  # nor the format of the input
+        wrong = newnormal("watch", plant.model, plant.live, "--format", word)
+        assert wrong.returncode == 2
+        assert f"'{word}' is not one of text, json" in wrong.stderr
     wrong = newnormal("watch", plant.model, plant.live, "--format", "text", "--sink", "jsonl")
     assert wrong.returncode == 1
     assert wrong.stderr.startswith("error: --format text: expected no --sink, found jsonl\nhint: ")
-    wrong = newnormal("watch", plant.model, plant.live, "--format", "jsonl")
+    wrong = newnormal("watch", plant.model, plant.live, "--input-format", "jsonl")
     assert "error" in wrong.stderr  # CSV read as JSON lines
 
 

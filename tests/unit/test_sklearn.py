@@ -10,7 +10,7 @@ import pytest
 
 from newnormal import M2N2, Detector, Fixed, ParameterError
 from newnormal.base import BaseDetector
-from newnormal.errors import NewnormalWarning
+from newnormal.errors import InputError, NewnormalWarning
 from newnormal.metrics import average_precision
 from newnormal.types import Floats, Ints
 from tests.strategies import nasty_series
@@ -193,11 +193,13 @@ def test_without_labels_the_error_says_what_to_pass() -> None:
         cross_val_score(SMALL, series, cv=TimeSeriesSplit(2))
 
 
-def test_score_takes_times_as_it_did() -> None:
+def test_score_takes_labels_and_times() -> None:
     series, labels = labelled(300)
     detector = clone(SMALL).fit(series)
     times = np.datetime64("2026-01-01") + np.arange(300) * np.timedelta64(1, "m")
-    for verdicts in (detector.score(series, times), detector.score(series, times=times)):
-        np.testing.assert_array_equal(verdicts.times, times.astype(verdicts.times.dtype))
+    verdicts = detector.score(series, times=times)
+    np.testing.assert_array_equal(verdicts.times, times.astype(verdicts.times.dtype))
+    with pytest.raises(InputError, match="labels"):
+        detector.score(series, times)
     figure = detector.score(series, labels, times=times)
     assert figure == average_precision(labels, detector.score(series).scores)

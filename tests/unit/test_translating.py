@@ -538,7 +538,7 @@ def archive(**members: str) -> bytes:
         (archive(**{"content.xml": "x"}), "LibreOffice", "as .xlsx or CSV"),
         (archive(**{"xl/workbook.bin": "x"}), ".xlsb", "as .xlsx or CSV"),
         (archive(**{"xl/workbook.xml": "x"}), "found a damaged one", "save it again"),
-        (b"time,load\n", "found something else", "leave out --format"),
+        (b"time,load\n", "found something else", "leave out --input-format"),
     ],
 )
 def test_other_files_than_workbooks(content: bytes, message: str, hint: str) -> None:

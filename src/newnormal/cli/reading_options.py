@@ -58,19 +58,6 @@ def _option(*spelled: str, metavar: str | None, panel: str, text: str, **more: A
     return typer.Option(*spelled, metavar=metavar, help=text, rich_help_panel=panel, **more)
 
 
-def _input_format(*spelled: str) -> Any:
-    return Annotated[
-        Optional[FileFormat],  # noqa: UP045 - typer evaluates it
-        _option(
-            *spelled,
-            metavar="FORMAT",
-            panel=_WRITTEN,
-            text="If name and content do not show it: " + ", ".join(FileFormat) + ".",
-            show_choices=False,
-        ),
-    ]
-
-
 _Text = Optional[str]  # noqa: UP045 - typer evaluates it
 _Texts = Optional[list[str]]  # noqa: UP045
 
@@ -158,7 +145,19 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         ],
         None,
     ),
-    "format": (_input_format("--input-format", "--format"), None),
+    "format": (
+        Annotated[
+            Optional[FileFormat],  # noqa: UP045
+            _option(
+                "--input-format",
+                metavar="FORMAT",
+                panel=_WRITTEN,
+                text="If name and content do not show it: " + ", ".join(FileFormat) + ".",
+                show_choices=False,
+            ),
+        ],
+        None,
+    ),
     "encoding": (
         Annotated[
             _Text, _option(metavar="NAME", panel=_WRITTEN, text="Such as utf-16 or latin-1.")
@@ -278,8 +277,6 @@ def reads_input(command: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(command, include_extras=True)
     own = inspect.signature(command).parameters
     options = {**_STREAMS, **_OPTIONS}
-    if "form" in own:  # what the output is written as: --format is that of the output
-        options["format"] = (_input_format("--input-format"), None)
     parameters = [
         each.replace(annotation=hints[name]) for name, each in own.items() if name != "given"
     ]

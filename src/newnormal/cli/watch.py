@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -17,12 +16,10 @@ from newnormal.cli.console import BAD_LINE, announce_compiling, fail, say
 from newnormal.cli.options import (
     OWN_CLASSES,
     Classes,
-    FileFormat,
     Input,
     Loading,
     Model,
     Rule,
-    format_name,
     importable,
 )
 from newnormal.cli.reading import summary
@@ -133,7 +130,7 @@ def watch(
     from newnormal.runtime.checkpoint import resume
     from newnormal.runtime.watch import BadRecordError, Watch
 
-    given, in_words = _forms(form, given, sink, output)
+    in_words = _in_words(form, sink, output)
     sink, output = sink or "jsonl", output or "-"
     many = is_fleet(model)
 
@@ -212,18 +209,10 @@ def watch(
         say(_summary(watching, alarms_only or in_words))
 
 
-def _forms(
-    form: str | None, given: Given, sink: str | None, output: str | None
-) -> tuple[Given, bool]:
-    """Return how the input is read, and whether the output is in words.
-
-    `--format` may name the format of the input, which has other names: it was that alone once.
-    """
-    if form in list(FileFormat):
-        found = given.reading.format or format_name(FileFormat(form))
-        given, form = given._replace(reading=replace(given.reading, format=found)), None
+def _in_words(form: str | None, sink: str | None, output: str | None) -> bool:
+    """Whether the output is in words."""
     if form is None:
-        return given, sink is None and output is None and sys.stdout.isatty()
+        return sink is None and output is None and sys.stdout.isatty()
     if form not in _FORMS:
         raise typer.BadParameter(
             f"{form!r} is not one of {', '.join(_FORMS)}", param_hint="--format"
@@ -232,7 +221,7 @@ def _forms(
         raise ParameterError(
             f"--format text: expected no --sink, found {sink}", hint="leave one of them out"
         )
-    return given, form == "text"
+    return form == "text"
 
 
 @contextmanager

@@ -24,7 +24,7 @@ _KINDS = (
     (b"\x7fELF", "a program", None),
     (b"{\\rtf", "an RTF document", "save it as CSV"),
 )
-_TEXT = "give CSV or JSON lines, or a file in a format of --format (format=)"
+_TEXT = "give CSV or JSON lines, or a file in a format of --input-format (format=)"
 
 
 def known_binary(head: bytes) -> InputError | None:

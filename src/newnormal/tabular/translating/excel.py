@@ -49,7 +49,7 @@ def translate(file: BinaryIO, sheet: str | None) -> tuple[str, Iterator[bytes]]:
     if not content.startswith(ZIP):
         raise InputError(
             "expected an Excel workbook (.xlsx), found something else",
-            hint="if it is text, leave out --format excel (format=)",
+            hint="if it is text, leave out --input-format excel (format=)",
         )
     _check_archive(content)
     try:
