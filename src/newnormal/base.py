@@ -12,7 +12,7 @@ import numpy as np
 
 from newnormal import hooks, thresholds
 from newnormal import state as state_file
-from newnormal.alarms.meant import PAST
+from newnormal.alarms.feedback_target import PAST
 from newnormal.config import Config, duration, option_as_json
 from newnormal.core.history import check_history, median_period
 from newnormal.core.state import Fitted, StreamState

@@ -15,11 +15,10 @@ from numpy.typing import ArrayLike
 from newnormal.acceptance import TimedAcceptance
 from newnormal.acceptance.changes import NUMBER, open_slots
 from newnormal.alarms import AlarmLog
+from newnormal.alarms.feedback_target import feedback_target
 from newnormal.alarms.log import forget, margins
-from newnormal.alarms.meant import meant
-from newnormal.alarms.sentences import ended
 from newnormal.alarms.silence import forget_time
-from newnormal.alarms.zoned import in_zone
+from newnormal.alarms.words import ended, in_zone
 from newnormal.core import loop
 from newnormal.core.stages import NO_ACCEPTANCE
 from newnormal.core.times import NO_TIME
@@ -295,7 +294,7 @@ class Verbs(Views):
         already, if it is one of the last hundred: then samples like those are normal.
         """
         acceptance = self._acceptance()
-        found = meant(self, "accept", alarm, change)
+        found = feedback_target(self, "accept", alarm, change)
         state, time = self._state, self.last_judged_time_
         if isinstance(found, Alarm):
             events = acceptance.accept_pattern(self._fitted, state, time, found)
@@ -315,7 +314,7 @@ class Verbs(Views):
         does.
         """
         acceptance = self._acceptance()
-        found = meant(self, "reject", alarm, change)
+        found = feedback_target(self, "reject", alarm, change)
         state, time = self._state, self.last_judged_time_
         if isinstance(found, Alarm):
             events = acceptance.reject_alarm(self._fitted, state, time, found)

@@ -19,7 +19,7 @@ from newnormal.acceptance.changes import open_changes
 from newnormal.alarms import AlarmRate, AlarmThreshold, open_alarm
 from newnormal.alarms.moving import threshold_of
 from newnormal.alarms.silence import silence_alarm
-from newnormal.alarms.zoned import in_zone
+from newnormal.alarms.words import in_zone
 from newnormal.core.state import COUNTS, Fitted, StreamState, nbytes
 from newnormal.errors import NewnormalError, NotFittedError
 from newnormal.kernels.step import PENDING

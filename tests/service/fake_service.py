@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from newnormal.alarms.texts import channels_text
+from newnormal.alarms.words import channels_text
 from newnormal.errors import FeedbackError, InputError
 from newnormal.io.arrivals import Arrival
 from newnormal.plots.thinning import excess, extremes, means, starts_every, worst

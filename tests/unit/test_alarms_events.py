@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from newnormal import M2N2, Detector, Event, FeedbackError, Fixed
-from newnormal.alarms.meant import PAST
+from newnormal.alarms.feedback_target import PAST
 from newnormal.kernels.alarm import START_HEIGHT
 from newnormal.types import Floats
 from tests.plants import ACCEPT_AFTER, AT, CHANNELS, SIGMA, alarms_of, changes_of, fresh, plant

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from newnormal.alarms import AlarmThreshold, log
-from newnormal.alarms.sentences import ended, number_texts
+from newnormal.alarms.words import ended, number_texts
 from newnormal.core.state import LogState, copied
 from newnormal.kernels.alarm import AlarmOut
 from newnormal.types import ACCEPTED, END_OF_STREAM, Alarm, Event, Floats, Verdicts

@@ -11,9 +11,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from newnormal.alarms.listing import change_note
-from newnormal.alarms.sentences import ended
-from newnormal.alarms.texts import Deciding, Note, event_note, incident_event_note
+from newnormal.alarms.words import (
+    Deciding,
+    Note,
+    change_note,
+    ended,
+    event_note,
+    incident_event_note,
+)
 from newnormal.cli.screen import StatusLine
 from newnormal.io import SinkOptions
 from newnormal.io.sinks.text import TextSink, note_lines

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from newnormal import M2N2, Change, Detector, Event, Fleet, Incident
-from newnormal.alarms.zoned import in_zone
+from newnormal.alarms.words import in_zone
 from newnormal.errors import ParameterError
 from newnormal.packing.events import EventReader, event_facts
 from newnormal.state.schema import Facts

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from newnormal.alarms.sentences import change_sentence
+from newnormal.alarms.words import change_sentence
 from newnormal.core.state import ChangeState, Fitted, StreamState
 from newnormal.kernels.drift import DriftParams
 from newnormal.types import NO_TIME, PENDING, REJECTED, Change, Floats

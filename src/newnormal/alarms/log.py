@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from newnormal.alarms.moving import judge_moving
-from newnormal.alarms.sentences import alarm_sentence, ended
 from newnormal.alarms.silence import close_silence, find_silence, forget_silence, open_silence
+from newnormal.alarms.words import alarm_sentence, ended
 from newnormal.kernels.alarm import (
     LOW_RATIO,
     OPEN,

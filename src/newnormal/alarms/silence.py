@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from newnormal.alarms.sentences import ended, missing_sentence, silence_sentence
+from newnormal.alarms.words import ended, missing_sentence, silence_sentence
 from newnormal.kernels.alarm import ALARMS
 from newnormal.types import (
     CLOSED,

@@ -17,7 +17,7 @@ from newnormal.errors import InputError, ParameterError
 from newnormal.texts import counted
 
 if TYPE_CHECKING:
-    from newnormal.alarms.texts import Deciding, Note
+    from newnormal.alarms.words import Deciding, Note
     from newnormal.base import BaseDetector
     from newnormal.types import Alarm, Change
 
@@ -126,7 +126,7 @@ class Listed(NamedTuple):
         cls, detector: BaseDetector, state: Path, stream: str | None, written: Written
     ) -> Listed:
         """Return what there is of a detector."""
-        from newnormal.alarms.texts import Deciding, typed
+        from newnormal.alarms.words import Deciding, typed
 
         after = accept_after_text(detector, detector.period_)
         accepts = not math.isnan(detector.distance_)
@@ -142,7 +142,7 @@ class Listed(NamedTuple):
 
     def note(self, found: Alarm | Change, full: bool = False) -> Note:
         """Return an alarm or a change in words; every channel of a change if `full`."""
-        from newnormal.alarms.listing import alarm_note, change_note
+        from newnormal.alarms.words import alarm_note, change_note
         from newnormal.types import Alarm
 
         if isinstance(found, Alarm):
@@ -151,7 +151,7 @@ class Listed(NamedTuple):
 
 
 def _list(found: Listed, only_open: bool, last: int) -> None:
-    from newnormal.alarms.listing import acceptable, counts_text
+    from newnormal.alarms.words import acceptable, counts_text
     from newnormal.types import time_text
 
     detector, past = found.detector, found.past
@@ -187,7 +187,7 @@ def _is_alarm(found: Alarm | Change) -> bool:
 
 def _show_one(found: Listed, number: int, as_json: bool) -> None:
     """Show the alarm and the change of a number, in full."""
-    from newnormal.alarms.listing import acceptable, full_lines
+    from newnormal.alarms.words import acceptable, full_lines
     from newnormal.types import Alarm
 
     chosen = [each for each in (*found.open, *found.past) if each.number == number]

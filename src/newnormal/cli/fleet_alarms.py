@@ -15,7 +15,7 @@ from newnormal.cli.words import accept_after_text, print_notes, print_text
 from newnormal.texts import counted
 
 if TYPE_CHECKING:
-    from newnormal.alarms.texts import Note
+    from newnormal.alarms.words import Note
     from newnormal.fleet import Fleet
     from newnormal.types import Alarm, Change, Incident
 
@@ -35,7 +35,7 @@ def list_fleet(
     ``incidents`` are the newest last, and alarms and changes are by stream; `last` limits only what
     is past there, over all streams.
     """
-    from newnormal.alarms.listing import urgency
+    from newnormal.alarms.words import urgency
 
     fleet = load_fleet(folder, classes)
     alarms, changes = fleet.alarms_, fleet.changes_
@@ -79,8 +79,7 @@ def _since(each: Alarm | Change) -> tuple[int, int]:
 
 
 def _list_past(past: list[tuple[str, Alarm | Change]], most: int) -> None:
-    from newnormal.alarms.listing import alarm_note, change_note, counts_text
-    from newnormal.alarms.texts import Deciding
+    from newnormal.alarms.words import Deciding, alarm_note, change_note, counts_text
     from newnormal.types import Alarm
 
     if not past:
@@ -100,7 +99,7 @@ def _list_past(past: list[tuple[str, Alarm | Change]], most: int) -> None:
 
 
 def _print_next(folder: Path, names: list[str]) -> None:
-    from newnormal.alarms.texts import typed
+    from newnormal.alarms.words import typed
 
     if names:
         command = typed("alarms", [str(folder), names[0]])
@@ -108,7 +107,7 @@ def _print_next(folder: Path, names: list[str]) -> None:
 
 
 def _list_incidents(opened: list[Incident], past: list[Incident], only_open: bool) -> None:
-    from newnormal.alarms.listing import incident_note
+    from newnormal.alarms.words import incident_note
 
     text = f"{counted(len(opened), 'incident')} open"
     if not only_open:
@@ -127,8 +126,7 @@ def _notes(
     alarms: dict[str, list[Alarm]],
     changes: dict[str, list[Change]],
 ) -> list[tuple[Note, str]]:
-    from newnormal.alarms.listing import alarm_note, change_note
-    from newnormal.alarms.texts import Deciding
+    from newnormal.alarms.words import Deciding, alarm_note, change_note
 
     after = accept_after_text(fleet.detector, fleet.period_)
     times = fleet.last_times_

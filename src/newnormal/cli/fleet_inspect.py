@@ -139,8 +139,7 @@ def _open_text(found: Mapping[str, Sequence[Alarm | Change]]) -> str:
 
 
 def _change_text(change: Change) -> str:
-    from newnormal.alarms.headlines import change_text
-    from newnormal.alarms.texts import moment_text
+    from newnormal.alarms.words import change_text, moment_text
 
     since = moment_text(change.start_time, change.start, change.zone)
     return f"{change.state} since {since}: {change_text(change)}"

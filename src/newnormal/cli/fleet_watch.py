@@ -115,7 +115,7 @@ def _opened(
 @contextmanager
 def _shown(sink: object, found: ResumedFleet, folder: Path, quiet: bool) -> Iterator[None]:
     """Give a sink for people what it needs, and the line that says how far it is."""
-    from newnormal.alarms.texts import Deciding
+    from newnormal.alarms.words import Deciding
     from newnormal.cli.screen import status_line
     from newnormal.cli.words import accept_after_text
     from newnormal.runtime.fleet_output import FleetTextSink

@@ -104,7 +104,7 @@ def _show(title: str, shown: Shown, as_json: bool) -> None:
 
 def _facts(shown: Shown) -> dict[str, Any]:
     """Return rows for a person: what the stream has been through, then the settings."""
-    from newnormal.alarms.texts import moment_text
+    from newnormal.alarms.words import moment_text
     from newnormal.config import duration_text
 
     detector, counters = shown.detector, shown.detector.counters
@@ -233,8 +233,7 @@ def _threshold(detector: BaseDetector) -> str:
 
 def _open_as_text(detector: BaseDetector) -> dict[str, Any]:
     """Return a row for each open alarm and change, with its sentence."""
-    from newnormal.alarms.headlines import change_text
-    from newnormal.alarms.texts import moment_text
+    from newnormal.alarms.words import change_text, moment_text
 
     rows = {}
     for alarm in detector.alarms_:

@@ -59,7 +59,7 @@ class StatusLine:
 
     def count(self, samples: int, newest: np.datetime64 | None, zone: str | None) -> None:
         """Take note of so many more samples that were judged, and of the newest time."""
-        from newnormal.alarms.texts import moment_text
+        from newnormal.alarms.words import moment_text
 
         self._samples += samples
         if newest is not None and (self._newest is None or newest >= self._newest):

@@ -227,7 +227,7 @@ def _in_words(form: str | None, sink: str | None, output: str | None) -> bool:
 @contextmanager
 def _shown(sink: Sink, detector: BaseDetector, state: Path | None, quiet: bool) -> Iterator[None]:
     """Give a sink for people what it needs, and the line that says how far it is."""
-    from newnormal.alarms.texts import Deciding
+    from newnormal.alarms.words import Deciding
     from newnormal.cli.screen import status_line
     from newnormal.cli.words import accept_after_text
     from newnormal.io.sinks.text import TextSink

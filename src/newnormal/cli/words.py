@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from rich.console import Console
 
-    from newnormal.alarms.texts import Note
+    from newnormal.alarms.words import Note
 
 
 def accept_after_text(detector: Any, period: np.timedelta64 | None) -> str | None:
@@ -36,7 +36,7 @@ def accept_after_text(detector: Any, period: np.timedelta64 | None) -> str | Non
 
     import numpy as np
 
-    from newnormal.alarms.sentences import duration_text
+    from newnormal.alarms.words import duration_text
     from newnormal.config import NEVER, SAMPLES_PER_DAY, duration
 
     after = detector.accept_after
@@ -52,7 +52,7 @@ def accept_after_text(detector: Any, period: np.timedelta64 | None) -> str | Non
 
 def print_notes(notes: Iterable[Note | tuple[Note, str]], name_width: int = 0) -> None:
     """Print notes, each with the name of its stream or without, on standard output."""
-    from newnormal.alarms.texts import Note
+    from newnormal.alarms.words import Note
     from newnormal.io.sinks.text import note_lines
 
     console = _console()

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from newnormal.alarms.sentences import duration_text
+from newnormal.alarms.words import duration_text
 from newnormal.errors import InputError, ParameterError
 from newnormal.fleet.incident_records import (
     MOST_OPENINGS,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal import hooks
-from newnormal.alarms.zoned import in_zone
+from newnormal.alarms.words import in_zone
 from newnormal.errors import NewnormalError
 from newnormal.fleet.group import Judged
 from newnormal.fleet.stream import Stream

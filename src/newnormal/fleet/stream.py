@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from newnormal.acceptance import TimedAcceptance
 from newnormal.acceptance.policy import EAGER
-from newnormal.alarms.meant import PAST
+from newnormal.alarms.feedback_target import PAST
 from newnormal.alarms.silence import longest_silence
 from newnormal.base import BaseDetector, Parts
 from newnormal.core.arena import Layout, Memory, blank_block, place, view

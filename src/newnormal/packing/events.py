@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from newnormal.alarms.log import NAMED
-from newnormal.alarms.zoned import in_zone
+from newnormal.alarms.words import in_zone
 from newnormal.errors import StateError
 from newnormal.state.schema import Facts, as_json
 from newnormal.types import (

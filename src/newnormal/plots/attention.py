@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from newnormal.alarms.listing import urgency
+from newnormal.alarms.words import urgency
 from newnormal.plots.thinning import excess
 from newnormal.types import Alarm, Change, Timeline
 

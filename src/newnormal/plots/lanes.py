@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from newnormal.alarms.headlines import most_important
+from newnormal.alarms.words import most_important
 from newnormal.metrics.alarms import find_events
 from newnormal.plots.canvas import SMALL
 from newnormal.plots.panels import strip

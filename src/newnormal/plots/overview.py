@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 import numpy as np
 
-from newnormal.alarms.headlines import headline
+from newnormal.alarms.words import headline
 from newnormal.errors import ParameterError
 from newnormal.plots.attention import attention
 from newnormal.plots.canvas import NORMAL, SMALL, blank

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from newnormal.alarms.headlines import (
-    counts_text,
+from newnormal.alarms.words import (
     headline,
     most_important,
     range_text,
     since_text,
+    timeline_counts_text,
 )
 from newnormal.errors import ParameterError
 from newnormal.metrics import Evaluation
@@ -223,7 +223,7 @@ def _score(axes: Axes, timeline: Timeline, x: Floats, style: Style) -> None:
 def _texts(timeline: Timeline, shown: Ints, why: str, evaluation: Evaluation | None) -> _Texts:
     name = f"{timeline.name}: " if timeline.name else ""
     head = textwrap.wrap(name + headline(timeline), 90, max_lines=2, placeholder=" …")
-    below = [range_text(timeline), counts_text(timeline)]
+    below = [range_text(timeline), timeline_counts_text(timeline)]
     if len(shown) < len(timeline.channels):
         below.append(f"{len(shown)} of {len(timeline.channels)} channels shown{why}")
     if evaluation is not None:

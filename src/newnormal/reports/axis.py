@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from newnormal.alarms.texts import moment_text
+from newnormal.alarms.words import moment_text
 from newnormal.types import Floats, Timeline
 
 

@@ -11,16 +11,17 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from newnormal.alarms.headlines import (
+from newnormal.alarms.words import (
     change_text,
-    counts_text,
+    duration_text,
     headline,
     most_important,
+    number_texts,
     range_text,
     short_moment_text,
     since_text,
+    timeline_counts_text,
 )
-from newnormal.alarms.sentences import duration_text, number_texts
 from newnormal.base import BaseDetector
 from newnormal.fleet import Fleet, FleetVerdicts
 from newnormal.plots.attention import attention
@@ -60,7 +61,7 @@ def _verdicts(verdicts: Verdicts) -> str:
         return _head(repr(verdicts))
     timeline = Timeline.of(verdicts)
     anomalous = f"{int(verdicts.anomalous.sum()):,} anomalous"
-    about = [range_text(timeline), anomalous, counts_text(timeline)]
+    about = [range_text(timeline), anomalous, timeline_counts_text(timeline)]
     text = _head(headline(timeline), about)
     text += _alarms(most_important(timeline))
     text += _changes([span.change for span in timeline.changes])

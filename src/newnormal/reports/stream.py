@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from newnormal.alarms.headlines import change_text
-from newnormal.alarms.sentences import length_text
+from newnormal.alarms.words import change_text, length_text
 from newnormal.core.history import median_period
 from newnormal.metrics.events import runs
 from newnormal.plots.thinning import stretches

@@ -62,7 +62,7 @@ class Feedback:
         Accept or reject an alarm or a change, or roll back the newest acceptance.
     alarm, change
         The number of one or of the other; both None: what is meant when the feedback is applied, as
-        `newnormal.verbs.meant` has it.
+        `newnormal.alarms.feedback_target` has it.
     key
         Tells it from all others: feedback of one key is applied once.
     sample
@@ -140,9 +140,11 @@ def found_by(detector: BaseDetector, feedback: Feedback) -> Alarm | Change:
     FeedbackError
         If there is none, or one that began elsewhere.
     """
-    from newnormal.alarms.meant import meant  # imports Numba, which `newnormal --help` does without
+    from newnormal.alarms.feedback_target import (
+        feedback_target,  # imports Numba, which `newnormal --help` does without
+    )
 
-    found = meant(detector, feedback.act, feedback.alarm, feedback.change)
+    found = feedback_target(detector, feedback.act, feedback.alarm, feedback.change)
     if feedback.start not in (None, start_of(found)):
         kind, number = "change", feedback.change
         if number is None:
@@ -165,9 +167,9 @@ def progress_of(detector: BaseDetector, stream: str) -> Progress:
     """Return how far a detector is, and what feedback without a number means there."""
     alarm = change = start = None
     with suppress(FeedbackError):  # nothing is open
-        from newnormal.alarms.meant import meant
+        from newnormal.alarms.feedback_target import feedback_target
 
-        found = meant(detector, Act.accept, None, None)
+        found = feedback_target(detector, Act.accept, None, None)
         (alarm, change), start = _numbers(found), start_of(found)
     return Progress(
         detector.counters["seen"],

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from newnormal.alarms.texts import Note, event_note, incident_event_note
+from newnormal.alarms.words import Note, event_note, incident_event_note
 from newnormal.fleet import FleetEvent, FleetVerdicts
 from newnormal.io.sinks.base import SinkOptions
 from newnormal.io.sinks.jsonl import JsonLinesSink

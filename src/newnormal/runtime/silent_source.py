@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from newnormal.alarms.sentences import duration_text, silence_sentence
 from newnormal.alarms.silence import longest_silence
+from newnormal.alarms.words import duration_text, silence_sentence
 
 
 class SilentSource:

@@ -34,7 +34,7 @@ class _Known:
         elif alarm is not None:
             self._check_alarm(self.progress, act, alarm)
         elif self.live and self.progress.alarm is None and self.progress.change is None:
-            from newnormal.alarms.meant import nothing_open
+            from newnormal.alarms.feedback_target import nothing_open
 
             raise FeedbackError(
                 f"expected an open change or alarm to {act}, found none",
@@ -44,7 +44,7 @@ class _Known:
     def _check_change(self, known: Progress, act: Act, change: int) -> None:
         changes, is_over = known.changes, self.live or change <= self.newest_change
         if changes is not None and change not in changes and is_over:
-            from newnormal.alarms.meant import ROLLBACK
+            from newnormal.alarms.feedback_target import ROLLBACK
 
             open_now = " or ".join(map(str, changes)) or "none"
             raise FeedbackError(
@@ -61,9 +61,9 @@ class _Known:
                 hint=f"{so_far}; leave the number out to mean the newest that is open",
             )
         if self.checkpoint is not None and alarm <= self.checkpoint.alarm_rate_.alarms:
-            from newnormal.alarms.meant import meant
+            from newnormal.alarms.feedback_target import feedback_target
 
-            meant(self.checkpoint, act, alarm, None)
+            feedback_target(self.checkpoint, act, alarm, None)
 
 
 def submit(

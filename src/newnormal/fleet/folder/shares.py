@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from newnormal.acceptance import TimedAcceptance
 from newnormal.acceptance.reviewed import KEPT
 from newnormal.acceptance.shadow import blank_shadow
-from newnormal.alarms.meant import PAST
+from newnormal.alarms.feedback_target import PAST
 from newnormal.core.arena import ALIGNMENT, Field, Layout, blank_block, place, view
 from newnormal.errors import StateError
 from newnormal.fleet.folder.limits import check_counters

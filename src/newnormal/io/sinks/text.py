@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from newnormal.alarms.texts import BAD, GOOD, PLAIN, WAITS, Deciding, Note, event_note
+from newnormal.alarms.words import BAD, GOOD, PLAIN, WAITS, Deciding, Note, event_note
 from newnormal.io.sinks.base import SinkOptions
 from newnormal.io.sinks.lines import LinesSink
 from newnormal.texts import shown

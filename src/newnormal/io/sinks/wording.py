@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from newnormal.alarms.texts import channels_text, evidence_lines
+from newnormal.alarms.words import channels_text, evidence_lines
 from newnormal.io.sinks.alerts import RESOLVED
 from newnormal.texts import shown
 from newnormal.types import Evidence

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from newnormal.alarms.headlines import change_text
-from newnormal.alarms.sentences import length_text
+from newnormal.alarms.words import change_text, length_text
 from newnormal.errors import StateError
 from newnormal.service.api.facade import Facade, Store
 from newnormal.service.api.shown import finite

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from newnormal.alarms.sentences import quiet_sentence, silence_sentence
+from newnormal.alarms.words import quiet_sentence, silence_sentence
 from newnormal.errors import InputError
 from newnormal.service.engine.streams import KeptStream
 from newnormal.service.values import Item

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from newnormal.alarms.silence import longest_silence
-from newnormal.alarms.texts import channels_text
+from newnormal.alarms.words import channels_text
 from newnormal.service.engine import items
 from newnormal.service.engine.streams import KeptStream, KeptStreams
 from newnormal.service.values import Item

@@ -1,4 +1,4 @@
-"""Which alarm or change a person means, and the message where there is none."""
+"""The alarm or change that feedback is about, and the message where there is none."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Shown(Protocol):
         """The newest of all."""
 
 
-def meant(
+def feedback_target(
     detector: Shown, act: str, alarm: Alarm | Change | int | None, change: Change | int | None
 ) -> Alarm | Change:
     """Return the alarm or the change that a person means by an act; the arguments are `accept`'s.
@@ -40,18 +40,18 @@ def meant(
     if isinstance(alarm, Change):
         alarm, change = None, alarm
     opened = detector.changes_
-    alarms = [each for each in detector.alarms_ if each.cause == SCORE]
+    alarms = [item for item in detector.alarms_ if item.cause == SCORE]
     if change is not None:
         number = change.number if isinstance(change, Change) else change
-        for each in opened:
-            if each.number == number:
-                return each
+        for candidate in opened:
+            if candidate.number == number:
+                return candidate
         raise FeedbackError(
             f"expected an open change to {act}, which is {_numbers(opened)}, found change {number}",
             hint=f"{_open_text(alarms, opened)}; {ROLLBACK}",
         )
     if alarm is None:
-        pending = [each for each in opened if each.state == PENDING]
+        pending = [item for item in opened if item.state == PENDING]
         newest = (pending or alarms or opened)[-1:]
         if not newest:
             raise FeedbackError(
@@ -62,14 +62,14 @@ def meant(
             return newest[0]
         alarm = newest[0]
     number = alarm.number if isinstance(alarm, Alarm) else alarm
-    for each in opened:
-        if each.alarm == number:
-            return each
-    known = [*alarms, *(past for past in detector.past_ if isinstance(past, Alarm))]
-    for found in known:
-        if found.number == number and found.cause == SCORE:
-            return found
-    if any(past.number == number for past in detector.past_ if isinstance(past, Alarm)):
+    for candidate in opened:
+        if candidate.alarm == number:
+            return candidate
+    past = [item for item in detector.past_ if isinstance(item, Alarm)]
+    for named in (*alarms, *past):
+        if named.number == number and named.cause == SCORE:
+            return named
+    if any(item.number == number for item in past):
         raise FeedbackError(
             f"expected an alarm by the score to {act}, found alarm {number}, which is about "
             "missing samples or values",
@@ -90,8 +90,8 @@ def nothing_open(newest: int) -> str:
 
 def _named(detector: Shown) -> list[int]:
     """Return the numbers of the alarms that can be named."""
-    past = [each for each in detector.past_ if isinstance(each, Alarm)]
-    return [each.number for each in (*past, *detector.alarms_) if each.cause == SCORE]
+    past = [item for item in detector.past_ if isinstance(item, Alarm)]
+    return [item.number for item in (*past, *detector.alarms_) if item.cause == SCORE]
 
 
 def _known_text(numbers: Sequence[int]) -> str:
@@ -103,10 +103,10 @@ def _known_text(numbers: Sequence[int]) -> str:
 
 
 def _open_text(alarms: Sequence[Alarm], changes: Sequence[Change]) -> str:
-    parts = [f"change {each.number}" for each in changes]
-    parts += [f"alarm {each.number}" for each in alarms]
+    parts = [f"change {change.number}" for change in changes]
+    parts += [f"alarm {alarm.number}" for alarm in alarms]
     return f"open now: {', '.join(parts)}" if parts else "nothing is open now"
 
 
-def _numbers(found: Sequence[Alarm | Change]) -> str:
-    return " or ".join(str(each.number) for each in found) or "none"
+def _numbers(changes: Sequence[Change]) -> str:
+    return " or ".join(str(change.number) for change in changes) or "none"
