@@ -117,7 +117,9 @@ def case_of(seed: int, index: int, names: Sequence[str] = ()) -> Case:
     for _ in range(random.randrange(5)):
         at, until = sorted(random.randrange(length + 1) for _ in range(2))
         channel = random.randrange(channels)
-        what = random.choice(["shift", "ramp", "stuck", "missing", "gone", "spike", "absurd"])
+        what = random.choice(
+            ["shift", "ramp", "stuck", "missing", "gone", "spike", "absurd", "overflowing"]
+        )
         if what == "shift":
             values[at:, channel] += random.choice([-6.0, 4.0, 9.0])
         elif what == "ramp":
@@ -132,6 +134,9 @@ def case_of(seed: int, index: int, names: Sequence[str] = ()) -> Case:
             values[at] += 8.0
         elif what == "absurd" and at < length:
             values[at, channel] = random.choice([1e6, -1e9, 1e15, 1e-310, 0.0])
+        elif what == "overflowing":  # what a broken sensor or counter reports, for a while
+            size = random.choice([9_999_999.0, 2.0**32 - 1, 10 ** random.uniform(5, 300)])
+            values[at:until, channel] = random.choice([-1, 1]) * size
     times = None
     if random.random() < 0.5:
         steps = [random.choice([1, 1, 1, 2, 30]) for _ in range(length)]

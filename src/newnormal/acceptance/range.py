@@ -248,14 +248,14 @@ def squeezed(levels: Floats) -> Floats:
 
 
 def unsqueezed(levels: Floats) -> Floats:
-    """Return what `squeezed` was made from.
+    """Return what `squeezed` was made from, within ±2e6.
 
     Examples
     --------
-    >>> unsqueezed(np.array([-7.0, 20.0, 24.0])).round(9)
-    array([ -7.,  20., 200.])
+    >>> unsqueezed(np.array([-7.0, 20.0, 24.0, -45.0])).round(9)
+    array([-7.e+00,  2.e+01,  2.e+02, -2.e+06])
     """
-    size = np.abs(levels)
+    size = np.minimum(np.abs(levels), MOST)
     far = LINEAR * 10 ** ((np.maximum(size, LINEAR) - LINEAR) / TENFOLD)
     return np.where(size > LINEAR, np.copysign(far, levels), levels)
 

@@ -27,8 +27,9 @@ AGAIN = "restore it from a backup, or fit again with `newnormal fit`"  # the hin
 LARGEST_COUNT = 2**62 - 1  # of samples: far from an overflow
 # Scaled values saturate at 1e15; trends and what is left of them stay within their sum.
 _FARTHEST = 1e17
-# Levels are within ±40 of history's standard deviations, extrapolated ones within ±500.
-_FAR_LEVEL = 1e5
+# A level of a change: 40 as levels are measured (`newnormal.acceptance.range.unsqueezed`).
+# Extrapolated positions are within ±500.
+_FAR_LEVEL = 2.001e6
 _FAR_SHIFT = 1e9  # accepted shifts are added up
 
 
