@@ -21,12 +21,12 @@ from newnormal.fitting import Goal, HistoryScores, refit_threshold, writable
 from newnormal.models.base import OnEpoch, OnPhase
 from newnormal.models.blas import one_thread
 from newnormal.models.registry import path_of
-from newnormal.packing import pack, unpack
+from newnormal.packing import pack, unpack, write_checked
 from newnormal.sklearn import Parameters
 from newnormal.state import State
 from newnormal.state.schema import AGAIN
 from newnormal.tabular import Table, default_channels, to_table
-from newnormal.thresholds import MovingThreshold, Threshold
+from newnormal.thresholds import Fixed, MovingThreshold, Quantile, Threshold
 from newnormal.types import Alarm, Change, Floats
 from newnormal.verbs import EVENTS, Verbs
 from newnormal.views import add_lock, in_turn
@@ -190,8 +190,22 @@ class BaseDetector(Parameters, Verbs):
     # ------------------------------------------------------------------ state
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything, live state included, to one file, atomically."""
-        state_file.write(path, self.to_state())
+        """Write everything, live state included, to one file, atomically.
+
+        What it wrote can be loaded: that is tried before an older file is replaced.
+        """
+        self.write(path)
+
+    def write(self, path: str | os.PathLike[str], **facts: Any) -> None:
+        """Write the state with more facts, such as a place in the input; see `save`."""
+        state = self.to_state()
+        rule = self._validate()[1].rule
+        write_checked(
+            path,
+            State({**state.facts, **facts}, state.tensors),
+            getattr(self, "model", None),
+            None if isinstance(rule, Quantile | Fixed) else type(rule),
+        )
 
     @classmethod
     def load(

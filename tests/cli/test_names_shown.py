@@ -68,7 +68,7 @@ def renamed(detector: M2N2, names: list[str], path: Path) -> Path:
     """Write a detector whose channels have other names."""
     state = detector.to_state()
     facts = {**state.facts, "channels": names, "never_missing": names}
-    state_file.write(path, replace(state, facts=facts))
+    state_file.write(path, state_file.encode(replace(state, facts=facts)))
     return path
 
 

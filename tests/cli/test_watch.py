@@ -623,7 +623,8 @@ def test_place_that_does_not_fit_is_refused_in_a_line(
         empty = hashlib.sha256(b"").hexdigest()
         same = {"path": str(plant.live.resolve()), "sha256": empty, "tail_sha256": empty}
         bad = {**BAD_PLACES[name], **same}  # type: ignore[dict-item]
-    state_file.write(state, State({**found.facts, "place": bad}, found.tensors))
+    content = state_file.encode(State({**found.facts, "place": bad}, found.tensors))
+    state_file.write(state, content)
     done = newnormal("watch", plant.model, plant.live, "--state", state)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {state}: ")

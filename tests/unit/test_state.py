@@ -315,7 +315,7 @@ def test_a_state_that_is_intact_but_not_understood_is_refused(
 ) -> None:
     ref = detector.to_state()
     facts = {name: value for name, value in ref.facts.items() if name != missing}
-    state.write(saved, state.State(facts, ref.tensors))
+    state.write(saved, state.encode(state.State(facts, ref.tensors)))
     expect_refusal(saved, f"expected a fact {missing}, found none$")
 
 
@@ -327,7 +327,7 @@ def test_a_state_without_one_of_its_tensors_is_refused(
 ) -> None:
     ref = detector.to_state()
     tensors = {name: tensor for name, tensor in ref.tensors.items() if name != missing}
-    state.write(saved, state.State(ref.facts, tensors))
+    state.write(saved, state.encode(state.State(ref.facts, tensors)))
     expect_refusal(saved, f"expected a tensor {re.escape(missing)}, found none$")
 
 
@@ -336,7 +336,7 @@ def edited(detector: BaseDetector, path: Path, edit: Callable[[dict[str, Any]], 
     ref = detector.to_state()
     facts = json.loads(json.dumps(ref.facts))
     edit(facts)
-    state.write(path, state.State(facts, ref.tensors))
+    state.write(path, state.encode(state.State(facts, ref.tensors)))
 
 
 @pytest.mark.parametrize(
@@ -397,7 +397,7 @@ def test_a_tensor_that_does_not_fit_is_named(
 ) -> None:
     ref = detector.to_state()
     tensor = np.zeros(3) if change is None else change(ref.tensors[name])
-    state.write(saved, state.State(ref.facts, {**ref.tensors, name: tensor}))
+    state.write(saved, state.encode(state.State(ref.facts, {**ref.tensors, name: tensor})))
     expect_refusal(saved, text)
 
 
@@ -434,6 +434,35 @@ def test_the_channels_of_an_open_alarm_keep_their_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.external
+@pytest.mark.parametrize("value", [9_999_999.0, 2.0**32 - 1, -1e300])
+def test_a_channel_that_stands_absurdly_far_away_for_an_hour_is_saved_and_loaded(
+    tmp_path: Path, value: float
+) -> None:
+    rng = np.random.default_rng(0)
+    series = rng.normal(0, 1.0, (700, 2))
+    detector = Detector(epochs=1, accept_after=240).fit(series[:300])
+    live = series[300:].copy()
+    live[50:250, 1] = value
+    detector.run(live[:300], flush=False)
+    assert detector.changes_[0].channels == (detector.channels_[1],)
+    detector.save(tmp_path / "plant.nn")
+    loaded = Detector.load(tmp_path / "plant.nn")
+    assert loaded.changes_ == detector.changes_
+    ref, comp = detector.run(live[300:]), loaded.run(live[300:])
+    np.testing.assert_array_equal(ref.scores, comp.scores)
+
+
+def test_what_could_not_be_loaded_again_does_not_replace_the_old_file(
+    detector: M2N2, saved: Path
+) -> None:
+    before = saved.read_bytes()
+    detector._state.times.counts[0] = 10**6
+    with pytest.raises(StateError, match="nothing was written, since it could not be loaded again"):
+        detector.save(saved)
+    assert saved.read_bytes() == before
+    assert [path.name for path in saved.parent.iterdir()] == [saved.name]
+
+
 def test_temporary_files_of_a_process_that_is_gone_are_removed(saved: Path) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()

@@ -120,7 +120,8 @@ def test_loading_imports_nothing_that_a_file_names(
     monkeypatch.syspath_prepend(str(tmp_path))
     state = fitted().to_state()
     options = state.facts["options"] | {"model": name}
-    state_file.write("trap.nn", State(state.facts | {"options": options}, state.tensors))
+    content = state_file.encode(State(state.facts | {"options": options}, state.tensors))
+    state_file.write("trap.nn", content)
     with pytest.raises(StateError, match="a state file does not choose what is imported"):
         newnormal.load("trap.nn")
     assert "trap" not in sys.modules

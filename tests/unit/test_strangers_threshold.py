@@ -238,7 +238,8 @@ def test_loading_imports_no_threshold_that_a_file_names(
     monkeypatch.syspath_prepend(str(tmp_path))
     state = M2N2(window=6, threshold=Trailing()).fit(plant(300, 3, 0)).to_state()
     rule = {"kind": "snare:Mine", "options": {}}
-    state_file.write("snare.nn", State(state.facts | {"threshold": rule}, state.tensors))
+    content = state_file.encode(State(state.facts | {"threshold": rule}, state.tensors))
+    state_file.write("snare.nn", content)
     with pytest.raises(StateError, match="a state file does not choose what is imported"):
         newnormal.load("snare.nn")
     assert "snare" not in sys.modules

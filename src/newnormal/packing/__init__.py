@@ -5,6 +5,6 @@ holds before it is checked.
 """
 
 from newnormal.packing.pack import pack
-from newnormal.packing.unpack import Unpacked, unpack
+from newnormal.packing.unpack import Unpacked, unpack, write_checked
 
-__all__ = ["Unpacked", "pack", "unpack"]
+__all__ = ["Unpacked", "pack", "unpack", "write_checked"]

@@ -1,7 +1,8 @@
-"""A detector from data."""
+"""A detector from data, and the file that is written once it can be read."""
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple
 
 from newnormal.core.state import Fitted, StreamState
@@ -9,7 +10,7 @@ from newnormal.errors import ParameterError, StateError
 from newnormal.models.registry import find
 from newnormal.packing.events import EventReader
 from newnormal.packing.stream import StreamReader
-from newnormal.state import State
+from newnormal.state import State, decode, encode, write
 from newnormal.state.schema import AGAIN
 from newnormal.thresholds import MovingThreshold, Threshold, for_file
 from newnormal.types import Alarm, Change, Event
@@ -71,3 +72,21 @@ def unpack(
             f"{origin} is not a state this newnormal understands: {error}", hint=AGAIN
         ) from error
     return Unpacked(reader.method, reader.options, reader.rule, fitted, stream, events, past)
+
+
+def write_checked(
+    path: str | os.PathLike[str], state: State, model: object = None, threshold: object = None
+) -> None:
+    """Write a state file, once the code that loads has read its content.
+
+    What is there already stays if it cannot be read. Options are those of `unpack`.
+    """
+    content = encode(state)
+    try:
+        unpack(decode(content, str(path)), str(path), model, threshold)
+    except StateError as error:
+        raise StateError(
+            f"nothing was written, since it could not be loaded again: {error.message}",
+            hint="report this, with the message; the file that was there is as it was",
+        ) from error
+    write(path, content)

@@ -55,9 +55,7 @@ def save(
                 f"source: expected a snapshot without {name!r}, found {snapshot!r}",
                 hint=f"{' and '.join(_RESERVED)} are reserved: choose another key",
             )
-    data = detector.to_state()
-    place = {**snapshot, "kind": kind, "feedback": list(applied)}
-    state_file.write(path, State({**data.facts, "place": place}, data.tensors))
+    detector.write(path, place={**snapshot, "kind": kind, "feedback": list(applied)})
 
 
 def resume(

@@ -130,9 +130,8 @@ def submit(
             if not queue.journal:
                 raise
             done, refused = "", error
-        data = detector.to_state()
         kept = {"place": {**place, "feedback": applied}} if place else {}
-        state_file.write(state, State({**data.facts, **kept}, data.tensors))
+        detector.write(state, **kept)
         queue.remove(queue.journal)
         if refused is not None:
             raise refused

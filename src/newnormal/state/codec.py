@@ -76,8 +76,8 @@ def _replaceable(path: Path) -> bool:
     return not start or (start[8:9] == b"{" and b'"newnormal"' in start)
 
 
-def write(path: str | os.PathLike[str], state: State) -> None:
-    """Write a state file: to a temporary file beside it, fsynced, then renamed into place.
+def write(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write what `encode` returned: to a temporary file beside it, fsynced, renamed into place.
 
     A link stays one: what it leads to is written.
     """
@@ -87,7 +87,7 @@ def write(path: str | os.PathLike[str], state: State) -> None:
         raise StateError(
             f"cannot write {path}: expected a file, found {found}", hint="choose another name"
         )
-    replace_file(target, encode(state))
+    replace_file(target, content)
 
 
 def read(path: str | os.PathLike[str]) -> State:
