@@ -6,10 +6,10 @@ package costs next to nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from newnormal import hooks
+from newnormal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from newnormal.checks import Check, check
@@ -67,34 +67,18 @@ __all__ = [
     "report",
 ]
 
-_MODULES = {
-    "Alarm": "newnormal.types",
-    "Change": "newnormal.types",
-    "Check": "newnormal.checks",
-    "check": "newnormal.checks",
-    "Event": "newnormal.types",
-    "Evidence": "newnormal.types",
-    "Detector": "newnormal.detector",
-    "M2N2": "newnormal.detector",
-    "load": "newnormal.detector",
-    "plot": "newnormal.plots",
-    "Fixed": "newnormal.thresholds",
-    "Fleet": "newnormal.fleet",
-    "Incident": "newnormal.types",
-    "MovingThreshold": "newnormal.thresholds",
-    "Quantile": "newnormal.thresholds",
-    "report": "newnormal.reports",
-    "Threshold": "newnormal.thresholds",
-    "Verdict": "newnormal.types",
-    "Verdicts": "newnormal.types",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES.get(name, "newnormal.errors")), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    __all__,
+    {
+        "newnormal.checks": "Check check",
+        "newnormal.detector": "Detector M2N2 load",
+        "newnormal.errors": "DatasetError FeedbackError InputError MissingExtraError "
+        "NewnormalError NewnormalWarning NotFittedError ParameterError StateError",
+        "newnormal.fleet": "Fleet",
+        "newnormal.plots": "plot",
+        "newnormal.reports": "report",
+        "newnormal.thresholds": "Fixed MovingThreshold Quantile Threshold",
+        "newnormal.types": "Alarm Change Event Evidence Incident Verdict Verdicts",
+    },
+)

@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from newnormal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from newnormal.io.arrivals import Arrival
+    from newnormal.io.connector import Connector
     from newnormal.io.decoders.base import Decoder, DecoderLimits, Refusal, Reply
     from newnormal.io.options import Options
     from newnormal.io.registry import (
@@ -35,6 +37,7 @@ __all__ = [
     "AlertSink",
     "Arrival",
     "Batch",
+    "Connector",
     "Decoder",
     "DecoderLimits",
     "Options",
@@ -59,38 +62,20 @@ __all__ = [
     "name_of",
 ]
 
-_MODULES = {
-    "Alert": "newnormal.io.sinks.alerts",
-    "AlertRefusedError": "newnormal.io.sinks.alerts",
-    "AlertSink": "newnormal.io.sinks.alerts",
-    "Arrival": "newnormal.io.arrivals",
-    "Decoder": "newnormal.io.decoders.base",
-    "DecoderLimits": "newnormal.io.decoders.base",
-    "Options": "newnormal.io.options",
-    "PullSource": "newnormal.io.sources.pull",
-    "Refusal": "newnormal.io.decoders.base",
-    "Reply": "newnormal.io.decoders.base",
-    "SinkDownError": "newnormal.io.sinks.alerts",
-    "find_alert_sink": "newnormal.io.registry",
-    "find_decoder": "newnormal.io.registry",
-    "find_pull_source": "newnormal.io.registry",
-    "find_score_sink": "newnormal.io.registry",
-    "ScoreBatch": "newnormal.io.sinks.scores",
-    "ScoreSink": "newnormal.io.sinks.scores",
-    "ScoresRefusedError": "newnormal.io.sinks.scores",
-    "Sink": "newnormal.io.sinks.base",
-    "SinkOptions": "newnormal.io.sinks.base",
-    "find_sink": "newnormal.io.registry",
-    "find_source": "newnormal.io.registry",
-    "name_of": "newnormal.io.registry",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES.get(name, "newnormal.io.sources.base")), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    __all__,
+    {
+        "newnormal.io.arrivals": "Arrival",
+        "newnormal.io.connector": "Connector",
+        "newnormal.io.decoders.base": "Decoder DecoderLimits Refusal Reply",
+        "newnormal.io.options": "Options",
+        "newnormal.io.registry": "find_alert_sink find_decoder find_pull_source find_score_sink "
+        "find_sink find_source name_of",
+        "newnormal.io.sinks.alerts": "Alert AlertRefusedError AlertSink SinkDownError",
+        "newnormal.io.sinks.base": "Sink SinkOptions",
+        "newnormal.io.sinks.scores": "ScoreBatch ScoreSink ScoresRefusedError",
+        "newnormal.io.sources.base": "Batch Problem Source SourceOptions",
+        "newnormal.io.sources.pull": "PullSource",
+    },
+)

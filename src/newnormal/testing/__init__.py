@@ -6,8 +6,9 @@ A check takes a model or a threshold, or a function that makes a source or a sin
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from newnormal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from newnormal.testing.alerts import MemoryAlertSink, check_alert_sink
@@ -35,28 +36,17 @@ __all__ = [
     "check_threshold",
 ]
 
-_MODULES = {
-    "MemoryAlertSink": "newnormal.testing.alerts",
-    "MemoryPullSource": "newnormal.testing.pulling",
-    "check_alert_sink": "newnormal.testing.alerts",
-    "check_decoder": "newnormal.testing.decoders",
-    "check_pull_source": "newnormal.testing.pulling",
-    "MemoryScoreSink": "newnormal.testing.scores",
-    "check_score_sink": "newnormal.testing.scores",
-    "MemorySink": "newnormal.testing.sinks",
-    "MemorySource": "newnormal.testing.sources",
-    "check_model": "newnormal.testing.models",
-    "check_sink": "newnormal.testing.sinks",
-    "check_source": "newnormal.testing.sources",
-    "check_threshold": "newnormal.testing.thresholds",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    __all__,
+    {
+        "newnormal.testing.alerts": "MemoryAlertSink check_alert_sink",
+        "newnormal.testing.decoders": "check_decoder",
+        "newnormal.testing.models": "check_model",
+        "newnormal.testing.pulling": "MemoryPullSource check_pull_source",
+        "newnormal.testing.scores": "MemoryScoreSink check_score_sink",
+        "newnormal.testing.sinks": "MemorySink check_sink",
+        "newnormal.testing.sources": "MemorySource check_source",
+        "newnormal.testing.thresholds": "check_threshold",
+    },
+)

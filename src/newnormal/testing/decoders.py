@@ -9,6 +9,7 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits
+from newnormal.testing.expecting import expect, require
 
 _NOW = 1_767_225_600 * 10**9
 
@@ -34,17 +35,18 @@ def check_decoder(
     """
     sent = {QUERY: "", **(headers or {})}
     path = getattr(kind, "path", None)
-    assert isinstance(path, str) and path, f"expected a path, found {path!r}"
-    assert 200 <= kind.status < 300, f"expected a status of success, found {kind.status}"
+    expect(isinstance(path, str) and path != "", "a path", repr(path))
+    expect(200 <= kind.status < 300, "a status of success", kind.status)
     decoder = kind(DecoderLimits(), lambda: _NOW)
     for body in bodies:
-        found = decoder.decode(body, sent)
-        for arrival in found:
+        arrivals = decoder.decode(body, sent)
+        for arrival in arrivals:
             _check_arrival(arrival)
         again = kind(DecoderLimits(), lambda: _NOW).decode(body, sent)
-        assert len(again) == len(found), "expected the same samples of the same body, found others"
-        text = decoder.response(found, 1).body
-        assert kind.status != 204 or not text, "expected no body with 204, found one"
+        same = len(again) == len(arrivals)
+        expect(same, "the same samples of the same body", "others")
+        text = decoder.response(arrivals, 1).body
+        expect(kind.status != 204 or not text, "no body with 204", "one")
         _check_refused(kind(DecoderLimits(samples=1), lambda: _NOW), body, sent)
         for end in range(0, len(body), max(1, len(body) // 50)):
             _check_refused(decoder, body[:end], sent, always=False)
@@ -53,18 +55,19 @@ def check_decoder(
 
 
 def _check_arrival(arrival: Arrival) -> None:
-    count = len(arrival.times)
-    shape = (count, len(arrival.channels))
-    assert arrival.times.dtype == np.int64, f"expected times of int64, found {arrival.times.dtype}"
-    assert arrival.values.shape == shape, f"expected shape {shape}, found {arrival.values.shape}"
-    assert arrival.values.dtype == np.float64, (
-        f"expected values of float64, found {arrival.values.dtype}"
-    )
-    assert not np.isinf(arrival.values).any(), "expected finite values, found an infinite one"
-    names = (arrival.stream, *arrival.channels)
-    bad = [name for name in names if not (name.isprintable() and 0 < len(name) <= 200)]
-    assert not bad, f"expected names of 1 to 200 printable characters, found {bad[0]!r}"
-    assert len(set(arrival.channels)) == len(arrival.channels), "expected each channel once"
+    times, values, channels = arrival.times, arrival.values, arrival.channels
+    shape = len(times), len(channels)
+    expect(times.dtype == np.int64, "times of int64", times.dtype)
+    expect(values.shape == shape, f"shape {shape}", values.shape)
+    expect(values.dtype == np.float64, "values of float64", values.dtype)
+    expect(not np.isinf(values).any(), "finite values", "an infinite one")
+    bad = [
+        repr(name)
+        for name in (arrival.stream, *channels)
+        if not (name.isprintable() and 0 < len(name) <= 200)
+    ]
+    expect(not bad, "names of 1 to 200 printable characters", "".join(bad[:1]))
+    require(len(set(channels)) == len(channels), "expected each channel once")
 
 
 def _check_refused(
@@ -76,4 +79,4 @@ def _check_refused(
         return
     except Exception as error:
         raise AssertionError(f"expected an InputError, found {error!r}") from error
-    assert not always, "expected more samples than the limit to be refused, found them taken"
+    expect(not always, "more samples than the limit to be refused", "them taken")

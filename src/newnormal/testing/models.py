@@ -13,7 +13,8 @@ from newnormal.detector import M2N2
 from newnormal.errors import NewnormalError, StateError
 from newnormal.models.base import Block, Model, Training
 from newnormal.models.registry import find
-from newnormal.testing.series import plant, with_anomalies
+from newnormal.testing.expecting import require
+from newnormal.testing.series import plant, stepwise, with_anomalies
 from newnormal.thresholds import Fixed
 from newnormal.types import Floats, Verdicts
 
@@ -67,17 +68,14 @@ def check_model(
 
 def _check_capabilities(kind: type[Model]) -> None:
     for name in ("reconstructs", "learns", "holds_objects"):
-        found = getattr(kind, name)
-        _expect(isinstance(found, bool), f"{name}: expected True or False, found {found!r}")
-    _expect(
-        kind.scaling in ("standard", "range"),
-        f'scaling: expected "standard" or "range", found {kind.scaling!r}',
-    )
+        flag = getattr(kind, name)
+        require(isinstance(flag, bool), f"{name}: expected True or False, found {flag!r}")
+    scaling: Any = kind.scaling
     at_once: Any = kind.at_once
-    _expect(
-        isinstance(at_once, int) and at_once >= 1,
-        f"at_once: expected a whole number of windows, 1 or more, found {at_once!r}",
-    )
+    good = scaling in ("standard", "range")
+    require(good, f'scaling: expected "standard" or "range", found {scaling!r}')
+    good = isinstance(at_once, int) and at_once >= 1
+    require(good, f"at_once: expected a whole number of windows, 1 or more, found {at_once!r}")
 
 
 class _Check:
@@ -114,7 +112,7 @@ class _Check:
                 f"__init__: expected (window, channels, latent), found {error}"
             ) from error
         called = hasattr(made, "center") and hasattr(made, "size")
-        _expect(called, "__init__: expected a call of super().__init__(window, channels, latent)")
+        require(called, "__init__: expected a call of super().__init__(window, channels, latent)")
 
     def fitting(self) -> None:
         """`_fit` returns one float32 vector and losses, by the seed alone, and leaves history."""
@@ -124,20 +122,19 @@ class _Check:
             scaled = model.scaler(self.history).apply(self.history)
             kept = scaled.copy()
             try:
-                found: Any = model.fit(scaled, self.training)
-                weights, losses = found
+                fitted: Any = model.fit(scaled, self.training)
+                weights, losses = fitted
             except NewnormalError as error:
                 raise AssertionError(str(error)) from error
             except (TypeError, ValueError) as error:
                 raise AssertionError(
                     f"_fit: expected (weights, losses) to be returned, found {error!r}"
                 ) from error
-            _expect(
-                np.array_equal(scaled, kept), "_fit: expected history as it was, found it changed"
-            )
-            _expect(np.isfinite(weights).all(), "_fit: expected finite weights, found others")
-            fits = isinstance(losses, list) and all(isinstance(each, float) for each in losses)
-            _expect(fits, f"_fit: expected a list of losses as floats, found {losses!r}")
+            same = np.array_equal(scaled, kept)
+            require(same, "_fit: expected history as it was, found it changed")
+            require(np.isfinite(weights).all(), "_fit: expected finite weights, found others")
+            fits = isinstance(losses, list) and all(isinstance(loss, float) for loss in losses)
+            require(fits, f"_fit: expected a list of losses as floats, found {losses!r}")
             parts.append((model, weights))
         (self.model, weights), (again, others) = parts
         state, twin = self.model.initial(weights), again.initial(others)
@@ -146,18 +143,18 @@ class _Check:
         same = np.array_equal(weights, others)
         if not _is_compiled(self.kind):
             same = same and _equal(self._scored(state, block)[0], again.scored(block, twin)[0])
-        _expect(
+        require(
             same,
             "_fit: expected the same seed to give the same model, found another; draw from "
             "np.random.default_rng(training.seed) alone",
         )
         if self.kind.holds_objects:
-            _expect(
+            require(
                 self.model.objects is not None,
                 "holds_objects: expected _fit to store them as self.objects, found None",
             )
         elif self.kind.learns:
-            _expect(
+            require(
                 len(weights) > 0,
                 "_learn: expected weights to change, found that _fit returns none; pack what "
                 "adapts into one float32 vector, or set holds_objects = True and store it as "
@@ -167,19 +164,18 @@ class _Check:
     def _block(self, windows: int) -> Block:
         window = self.shape[0]
         scaled = self.model.scaler(self.history).apply(self.live)
-        parts = np.stack([scaled[at : at + window] for at in range(windows)])
+        parts = np.stack([scaled[row : row + window] for row in range(windows)])
         newest = np.full(windows, window, dtype=np.int64)
         return Block(parts, np.ones(parts.shape, dtype=np.bool_), newest)
 
     def _scored(self, state: ModelState, block: Block) -> tuple[Floats, Floats | None]:
         try:
-            scores, made = self.model.scored(block, state)
+            return self.model.scored(block, state)
         except (TypeError, ValueError, IndexError) as error:
             raise AssertionError(
                 f"_score: expected (scores, reconstruction or None) for windows of shape "
                 f"{block.windows.shape}, found {error!r}"
             ) from error
-        return scores, made
 
     def scoring(self) -> None:
         """`_score` gives a score a sample, which points up, and a reconstruction if it has one."""
@@ -188,20 +184,16 @@ class _Check:
         detector = self._fitted(adapt=False, detrend=False)
         spoiled, labels = with_anomalies(plant(_LIVE * 2, self.shape[1], 7))
         scores = detector.run(spoiled).scores
-        _expect(
-            np.isfinite(scores).all(),
-            f"_score: expected finite scores, found {int((~np.isfinite(scores)).sum())} others",
-        )
-        _expect(
-            len(np.unique(scores)) > 2,
-            f"_score: expected scores that differ, found {scores[0]:g} for all samples",
-        )
+        others = int((~np.isfinite(scores)).sum())
+        require(not others, f"_score: expected finite scores, found {others} others")
+        differ = len(np.unique(scores)) > 2
+        require(differ, f"_score: expected scores that differ, found {scores[0]:g} for all samples")
         bad, good = scores[labels][:, None], scores[~labels][None]
-        found = float(((bad > good) + 0.5 * (bad == good)).mean())
-        _expect(
-            found > 0.5,
+        higher = float(((bad > good) + 0.5 * (bad == good)).mean())
+        require(
+            higher > 0.5,
             "_score: expected samples 6 deviations away to score higher than normal ones, found "
-            f"that {found:.0%} of the pairs do; scores point up, so return the negative if yours "
+            f"that {higher:.0%} of the pairs do; scores point up, so return the negative if yours "
             "point down",
         )
 
@@ -210,32 +202,28 @@ class _Check:
         B, L, C = block.windows.shape
         kept, weights = block.windows.copy(), self.state.step.weights.copy()
         scores, made = self._scored(self.state, block)
-        found = getattr(scores, "shape", type(scores).__name__)
-        _expect(found == (B, L), f"_score: expected scores of shape {(B, L)}, found {found}")
+        shape = getattr(scores, "shape", type(scores).__name__)
+        require(shape == (B, L), f"_score: expected scores of shape {(B, L)}, found {shape}")
         if self.kind.reconstructs:
-            _expect(
+            require(
                 made is not None,
                 "_score: expected a reconstruction, found None; set reconstructs = False if there "
                 "is none",
             )
-            found = getattr(made, "shape", type(made).__name__)
-            _expect(
-                found == (B, L, C),
-                f"_score: expected a reconstruction of shape {(B, L, C)}, found {found}",
-            )
+            shape, expected = getattr(made, "shape", type(made).__name__), (B, L, C)
+            message = f"_score: expected a reconstruction of shape {expected}, found {shape}"
+            require(shape == expected, message)
         else:
-            _expect(
+            require(
                 made is None,
                 "_score: expected None beside the scores, found a reconstruction; leave "
                 "reconstructs = True to have it in verdicts",
             )
-        _expect(
-            np.array_equal(block.windows, kept)
-            and np.array_equal(self.state.step.weights, weights),
-            "_score: expected windows and weights as they were, found them changed",
-        )
+        same = np.array_equal(block.windows, kept)
+        same = same and np.array_equal(self.state.step.weights, weights)
+        require(same, "_score: expected windows and weights as they were, found them changed")
         alone, _ = self._scored(self.state, self._block(1))
-        _expect(
+        require(
             _close(alone[0], scores[0]),
             "_score: expected a window's scores to be the same whatever is scored with it, "
             "found others",
@@ -247,7 +235,7 @@ class _Check:
         gaps[20, 0] = gaps[33] = np.nan
         scores = self._fitted().run(gaps).scores
         scores[33] = 0.0  # nothing was observed
-        _expect(
+        require(
             np.isfinite(scores).all(),
             "_score: expected finite scores where a value is missing, found others; it is 0 in "
             "block.windows and False in block.there",
@@ -265,23 +253,16 @@ class _Check:
         """Run a series at once, in pieces and sample by sample: the scores are the same."""
         ref = self._fitted().run(self.live).scores
         detector = self._fitted()
-        verdicts = [each for sample in self.live for each in detector.step(sample)]
-        verdicts += detector.flush()
-        steps = np.array([verdict.score for verdict in verdicts])
-        _expect(
-            _close(steps, ref),
+        require(
+            _close(np.array([each.score for each in stepwise(detector, self.live)]), ref),
             "run and step: expected the same scores, found others; a score must depend on its "
             "window, the weights and nothing else",
         )
         detector = self._fitted()
-        cuts = [0, 4, 47, 60, _LIVE]
-        parts = [
-            detector.run(self.live[begin:end], flush=end == _LIVE) for begin, end in pairwise(cuts)
-        ]
-        _expect(
-            _close(_gathered(parts), ref),
-            "run in pieces: expected the scores of one run, found others",
-        )
+        cuts = pairwise([0, 4, 47, 60, _LIVE])
+        parts = [detector.run(self.live[begin:end], flush=end == _LIVE) for begin, end in cuts]
+        same = _close(_gathered(parts), ref)
+        require(same, "run in pieces: expected the scores of one run, found others")
 
     def learning(self) -> None:
         """`_learn` changes what scores, in place."""
@@ -295,7 +276,7 @@ class _Check:
             raise AssertionError(
                 f"_learn: expected a step to change weights in place, found {error!r}"
             ) from error
-        _expect(
+        require(
             not np.array_equal(detector.score(self.live).scores, before),
             "_learn: expected it to change the weights in place, found them as they were; write "
             "weights -= step or weights[:] = new, which `weights = new` does not do",
@@ -305,7 +286,7 @@ class _Check:
         """`reset` goes back to the fitted state, and looking changes nothing."""
         detector = self._fitted()
         ref = detector.run(self.live).scores
-        _expect(
+        require(
             _equal(detector.reset().run(self.live).scores, ref),
             "reset: expected the same scores again, found others; _score or _learn keep something "
             "in self: only weights, and self.objects with holds_objects = True, belong to a stream",
@@ -313,7 +294,7 @@ class _Check:
         detector.reset()
         detector.decision_function(self.live)
         detector.score(self.live)
-        _expect(
+        require(
             _equal(detector.run(self.live).scores, ref),
             "score and decision_function: expected them to change nothing, found other scores "
             "afterwards; _score keeps something in self",
@@ -328,7 +309,7 @@ class _Check:
         first = one.run(self.live[:half], flush=False)
         other.run(self.live * 0.5)
         rest = one.run(self.live[half:])
-        _expect(
+        require(
             _close(_gathered([first, rest]), ref),
             "two streams of one fit: expected each to score as if alone, found that one changes "
             "the other; _learn changes something in self besides its weights",
@@ -346,9 +327,9 @@ class _Check:
             raise AssertionError("holds_objects: expected save to be refused, found a state")
         state = detector.to_state()
         for name, array in state.tensors.items():
-            found = type(array).__name__
+            kind = type(array).__name__
             is_array = hasattr(array, "dtype") and np.issubdtype(array.dtype, np.number)
-            _expect(is_array, f"_tensors: expected {name} to be an array of numbers, found {found}")
+            require(is_array, f"_tensors: expected {name} to be an array of numbers, found {kind}")
         try:
             other = M2N2.from_state(state, "the saved detector", self.kind)
             comp = other.run(self.live[50:]).scores
@@ -357,7 +338,7 @@ class _Check:
                 f"save and load: expected the model back, found {error!r}; _restore must take back "
                 "what _tensors returns, and __init__ make all else"
             ) from error
-        _expect(
+        require(
             _close(comp, detector.run(self.live[50:]).scores),
             "save and load: expected the same scores afterwards, found others; what _fit finds "
             "besides the weights must be in _tensors, and _restore take it back",
@@ -376,13 +357,13 @@ def _is_compiled(kind: type[Model]) -> bool:
 
 def _gathered(parts: list[Verdicts]) -> Floats:
     """Gather the scores of several runs, late ones included."""
-    found = np.full(_LIVE, np.nan)
+    scores = np.full(_LIVE, np.nan)
     for part in parts:
         for verdicts in (part.late, part):
             if verdicts is not None:
                 there = ~np.isnan(verdicts.scores)
-                found[verdicts.samples[there]] = verdicts.scores[there]
-    return found
+                scores[verdicts.samples[there]] = verdicts.scores[there]
+    return scores
 
 
 def _equal(comp: Floats, ref: Floats) -> bool:
@@ -394,8 +375,3 @@ def _close(comp: Floats, ref: Floats) -> bool:
         return False
     largest = float(np.nanmax(np.abs(ref), initial=0.0))
     return np.allclose(comp, ref, rtol=_CLOSE, atol=1e-6 * largest, equal_nan=True)
-
-
-def _expect(holds: bool | np.bool_, message: str) -> None:
-    if not holds:
-        raise AssertionError(message)

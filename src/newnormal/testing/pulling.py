@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.io.arrivals import Arrival
 from newnormal.io.sources.pull import PullSource, check_arrivals
+from newnormal.testing.expecting import check_connector, check_other, check_snapshot, expect
 
 _QUIET = 3  # empty batches in a row after which an input has no more
 
@@ -46,9 +47,7 @@ class MemoryPullSource(PullSource):
     ) -> None:
         super().__init__(name, options or {})
         self._samples = [
-            Arrival(
-                each.stream, each.channels, each.times[row : row + 1], each.values[row : row + 1]
-            )
+            each._replace(times=each.times[row : row + 1], values=each.values[row : row + 1])
             for each in arrivals
             for row in range(len(each.times))
         ]
@@ -61,21 +60,7 @@ class MemoryPullSource(PullSource):
             return None
         taken = self._samples[self._at : self._at + limit]
         self._at += len(taken)
-        joined: list[list[Arrival]] = []
-        for each in taken:
-            if joined and joined[-1][0][:2] == each[:2]:
-                joined[-1].append(each)
-            else:
-                joined.append([each])
-        return [
-            Arrival(
-                some[0].stream,
-                some[0].channels,
-                np.concatenate([each.times for each in some]),
-                np.concatenate([each.values for each in some]),
-            )
-            for some in joined
-        ]
+        return [_joined(list(samples)) for _, samples in groupby(taken, lambda each: each[:2])]
 
     def snapshot(self) -> dict[str, Any]:
         """Return how many samples were given out."""
@@ -91,6 +76,13 @@ class MemoryPullSource(PullSource):
     def acknowledge(self) -> None:
         """Take note of it."""
         self.acknowledged = self._at
+
+
+def _joined(samples: Sequence[Arrival]) -> Arrival:
+    return samples[0]._replace(
+        times=np.concatenate([each.times for each in samples]),
+        values=np.concatenate([each.values for each in samples]),
+    )
 
 
 def check_pull_source(
@@ -118,63 +110,53 @@ def check_pull_source(
     >>> check_pull_source(lambda: MemoryPullSource([arrival]))
     """
     source = make()
-    _expect(
-        isinstance(source, PullSource),
-        "a subclass of newnormal.io.PullSource",
-        type(source).__name__,
-    )
-    for name in ("secrets", "private"):
-        found = getattr(source, name)
-        good = isinstance(found, tuple) and all(isinstance(each, str) for each in found)
-        _expect(good, f"{name} to be a tuple of names of options", repr(found))
-    said: Any = source.check()
-    _expect(isinstance(said, str) and said != "", "check to return a sentence, or to raise", said)
-    _snapshot(source)
+    check_connector(source, PullSource)
+    check_snapshot(source.snapshot)
     whole, _ = _read(source, 10_000)
-    _expect(len(whole) >= 3, "an input of at least 3 samples", len(whole))
+    expect(len(whole) >= 3, "an input of at least 3 samples", len(whole))
     source.close()
     source.close()  # a second time does no harm
     for limit in (1, 3):
         source = make()
-        found, snapshots = _read(source, limit)
+        samples, snapshots = _read(source, limit)
         source.close()
-        _expect(
-            found == whole, f"the same samples in batches of {limit}", _difference(whole, found)
-        )
-    for given, snapshot in (snapshots[0], snapshots[len(snapshots) // 2], snapshots[-1]):
-        _check_resuming(make, whole, given, snapshot)
+        missing, more = len(whole - samples), len(samples - whole)
+        difference = f"{missing} values missing and {more} others"
+        expect(samples == whole, f"the same samples in batches of {limit}", difference)
+    for before, snapshot in (snapshots[0], snapshots[len(snapshots) // 2], snapshots[-1]):
+        _check_resuming(make, whole, before, snapshot)
     if other is not None:
         different = other()
         taken: Any = different.resume(snapshots[0][1])
         different.close()
-        _expect(taken is False, "resume to return False for the snapshot of another input", taken)
+        check_other(taken)
 
 
 def _check_resuming(
     make: Callable[[], PullSource],
     whole: set[Sample],
-    given: set[Sample],
+    before: set[Sample],
     snapshot: dict[str, Any],
 ) -> None:
-    """Check that nothing is left out after the samples that were given before a snapshot."""
+    """Check that nothing is left out after the samples that came before a snapshot."""
     source = make()
     taken: Any = source.resume(snapshot)
-    _expect(taken is True, "resume to return True for a snapshot of the same input", repr(taken))
+    expect(taken is True, "resume to return True for a snapshot of the same input", repr(taken))
     rest, _ = _read(source, 10_000)
     source.close()
-    where = f"after {len(given)} of {len(whole)} values"
-    _expect(rest | given == whole, f"all of the rest when resumed {where}", "some are missing")
+    where = f"after {len(before)} of {len(whole)} values"
+    expect(rest | before == whole, f"all of the rest when resumed {where}", "some are missing")
 
 
 def _read(source: PullSource, limit: int) -> tuple[set[Sample], list[tuple[set[Sample], Any]]]:
-    """Return all values of a source; and after each batch those given so far, and its snapshot."""
-    found: set[Sample] = set()
+    """Return all values of a source; and after each batch those so far, and its snapshot."""
+    samples: set[Sample] = set()
     snapshots = []
     quiet = 0
     while quiet < _QUIET:
         batch = source.next_batch(limit)
         if batch is None:
-            _expect(source.next_batch(limit) is None, "None again after the end", "a batch")
+            expect(source.next_batch(limit) is None, "None again after the end", "a batch")
             break
         try:
             count = check_arrivals("next_batch", batch, limit)
@@ -183,11 +165,11 @@ def _read(source: PullSource, limit: int) -> tuple[set[Sample], list[tuple[set[S
                 f"expected a sequence of newnormal.io.Arrival, found {error}"
             ) from error
         quiet = 0 if count else quiet + 1
-        for each in batch:
-            found |= _samples(each)
-        snapshots.append((set(found), _snapshot(source)))
+        for arrival in batch:
+            samples |= _samples(arrival)
+        snapshots.append((set(samples), check_snapshot(source.snapshot)))
         source.acknowledge()
-    return found, snapshots
+    return samples, snapshots
 
 
 def _samples(arrival: Arrival) -> set[Sample]:
@@ -197,28 +179,3 @@ def _samples(arrival: Arrival) -> set[Sample]:
         for channel, value in zip(arrival.channels, row, strict=True)
         if not np.isnan(value)
     }
-
-
-def _snapshot(source: PullSource) -> dict[str, Any]:
-    """Return a snapshot as it comes back from the log."""
-    found: Any = source.snapshot()
-    _expect(isinstance(found, dict), "snapshot to return a dictionary", type(found).__name__)
-    try:
-        back: dict[str, Any] = json.loads(json.dumps(found, allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise AssertionError(
-            f"expected a snapshot of JSON values, found {found!r}: {error}"
-        ) from None
-    _expect(back == found, f"a snapshot that JSON gives back unchanged, {back!r}", repr(found))
-    _expect(source.snapshot() == found, f"the same snapshot when asked twice, {found!r}", "another")
-    return back
-
-
-def _difference(expected: set[Sample], found: set[Sample]) -> str:
-    missing, more = len(expected - found), len(found - expected)
-    return f"{missing} values missing and {more} others"
-
-
-def _expect(holds: bool, expected: str, found: object) -> None:
-    if not holds:
-        raise AssertionError(f"expected {expected}, found {found}")

@@ -10,6 +10,14 @@ from typing import Any
 import numpy as np
 
 from newnormal.io.sinks.scores import ScoreBatch, ScoreSink, ScoresRefusedError
+from newnormal.testing.expecting import (
+    call,
+    call_for_none,
+    check_connector,
+    check_down,
+    expect,
+    is_number,
+)
 
 _SECOND = 1_000_000_000
 
@@ -45,8 +53,8 @@ class MemoryScoreSink(ScoreSink):
         """The stream and the time in ns of each score, in order."""
         return [
             point
-            for each in self.batches
-            for point in zip(each.streams, each.times.tolist(), strict=True)
+            for batch in self.batches
+            for point in zip(batch.streams, batch.times.tolist(), strict=True)
         ]
 
 
@@ -81,97 +89,52 @@ def check_score_sink(
     >>> check_score_sink(lambda: sink, received=lambda: sink.points)
     """
     sink = make()
-    _expect(
-        isinstance(sink, ScoreSink), "a subclass of newnormal.io.ScoreSink", type(sink).__name__
-    )
+    check_connector(sink, ScoreSink)
     _check_facts(sink)
-    found = _call("check", sink.check)
-    _expect(
-        isinstance(found, str) and found != "", "check to return a sentence, or to raise", found
-    )
     begin = clock() // _SECOND * _SECOND - 60 * _SECOND
     for what, batch in _batches(begin):
         kept = {each.name: np.array(getattr(batch, each.name)) for each in fields(batch)}
-        returned = _call(f"send of {what}", sink.send, batch)
-        _expect(returned is None, "send to return None", repr(returned))
+        call_for_none("send", f"send of {what} to work", sink.send, batch)
         if received is not None:
             there = set(received())
             missing = set(zip(batch.streams, batch.times.tolist(), strict=True)) - there
-            _expect(not missing, f"{what} at the receiver when send returns", f"{missing} not")
+            expect(not missing, f"{what} at the receiver when send returns", f"{missing} not")
         try:  # the answer to the first may be lost
-            _call(f"send of {what} for a second time", sink.send, replace(batch, attempt=2))
+            expected = f"send of {what} for a second time to work"
+            call(expected, sink.send, replace(batch, attempt=2))
         except AssertionError as error:
             if not isinstance(error.__cause__, ScoresRefusedError):  # it has them already
                 raise
         same = all(np.array_equal(kept[name], getattr(batch, name)) for name in kept)
-        _expect(same, f"send to leave {what} as it is", "it changed")
+        expect(same, f"send to leave {what} as it is", "it changed")
     sink.close()
     sink.close()  # a second time does no harm
     if down is not None:
-        _check_down(down(), begin)
+        sink = down()
+        check_down(sink.send, next(_batches(begin))[1], "scores", ScoresRefusedError)
+        sink.close()
 
 
 def _check_facts(sink: ScoreSink) -> None:
-    for name in ("secrets", "private"):
-        found = getattr(sink, name)
-        good = isinstance(found, tuple) and all(isinstance(each, str) for each in found)
-        _expect(good, f"{name} to be a tuple of names of options", repr(found))
-    _expect(_number(sink.timeout) and sink.timeout > 0, "timeout in seconds", repr(sink.timeout))
-    _expect(_number(sink.every) and sink.every >= 0, "every to be seconds or 0", repr(sink.every))
-    keep = sink.keep
-    _expect(keep is None or (_number(keep) and keep > 0), "keep to be None or seconds", repr(keep))
+    timeout, every, keep = sink.timeout, sink.every, sink.keep
     most: Any = sink.at_once
-    whole = isinstance(most, int) and not isinstance(most, bool) and most > 0
-    _expect(whole, "at_once to be a number of scores", repr(sink.at_once))
-
-
-def _number(found: Any) -> bool:
-    return isinstance(found, int | float) and not isinstance(found, bool)
-
-
-def _check_down(sink: ScoreSink, begin: int) -> None:
-    _, batch = next(_batches(begin))
-    try:
-        sink.send(batch)
-    except ScoresRefusedError as error:
-        raise AssertionError(
-            "expected send to raise SinkDownError if the receiver is not there, found "
-            f"ScoresRefusedError: the scores would be lost: {error}"
-        ) from error
-    except Exception:  # noqa: BLE001 - any other will do
-        sink.close()
-        return
-    raise AssertionError(
-        "expected send to raise an error if the receiver is not there, found that it returned: "
-        "the scores would be lost"
-    )
-
-
-def _call(what: str, method: Callable[..., Any], *arguments: object) -> Any:
-    try:
-        return method(*arguments)
-    except Exception as error:
-        raise AssertionError(
-            f"expected {what} to work, found {type(error).__name__}: {error}"
-        ) from error
+    expect(is_number(timeout) and timeout > 0, "timeout in seconds", repr(timeout))
+    expect(is_number(every) and every >= 0, "every to be seconds or 0", repr(every))
+    good = keep is None or (is_number(keep) and keep > 0)
+    expect(good, "keep to be None or seconds", repr(keep))
+    whole = isinstance(most, int) and is_number(most) and most > 0
+    expect(whole, "at_once to be a number of scores", repr(most))
 
 
 def _batches(begin: int) -> Iterator[tuple[str, ScoreBatch]]:
     """Give batches of every kind, later times later."""
 
     def batch(second: int, ratios: list[float], *streams: str) -> ScoreBatch:
-        count = len(streams)
-        own = [streams[:at].count(name) for at, name in enumerate(streams)]
-        found = np.array(ratios)
-        return ScoreBatch(
-            streams,
-            begin + (second + np.array(own, np.int64)) * _SECOND,
-            2.0 * found,
-            np.full(count, 2.0),
-            found,
-            found >= 1.0,
-            found >= 1.0,
-        )
+        earlier = [streams[:row].count(name) for row, name in enumerate(streams)]
+        times = begin + (second + np.array(earlier, np.int64)) * _SECOND
+        scores, thresholds = 2.0 * np.array(ratios), np.full(len(streams), 2.0)
+        high = scores >= thresholds
+        return ScoreBatch(streams, times, scores, thresholds, np.array(ratios), high, high)
 
     yield "one score", batch(0, [0.5], "press-1")
     yield "scores of one stream", batch(10, [0.25, 0.5, 3.5], *["press-1"] * 3)
@@ -180,8 +143,3 @@ def _batches(begin: int) -> Iterator[tuple[str, ScoreBatch]]:
         batch(20, [0.5, 1.5, 0.0], "press-1", 'température "1"/\\', "oven/3 <b>"),
     )
     yield "an infinite score", batch(30, [float("inf"), 1e300], "press-1", "press-2")
-
-
-def _expect(holds: bool, expected: str, found: object) -> None:
-    if not holds:
-        raise AssertionError(f"expected {expected}, found {found}")

@@ -1,10 +1,11 @@
-"""Small series for checks: normal ones, and one with anomalies that are known."""
+"""Small series for checks, and a detector over one sample by sample."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from newnormal.types import Bools, Floats
+from newnormal.detector import M2N2
+from newnormal.types import Bools, Floats, Verdict
 
 
 def plant(samples: int, channels: int, seed: int) -> Floats:
@@ -19,7 +20,12 @@ def plant(samples: int, channels: int, seed: int) -> Floats:
 def with_anomalies(series: Floats) -> tuple[Floats, Bools]:
     """Return a copy in which some samples are far from all others, and which those are."""
     spoiled, labels = series.copy(), np.zeros(len(series), dtype=np.bool_)
-    for at in range(20, len(series) - 4, 20):
-        spoiled[at : at + 2] += 6.0
-        labels[at : at + 2] = True
+    for row in range(20, len(series) - 4, 20):
+        spoiled[row : row + 2] += 6.0
+        labels[row : row + 2] = True
     return spoiled, labels
+
+
+def stepwise(detector: M2N2, series: Floats) -> list[Verdict]:
+    """Return the verdicts of a series whose samples are judged one by one."""
+    return [verdict for sample in series for verdict in detector.step(sample)] + detector.flush()

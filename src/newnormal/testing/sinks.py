@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from newnormal.io.sinks.base import Sink, SinkOptions
+from newnormal.testing.expecting import call_for_none, check_kind, expect
 from newnormal.types import Alarm, Change, Event, Verdicts
+
+_ALARM = r"""{
+    "number": 1, "start": 5, "start_time": TIME, "end": 9, "end_time": TIME,
+    "reason": null, "cause": "score", "sentence": "a 7.5, expected 1 to 3; high",
+    "peak": {"sample": 7, "time": TIME, "score": 9.5, "ratio": 3.0, "p_value": 1e-6,
+             "channels": {"a": 0.75}},
+    "evidence": [
+        {"channel": "a", "observed": 7.5, "expected": 2.0, "low": 1.0, "high": 3.0},
+        {"channel": "b\"%s", "observed": null, "expected": null, "low": null, "high": null}
+    ]
+}"""
 
 
 class MemorySink(Sink):
@@ -65,14 +78,11 @@ def check_sink(make: Callable[[], Sink]) -> None:
     """
     for name, verdicts in _verdicts().items():
         sink = make()
-        _expect(isinstance(sink, Sink), "a subclass of newnormal.io.Sink", type(sink).__name__)
+        check_kind(sink, Sink)
         before = verdicts.json_lines()
         _call(name, sink.write_verdicts, verdicts)
-        _expect(
-            verdicts.json_lines() == before,
-            f"write_verdicts to leave verdicts ({name}) as they are",
-            "them changed",
-        )
+        same = verdicts.json_lines() == before
+        expect(same, f"write_verdicts to leave verdicts ({name}) as they are", "them changed")
         _call(name, sink.flush)
         _call(name, sink.close)
         _call(name, sink.close)  # a second time does no harm
@@ -87,13 +97,7 @@ def check_sink(make: Callable[[], Sink]) -> None:
 def _call(what: str, method: Callable[..., object], *arguments: object) -> None:
     """Call a method of a sink; an exception is reported with what it was called with."""
     name = getattr(method, "__name__", "method")
-    try:
-        found = method(*arguments)
-    except Exception as error:
-        raise AssertionError(
-            f"expected {name} to take {what}, found {type(error).__name__}: {error}"
-        ) from error
-    _expect(found is None, f"{name} to return None", repr(found))
+    call_for_none(name, f"{name} to take {what}", method, *arguments)
 
 
 def _verdicts() -> dict[str, Verdicts]:
@@ -134,37 +138,8 @@ def _events() -> list[Event]:
     when = np.datetime64("2026-01-01T00:00:00", "ns")
     events = []
     for time in (when, None):
-        text = None if time is None else "2026-01-01T00:00:00"
-        alarm = Alarm.from_dict(
-            {
-                "number": 1,
-                "start": 5,
-                "start_time": text,
-                "end": 9,
-                "end_time": text,
-                "peak": {
-                    "sample": 7,
-                    "time": text,
-                    "score": 9.5,
-                    "ratio": 3.0,
-                    "p_value": 1e-6,
-                    "channels": {"a": 0.75},
-                },
-                "reason": None,
-                "cause": "score",
-                "evidence": [
-                    {"channel": "a", "observed": 7.5, "expected": 2.0, "low": 1.0, "high": 3.0},
-                    {
-                        "channel": 'b"%s',
-                        "observed": None,
-                        "expected": None,
-                        "low": None,
-                        "high": None,
-                    },
-                ],
-                "sentence": "a 7.5, expected 1 to 3; high",
-            }
-        )
+        text = "null" if time is None else '"2026-01-01T00:00:00"'
+        alarm = Alarm.from_dict(json.loads(_ALARM.replace("TIME", text)))
         change = Change(
             1, 5, time, ("a",), {"a": 2.0}, {"a": 7.5}, alarm=1, distance=1.5, sentence="a from 2"
         )
@@ -182,8 +157,3 @@ def _events() -> list[Event]:
             Event("rolled_back", 15, time),
         ]
     return events
-
-
-def _expect(holds: bool, expected: str, found: object) -> None:
-    if not holds:
-        raise AssertionError(f"expected {expected}, found {found}")

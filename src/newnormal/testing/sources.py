@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from newnormal.io.sources.base import Batch, Source, SourceOptions
 from newnormal.tabular import default_channels, to_table
+from newnormal.testing.expecting import check_kind, check_other, check_snapshot, expect
 
 _EMPTY = 1000  # empty batches in a row after which a source is taken to hang
 
@@ -88,11 +88,11 @@ def check_source(make: Callable[[], Source], *, other: Callable[[], Source] | No
     >>> check_source(lambda: MemorySource(np.ones((20, 2))))
     """
     source = make()
-    _expect(isinstance(source, Source), "a subclass of newnormal.io.Source", type(source).__name__)
+    check_kind(source, Source)
     _check_snapshot(source)
     whole = _read(source, 10_000)
-    _expect(len(whole[0]) >= 3, "an input of at least 3 samples", len(whole[0]))
-    _expect(source.next_batch(1) is None, "None again when asked after the end", "a batch")
+    expect(len(whole[0]) >= 3, "an input of at least 3 samples", len(whole[0]))
+    expect(source.next_batch(1) is None, "None again when asked after the end", "a batch")
     _check_snapshot(source)
     source.close()
     source.close()  # a second time does no harm
@@ -105,8 +105,7 @@ def check_source(make: Callable[[], Source], *, other: Callable[[], Source] | No
     if other is not None:
         source, different = make(), other()
         source.next_batch(1)
-        taken = different.resume(_check_snapshot(source))
-        _expect(taken is False, "resume to return False for the snapshot of another input", taken)
+        check_other(different.resume(_check_snapshot(source)))
         source.close()
         different.close()
 
@@ -114,17 +113,17 @@ def check_source(make: Callable[[], Source], *, other: Callable[[], Source] | No
 def _check_resuming(make: Callable[[], Source], whole: tuple[Any, Any], count: int) -> None:
     """Check that a source resumed after `count` samples goes on with the next one."""
     source = make()
-    given = 0
-    while given < count:
-        batch = source.next_batch(count - given)
-        _expect(batch is not None, f"{count} samples", f"the end after {given}")
-        given += 0 if batch is None else len(batch)
+    read = 0
+    while read < count:
+        batch = source.next_batch(count - read)
+        expect(batch is not None, f"{count} samples", f"the end after {read}")
+        read += 0 if batch is None else len(batch)
     snapshot = _check_snapshot(source)
     source.close()
     resumed = make()
     taken = resumed.resume(snapshot)
     where = f"after {count} of {len(whole[0])} samples"
-    _expect(isinstance(taken, bool), "resume to return True or False", repr(taken))
+    expect(isinstance(taken, bool), "resume to return True or False", repr(taken))
     if taken and not resumed.repeats:
         values, times = whole
         rest = values[count:], None if times is None else times[count:]
@@ -134,20 +133,9 @@ def _check_resuming(make: Callable[[], Source], whole: tuple[Any, Any], count: i
 
 def _check_snapshot(source: Source) -> dict[str, Any]:
     """Return a snapshot as it comes back from a state file."""
-    found = source.snapshot()
-    _expect(isinstance(found, dict), "snapshot to return a dictionary", type(found).__name__)
-    reserved = sorted({"kind", "feedback"} & set(found))
-    _expect(not reserved, "a snapshot without the reserved keys kind and feedback", reserved)
-    try:
-        text = json.dumps(found, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise AssertionError(
-            f"expected a snapshot of JSON values, found {found!r}: {error}"
-        ) from None
-    back: dict[str, Any] = json.loads(text)
-    _expect(back == found, f"a snapshot that JSON gives back unchanged, {back!r}", repr(found))
-    again = source.snapshot()
-    _expect(again == found, f"the same snapshot when asked twice, {found!r}", repr(again))
+    back = check_snapshot(source.snapshot)
+    reserved = sorted({"kind", "feedback"} & set(back))
+    expect(not reserved, "a snapshot without the reserved keys kind and feedback", reserved)
     return back
 
 
@@ -159,54 +147,48 @@ def _read(source: Source, limit: int) -> tuple[Any, Any]:
         batch = source.next_batch(limit)
         if batch is None:
             break
-        _expect(isinstance(batch, Batch), "a newnormal.io.Batch or None", type(batch).__name__)
+        expect(isinstance(batch, Batch), "a newnormal.io.Batch or None", type(batch).__name__)
         _check_batch(batch, limit, len(source.options.channels))
         empty = 0 if len(batch) or batch.problems else empty + 1
-        _expect(empty < _EMPTY, "samples or the end", f"{_EMPTY} empty batches in a row")
+        expect(empty < _EMPTY, "samples or the end", f"{_EMPTY} empty batches in a row")
         values.append(batch.values)
         if len(batch) and batch.times is not None:
             times.append(batch.times)
-        timed = sum(len(each) for each in times)
-        all_or_none = timed in (0, sum(len(each) for each in values))
-        _expect(all_or_none, "times in every batch or in none", "some batches without")
+        all_or_none = sum(map(len, times)) in (0, sum(map(len, values)))
+        expect(all_or_none, "times in every batch or in none", "some batches without")
     joined = np.concatenate(times) if times else None
     if joined is not None:
-        _expect(bool((joined[1:] > joined[:-1]).all()), "times that increase", "one that does not")
+        expect(bool((joined[1:] > joined[:-1]).all()), "times that increase", "one that does not")
     return np.concatenate(values), joined
 
 
 def _check_batch(batch: Batch, limit: int, channels: int) -> None:
     values, times = batch.values, batch.times
-    _expect(isinstance(values, np.ndarray), "values as a NumPy array", type(values).__name__)
-    _expect(values.dtype == np.float64, "values as float64", values.dtype)
+    expect(isinstance(values, np.ndarray), "values as a NumPy array", type(values).__name__)
+    expect(values.dtype == np.float64, "values as float64", values.dtype)
     good = values.ndim == 2 and values.shape[1] == channels
-    _expect(good, f"values of shape (T, {channels}), one column a channel", values.shape)
-    _expect(len(values) <= limit, f"at most limit={limit} samples in a batch", len(values))
-    _expect(not np.isinf(values).any(), "finite values or NaN", "an infinite one")
+    expect(good, f"values of shape (T, {channels}), one column a channel", values.shape)
+    expect(len(values) <= limit, f"at most limit={limit} samples in a batch", len(values))
+    expect(not np.isinf(values).any(), "finite values or NaN", "an infinite one")
     if times is not None:
-        _expect(times.dtype == "datetime64[ns]", "times as datetime64[ns]", times.dtype)
-        _expect(times.shape == values.shape[:1], f"{len(values)} times, one a sample", times.shape)
-        _expect(not np.isnat(times).any(), "a time for every sample", "NaT")
+        expect(times.dtype == "datetime64[ns]", "times as datetime64[ns]", times.dtype)
+        expect(times.shape == values.shape[:1], f"{len(values)} times, one a sample", times.shape)
+        expect(not np.isnat(times).any(), "a time for every sample", "NaT")
     if batch.numbers is not None:
         count = len(batch.numbers)
-        _expect(count == len(values), f"{len(values)} numbers, one a sample", count)
+        expect(count == len(values), f"{len(values)} numbers, one a sample", count)
 
 
 def _same(expected: tuple[Any, Any], found: tuple[Any, Any], what: str) -> None:
-    _expect(len(found[0]) == len(expected[0]), f"{what}: {len(expected[0])}", len(found[0]))
+    expect(len(found[0]) == len(expected[0]), f"{what}: {len(expected[0])}", len(found[0]))
     different = ~((found[0] == expected[0]) | (np.isnan(found[0]) & np.isnan(expected[0])))
-    _expect(not different.any(), what, f"another value at sample {_first(different.any(axis=1))}")
+    expect(not different.any(), what, f"another value at sample {_first(different.any(axis=1))}")
     if expected[1] is not None:
-        _expect(found[1] is not None or not len(expected[1]), f"{what}, with times", "no times")
+        expect(found[1] is not None or not len(expected[1]), f"{what}, with times", "no times")
         if found[1] is not None:
             moved = found[1] != expected[1]
-            _expect(not moved.any(), what, f"another time at sample {_first(moved)}")
+            expect(not moved.any(), what, f"another time at sample {_first(moved)}")
 
 
 def _first(flags: Any) -> int:
     return int(np.argmax(flags)) if len(flags) else 0
-
-
-def _expect(holds: bool, expected: str, found: object) -> None:
-    if not holds:
-        raise AssertionError(f"expected {expected}, found {found}")

@@ -11,7 +11,8 @@ import numpy as np
 from newnormal.detector import M2N2
 from newnormal.errors import NewnormalError, StateError
 from newnormal.kernels.decision import decide
-from newnormal.testing.series import plant
+from newnormal.testing.expecting import require
+from newnormal.testing.series import plant, stepwise
 from newnormal.thresholds import MovingThreshold, Threshold, as_threshold, from_json, to_json
 from newnormal.types import Floats
 
@@ -54,14 +55,15 @@ def check_threshold(threshold: object, *, seed: int = 0) -> None:
 
 def _check_fit(rule: Threshold, scores: Floats) -> None:
     kept = scores.copy()
-    first: Any = rule.fit(scores)
+    first = rule.fit(scores)
     again = rule.fit(scores)
-    _expect(
-        isinstance(first, int | float | np.floating) and not math.isnan(first),
-        f"fit: expected a number, found {first!r}",
-    )
-    _expect(first == again, "fit: expected the same scores to give the same, found another")
-    _expect(np.array_equal(scores, kept), "fit: expected the scores as they were, found changes")
+    require(_is_number(first), f"fit: expected a number, found {first!r}")
+    require(first == again, "fit: expected the same scores to give the same, found another")
+    require(np.array_equal(scores, kept), "fit: expected the scores as they were, found changes")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.floating) and not math.isnan(value)
 
 
 def _check_start(rule: MovingThreshold, scores: Floats) -> None:
@@ -69,21 +71,16 @@ def _check_start(rule: MovingThreshold, scores: Floats) -> None:
     state: Any = rule.start(scores)
     is_state = isinstance(state, np.ndarray) and state.dtype == np.float64 and state.ndim == 1
     found = f"{state.dtype} of shape {state.shape}" if isinstance(state, np.ndarray) else state
-    _expect(is_state, f"start: expected a float64 array of one axis, found {found!s}")
-    _expect(np.array_equal(scores, kept), "start: expected the scores as they were, found changes")
+    require(is_state, f"start: expected a float64 array of one axis, found {found!s}")
+    require(np.array_equal(scores, kept), "start: expected the scores as they were, found changes")
     again = rule.start(scores)
-    _expect(again is not state, "start: expected a new array each time, found the same one")
-    _expect(
-        np.array_equal(again, state, equal_nan=True),
-        "start: expected the same scores to give the same state, found another",
-    )
+    require(again is not state, "start: expected a new array each time, found the same one")
+    same = np.array_equal(again, state, equal_nan=True)
+    require(same, "start: expected the same scores to give the same state, found another")
     before = state.copy()
-    level: Any = rule.threshold(state)
-    _expect(
-        isinstance(level, int | float | np.floating) and not math.isnan(level),
-        f"threshold: expected a number, found {level!r}",
-    )
-    _expect(
+    level = rule.threshold(state)
+    require(_is_number(level), f"threshold: expected a number, found {level!r}")
+    require(
         np.array_equal(state, before, equal_nan=True),
         "threshold: expected the state as it was, found it changed; only update moves it",
     )
@@ -96,15 +93,13 @@ def _check_update(rule: MovingThreshold, scores: Floats) -> None:
     for score in [*(10 * scores).tolist(), 0.0, 1e30, 0.0]:
         returned = _updated(rule, state, score, level)
         level = float(rule.threshold(state))
-        _expect(
-            not math.isnan(level),
-            f"threshold: expected a number after a score of {score:g}, found NaN",
-        )
-        _expect(
+        message = f"threshold: expected a number after a score of {score:g}, found NaN"
+        require(not math.isnan(level), message)
+        require(
             returned is None,
             f"update: expected it to change the state in place and return None, found {returned!r}",
         )
-    _expect(
+    require(
         not np.array_equal(state, start, equal_nan=True),
         "update: expected the state to change over scores ten times as high, found it as it was; "
         "write state[0] += ..., which `state = ...` does not do. A threshold that stays has `fit`",
@@ -128,7 +123,7 @@ def _check_streams_apart(rule: MovingThreshold, scores: Floats) -> None:
                 rule.update(beside, float(other[t]), False)
         return levels
 
-    _expect(
+    require(
         alone(scores) == alone(scores, 10 * scores),
         "two streams: expected each to move its own threshold, found that one moves the other's; "
         "keep all that changes in the state, and none of it in self",
@@ -140,14 +135,13 @@ def _check_options(rule: Any, scores: Floats) -> None:
     if not callable(getattr(rule, "to_json", None)):
         return
     try:
-        found = to_json(rule)
-        again = from_json(found, type(rule))
+        again = from_json(to_json(rule), type(rule))
     except (NewnormalError, TypeError) as error:
         raise AssertionError(
             f"to_json: expected the arguments of the constructor as plain values, found {error}"
         ) from error
     same = _start(again, scores) == _start(rule, scores)
-    _expect(same, "to_json: expected its options to make the same threshold again, found another")
+    require(same, "to_json: expected its options to make the same threshold again, found another")
 
 
 def _start(rule: Any, scores: Floats) -> float:
@@ -163,9 +157,8 @@ def _check_detector(rule: Any, seed: int) -> None:
     fitted = M2N2(window=4, latent=2, epochs=1, seed=seed, threshold=rule).fit(plant(200, 2, seed))
     ref = fitted.with_options().run(live)
     detector = fitted.with_options()
-    verdicts = [each for sample in live for each in detector.step(sample)] + detector.flush()
-    steps = np.array([verdict.threshold for verdict in verdicts])
-    _expect(
+    steps = np.array([verdict.threshold for verdict in stepwise(detector, live)])
+    require(
         np.array_equal(steps, ref.thresholds),
         "run and step: expected the same thresholds, found others; update must depend on its "
         "arguments alone",
@@ -181,13 +174,8 @@ def _check_detector(rule: Any, seed: int) -> None:
         parts.append(M2N2.from_state(state, "the saved detector", threshold=type(rule)))
     for part in parts:
         rest = part.run(live[50:]).thresholds
-        _expect(
+        require(
             np.array_equal(rest, ref.thresholds[50:]),
             "copy, save and load: expected the same thresholds afterwards, found others; keep all "
             "that changes in the state",
         )
-
-
-def _expect(holds: bool | np.bool_, message: str) -> None:
-    if not holds:
-        raise AssertionError(message)

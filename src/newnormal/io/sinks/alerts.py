@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from newnormal.errors import NewnormalError
+from newnormal.io.connector import Connector
 
 # The status of an alert.
 FIRED = "fired"
@@ -61,25 +62,11 @@ class AlertRefusedError(NewnormalError):
     """The receiver does not take this alert; it may take others."""
 
 
-class AlertSink(ABC):
+class AlertSink(Connector):
     """Where the service sends alerts. Derive from it and name your class in `[sinks]`.
-
-    Parameters
-    ----------
-    name
-        Of its table in the configuration.
-    options
-        The other keys of the table. `newnormal.io.options.Options` checks them. Options that
-        `secrets` names arrive as texts: the service has read their files and variables.
 
     Attributes
     ----------
-    secrets
-        Options that are secrets: the configuration names them as ``{option}_file`` or
-        ``{option}_env`` and must not hold them.
-    private
-        Options that may be secrets, such as an address with a key in it: the configuration holds
-        them or names them in these ways.
     timeout
         Seconds after which `send` is given up. Choose your own ones shorter.
     repeat_every
@@ -101,15 +88,9 @@ class AlertSink(ABC):
     Any other exception means that the sink is down: all alerts wait, 1 s at first, 5 min at most.
     """
 
-    secrets: ClassVar[tuple[str, ...]] = ()
-    private: ClassVar[tuple[str, ...]] = ()
     timeout: float = 30.0
     repeat_every: float | None = None
     at_once: int = 1
-
-    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
-        self.name = name
-        self.options = options
 
     @abstractmethod
     def send(self, alert: Alert) -> None:
@@ -128,12 +109,5 @@ class AlertSink(ABC):
         return ""
 
     def check(self) -> str:
-        """Try the connection without sending an alert; return what was found in one sentence.
-
-        Raise an error if alerts could not be sent. `newnormal serve --check` calls it.
-        """
+        """As that of a `Connector`."""
         return "not tried: it has no way to without sending an alert"
-
-    def close(self) -> None:
-        """Release what the sink holds. May be called twice, and while `send` has not returned."""
-        return

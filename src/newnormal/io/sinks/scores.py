@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from abc import abstractmethod
+from dataclasses import dataclass, fields, replace
 
 from newnormal.errors import NewnormalError
+from newnormal.io.connector import Connector
 from newnormal.types import Bools, Floats, Ints
 
 
@@ -50,17 +49,8 @@ class ScoreBatch:
 
     def part(self, begin: int, end: int) -> ScoreBatch:
         """Return the scores from `begin` up to `end`, which is not included."""
-        own = slice(begin, end)
-        return replace(
-            self,
-            streams=self.streams[own],
-            times=self.times[own],
-            scores=self.scores[own],
-            thresholds=self.thresholds[own],
-            ratios=self.ratios[own],
-            anomalous=self.anomalous[own],
-            alarms=self.alarms[own],
-        )
+        arrays = [each.name for each in fields(self) if each.name != "attempt"]
+        return replace(self, **{name: getattr(self, name)[begin:end] for name in arrays})
 
 
 class ScoresRefusedError(NewnormalError):
@@ -77,25 +67,11 @@ class ScoresRefusedError(NewnormalError):
         self.count = count
 
 
-class ScoreSink(ABC):
+class ScoreSink(Connector):
     """Where the service sends scores. Derive from it and name your class in `[sinks]`.
-
-    Parameters
-    ----------
-    name
-        Of its table in the configuration.
-    options
-        The other keys of the table. `newnormal.io.options.Options` checks them. Options that
-        `secrets` names arrive as texts: the service has read their files and variables.
 
     Attributes
     ----------
-    secrets
-        Options that are secrets: the configuration names them as ``{option}_file`` or
-        ``{option}_env`` and must not hold them.
-    private
-        Options that may be secrets, such as an address with a key in it: the configuration holds
-        them or names them in these ways.
     timeout
         Seconds after which `send` is given up. Choose your own ones shorter.
     every
@@ -119,28 +95,15 @@ class ScoreSink(ABC):
     Any other exception means that the sink is down: all wait, 1 s at first, 5 min at most.
     """
 
-    secrets: ClassVar[tuple[str, ...]] = ()
-    private: ClassVar[tuple[str, ...]] = ()
     timeout: float = 30.0
     every: float = 1.0
     keep: float | None = None
     at_once: int = 1000
-
-    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
-        self.name = name
-        self.options = options
 
     @abstractmethod
     def send(self, batch: ScoreBatch) -> None:
         """Send scores; return once the receiver has them."""
 
     def check(self) -> str:
-        """Try the connection without sending a score; return what was found in one sentence.
-
-        Raise an error if scores could not be sent. `newnormal serve --check` calls it.
-        """
+        """As that of a `Connector`."""
         return "not tried: it has no way to without sending a score"
-
-    def close(self) -> None:
-        """Release what the sink holds. May be called twice, and while `send` has not returned."""
-        return

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.io.arrivals import Arrival
+from newnormal.io.connector import Connector
 
 
-class PullSource(ABC):
+class PullSource(Connector):
     """Where the service fetches samples. Derive from it and name your class in `[sources]`.
 
     Making it reads the options and connects to nothing: the service makes one and closes it to
@@ -21,18 +22,8 @@ class PullSource(ABC):
     `snapshot`, and once these samples are durable `acknowledge`. After an error it calls `close`,
     waits, makes another one and resumes that.
 
-    Parameters
-    ----------
-    name
-        Of its table in the configuration.
-    options
-        The other keys of the table. `newnormal.io.options.Options` checks them. Options that
-        `secrets` names arrive as texts: the service has read their files and variables.
-
     Attributes
     ----------
-    secrets, private
-        As those of an `AlertSink`.
     past
         Whether the last batch is of the time before the source was first started: alarms that began
         and ended in it make no alerts.
@@ -58,13 +49,7 @@ class PullSource(ABC):
     after 1 s, later after 30 s.
     """
 
-    secrets: ClassVar[tuple[str, ...]] = ()
-    private: ClassVar[tuple[str, ...]] = ()
     past: bool = False
-
-    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
-        self.name = name
-        self.options = options
 
     @abstractmethod
     def next_batch(self, limit: int) -> Sequence[Arrival] | None:
@@ -89,17 +74,6 @@ class PullSource(ABC):
         it beside the source, which then is not well.
         """
         return ""
-
-    def check(self) -> str:
-        """Try the connection; return what was found in one sentence, or raise an error.
-
-        What follows ``warning: `` in it works and is likely not what people want.
-        """
-        return "not tried"
-
-    def close(self) -> None:
-        """Release what the source holds. May be called twice, and while `next_batch` waits."""
-        return
 
 
 def check_arrivals(where: str, arrivals: Sequence[Arrival], limit: int) -> int:

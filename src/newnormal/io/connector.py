@@ -1,0 +1,48 @@
+"""What sources and sinks of the service share."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+
+class Connector(ABC):  # noqa: B024 - those that derive from it have abstract methods
+    """A source or a sink of the service, as a table of the configuration describes it.
+
+    Parameters
+    ----------
+    name
+        Of its table in the configuration.
+    options
+        The other keys of the table. `newnormal.io.Options` checks them. Options that `secrets`
+        names arrive as texts: the service has read their files and variables.
+
+    Attributes
+    ----------
+    secrets
+        Options that are secrets: the configuration names them as ``{option}_file`` or
+        ``{option}_env`` and must not hold them.
+    private
+        Options that may be secrets, such as an address with a key in it: the configuration holds
+        them or names them in these ways.
+    """
+
+    secrets: ClassVar[tuple[str, ...]] = ()
+    private: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
+        self.name = name
+        self.options = options
+
+    def check(self) -> str:
+        """Try the connection without sending anything; return what was found in one sentence.
+
+        Raise an error if it could not work. What follows ``warning: `` in the sentence works and
+        is likely not what people want. `newnormal serve --check` calls it.
+        """
+        return "not tried"
+
+    def close(self) -> None:
+        """Release what it holds. May be called twice, and while another method waits."""
+        return
