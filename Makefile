@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PROJECTS := pyproject.toml reproduce/pyproject.toml constraints.txt
 # The tests of the benchmark data take its folder from here; without it they are skipped.
 export NEWNORMAL_DATA ?=
 
@@ -97,27 +98,27 @@ constraints: .venv/dev ## Write constraints.txt from what is installed.
 	  || { echo "newnormal needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -m venv .venv
 
-.venv/demo: .venv/bin/python pyproject.toml constraints.txt
-	@echo "==> installing newnormal with the extras eval, plot (a minute or two the first time)"
-	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[eval,plot]'
+.venv/demo: .venv/bin/python $(PROJECTS)
+	@echo "==> installing newnormal with the extras eval, plot, reproduce (a minute or two the first time)"
+	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[eval,plot]' -e reproduce
 	@touch $@
 
-.venv/serve: .venv/bin/python pyproject.toml constraints.txt
+.venv/serve: .venv/bin/python $(PROJECTS)
 	@echo "==> installing newnormal with the extra serve (a minute or two the first time)"
 	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[serve]'
 	@touch $@
 
-.venv/dev: .venv/bin/python pyproject.toml constraints.txt
+.venv/dev: .venv/bin/python $(PROJECTS)
 	@echo "==> installing newnormal with the development tools (a minute or two the first time)"
-	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[dev]'
+	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[dev]' -e reproduce
 	@touch $@ .venv/demo .venv/serve
 
 .venv/bench: .venv/dev
 	@echo "==> installing PyTorch (CONTRIBUTING.md says how to get the smaller CPU build)"
-	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[dev,deep]'
+	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[dev,deep]' -e reproduce
 	@touch $@
 
-.venv/site: .venv/bin/python pyproject.toml constraints.txt
+.venv/site: .venv/bin/python $(PROJECTS)
 	@echo "==> installing what builds the site"
 	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[site]'
 	@touch $@

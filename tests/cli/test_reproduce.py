@@ -9,10 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
+from typer.testing import CliRunner
 
-from newnormal.cli.reproduce import reproduce_app
-from newnormal.experiments.engine.runner import Runner
-from newnormal.experiments.registry import ENTRIES, Entry
+from newnormal.cli.reproduce import add_to, reproduce_app
+from newnormal.errors import MissingExtraError
+from newnormal_reproduce.engine.runner import Runner
+from newnormal_reproduce.registry import ENTRIES, Entry
 from tests.cli.conftest import Command
 
 TOY = """
@@ -129,10 +132,26 @@ def test_a_mistake_is_one_line_that_says_what_was_expected(
     assert "hint: " in done.stderr
 
 
+@pytest.mark.parametrize("words", ["", "main --data DIR", "--help"])
+def test_without_the_experiments_the_command_says_how_to_get_them(
+    words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("newnormal.cli.reproduce.find_spec", lambda _: None)
+    app = typer.Typer()
+    app.command()(lambda: None)
+    add_to(app, "More")
+    done = CliRunner().invoke(app, ["reproduce", *words.split()])
+    assert isinstance(done.exception, MissingExtraError)
+    assert str(done.exception) == (
+        "newnormal-reproduce is needed for this and is not installed\n"
+        'hint: pip install "newnormal[reproduce]"'
+    )
+
+
 def test_every_experiment_has_a_command() -> None:
     names = {
         command.name or str(command.callback and command.callback.__name__)
-        for command in reproduce_app.registered_commands
+        for command in reproduce_app().registered_commands
     }
     assert names == {"all", "page", *(entry.name for entry in ENTRIES)}
 
@@ -169,7 +188,7 @@ def test_one_that_fails_does_not_stop_the_others_and_is_named_at_the_end(
         output.mkdir(exist_ok=True)
         return (output / entry.name,)
 
-    monkeypatch.setattr("newnormal.experiments.registry.write", write)
+    monkeypatch.setattr("newnormal_reproduce.registry.write", write)
     done = newnormal("reproduce", "all", "--data", data, "-o", tmp_path / "out", "--seeds", 3)
     assert done.returncode == 1
     names = [entry.name for entry in ENTRIES]

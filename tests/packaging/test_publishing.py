@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 import newnormal
+import newnormal_reproduce
 
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -60,6 +61,15 @@ def test_every_supported_interpreter_is_named_everywhere() -> None:
     assert classifiers == [f"{prefix}{each.partition('.')[2]}" for each in VERSIONS]
     assert f"INTERPRETERS=({' '.join(VERSIONS)})" in read(".ci/run")
     assert PROJECT["project"]["requires-python"] == f">={VERSIONS[0]}"
+
+
+def test_the_experiments_have_the_same_version_and_license() -> None:
+    assert newnormal_reproduce.__version__ == newnormal.__version__
+    assert read("reproduce/LICENSE") == read("LICENSE")
+    experiments = tomllib.loads(read("reproduce/pyproject.toml"))["project"]
+    assert PROJECT["project"]["optional-dependencies"]["reproduce"] == [experiments["name"]]
+    for name in ("license", "requires-python"):
+        assert experiments[name] == PROJECT["project"][name]
 
 
 def test_no_extra_but_those_of_developers_is_left_out_of_all() -> None:

@@ -13,8 +13,8 @@ from rich.console import Console
 from newnormal import plots
 from newnormal.cli import demo as command
 from newnormal.cli.demo import table
-from newnormal.experiments.ours import demo as experiment
-from newnormal.experiments.ours.demo import Demo, picture, run_demo
+from newnormal.runtime import demo as experiment
+from newnormal.runtime.demo import Demo, picture, run_demo
 
 
 @pytest.fixture(scope="module")

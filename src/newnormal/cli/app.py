@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from newnormal import __version__
-from newnormal.cli import standard
+from newnormal.cli import reproduce, standard
 from newnormal.cli.alarms import alarms
 from newnormal.cli.check import check
 from newnormal.cli.console import FAILED, INTERRUPTED, fail, listen, say
@@ -24,7 +24,6 @@ from newnormal.cli.help import Command, Group
 from newnormal.cli.inspect import inspect
 from newnormal.cli.plot import plot
 from newnormal.cli.report import report
-from newnormal.cli.reproduce import reproduce_app
 from newnormal.cli.score import score
 from newnormal.cli.serve import ServeGroup, serve_app
 from newnormal.cli.standard import OutputError
@@ -78,7 +77,7 @@ app.add_typer(serve_app, name="serve", cls=ServeGroup, rich_help_panel=_SERVE)
 app.add_typer(store_app, name="store", cls=Group, rich_help_panel=_SERVE)
 app.add_typer(fleet_app, name="fleet", cls=Group, rich_help_panel=_MORE)
 app.add_typer(data_app, name="data", cls=Group, rich_help_panel=_MORE)
-app.add_typer(reproduce_app, name="reproduce", cls=Group, rich_help_panel=_MORE)
+reproduce.add_to(app, _MORE)
 
 
 def run() -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from newnormal.base import BaseDetector
     from newnormal.datasets import Dataset
-    from newnormal.experiments.ours.demo import Demo
+    from newnormal.runtime.demo import Demo
 
 
 def demo(
@@ -32,7 +32,7 @@ def demo(
     from rich.console import Console
 
     from newnormal import plots
-    from newnormal.experiments.ours.demo import picture, run_demo
+    from newnormal.runtime.demo import picture, run_demo
 
     announce_compiling()
     drawn = _can_draw(output)
@@ -57,7 +57,7 @@ def _can_draw(output: Path) -> bool:
 
 
 def _fit(detector: BaseDetector, data: Dataset) -> None:
-    from newnormal.experiments.ours.demo import fit_on_history
+    from newnormal.runtime.demo import fit_on_history
 
     with fit_progress() as callbacks:
         fit_on_history(detector, data, **callbacks)
@@ -69,7 +69,7 @@ def table(result: Demo) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from newnormal.experiments.ours.demo import percent
+    from newnormal.runtime.demo import percent
 
     rows = (result.frozen, result.adapting)
     notes = "\n".join(

@@ -5,24 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from newnormal.cli.console import FAILED, announce_compiling, say
+from newnormal.cli.help import Command, Group
 from newnormal.cli.options import names
-from newnormal.errors import ParameterError
-from newnormal.experiments.registry import ENTRIES, Entry, Input, write, write_all
+from newnormal.errors import MissingExtraError, ParameterError
 from newnormal.texts import shown
 
 if TYPE_CHECKING:
-    from newnormal.experiments.engine.plan import Request
-    from newnormal.experiments.engine.runner import Runner
-
-reproduce_app = typer.Typer(
-    help="Run the paper's experiments and show its figures beside ours.", no_args_is_help=True
-)
+    from newnormal_reproduce.engine.plan import Request
+    from newnormal_reproduce.engine.runner import Runner
+    from newnormal_reproduce.registry import Entry
 
 Data = Annotated[
     list[Path], typer.Option(metavar="DIR", help="Folder of benchmark data; may be repeated.")
@@ -82,6 +80,7 @@ Computed = Annotated[
 ]
 Processes = Annotated[int, typer.Option(min=1, help="Number of processes.")]
 
+_HELP = "Run the paper's experiments and show its figures beside ours."
 _RESULTS = Path("results")
 _PLACES = 3  # data sets named in an error
 
@@ -94,10 +93,43 @@ is printed, and the exit code is 1.
 With --computed, shift, cost and obvious are left out: their results are not stored."""
 
 
-def _add(name: str, about: str, run: Callable[[Runner, Path, Request], None]) -> None:
+def add_to(app: typer.Typer, panel: str) -> None:
+    """Add the command to a panel of the help: a group, or a command that names what is missing."""
+    if find_spec("newnormal_reproduce") is None:
+        app.command(
+            "reproduce",
+            cls=Command,
+            help=_HELP,
+            rich_help_panel=panel,
+            add_help_option=False,
+            context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+        )(_missing)
+    else:
+        app.add_typer(reproduce_app(), name="reproduce", cls=Group, rich_help_panel=panel)
+
+
+def _missing() -> None:
+    raise MissingExtraError.of("reproduce", "newnormal-reproduce")
+
+
+def reproduce_app() -> typer.Typer:
+    """Return the command: one for each experiment, `all` and `page`."""
+    from newnormal_reproduce.registry import ENTRIES
+
+    app = typer.Typer(help=_HELP, no_args_is_help=True)
+    _add(app, "all", _ALL, _run_all)
+    for entry in ENTRIES:
+        _add_entry(app, entry)
+    app.command()(page)
+    return app
+
+
+def _add(
+    app: typer.Typer, name: str, about: str, run: Callable[[Runner, Path, Request], None]
+) -> None:
     """Add a command whose results are stored, and which all options narrow."""
 
-    @reproduce_app.command(name, help=about)
+    @app.command(name, help=about)
     def command(
         data: Data,
         output: Output = _RESULTS,
@@ -123,17 +155,18 @@ def _add(name: str, about: str, run: Callable[[Runner, Path, Request], None]) ->
         _exit_if_failed(runner)
 
 
-def _add_entry(entry: Entry) -> None:
+def _add_entry(app: typer.Typer, entry: Entry) -> None:
     """Add the command of an experiment, with the options that it uses."""
+    from newnormal_reproduce.registry import Input, write
 
     def run(runner: Runner, output: Path, request: Request) -> None:
         _wrote(write(entry, runner, output, **request), runner.computed)
 
     if entry.input is Input.TRIALS:
-        _add(entry.name, entry.help, run)
+        _add(app, entry.name, entry.help, run)
     elif entry.input is Input.DATA:
 
-        @reproduce_app.command(entry.name, help=entry.help)
+        @app.command(entry.name, help=entry.help)
         def on_data(data: Data, output: Output = _RESULTS, datasets: Datasets = None) -> None:
             with _runner(data, output, None, 1) as runner:
                 run(runner, output, {"datasets": names(datasets)})
@@ -141,7 +174,7 @@ def _add_entry(entry: Entry) -> None:
 
     elif entry.input is Input.GENERATED:
 
-        @reproduce_app.command(entry.name, help=entry.help)
+        @app.command(entry.name, help=entry.help)
         def on_generated(
             output: Output = _RESULTS,
             datasets: Generated = None,
@@ -154,7 +187,7 @@ def _add_entry(entry: Entry) -> None:
 
     else:
 
-        @reproduce_app.command(entry.name, help=entry.help)
+        @app.command(entry.name, help=entry.help)
         def on_models(output: Output = _RESULTS, models: Models = None) -> None:
             with _runner([], output, None, 1) as runner:
                 run(runner, output, {"models": names(models)})
@@ -162,6 +195,8 @@ def _add_entry(entry: Entry) -> None:
 
 
 def _run_all(runner: Runner, output: Path, request: Request) -> None:
+    from newnormal_reproduce.registry import write_all
+
     failed, before = [], 0
     for name, result in write_all(runner, output, **request):
         if isinstance(result, Exception):
@@ -176,15 +211,9 @@ def _run_all(runner: Runner, output: Path, request: Request) -> None:
         raise typer.Exit(FAILED)
 
 
-_add("all", _ALL, _run_all)
-for _entry in ENTRIES:
-    _add_entry(_entry)
-
-
-@reproduce_app.command()
 def page(output: Output = _RESULTS) -> None:
     """Write one self-contained HTML page, index.html, of the results in the folder."""
-    from newnormal.experiments.report.site import build
+    from newnormal_reproduce.report.site import build
 
     say(f"wrote {build(output)}: open it in a browser")
 
@@ -199,9 +228,9 @@ def _runner(
     computed: bool = False,
 ) -> Iterator[Runner]:
     """Give a runner that shows its progress as a bar on standard error."""
-    from newnormal.experiments.engine.competitors import overrides
-    from newnormal.experiments.engine.runner import Runner
     from newnormal.state.targets import check_folder
+    from newnormal_reproduce.engine.competitors import overrides
+    from newnormal_reproduce.engine.runner import Runner
 
     check_folder(output, error=ParameterError)
     if cache is not None:

@@ -1,0 +1,352 @@
+"""The paper's settings and printed numbers, transcribed as data.
+
+Kim et al. (2024), "When Model Meets New Normals: Test-Time Adaptation for Unsupervised Time-Series
+Anomaly Detection". The folder ``data`` beside this file holds
+
+- ``settings.toml``: hyperparameters and threshold rules for each of its nine data sets, and those
+  of the other models;
+- ``printed.csv``: table:Main_Exp_Full and table:Ablation_Full, means and standard deviations over
+  five seeds;
+- ``dataset_sizes.csv``: table:Data_Description. It prints SMD (M-1-4)'s 0.0304 with a percent sign;
+- ``anoshift.csv``: table:anoshift; ``original`` marks AnoShift's own figures, which it quotes;
+- ``cost.csv``: table:Appendix:CC; ``shift.csv``: the values of fig:main_kld;
+- ``detail.csv``: table:Appendix:DetailExpMain and table:Appendix:DetailExpAb, one seed. In the
+  row of SMD (M-2-1), DT+TTA, the AUROC stands at the end in print; here it is in its column.
+"""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from importlib.resources import files
+from statistics import fmean, pstdev
+from typing import Any, NamedTuple
+
+from newnormal.errors import ParameterError
+
+DEFAULT = "default"  # the model of trials that run `Detector()`, which chooses its own settings
+
+SEEDS = (2021, 2022, 2023, 2024, 2025)
+APPENDIX_SEED = 2023  # of its detail tables
+
+# The paper's measures by our names, with the paper's.
+MEASURES = {"f1": "F1", "adjusted_f1": "F1-PA", "auroc": "AUROC", "auprc": "AUPRC"}
+
+
+class Figure(NamedTuple):
+    """A mean over seeds and its population standard deviation; None for a single run.
+
+    Examples
+    --------
+    >>> Figure.of([0.25, 0.75])
+    Figure(mean=0.5, std=0.25)
+    >>> print(Figure.of([0.25, 0.75]), "|", Figure.of([0.25]))
+    0.500 ± 0.250 | 0.250
+    """
+
+    mean: float
+    std: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Figure:
+        """Return the figure of at least one run."""
+        return cls(fmean(values), pstdev(values) if len(values) > 1 else None)
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3f}" + ("" if self.std is None else f" ± {self.std:.3f}")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How the paper chose a threshold: a percentile of history's scores, or the oracle Q*.
+
+    Q* is the threshold with the best F1 on the test labels and the frozen model's test scores. The
+    paper uses the same value with detrending and adaptation.
+
+    Examples
+    --------
+    >>> Rule.parse("Q99.9"), Rule.parse("Q*").oracle
+    (Rule(percentile=99.9), True)
+    """
+
+    percentile: float | None
+
+    @classmethod
+    def parse(cls, text: str) -> Rule:
+        """Return the rule written as in the paper's appendix."""
+        return cls(None if text == "Q*" else float(text.removeprefix("Q")))
+
+    @property
+    def oracle(self) -> bool:
+        """Whether the rule uses the test labels."""
+        return self.percentile is None
+
+    def __str__(self) -> str:
+        return "Q*" if self.percentile is None else f"Q{self.percentile:g}"
+
+
+class Rules(NamedTuple):
+    """The threshold rules of one variant's F1 and F1-PA."""
+
+    f1: Rule
+    adjusted_f1: Rule
+
+    def distinct(self) -> dict[Rule, tuple[str, ...]]:
+        """Return each rule once, with the measures it is used for; the rule for F1 comes first."""
+        return {
+            rule: tuple(measure for measure, each in self._asdict().items() if each == rule)
+            for rule in self
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """The paper's settings for its MLP on one data set.
+
+    Attributes
+    ----------
+    name
+        The data set, as `newnormal.datasets.load` knows it.
+    title
+        The data set, as the paper writes it.
+    window, fit_stride, latent, decay, lr, epochs, batch
+        As in `newnormal.M2N2`.
+    thresholds
+        The rules of each variant of the ablation, by the variant's name.
+    like
+        The data set of the paper that has these settings: its own name, unless `borrowed`.
+    """
+
+    name: str
+    title: str
+    window: int
+    fit_stride: int
+    latent: int
+    decay: float
+    lr: float
+    epochs: int
+    batch: int
+    thresholds: Mapping[str, Rules]
+    like: str
+
+    @property
+    def of_the_paper(self) -> bool:
+        """Whether the paper has this data set."""
+        return self.like == self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of `newnormal.M2N2` for one model on one data set; 0 means the detector's default."""
+
+    window: int
+    stride: int
+    fit_stride: int
+    latent: int
+    decay: float
+    lr: float
+    epochs: int
+    batch: int
+
+
+@cache
+def _settings() -> tuple[Setting, ...]:
+    return tuple(
+        Setting(
+            **{
+                **block,
+                "like": block["name"],
+                "thresholds": {
+                    row: Rules(*map(Rule.parse, rules))
+                    for row, rules in block["thresholds"].items()
+                },
+            }
+        )
+        for block in _tables()["dataset"]
+    )
+
+
+def settings(datasets: Sequence[str] | None = None) -> tuple[Setting, ...]:
+    """Return the paper's settings for some of its data sets, or all nine, in its order.
+
+    Examples
+    --------
+    >>> [setting.window for setting in settings(["SMD/1-4", "creditcard"])]
+    [5, 12]
+    """
+    if datasets is None:
+        return _settings()
+    wanted = {name.lower() for name in datasets}
+    names = [setting.name for setting in _settings()]
+    unknown = sorted(name for name in datasets if name.lower() not in map(str.lower, names))
+    if unknown:
+        raise ParameterError(
+            f"datasets: expected data sets of the paper, found {unknown[0]!r}",
+            hint=f"they are {', '.join(names)}",
+        )
+    return tuple(setting for setting in _settings() if setting.name.lower() in wanted)
+
+
+def borrowed(name: str, channels: int) -> Setting:
+    """Return settings for a stream that is not in the paper, chosen by its channels alone.
+
+    One channel: those of Yahoo (A1-R20). Several: those of SMD (M-2-1). Every threshold is Q99.
+
+    Examples
+    --------
+    >>> setting = borrowed("NAB/x", 1)
+    >>> setting.like, setting.window, str(setting.thresholds["DT"].f1)
+    ('Yahoo/A1-R20', 5, 'Q99')
+    """
+    (setting,) = settings(["Yahoo/A1-R20" if channels == 1 else "SMD/2-1"])
+    rules = Rules(Rule(99.0), Rule(99.0))
+    return replace(
+        setting, name=name, title=name, thresholds=dict.fromkeys(setting.thresholds, rules)
+    )
+
+
+def options(model: str, setting: Setting) -> Options:
+    """Return a model's options on a data set; a model that is not in the paper has the MLP's.
+
+    γ and η are the MLP's for every model. `DEFAULT` has no options: `Detector` chooses them.
+
+    Examples
+    --------
+    >>> (setting,) = settings(["MSL/P-15"])
+    >>> options("usad", setting)  # doctest: +NORMALIZE_WHITESPACE
+    Options(window=5, stride=5, fit_stride=5, latent=33, decay=0.6, lr=0.1, epochs=30, batch=8)
+    """
+    if model == DEFAULT:
+        return Options(**dict.fromkeys((field.name for field in fields(Options)), 0))
+    own: dict[str, int] = {}
+    block = _model(model)
+    if block is not None:
+        column = [each.name for each in _settings()].index(setting.like)
+        columns = ("window", "stride", "fit_stride", "latent", "batch")
+        own = {name: block[name][column] for name in columns} | {"epochs": block["epochs"]}
+    mlp = {
+        name: getattr(setting, name)
+        for name in ("window", "fit_stride", "latent", "decay", "lr", "epochs", "batch")
+    }
+    return Options(**{"stride": setting.window, **mlp, **own})
+
+
+def title(model: str) -> str | None:
+    """Return the paper's name of a model, or None if the paper does not have it.
+
+    Examples
+    --------
+    >>> title("transformer"), title("mlp"), title("pyod:ECOD")
+    ('AT', 'MLP', None)
+    """
+    if model in ("mlp", "torch-mlp"):
+        return "MLP"
+    block = _model(model)
+    return None if block is None else str(block["title"])
+
+
+def printed(table: str, dataset: str, row: str, measure: str, model: str = "MLP") -> Figure | None:
+    """Return a figure of one of the paper's result tables, or None if it prints none.
+
+    Parameters
+    ----------
+    table
+        ``"main"`` (table:Main_Exp_Full) or ``"ablation"`` (table:Ablation_Full).
+    dataset
+        The data set, such as ``"SMD/1-4"``.
+    row
+        ``"frozen"``, ``"DT"``, ``"TTA"`` or ``"DT+TTA"``.
+    measure
+        One of `MEASURES`.
+    model
+        ``"MLP"``, ``"LSTM"``, ``"USAD"``, ``"THOC"`` or ``"AT"``.
+
+    Examples
+    --------
+    >>> printed("main", "SMD/1-4", "DT+TTA", "auroc")
+    Figure(mean=0.845, std=0.002)
+    """
+    cells = _printed().get((table, dataset, model, row))
+    return None if cells is None else Figure(cells[measure], cells[f"{measure}_std"])
+
+
+def detail(dataset: str, row: str, measure: str, model: str = "MLP") -> Mapping[str, str] | None:
+    """Return the appendix's line for the threshold chosen for `measure`, as printed.
+
+    It is a single run (seed 2023). `measure` is ``"f1"`` or ``"adjusted_f1"``.
+
+    Examples
+    --------
+    >>> line = detail("MSL/P-15", "DT+TTA", "f1")
+    >>> line["threshold"], line["tau"], line["tp"], line["fp"]
+    ('Q99.9', '28.991', '10', '1')
+    """
+    return _detail().get((dataset, model, row, measure))
+
+
+def dataset_size(dataset: str) -> Mapping[str, str] | None:
+    """Return the paper's line on a data set's size: train, test, features, anomalous, printed.
+
+    Examples
+    --------
+    >>> line = dataset_size("SMAP/T-3")
+    >>> line["train"], line["test"], line["features"], line["anomalous"]
+    ('2876', '8579', '25', '0.0212')
+    """
+    lines = csv.DictReader(_text("dataset_sizes.csv").splitlines())
+    return next((line for line in lines if line["dataset"] == dataset), None)
+
+
+def anoshift_table() -> list[dict[str, str]]:
+    """Return the lines of table:anoshift."""
+    return list(csv.DictReader(_text("anoshift.csv").splitlines()))
+
+
+def printed_values(table: str, key: str, value: str) -> dict[str, float] | None:
+    """Return the numbers of a small table's line: of ``cost`` by model, of ``shift`` by dataset.
+
+    Examples
+    --------
+    >>> printed_values("shift", "dataset", "SMAP/T-3")
+    {'divergence': 2.927}
+    """
+    for line in csv.DictReader(_text(f"{table}.csv").splitlines()):
+        if line.pop(key) == value:
+            return {name: float(cell) for name, cell in line.items()}
+    return None
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    return tomllib.loads(_text("settings.toml"))
+
+
+def _model(name: str) -> dict[str, Any] | None:
+    blocks = _tables()["model"]
+    return next((each for each in blocks if name in (each["name"], *each["variants"])), None)
+
+
+@cache
+def _printed() -> Mapping[tuple[str, str, str, str], Mapping[str, float]]:
+    keys = ("table", "dataset", "model", "row")
+    return {
+        (line["table"], line["dataset"], line["model"], line["row"]): {
+            column: float(cell) for column, cell in line.items() if column not in keys
+        }
+        for line in csv.DictReader(_text("printed.csv").splitlines())
+    }
+
+
+@cache
+def _detail() -> Mapping[tuple[str, str, str, str], Mapping[str, str]]:
+    return {
+        (line["dataset"], line["model"], line["row"], line["measure"]): line
+        for line in csv.DictReader(_text("detail.csv").splitlines())
+    }
+
+
+def _text(name: str) -> str:
+    return files("newnormal_reproduce.engine").joinpath("data", name).read_text(encoding="utf-8")

@@ -1,0 +1,147 @@
+"""The streams that experiments run on: those found in the given folders, and generated ones."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from os import PathLike
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from newnormal import datasets
+from newnormal.datasets import Dataset, neurips_ts_mul, neurips_ts_uni, plant
+from newnormal.errors import DatasetError, ParameterError
+from newnormal_reproduce.engine.drifting import DRIFTING
+from newnormal_reproduce.engine.published import Setting, borrowed, settings
+
+Roots: TypeAlias = str | PathLike[str] | Iterable[str | PathLike[str]]
+
+# Streams that need no files, by name, each of one seed.
+SYNTHETIC: dict[str, Callable[[], Dataset]] = {
+    "synthetic/plant": plant,
+    "synthetic/neurips-ts-uni": neurips_ts_uni,
+    "synthetic/neurips-ts-mul": neurips_ts_mul,
+}
+_GENERATED = {**SYNTHETIC, **DRIFTING}
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream that was found: its folder, its size, and digests of its content."""
+
+    name: str
+    root: Path
+    channels: int
+    train: int
+    test: int
+    anomalous: int
+    train_digest: str
+    digest: str
+
+    @property
+    def setting(self) -> Setting:
+        """The paper's settings for it, or `borrowed` ones."""
+        found = [each for each in settings() if each.name == self.name]
+        return found[0] if found else borrowed(self.name, self.channels)
+
+
+class Streams:
+    """The streams in some folders; the first folder that has a stream is used."""
+
+    def __init__(self, roots: Roots) -> None:
+        folders = [Path(roots)] if isinstance(roots, str | PathLike) else [*map(Path, roots)]
+        for folder in folders:
+            if not folder.is_dir():
+                raise DatasetError(
+                    f"expected a folder with data sets, found no folder {str(folder)!r}",
+                    hint="`newnormal data list` shows which data sets there are and where to get "
+                    "them",
+                )
+        self._folders = folders
+        self._about: dict[str, Stream] = {}
+
+    @cached_property
+    def places(self) -> dict[str, Path]:
+        """The folder of each stream found, by the stream's name."""
+        return {
+            name: folder
+            for folder in reversed(self._folders)
+            for name in datasets.available(folder)
+        }
+
+    def about(self, name: str) -> Stream:
+        """Return the description of a stream, which is read once for that."""
+        if name not in self._about:
+            root = self.places.get(name, Path())
+            data = load_stream(name, root)
+            train = _digest(data.train)
+            self._about[name] = Stream(
+                name=name,
+                root=root,
+                channels=len(data.channels),
+                train=len(data.train),
+                test=len(data.test),
+                anomalous=int(data.labels.sum()),
+                train_digest=train,
+                digest=_digest(data.test, data.labels) + train,
+            )
+        return self._about[name]
+
+    def has(self, name: str) -> bool:
+        """Return whether a stream was found."""
+        return name in self.places or name in _GENERATED
+
+    def chosen(self, wanted: Sequence[str] | None, default: Sequence[str]) -> list[str]:
+        """Return names of streams: those requested, in upper or lower case, or the default.
+
+        A data set's name alone, such as ``"NAB"``, means all of its streams that were found.
+        """
+        if wanted is None:
+            return list(default)
+        known = [*(each.name for each in settings()), *self.places, *_GENERATED]
+        names: list[str] = []
+        for each in wanted:
+            lowered = each.lower()
+            found = [name for name in known if name.lower() == lowered]
+            found = found or [name for name in known if name.lower().startswith(f"{lowered}/")]
+            if not found:
+                raise ParameterError(
+                    f"datasets: expected data sets of the paper or found in the folders given, "
+                    f"found {each!r}",
+                    hint=f"they are {', '.join(dict.fromkeys(known))}",
+                )
+            names += found
+        return list(dict.fromkeys(names))
+
+
+def load_stream(name: str, root: Path) -> Dataset:
+    """Read or generate a stream; the last one stays in memory for the next call."""
+    return _load(name, root)
+
+
+def forget_data() -> None:
+    """Drop the stream that stays in memory."""
+    _load.cache_clear()
+
+
+def where_to_get(name: str) -> str:
+    """Return where to get the data set of a stream."""
+    owner = name.partition("/")[0]
+    return next(entry.hint for entry in datasets.catalogue() if entry.name == owner)
+
+
+@lru_cache(maxsize=1)
+def _load(name: str, root: Path) -> Dataset:
+    return _GENERATED[name]() if name in _GENERATED else datasets.load(name, root)
+
+
+def _digest(*arrays: np.ndarray) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:20]

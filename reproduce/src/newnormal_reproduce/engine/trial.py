@@ -1,0 +1,144 @@
+"""A trial, which is one stream, model, variant, threshold and seed; and its outcome."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from newnormal.metrics import Report
+from newnormal.types import Bools, Floats
+from newnormal_reproduce.engine.published import Options, Rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One thing to compute, with everything that decides its result.
+
+    Attributes
+    ----------
+    dataset
+        The stream, such as ``"SMD/1-4"``.
+    model
+        A name that `newnormal.models` knows, a class by import path, ``"package.module:Class"``, or
+        ``"default"`` for `newnormal.Detector`.
+    variant
+        ``"frozen"``, ``"DT"``, ``"TTA"`` or ``"DT+TTA"``.
+    rule
+        Where the threshold comes from.
+    seed
+        Of the fit.
+    options
+        Of the detector.
+    steady
+        Whether to divide the learning rate by ten until learning on history does not diverge.
+    """
+
+    dataset: str
+    model: str
+    variant: str
+    rule: Rule
+    seed: int
+    options: Options
+    steady: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.dataset}, {self.model} {self.variant} at {self.rule}, seed {self.seed}"
+
+    def fit_facts(self) -> dict[str, Any]:
+        """Return what decides the fitted weights, besides data and code."""
+        facts = asdict(self.options)
+        del facts["decay"], facts["lr"]
+        return {**facts, "model": self.model, "seed": self.seed}
+
+    def facts(self) -> dict[str, Any]:
+        """Return the trial as JSON values."""
+        return {**asdict(self), "rule": str(self.rule)}
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Trial:
+        """Return the trial of these `facts`."""
+        return cls(
+            **{
+                **facts,
+                "rule": Rule.parse(facts["rule"]),
+                "options": Options(**facts["options"]),
+            }
+        )
+
+
+class Judgement(NamedTuple):
+    """The score, threshold and verdict of each test sample."""
+
+    scores: Floats
+    thresholds: Floats
+    anomalous: Bools
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The result of a trial.
+
+    Attributes
+    ----------
+    trial
+        What was computed.
+    tau
+        The threshold.
+    lr
+        The learning rate used: the trial's, or a tenth, a hundredth ... of it if it is `steady`.
+    learned, restored
+        Learning steps taken, and times the guard against divergence put good weights back.
+    fit_seconds, seconds
+        Time taken to fit, and to judge the test part once.
+    report
+        Every metric.
+    path
+        The file that holds all of it, scores included.
+    """
+
+    trial: Trial
+    tau: float
+    lr: float
+    learned: int
+    restored: int
+    fit_seconds: float
+    seconds: float
+    report: Report
+    path: Path
+
+    @property
+    def judgement(self) -> Judgement:
+        """Scores, thresholds and verdicts of every test sample, read from the file."""
+        with np.load(self.path, allow_pickle=False) as file:
+            return Judgement(file["scores"], file["thresholds"], file["anomalous"])
+
+    def to_json(self) -> str:
+        """Return everything but the arrays and the path."""
+        facts = {field.name: getattr(self, field.name) for field in fields(self)}
+        del facts["path"]
+        facts["tau"] = repr(self.tau)  # may be infinite
+        facts |= {"trial": self.trial.facts(), "report": self.report.as_dict()}
+        return json.dumps(facts, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str, path: Path) -> Outcome:
+        """Return the outcome that `to_json` wrote."""
+        facts = json.loads(text)
+        report: dict[str, Any] = {
+            name: math.nan if value is None else value for name, value in facts["report"].items()
+        }
+        return cls(
+            **{
+                **facts,
+                "trial": Trial.from_facts(facts["trial"]),
+                "tau": float(facts["tau"]),
+                "report": Report(**report),
+                "path": path,
+            }
+        )

@@ -1,0 +1,63 @@
+"""Means over streams and collections of streams, seed by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import TypeAlias
+
+from newnormal_reproduce.engine.published import Figure
+
+# The values of a measure in one row of a table, by stream and seed.
+Values: TypeAlias = Mapping[str, Mapping[int, float]]
+
+
+def shared(rows: Iterable[Values], streams: Sequence[str]) -> list[str]:
+    """Return the streams on which rows are compared: those of every row that has any of them.
+
+    Examples
+    --------
+    >>> one, two, none = {"a": {1: 0.5}, "b": {1: 0.5}}, {"b": {1: 0.5}}, {}
+    >>> shared([one, two, none], ["a", "b", "c"])
+    ['b']
+    """
+    taking_part = [row for row in rows if any(row.get(stream) for stream in streams)]
+    return [
+        stream for stream in streams if taking_part and all(row.get(stream) for row in taking_part)
+    ]
+
+
+def macro(values: Values, collections: Iterable[Sequence[str]]) -> Figure | None:
+    """Return the mean over collections of the mean over their streams, and its spread over seeds.
+
+    Every collection has the same weight. The seeds are those that all streams have; None if there
+    is no such seed.
+
+    Examples
+    --------
+    >>> values = {"a": {1: 0.0}, "b": {1: 0.5, 2: 1.0}, "c": {1: 1.0}}
+    >>> macro(values, [["a", "b"], ["c"]])
+    Figure(mean=0.625, std=None)
+    """
+    groups = [streams for streams in collections if streams]
+    all_models = [values.get(stream, {}).keys() for streams in groups for stream in streams]
+    seeds = sorted(set.intersection(*map(set, all_models))) if all_models else []
+    if not seeds:
+        return None
+    return Figure.of(
+        [
+            fmean(fmean(values[stream][seed] for stream in group) for group in groups)
+            for seed in seeds
+        ]
+    )
+
+
+def covered(start: float, end: float, here: float) -> float | None:
+    """Return the share of the distance from `start` up to `end` at `here`; None if there is none.
+
+    Examples
+    --------
+    >>> covered(0.25, 0.75, 0.5), covered(0.25, 0.75, 1.0), covered(0.5, 0.5, 1.0)
+    (0.5, 1.5, None)
+    """
+    return None if end <= start else (here - start) / (end - start)

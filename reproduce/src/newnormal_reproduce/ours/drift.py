@@ -1,0 +1,185 @@
+"""`Detector`, without settings, beside fixed settings, on every stream and under drift.
+
+No row uses later samples or test labels.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Unpack
+
+from newnormal.config import Config
+from newnormal_reproduce.engine.competitors import Competitor
+from newnormal_reproduce.engine.drifting import DRIFTING
+from newnormal_reproduce.engine.experiment import Experiment, Line, write_texts
+from newnormal_reproduce.engine.plan import Plan, Request
+from newnormal_reproduce.engine.published import DEFAULT, SEEDS, Rule, Rules, settings
+from newnormal_reproduce.engine.runner import Runner
+from newnormal_reproduce.engine.streams import Roots, Stream
+from newnormal_reproduce.engine.variants import BOTH, FROZEN
+from newnormal_reproduce.ours import drift_page
+from newnormal_reproduce.ours.drift_alarms import Alarms
+from newnormal_reproduce.ours.drift_figures import (
+    COLLECTIONS,
+    FIVE_SETS,
+    PLAIN,
+    TARGET,
+    TUNED,
+    Figures,
+    collection,
+)
+from newnormal_reproduce.ours.drift_operator import Operator
+from newnormal_reproduce.ours.linear import COMPONENTS, PCA
+from newnormal_reproduce.report import pages
+
+_PCA = f"{PCA.__module__}:{PCA.__name__}"
+_MODELS = ("mlp", _PCA, DEFAULT)
+_SETTINGS = ((0.8, 0.1), (0.99, 0.05), (0.999, 0.005))  # (γ, η)
+_SEEDS = SEEDS[:3]
+_RULE = Rule(100 * (1 - TARGET))
+
+
+class Drift:
+    """The results."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
+        self.figures = Figures(experiment)
+
+    @cached_property
+    def alarms(self) -> Alarms:
+        """The alarms; the detectors run again to count them."""
+        return Alarms.of(self.experiment)
+
+    @cached_property
+    def operator(self) -> Operator:
+        """The operator's table."""
+        return Operator(self.figures, self.alarms.counts)
+
+    def markdown(self) -> str:
+        """Return the page."""
+        lines = [each for each in self.experiment.lines if each[0].competitor.model != _PCA]
+        chance = replace(self.experiment, lines=tuple(lines))
+        seeds = pages.over_seeds(chance, where="the first table")
+        return drift_page.page_of(self.figures, self.alarms, self.operator, seeds)
+
+    def csv(self) -> str:
+        """Return a line a trial, and a line for each data set not found and each failure."""
+        text = io.StringIO()
+        measures = ["auroc", "auprc", "vus_pr", "f1", "precision", "recall"]
+        head = ["status", "dataset", "collection", "half", "row", "seed", "rule", "tau"]
+        table = csv.DictWriter(text, [*head, *measures, "found", "note"], lineterminator="\n")
+        table.writeheader()
+        for line, trials in self.experiment.lines:
+            for trial in trials:
+                cells: dict[str, object] = {
+                    "dataset": trial.dataset,
+                    "collection": collection(trial.dataset),
+                    "half": self.figures.half(trial.dataset),
+                    "row": line.competitor.name,
+                    "seed": trial.seed,
+                    "rule": str(trial.rule),
+                }
+                outcome = self.experiment.outcomes.get(trial)
+                if outcome is None:
+                    cells |= {"status": "failed", "note": self.experiment.failures[trial]}
+                else:
+                    found = {name: getattr(outcome.report, name) for name in measures}
+                    found["tau"] = outcome.tau
+                    found["found"] = self.figures.found(outcome)
+                    cells |= {name: _number(value) for name, value in found.items()}
+                    cells["status"] = "ok"
+                table.writerow(cells)
+        for name, why in self.experiment.not_run.items():
+            table.writerow({"status": "absent", "dataset": name, "note": why})
+        return text.getvalue()
+
+    def write(self, folder: str | PathLike[str]) -> tuple[Path, ...]:
+        """Write pages, table and pictures into a folder, and return their paths."""
+        folder = Path(folder)
+        texts = {
+            "drift.md": self.markdown(),
+            "drift-detail.md": drift_page.details_of(self.figures),
+            "drift.csv": self.csv(),
+            "drift-alarms.csv": self.alarms.csv(),
+        }
+        pictures = drift_page.draw(self.figures, self.operator, folder)
+        return (*write_texts(folder, texts), *pictures)
+
+
+def drift(roots: Roots | Runner, **request: Unpack[Request]) -> Drift:
+    """Run `Detector` beside fixed settings on every stream found, and on generated drift.
+
+    Parameters
+    ----------
+    roots, **request
+        As in `Plan.of`. By default: every stream found but AnoShift's, and generated ones, such as
+        ``"drift/plant-1"``; the MLP, PCA and `Detector`; seeds 2021 to 2023. Another model runs
+        frozen.
+    """
+    if request.get("seeds") is None:
+        request["seeds"] = _SEEDS
+    plan = Plan.of(roots, **request)
+    taking_part = plan.competitors(_MODELS)
+    places = [name for name in plan.runner.streams.places if not name.startswith("AnoShift/")]
+    found = dict.fromkeys([*(setting.name for setting in settings()), *places])
+
+    def lines_of(stream: Stream) -> Iterator[Line]:
+        for competitor in taking_part:
+            yield from _lines(stream, competitor, plan.seeds)
+
+    usual = [*sorted(found, key=_order), *DRIFTING]
+    return Drift(plan.conduct("drift", usual, lines_of, pages={}))
+
+
+def _order(stream: str) -> int:
+    """Return a sort key that puts the collections of the macro mean first."""
+    owner = stream.partition("/")[0]
+    return COLLECTIONS.index(owner) if owner in COLLECTIONS else len(COLLECTIONS)
+
+
+def _lines(stream: Stream, competitor: Competitor, seeds: tuple[int, ...]) -> Iterator[Line]:
+    rules = Rules(_RULE, _RULE)
+    if competitor.model == DEFAULT:
+        yield Line(stream, competitor, BOTH, rules, seeds, compared=False)
+    elif competitor.model == _PCA:
+        if stream.channels > COMPONENTS:
+            yield Line(stream, competitor, FROZEN, rules, seeds[:1], compared=False)
+    elif competitor.model != "mlp" or competitor.options:
+        yield Line(stream, competitor, FROZEN, rules, seeds, compared=False)
+    else:
+        yield Line(stream, _fixed(PLAIN), FROZEN, rules, seeds, compared=False)
+        for decay, lr in _SETTINGS:
+            fixed = _fixed(f"γ {decay}, η {lr}", decay, lr)
+            yield Line(stream, fixed, BOTH, rules, seeds, compared=False)
+        if stream.name in FIVE_SETS:
+            rule = stream.setting.thresholds[BOTH.name].f1
+            own = Competitor(TUNED, "mlp")
+            yield Line(stream, own, BOTH, Rules(rule, rule), seeds, compared=False)
+
+
+def _fixed(name: str, decay: float = 1.0, lr: float = 0.0) -> Competitor:
+    """Return the MLP with one setting for every stream; other options are the defaults of M2N2."""
+    own = Config(window=5, latent=16, decay=decay, lr=lr)
+    options = {
+        "window": own.window,
+        "stride": own.judging_stride(),
+        "fit_stride": own.training_stride(),
+        "latent": own.latent,
+        "decay": own.decay,
+        "lr": own.lr,
+        "epochs": own.epochs,
+        "batch": own.batch,
+    }
+    return Competitor(name, "mlp", tuple(options.items()))
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.6g}"

@@ -1,0 +1,212 @@
+"""The part about alarms of the page of `newnormal_reproduce.ours.drift`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean, median
+
+from newnormal_reproduce.engine.drifting import FAULTS, ONSET
+from newnormal_reproduce.ours.drift_alarms import (
+    ACCEPT_AFTER,
+    FOLLOWED,
+    LIMIT,
+    NOTHING,
+    Alarms,
+)
+from newnormal_reproduce.ours.drift_figures import OURS
+from newnormal_reproduce.ours.drift_format import percent, short
+from newnormal_reproduce.report import pages
+
+_ACCEPTED = """\
+## Until a new normal is accepted
+
+With a limit of {limit} alarm a day, on whole live parts, without feedback: the time from each
+change of the generated streams to the first change that the detector accepts after it, before the
+next. Times are in units of `accept_after`, {accept_after:,} samples: by design, not before 1 and by
+2. **Alarms** are alarms and changes that were open or pending at some time until then, and
+**youngest** is the shortest time that an accepted one had lasted: one that began before normal
+changed is accepted sooner after the change. A change that was not accepted was followed by nothing
+that lasted: the detector adapted to it. The last column has the longest alarm or pending change
+after those; one of about 1 or more was still there, or had not settled, when the stream ended.
+Lines with *{nothing}* are streams before their first change: only the labelled anomalies can be
+accepted there, because history does not contain them. Over {streams} generated stream{plural} and
+all seeds.
+"""
+_FAULTS = """\
+## Faults that stay
+
+One sensor of a generated stream fails and stays failed: it is stuck at its last value, drops to 6
+standard deviations of history below the mean, reads 5 standard deviations too high, or becomes
+noise of 5 standard deviations. Every channel in turn, from the {onset:,}th sample on, on streams
+without another change and with labelled stretches removed. The default detector has a limit of
+{limit} alarm a day, every other row its own threshold.
+
+- **noticed**: an alarm is open or a change pending at some time in the first quarter of
+  `accept_after`, {quarter:,} samples. With one normal sample in a hundred called anomalous, that
+  soon happens without any fault: a high share proves little, a low one is a failure.
+- **absorbed**: of the samples from a half to one `accept_after`, fewer than half are in alarm or
+  with a change pending. The fault has been learned, or was never anomalous: a frozen row learns
+  nothing, but a sensor that is stuck at a usual value may look normal to it.
+"""
+_KEPT = """\
+The same faults with the default detector. **Accepted** are those that it accepts as a new normal
+without feedback: before one `accept_after` (the target is none), and by {followed} times that,
+because without feedback a fault that is as stable and predictable as a new normal cannot be told
+from one. **Rejected** are those with a change pending after a quarter of it, which is then
+rejected; the target is that none of these is accepted by {followed} times `accept_after`.
+"""
+
+
+# ---------------------------------------------------------------------- summary
+
+
+def summary(alarms: Alarms, rows: Sequence[str]) -> list[str | None]:
+    """Return the summary of the tables, a sentence each, or None if a table is missing."""
+    return [
+        _about_acceptance(alarms),
+        _about_absorption(alarms, rows),
+        _about_faults(alarms),
+    ]
+
+
+def _about_acceptance(alarms: Alarms) -> str | None:
+    changes = alarms.changes()
+    every = [each for (_, what), found in changes.items() if what != NOTHING for each in found]
+    if not every:
+        return None
+    done = [each.after / ACCEPT_AFTER for each in every if each.accepted]
+    text = f"Of {len(every)} changes of normal it accepted {len(done)}"
+    if done:
+        text += (
+            f", after {median(done):.2f} times `accept_after` in the median "
+            f"({min(done):.2f} to {max(done):.2f})"
+        )
+    others = [each.longest / ACCEPT_AFTER for each in every if not each.accepted]
+    if others:
+        text += f"; after the others nothing lasted longer than {max(others):.2f} times that"
+    early = [each for (_, what), found in changes.items() if what == NOTHING for each in found]
+    wrong = sum(each.accepted for each in early)
+    return f"{text}. Before the first change it accepted something on {wrong} of {len(early)} runs."
+
+
+def _about_absorption(alarms: Alarms, rows: Sequence[str]) -> str | None:
+    shares = alarms.fault_shares("absorbed")
+    means = {
+        row: fmean(found[row].mean for found in shares.values())
+        for row in rows
+        if shares and all(row in found for found in shares.values())
+    }
+    if OURS not in means:
+        return None
+    others = "; ".join(f"{row}: {share:.0%}" for row, share in means.items() if row != OURS)
+    return f"Of faults that stay it absorbed {means[OURS]:.0%} before feedback could be given" + (
+        f" ({others})." if others else "."
+    )
+
+
+def _about_faults(alarms: Alarms) -> str | None:
+    mine = alarms.mine()
+    if not mine:
+        return None
+    early, rejected, learned = (
+        sum(bool(getattr(each, part)) for each in mine) for part in ("early", "rejected", "learned")
+    )
+    return (
+        f"It accepted {early} of {len(mine)} such faults without feedback before `accept_after`, "
+        f"and {learned} of the {rejected} that were rejected."
+    )
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def sections(alarms: Alarms, rows: Sequence[str]) -> list[str]:
+    """Return the sections on acceptance and faults."""
+    return [*_until_accepted(alarms), *_faults(alarms, rows)]
+
+
+def _until_accepted(alarms: Alarms) -> list[str]:
+    lines = []
+    for (kind, what), every in alarms.changes().items():
+        done = [each for each in every if each.accepted]
+        times = [each.after / ACCEPT_AFTER for each in done]
+        cells = ["-"] * 4
+        if done:
+            span = f"{min(times):.2f} to {max(times):.2f}"
+            mean = fmean(each.alarms for each in done)
+            youngest = min(each.age for each in done) / ACCEPT_AFTER
+            cells = [f"{median(times):.2f}", span, f"{mean:.1f}", f"{youngest:.2f}"]
+        others = [each.longest / ACCEPT_AFTER for each in every if not each.accepted]
+        cells.append(f"{max(others):.2f}" if others else "-")
+        share = f"{len(done) / len(every):.0%}"
+        lines.append([f"{short(kind)}: {what}", str(len(every)), share, *cells])
+    if not lines:
+        return []
+    streams = len({of.stream for of in alarms.acceptances})
+    text = _ACCEPTED.format(
+        limit=LIMIT,
+        accept_after=ACCEPT_AFTER,
+        nothing=NOTHING,
+        streams=streams,
+        plural="s"[: streams > 1],
+    )
+    accepted = ["accepted", "after, median", "range", "alarms", "youngest"]
+    header = ["change", "changes", *accepted, "longest of others"]
+    return [text, pages.table(header, lines)]
+
+
+def _faults(alarms: Alarms, rows: Sequence[str]) -> list[str]:
+    shares = {part: alarms.fault_shares(part) for part in ("noticed", "absorbed")}
+    which = sorted(shares["noticed"], key=lambda each: [*FAULTS].index(each[1]))
+    named = [row for row in rows if any(row in shares["noticed"][each] for each in which)]
+    lines = [
+        [
+            part,
+            f"{fault}, {_source(kind)}",
+            *(percent(found[kind, fault][r]) if r in found[kind, fault] else "-" for r in named),
+        ]
+        for part, found in shares.items()
+        for kind, fault in which
+    ]
+    if not lines:
+        return []
+    text = _FAULTS.format(onset=ONSET, quarter=ACCEPT_AFTER // 4, limit=LIMIT)
+    return [text, pages.table(["share", "fault", *named], lines), *_kept(alarms)]
+
+
+def _kept(alarms: Alarms) -> list[str]:
+    mine = alarms.mine()
+    if not mine:
+        return []
+    lines = []
+    for fault in [*FAULTS, "all"]:
+        found = [each for each in mine if fault in (each.fault, "all")]
+        rejected = [each for each in found if each.rejected]
+        shares = [
+            _share([each.early for each in found]),
+            _share([each.late for each in found]),
+            _share([each.rejected for each in found]),
+            _share([each.learned for each in rejected]),
+        ]
+        lines.append([fault, str(len(found)), *shares])
+    accepted = ["accepted before 1", f"accepted by {FOLLOWED}"]
+    header = ["fault", "faults", *accepted, "rejected", "accepted though rejected"]
+    return [_KEPT.format(followed=FOLLOWED), pages.table(header, lines)]
+
+
+def _share(truths: Sequence[bool | None]) -> str:
+    """Return the share of values that are true.
+
+    >>> _share([True, False]), _share([])
+    ('50.0%', '-')
+    """
+    return f"{fmean(map(bool, truths)):.1%}" if truths else "-"
+
+
+def _source(kind: str) -> str:
+    """Return the source of a faulty stream: without their change, the waves are one kind.
+
+    >>> _source("drift/wave-level"), _source("drift/plant")
+    ('wave', 'plant')
+    """
+    return short(kind).partition("-")[0]

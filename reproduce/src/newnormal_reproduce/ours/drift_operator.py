@@ -1,0 +1,228 @@
+"""The operator's table of `newnormal_reproduce.ours.drift`: what a person gets from each row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+from newnormal.metrics import AlarmCounts
+from newnormal_reproduce.engine.published import Figure
+from newnormal_reproduce.ours.averages import shared
+from newnormal_reproduce.ours.drift_alarms import LIMIT, Run
+from newnormal_reproduce.ours.drift_figures import COLLECTIONS, OURS, PLAIN, Figures
+from newnormal_reproduce.ours.drift_format import listed, percent, two
+from newnormal_reproduce.report import pages
+from newnormal_reproduce.report.bars import Group, grouped_bars
+from newnormal_reproduce.report.figures import figure_link, save_figure
+
+# What is shown of the counts, pooled over the streams of a collection.
+MEASURES: dict[str, Callable[[AlarmCounts], float]] = {
+    "found": lambda counts: counts.found_share,
+    "true": lambda counts: counts.true_share,
+    "false a day": lambda counts: counts.false_per_day,
+    "in alarm": lambda counts: counts.in_alarm_share,
+    "change pending": lambda counts: counts.pending_share,
+    "median delay": lambda counts: counts.median_delay,
+}
+
+_TABLE = """\
+## What an operator gets
+
+The default detector is `Detector(alarms_per_day={limit})`; every other row has its own threshold,
+the same as above. At a sample a minute, over whole live parts. What opens is an alarm that opens or
+a change that is reported; a change that began with an alarm counts once. Events, openings and
+normal samples of a collection's streams are pooled.
+
+- **found**: the share of events for which something opens from 5 samples before the start to 10
+  samples after the end.
+- **true**: the share of openings that find an event. **False a day**: the others, for each day of
+  normal samples.
+- **in alarm**, **change pending**: shares of normal samples.
+- **median delay**: samples from the start of a found event to the first opening that finds it.
+- The mean of the collections gives every collection the same weight. **Choosing** are streams by
+  which constants of the detector were chosen, **reporting** the other half.
+"""
+_CHARTS = {
+    "drift-found": "Share of events found, of each row on each collection.",
+    "drift-false": f"False openings a day; the default detector's limit is {LIMIT}.",
+}
+
+
+class Over(NamedTuple):
+    """A row over the streams of a collection; a figure is None where it has none."""
+
+    streams: int
+    events: int
+    figures: dict[str, Figure | None]
+
+
+class Operator:
+    """The operator's table of each row.
+
+    Parameters
+    ----------
+    drift
+        The figures, which know rows and collections.
+    counts
+        The counts of each run.
+    """
+
+    def __init__(self, drift: Figures, counts: Mapping[Run, AlarmCounts]) -> None:
+        self.rows = [row for row in drift.rows if any(of.row == row for of in counts)]
+        by_row: dict[str, dict[str, dict[int, AlarmCounts]]] = {}
+        for of, each in counts.items():
+            by_row.setdefault(of.row, {}).setdefault(of.stream, {})[of.seed] = each
+        groups = drift.groups(of.stream for of in counts)
+        self._pooled: dict[str, dict[str, tuple[int, dict[int, AlarmCounts]]]] = {}
+        for name, group in groups.items():
+            having = [
+                {stream: dict.fromkeys(seeds, 1.0) for stream, seeds in by_row[row].items()}
+                for row in self.rows
+            ]
+            streams = shared(having, group)
+            for row in self.rows:
+                if pooled := _pool(by_row[row], streams):
+                    self._pooled.setdefault(name, {})[row] = (len(streams), pooled)
+
+    def by_collection(self) -> dict[str, dict[str, Over]]:
+        """Return each row over each collection, on the streams that all rows have."""
+        return {
+            name: {row: _over(streams, seeds) for row, (streams, seeds) in rows.items()}
+            for name, rows in self._pooled.items()
+        }
+
+    def mean(self) -> dict[str, Over]:
+        """Return each row's mean over `COLLECTIONS`, each with the same weight."""
+        found = [self._pooled[name] for name in COLLECTIONS if name in self._pooled]
+        means = {}
+        for row in self.rows:
+            mine = [rows[row] for rows in found if row in rows]
+            seeds = set.intersection(*(set(each) for _, each in mine)) if mine else set()
+            if len(mine) == len(found) and seeds:
+                by_seed = [[each[seed] for _, each in mine] for seed in sorted(seeds)]
+                figures = {
+                    name: _figure([_mean(map(measure, every)) for every in by_seed])
+                    for name, measure in MEASURES.items()
+                }
+                events = sum(counts.events for counts in by_seed[0])
+                means[row] = Over(sum(streams for streams, _ in mine), events, figures)
+        return means
+
+
+def _pool(
+    counts: Mapping[str, Mapping[int, AlarmCounts]], streams: Sequence[str]
+) -> dict[int, AlarmCounts]:
+    """Return the counts of streams, pooled, for each seed that all of them have."""
+    if not streams or any(stream not in counts for stream in streams):
+        return {}
+    seeds = set.intersection(*(set(counts[stream]) for stream in streams))
+    return {
+        seed: AlarmCounts.pooled(counts[stream][seed] for stream in streams)
+        for seed in sorted(seeds)
+    }
+
+
+def _over(streams: int, seeds: Mapping[int, AlarmCounts]) -> Over:
+    every = list(seeds.values())
+    figures = {
+        name: _figure([measure(each) for each in every]) for name, measure in MEASURES.items()
+    }
+    return Over(streams, every[0].events, figures)
+
+
+def _figure(values: Sequence[float]) -> Figure | None:
+    known = [value for value in values if not math.isnan(value)]
+    return Figure.of(known) if known else None
+
+
+def _mean(values: Iterable[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return fmean(known) if known else math.nan
+
+
+# ---------------------------------------------------------------------- page
+
+
+def summary(operator: Operator) -> str | None:
+    """Return the means over collections in a sentence; None without the default detector."""
+    means = operator.mean()
+    if OURS not in means:
+        return None
+
+    def said(row: str) -> str:
+        figures = {name: each for name, each in means[row].figures.items() if each is not None}
+        return (
+            f"{figures['found'].mean:.2f} of events found, {figures['false a day'].mean:.2f} false "
+            f"openings a day, {figures['in alarm'].mean:.2f} of normal samples in alarm, "
+            f"{figures['change pending'].mean:.2f} with a change pending"
+        )
+
+    other = f" (the {PLAIN}: {said(PLAIN)})" if PLAIN in means else ""
+    return f"With a limit of {LIMIT} alarm a day, mean of collections: {said(OURS)}{other}."
+
+
+def sections(operator: Operator) -> list[str]:
+    """Return the section with the table."""
+    found = operator.by_collection()
+    if not found:
+        return []
+    lines, mine = [], [name for name in COLLECTIONS if name in found]
+    for name in mine:
+        lines += _lines(name, found[name])
+    if mine:
+        lines += _lines(f"mean of {listed(mine)}", operator.mean())
+    for name in found:
+        if name not in COLLECTIONS:
+            lines += _lines(name, found[name])
+    header = ["over", "row", "streams", "events", *MEASURES]
+    parts = [_TABLE.format(limit=LIMIT), pages.table(header, lines)]
+    if mine:
+        parts += [figure_link(name, caption) + "\n" for name, caption in _CHARTS.items()]
+    return parts
+
+
+def _lines(name: str, rows: Mapping[str, Over]) -> list[list[str]]:
+    return [
+        [name, row, str(over.streams), str(over.events), *_cells(over.figures)]
+        for row, over in rows.items()
+    ]
+
+
+def _cells(figures: Mapping[str, Figure | None]) -> list[str]:
+    shares = ("found", "true", "in alarm", "change pending")
+    cells = []
+    for name, figure in figures.items():
+        if figure is None:
+            cells.append("-")
+        elif name in shares:
+            cells.append(percent(figure))
+        else:
+            cells.append(f"{figure.mean:.1f}" if name == "median delay" else two(figure))
+    return cells
+
+
+def draw(operator: Operator, folder: Path) -> list[Path]:
+    """Draw the share of events found and the false openings a day, of each row."""
+    found = operator.by_collection()
+    mine = {name: found[name] for name in COLLECTIONS if name in found}
+    if not mine:
+        return []
+    paths = []
+    for name, measure, level in (
+        ("drift-found", "found", None),
+        ("drift-false", "false a day", float(LIMIT)),
+    ):
+        groups: dict[str, Group] = {
+            owner: {
+                row: (figure, None)
+                for row, over in rows.items()
+                if (figure := over.figures[measure]) is not None
+            }
+            for owner, rows in mine.items()
+        }
+        axis = "events found" if measure == "found" else "false openings a day"
+        paths += save_figure(grouped_bars(groups, axis=axis, level=level), folder, name)
+    return paths

@@ -1,0 +1,356 @@
+"""The pages and figures of `newnormal_reproduce.ours.drift`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from newnormal_reproduce.engine.published import Figure
+from newnormal_reproduce.ours import drift_alarms_page, drift_operator
+from newnormal_reproduce.ours.averages import covered
+from newnormal_reproduce.ours.drift_alarms import Alarms
+from newnormal_reproduce.ours.drift_around import LATER
+from newnormal_reproduce.ours.drift_figures import (
+    COLLECTIONS,
+    OURS,
+    PLAIN,
+    TARGET,
+    TUNED,
+    Figures,
+)
+from newnormal_reproduce.ours.drift_format import listed, percent, short
+from newnormal_reproduce.ours.drift_operator import Operator
+from newnormal_reproduce.ours.linear import COMPONENTS
+from newnormal_reproduce.report import pages
+from newnormal_reproduce.report.bars import Group, grouped_bars
+from newnormal_reproduce.report.figures import figure_link, save_figure
+
+_MEASURES = {"auprc": "AUPRC", "vus_pr": "VUS-PR", "auroc": "AUROC"}
+_CHARTS = {
+    "drift-macro": "Macro AUPRC and VUS-PR of each row.",
+    "drift-collections": "AUPRC of each row on each collection, the mean over its streams.",
+}
+
+_INTRODUCTION = """\
+# No settings
+
+Is an untuned detector, `Detector()`, better than any fixed setting of the paper's method on streams
+that it was not developed on? And how does it behave when normal changes? Made by
+`{command}`.
+
+- **{plain}** is the paper's autoencoder, neither detrended nor adapted; **γ, η** is its method
+  (DT+TTA) with one setting for all streams. Window 5, latent 16.
+- **PCA** has min({components}, C) components of C channels, from history's samples,
+  standardised; its score is the mean squared residual. With {components} channels or fewer there is
+  no residual, and PCA is left out.
+- **{ours}** is `Detector()`: it chooses its settings from history alone.
+- The threshold of each is the {quantile:g} quantile of its own scores on history. No row uses
+  later samples or test labels.
+- AUPRC is computed by the trapezoidal rule; VUS-PR tolerates up to 100 samples at an event's
+  border.
+- Figures are the mean ± population standard deviation over {seeds};
+  PCA is deterministic and has one. Rows are compared on the streams that all of them have.
+- Every run is a line of [drift.csv](drift.csv), and every stream one of
+  [drift-detail.md](drift-detail.md). The alarms are in
+  [drift-alarms.csv](drift-alarms.csv), a line for each run, change and fault.
+
+Computed by {versions}.
+"""
+
+_MACRO = """\
+## Over all collections
+
+The mean over {collections} of the mean over their
+streams: every collection has the same weight.
+"""
+_BY_COLLECTION = """\
+## {measure} by collection
+
+The mean over a collection's streams; the best of a line is **bold**. Constants of the default
+detector were chosen on the half of SKAB, NAB and UCR that is named choosing, and on streams that
+are in no table; the half named reporting was not used for that.{more}
+"""
+_MARKS = """
+Of UCR it is the share of series that are found: the highest score is from 150 samples before the
+marked sample to 350 after it."""
+_FIVE = """\
+## The paper's five sets
+
+Means over {sets}. **{tuned}** is DT+TTA as in the paper, with window,
+latent, γ, η and the threshold's percentile chosen for each set by hand. **Covered** is the share of
+the difference between the {plain} and that row.
+"""
+_CHANGES = """\
+## When normal changes
+
+The share of normal samples in alarm on generated streams, each row as in the table of what an
+operator gets: since the previous change, from the change to the next, and from {later:,} samples
+after it on. The changes are not anomalies: a plant's levels move, and later its machine's cycle
+gets faster; a wave's level moves by three amplitudes; a wave swings 1.6 times as far. One sample in
+ten of a wave is an anomaly, in history none is.
+"""
+_DETAIL = """\
+# No settings, stream by stream
+
+Each stream of [drift.md](drift.md), the mean ± population standard deviation over seeds; the best
+of a line, without {tuned}, is **bold**. Made by `{command}`.
+"""
+
+
+def page_of(drift: Figures, alarms: Alarms, operator: Operator, seeds: str) -> str:
+    """Return the page; `seeds` names the seeds of the figures."""
+    experiment = drift.experiment
+    parts = [
+        _INTRODUCTION.format(
+            command=experiment.command,
+            plain=PLAIN,
+            ours=OURS,
+            components=COMPONENTS,
+            quantile=1 - TARGET,
+            seeds=seeds,
+            versions=pages.versions(),
+        ),
+        *_summary(drift, alarms, operator),
+        *_over_all(drift),
+        *_by_collection(drift, "auprc"),
+        *_by_collection(drift, "vus_pr"),
+        *drift_operator.sections(operator),
+        *_papers(drift),
+        *_around_changes(alarms),
+        *drift_alarms_page.sections(alarms, drift.rows),
+    ]
+    return "\n".join([*parts, *pages.not_run(experiment)])
+
+
+def details_of(drift: Figures) -> str:
+    """Return the page of every stream."""
+    parts = [_DETAIL.format(command=drift.experiment.command, tuned=TUNED)]
+    streams = list(dict.fromkeys(line.stream.name for line, _ in drift.experiment.lines))
+    for measure, title in _MEASURES.items():
+        values = drift.values(measure)
+        names = [name for name in (*drift.rows, TUNED) if name in values]
+        lines = []
+        for stream in streams:
+            found = {
+                name: Figure.of(list(values[name][stream].values()))
+                for name in names
+                if stream in values[name]
+            }
+            if found:
+                lines.append([stream, *_cells(found, names)])
+        parts += [f"## {title}\n", pages.table(["stream", *names], lines)]
+    return "\n".join(parts)
+
+
+# ---------------------------------------------------------------------- summary
+
+
+def _summary(drift: Figures, alarms: Alarms, operator: Operator) -> list[str]:
+    """Return a summary of the tables in a few sentences."""
+    summary = [
+        *(_about_macro(drift, measure) for measure in ("auprc", "vus_pr")),
+        _about_losses(drift),
+        _about_others(drift),
+        *(_about_five(drift, measure) for measure in ("auroc", "auprc")),
+        _about_marks(drift),
+        drift_operator.summary(operator),
+        _about_changes(alarms),
+        *drift_alarms_page.summary(alarms, drift.rows),
+    ]
+    sentences = [f"- {each}" for each in summary if each is not None]
+    return ["## Summary\n", "\n".join(sentences) + "\n"] if sentences else []
+
+
+def _about_macro(drift: Figures, measure: str) -> str | None:
+    figures = drift.macros(measure)
+    others = {name: figure for name, figure in figures.items() if name != OURS}
+    if OURS not in figures or not others:
+        return None
+    best = max(others, key=lambda name: others[name].mean)
+    gain = figures[OURS].mean / others[best].mean - 1
+    return (
+        f"Macro {_MEASURES[measure]}: {figures[OURS].mean:.3f} for the default detector, "
+        f"{abs(gain):.0%} {'above' if gain >= 0 else 'below'} the best other row ({best}, "
+        f"{others[best].mean:.3f})."
+    )
+
+
+def _about_losses(drift: Figures) -> str | None:
+    differences = {
+        name: figures[OURS].mean - figures[PLAIN].mean
+        for name, (_, figures) in drift.means("auprc").items()
+        if name in COLLECTIONS and {OURS, PLAIN} <= figures.keys()
+    }
+    if not differences:
+        return None
+    worst = min(differences, key=differences.__getitem__)
+    return (
+        f"Of these collections it gains least on {worst}: {differences[worst]:+.3f} in AUPRC "
+        f"beside the {PLAIN}."
+    )
+
+
+def _about_others(drift: Figures) -> str | None:
+    """Name the collections outside the macro mean on which the frozen MLP is better."""
+    worse = [
+        f"{name} ({figures[OURS].mean - figures[PLAIN].mean:+.3f})"
+        for name, (_, figures) in drift.means("auprc").items()
+        if name not in COLLECTIONS
+        and {OURS, PLAIN} <= figures.keys()
+        and figures[OURS].mean < figures[PLAIN].mean
+    ]
+    return f"Outside these its AUPRC is below the {PLAIN}'s on {listed(worse)}." if worse else None
+
+
+def _about_marks(drift: Figures) -> str | None:
+    found = {name: figures for name, (_, figures) in drift.means(drift.found).items()}
+    said = [
+        f"{figures[OURS].mean:.2f} of those {name.rpartition(', ')[2]}"
+        for name, figures in found.items()
+        if OURS in figures
+    ]
+    return f"Of UCR's series it finds {listed(said)}." if said else None
+
+
+def _about_five(drift: Figures, measure: str) -> str | None:
+    sets, figures = drift.five(measure)
+    if not {OURS, PLAIN, TUNED} <= figures.keys():
+        return None
+    way = covered(*(figures[name].mean for name in (PLAIN, TUNED, OURS)))
+    if way is None:
+        return None
+    return (
+        f"On the paper's sets ({len(sets)} of 5), without settings, it covers {way:.0%} of the "
+        f"difference between the {PLAIN} and the paper's hand-tuned row in mean "
+        f"{_MEASURES[measure]}."
+    )
+
+
+def _about_changes(alarms: Alarms) -> str | None:
+    found = [rows for rows in alarms.around_changes().values() if {OURS, PLAIN} <= rows.keys()]
+    if not found:
+        return None
+    mine, frozen = (fmean(rows[name].later.mean for rows in found) for name in (OURS, PLAIN))
+    return (
+        f"From {LATER:,} samples after a change on, {mine:.1%} of normal samples are in alarm "
+        f"(mean of {len(found)} changes; the {PLAIN} {frozen:.1%})."
+    )
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def _over_all(drift: Figures) -> list[str]:
+    found = {measure: drift.macros(measure) for measure in _MEASURES}
+    rows = [name for name in drift.rows if all(name in each for each in found.values())]
+    if not rows:
+        return []
+    groups = drift.collections(drift.values("auprc"))
+    mine = {name: groups[name] for name in COLLECTIONS if name in groups}
+    everything = [stream for streams in mine.values() for stream in streams]
+    lines = []
+    for name in rows:
+        seeds = pages.span(
+            len(drift.experiment.seeds_of(trials))
+            for line, trials in drift.experiment.lines
+            if line.competitor.name == name and line.stream.name in everything
+        )
+        lines.append([name, seeds, *(str(each[name]) for each in found.values())])
+    named = listed([f"{name} ({len(streams)})" for name, streams in mine.items()])
+    return [
+        _MACRO.format(collections=named),
+        pages.table(["row", "seeds", *_MEASURES.values()], lines),
+        figure_link("drift-macro", _CHARTS["drift-macro"]) + "\n",
+    ]
+
+
+def _by_collection(drift: Figures, measure: str) -> list[str]:
+    found = drift.means(measure)
+    marks = drift.means(drift.found) if measure == "auprc" else {}
+    if not found and not marks:
+        return []
+    lines = [
+        [name, str(count), *_cells(figures, drift.rows)] for name, (count, figures) in found.items()
+    ]
+    mine = [name for name in found if name in COLLECTIONS]
+    if mine:
+        count = str(sum(found[name][0] for name in mine))
+        macros = _cells(drift.macros(measure), drift.rows)
+        lines.insert(len(mine), [f"macro, mean of the {len(mine)} above", count, *macros])
+    lines += [
+        [f"{name}: found", str(count), *_cells(figures, drift.rows)]
+        for name, (count, figures) in marks.items()
+    ]
+    parts = [
+        _BY_COLLECTION.format(measure=_MEASURES[measure], more=_MARKS if marks else ""),
+        pages.table(["collection", "streams", *drift.rows], lines),
+    ]
+    if measure == "auprc" and mine:
+        parts.append(figure_link("drift-collections", _CHARTS["drift-collections"]) + "\n")
+    return parts
+
+
+def _papers(drift: Figures) -> list[str]:
+    found = {measure: drift.five(measure) for measure in ("auroc", "auprc")}
+    sets, figures = found["auprc"]
+    if not {TUNED, PLAIN} <= figures.keys():
+        return []
+    header, lines = ["row"], [[name] for name in figures]
+    for measure, (_, mine) in found.items():
+        header += [_MEASURES[measure], "covered"]
+        for line in lines:
+            way = covered(mine[PLAIN].mean, mine[TUNED].mean, mine[line[0]].mean)
+            line += [str(mine[line[0]]), "-" if way is None else f"{round(way, 2) + 0.0:.0%}"]
+    return [
+        _FIVE.format(sets=listed(sets), tuned=TUNED, plain=PLAIN),
+        pages.table(header, lines),
+    ]
+
+
+def _around_changes(alarms: Alarms) -> list[str]:
+    lines = [
+        [f"{short(kind)}: {what}", name, *map(percent, around)]
+        for (kind, what), rows in alarms.around_changes().items()
+        for name, around in rows.items()
+    ]
+    if not lines:
+        return []
+    header = ["change", "row", "before", "after", f"from {LATER:,} samples after it on"]
+    return [_CHANGES.format(later=LATER), pages.table(header, lines)]
+
+
+def _cells(figures: Mapping[str, Figure], names: Sequence[str]) -> list[str]:
+    """Return a cell a name, the best one bold; the hand-tuned row is not compared."""
+    best = max((each.mean for name, each in figures.items() if name != TUNED), default=None)
+    cells = []
+    for name in names:
+        figure = figures.get(name)
+        text = "-" if figure is None else str(figure)
+        bold = figure is not None and name != TUNED and figure.mean == best
+        cells.append(f"**{text}**" if bold else text)
+    return cells
+
+
+# ---------------------------------------------------------------------- pictures
+
+
+def draw(drift: Figures, operator: Operator, folder: Path) -> list[Path]:
+    """Draw the macro means, the mean of each collection, and what an operator gets."""
+    paths = []
+    macros = {f"macro {_MEASURES[each]}": drift.macros(each) for each in ("auprc", "vus_pr")}
+    if all(macros.values()):
+        figure = grouped_bars(_groups(macros), axis="mean over collections", written=True)
+        paths += save_figure(figure, folder, "drift-macro")
+    means = {name: figures for name, (_, figures) in drift.means("auprc").items()}
+    mine = {name: means[name] for name in COLLECTIONS if name in means}
+    if mine:
+        paths += save_figure(grouped_bars(_groups(mine), axis="AUPRC"), folder, "drift-collections")
+    return [*paths, *drift_operator.draw(operator, folder)]
+
+
+def _groups(found: Mapping[str, Mapping[str, Figure]]) -> dict[str, Group]:
+    return {
+        name: {row: (figure, None) for row, figure in figures.items()}
+        for name, figures in found.items()
+    }

@@ -1,0 +1,280 @@
+"""Obvious faults and a nightly job: what an operator expects of `Detector` without thinking.
+
+Everything is generated: no data are needed.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from newnormal import Detector, Event
+from newnormal.base import BaseDetector
+from newnormal.datasets import Dataset
+from newnormal.datasets.synthetic import nightly_job, obvious
+from newnormal.datasets.synthetic.nightly import DAY, JOB_BEGIN, JOB_END
+from newnormal.errors import NewnormalError, ParameterError
+from newnormal.metrics import trace_alarms
+from newnormal_reproduce.engine.experiment import write_texts
+from newnormal_reproduce.engine.published import SEEDS
+from newnormal_reproduce.engine.sweep import Failure, Progress, sweep
+from newnormal_reproduce.ours import obvious_page
+from newnormal_reproduce.ours.obvious_results import LIMIT, Judged, Night, Results, Shown
+from newnormal_reproduce.ours.watching import watch
+
+NIGHTLY = "nightly"
+_SEEDS = SEEDS[:3]
+_FOLLOWED = 5  # days after the acceptance in which alarms are counted
+_AFTER = 10  # samples after the end of the nightly job, in which an alarm is about it
+
+
+class _Task(NamedTuple):
+    """A stream of a seed: one fit, and a run for each fault."""
+
+    name: str
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class ObviousFaults:
+    """The results.
+
+    Attributes
+    ----------
+    results
+        What was measured.
+    failures
+        The error of each stream and seed that failed.
+    command
+        The command that runs it again.
+    """
+
+    results: Results
+    failures: dict[str, str]
+    command: str
+
+    def markdown(self) -> str:
+        """Return the page."""
+        return obvious_page.page_of(self.results, self.failures, self.command)
+
+    def csv(self) -> str:
+        """Return a line for each run, and one for each failure."""
+        text = io.StringIO()
+        own = [name for name in Judged._fields if name != "shown"]
+        nights = [name for name in Night._fields if name not in own]
+        head = ["status", *own, *nights, "note"]
+        table = csv.DictWriter(text, head, lineterminator="\n")
+        table.writeheader()
+        runs = [each._asdict() for each in self.results.judged]
+        for run in (*runs, *(night._asdict() for night in self.results.nights)):
+            run.pop("shown", None)
+            cells = {name: _cell(value) for name, value in run.items()}
+            table.writerow({"status": "ok", **cells})
+        for name, why in self.failures.items():
+            table.writerow({"status": "failed", "stream": name, "note": why})
+        return text.getvalue()
+
+    def write(self, folder: str | PathLike[str]) -> tuple[Path, ...]:
+        """Write page, table and picture into a folder, and return their paths."""
+        folder = Path(folder)
+        texts = {"obvious.md": self.markdown(), "obvious.csv": self.csv()}
+        return (*write_texts(folder, texts), *obvious_page.draw(self.results, folder))
+
+
+def names() -> list[str]:
+    """Return the names of all streams.
+
+    Examples
+    --------
+    >>> names()[0], names()[-1], len(names())
+    ('1min/sine-1', 'nightly', 39)
+    """
+    return [
+        f"{rate}/{case.stream}" for rate in obvious.RATES for case in obvious.cases(rate, faults=[])
+    ] + [NIGHTLY]
+
+
+def obvious_faults(
+    datasets: Sequence[str] | None = None,
+    *,
+    seeds: Sequence[int] | None = None,
+    epochs: int | None = None,
+    processes: int = 1,
+    progress: Progress | None = None,
+) -> ObviousFaults:
+    """Run `Detector` with a limit of one alarm a day over every obvious fault.
+
+    Parameters
+    ----------
+    datasets
+        Only these: a rate such as ``"15min"``, a stream such as ``"15min/sine-1"``, or
+        ``"nightly"``; None: everything.
+    seeds
+        Of the data and of the fit, one run each; None: 2021 to 2023.
+    epochs
+        Of each fit; None: the detector's own number.
+    processes
+        How many processes to use.
+    progress
+        Called with how many streams are done, how many there are, and which was done last.
+    """
+    chosen = _chosen(datasets)
+    numbers = _SEEDS if seeds is None else tuple(seeds)
+    tasks = [_Task(name, seed) for seed in numbers for name in chosen]
+    done = 0
+
+    def on_done(task: _Task) -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, len(tasks), f"{task.name}, seed {task.seed}")
+
+    results, failures = Results(), dict[str, str]()
+    for each in sweep(partial(_work, epochs), tasks, processes=processes, on_done=on_done):
+        if isinstance(each, Failure):
+            failures[f"{each.task.name}, seed {each.task.seed}"] = each.error
+        else:
+            results = results + each
+    return ObviousFaults(results, failures, _command(datasets, seeds))
+
+
+def _chosen(wanted: Sequence[str] | None) -> list[str]:
+    known = names()
+    if wanted is None:
+        return known
+    found: list[str] = []
+    for each in wanted:
+        mine = [name for name in known if name == each or name.startswith(f"{each}/")]
+        if not mine:
+            raise ParameterError(
+                f"datasets: expected a rate, a stream or {NIGHTLY}, found {each!r}",
+                hint=f"such as {', '.join(obvious.RATES)}, {known[0]} or {NIGHTLY}",
+            )
+        found += mine
+    return list(dict.fromkeys(found))
+
+
+def _command(datasets: Sequence[str] | None, seeds: Sequence[int] | None) -> str:
+    text = "newnormal reproduce obvious"
+    if datasets is not None:
+        text += f" --datasets {','.join(datasets)}"
+    if seeds is not None and tuple(seeds) != _SEEDS:
+        text += f" --seeds {','.join(map(str, seeds))}"
+    return text
+
+
+def _work(epochs: int | None, task: _Task) -> Results:
+    if task.name == NIGHTLY:
+        variants = ("usual", "noon", "new")
+        return Results(nights=tuple(_night(each, task.seed, epochs) for each in variants))
+    rate, _, stream = task.name.partition("/")
+    kind, _, channels = stream.rpartition("-")
+    cases = list(obvious.cases(rate, task.seed, kinds=[kind], channels=[int(channels)]))
+    detector = Detector(alarms_per_day=LIMIT, seed=task.seed, epochs=epochs)
+    detector.fit(cases[0].history, times=cases[0].history_times)
+    return Results(judged=tuple(_judge(rate, task.seed, case, detector) for case in cases))
+
+
+def _judge(rate: str, seed: int, case: obvious.Case, detector: BaseDetector) -> Judged:
+    events = watch(detector.reset(), case.live, case.live_times)
+    trace = trace_alarms(events, len(case.live))
+    counts = trace.count(case.labels, samples_per_day=case.samples_per_day)
+    shown = None
+    if case.fault is not None:
+        margin = max(60, case.length)
+        first, last = max(case.start - margin, 0), case.start + case.length + margin
+        inside = trace.openings[(trace.openings >= first) & (trace.openings < last)]
+        shown = Shown(
+            values=case.live[first:last, case.channel],
+            start=case.start - first,
+            length=case.length,
+            openings=tuple(int(at) - first for at in inside),
+            in_alarm=trace.in_alarm[first:last],
+        )
+    return Judged(
+        rate=rate,
+        stream=case.stream,
+        kind=case.kind,
+        channels=case.channels,
+        seed=seed,
+        fault=case.fault,
+        found=counts.found if case.fault is not None else None,
+        delay=counts.mean_delay,
+        openings=counts.openings,
+        false=counts.false,
+        days=counts.days,
+        in_alarm=counts.in_alarm_share,
+        pending=counts.pending_share,
+        shown=shown,
+    )
+
+
+# ---------------------------------------------------------------------- nightly job
+
+
+def _night(variant: str, seed: int, epochs: int | None) -> Night:
+    data = nightly_job(seed, variant)  # type: ignore[arg-type]
+    detector = Detector(alarms_per_day=LIMIT, seed=seed, epochs=epochs)
+    detector.fit(data.train, times=data.train_times)
+    if variant == "new":
+        return _accepting(detector, data, seed)
+    events = watch(detector, data.test, data.test_times)
+    trace = trace_alarms(events, len(data.test))
+    counts = trace.count(data.labels, samples_per_day=DAY)
+    since = (trace.openings - JOB_BEGIN) % DAY  # the job's newest beginning
+    return Night(
+        stream=f"{NIGHTLY}/{variant}",
+        seed=seed,
+        openings=counts.openings,
+        at_job=int((since < JOB_END - JOB_BEGIN + _AFTER).sum()),
+        false=counts.false,
+        found=counts.found if variant == "noon" else None,
+    )
+
+
+def _accepting(detector: BaseDetector, data: Dataset, seed: int) -> Night:
+    """Accept what opened in the first night, at the end of the job, and count what opens later."""
+    assert data.test_times is not None
+    end, last = JOB_END, JOB_END + _FOLLOWED * DAY
+    first = watch(detector, data.test[:end], data.test_times[:end], flush=False)
+    accepted = accept_newest(detector, first)
+    events = watch(detector, data.test[end:last], data.test_times[end:last])
+    openings = trace_alarms(events, last - end, first=end).openings
+    return Night(
+        stream=f"{NIGHTLY}/new",
+        seed=seed,
+        openings=len(trace_alarms(first, end).openings),
+        accepted=accepted,
+        later=len(openings),
+    )
+
+
+def accept_newest(detector: BaseDetector, events: Iterable[Event]) -> bool:
+    """Accept the newest thing that was reported: a change, or else an alarm."""
+    for event in reversed(list(events)):
+        if event.kind in ("opened", "changed"):
+            what = event.change or event.alarm
+            try:
+                detector.accept(what)
+            except NewnormalError:  # closed meanwhile, and not kept
+                return False
+            detector.take_events()
+            return True
+    return False
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return "" if math.isnan(value) else f"{value:.6g}"
+    return "" if value is None else value

@@ -1,0 +1,237 @@
+"""The page and the picture of `newnormal_reproduce.ours.obvious`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newnormal.datasets.synthetic.obvious import FAULTS, KINDS
+from newnormal.metrics.events import runs
+from newnormal.plots.canvas import FALSE, INK, LINE, PALE, SMALL, TRUE, blank
+from newnormal_reproduce.ours.obvious_results import LIMIT, Judged, Night, Results, mean_of
+from newnormal_reproduce.report import pages
+from newnormal_reproduce.report.figures import figure_link, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_NAMES = {"1min": "one sample a minute", "15min": "one sample in 15 minutes"}
+_MOST = 40  # missed faults that are listed
+
+_INTRODUCTION = """\
+# Obvious faults
+
+Does `Detector(alarms_per_day={limit})` find faults that a person sees at once in a plot, and is it
+quiet without them? Made by `{command}`.
+
+- Every kind of fault is put on every kind of stream, one fault a run, in one channel drawn at
+  random. Sizes are in standard deviations of the channel's history.
+- History and live part last 7 and 3 days at one sample a minute, 20 and 10 days at one in 15
+  minutes, with times.
+- A fault is **found** if an alarm opens or a change is reported from 5 samples before its start to
+  10 samples after its end.
+- Figures are means over {seeds}. Every run is a line of [obvious.csv](obvious.csv).
+
+Computed by {versions}.
+"""
+_FAULTS = """\
+## Faults
+
+Lengths in samples at one sample a minute and at one in 15 minutes. Spike: +10, 1 and 1. Step: +5,
+120 and 12. Drop: to zero, or to 6 below the mean if zero is nearer, 60 and 8. Stuck: the last
+value, 240 and 24. Noise: added white noise of 3, 120 and 12. Ramp: up to +8, 240 and 24. Lost
+cycle: the signal at 5 % of its distance from the mean, 360 and 36. Broken coupling: the stretch
+before it reversed, 360 and 36, on coupled channels alone.
+"""
+_QUIET = """\
+## Without a fault
+
+Alarms that opened and changes that were reported, a day, on the same streams without a fault. The
+limit is {limit} a day on average, and twice that on nine streams of ten.
+"""
+_NIGHTLY = """\
+## A nightly job
+
+Two channels every 5 minutes with a daily swing and noise; a job adds 50 and 20 to them from 03:30
+to 03:50 each night, for 30 nights of history and 30 live nights. **Noon**: the job runs at noon of
+one live day as well, and should be reported. **New**: history does not have the job; what opens in
+the first live night is accepted, and alarms of the next five days are counted.
+"""
+_CAPTION = """\
+An example of each fault, of the first rate and seed, in the channel that has it. The fault is
+shaded, a bar below the curve is an open alarm, and a vertical line is an opening: blue if it finds
+the fault, red if not.
+"""
+
+
+def page_of(results: Results, failures: Mapping[str, str], command: str) -> str:
+    """Return the page."""
+    parts = [
+        _INTRODUCTION.format(
+            limit=LIMIT,
+            command=command,
+            seeds=f"seeds {', '.join(map(str, results.seeds)) or 'none'}",
+            versions=pages.versions(),
+        ),
+        *_summary(results),
+        *_faults(results),
+        *_quiet(results),
+        *_nightly(results),
+    ]
+    if failures:
+        parts += ["## Not run\n", pages.table(("what", "why"), list(failures.items()))]
+    return "\n".join(parts)
+
+
+def _summary(results: Results) -> list[str]:
+    sentences = []
+    for rate in results.rates:
+        share, quiet = results.found(rate), results.quiet(rate)
+        if share is not None:
+            count = len(results.with_fault(rate))
+            sentences.append(f"At {_NAMES[rate]} it found {share:.3f} of {count} faults.")
+        if quiet is not None:
+            sentences.append(
+                f"Without a fault it opened {quiet.mean:.2f} alarms a day at {_NAMES[rate]}; "
+                f"nine streams of ten have at most {quiet.decile:.2f}."
+            )
+    nights = results.nights_of("usual")
+    usual = mean_of(nights, lambda night: night.at_job)
+    every = mean_of(nights, lambda night: night.openings)
+    if usual is not None:
+        sentences.append(
+            f"A nightly job that is in history: {usual:.1f} alarms at the job in 30 nights, "
+            f"{every:.1f} in all."
+        )
+    lines = "\n".join(f"- {each}" for each in sentences)
+    return ["## Summary\n", f"{lines}\n"] if sentences else []
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def _faults(results: Results) -> list[str]:
+    parts = [_FAULTS]
+    for rate in results.rates:
+        mine = results.with_fault(rate)
+        if not mine:
+            continue
+        kinds = [kind for kind in KINDS if any(each.kind == kind for each in mine)]
+        widths = sorted({each.channels for each in mine})
+        faults = [fault for fault in FAULTS if any(each.fault == fault for each in mine)]
+        lines = []
+        for fault in (*faults, "all"):
+            where = {} if fault == "all" else {"fault": fault}
+            cells = [_two(results.found(rate, kind=kind, **where)) for kind in kinds]
+            cells += [_two(results.found(rate, channels=width, **where)) for width in widths]
+            delays = [e.delay for e in results.with_fault(rate, **where) if e.found]
+            median = f"{np.median(delays):.0f}" if delays else "-"
+            lines.append([fault, *cells, _two(results.found(rate, **where)), median])
+        columns = [*kinds, *(f"{width} ch." for width in widths)]
+        header = ["found", *columns, "all", "median delay, samples"]
+        parts += [f"### At {_NAMES[rate]}\n", pages.table(header, lines), *_missed(mine)]
+    if len(parts) == 1:
+        return []
+    return [*parts, figure_link("obvious-faults", _CAPTION) + "\n"]
+
+
+def _missed(judged: list[Judged]) -> list[str]:
+    names: dict[str, list[str]] = {}
+    for each in judged:
+        if not each.found:
+            names.setdefault(f"{each.fault} on {each.stream}", []).append(str(each.seed))
+    if not names:
+        return ["None was missed.\n"]
+    listed = [f"{name} ({', '.join(seeds)})" for name, seeds in names.items()]
+    more = f"; and {len(listed) - _MOST} more" if len(listed) > _MOST else ""
+    return [f"Missed, with their seeds: {'; '.join(listed[:_MOST])}{more}.\n"]
+
+
+def _quiet(results: Results) -> list[str]:
+    lines = []
+    for rate in results.rates:
+        for kind in (*KINDS, None):
+            quiet = results.quiet(rate, kind)
+            if quiet is not None:
+                shares = [f"{quiet.in_alarm:.1%}", f"{quiet.pending:.1%}"]
+                rates = [f"{quiet.mean:.2f}", f"{quiet.decile:.2f}"]
+                lines.append([_NAMES[rate], kind or "all", str(quiet.runs), *rates, *shares])
+    if not lines:
+        return []
+    header = ["rate", "kind", "runs", "alarms a day", "9th decile", "in alarm", "change pending"]
+    return [_QUIET.format(limit=LIMIT), pages.table(header, lines)]
+
+
+def _nightly(results: Results) -> list[str]:
+    lines = []
+    for variant in ("usual", "noon"):
+        nights = results.nights_of(variant)
+        if nights:
+            at_job = _numbers([night.at_job for night in nights])
+            every = _numbers([night.openings for night in nights])
+            lines.append([variant, "alarms at the nightly job in 30 nights", at_job])
+            lines.append([variant, "alarms in 30 days in all", every])
+    noon, new = results.nights_of("noon"), results.nights_of("new")
+    if noon:
+        lines.append(["noon", "job at noon found", _numbers([night.found for night in noon])])
+    if new:
+        lines += [
+            ["new", "alarms in the first night", _numbers([night.openings for night in new])],
+            ["new", "accepted", _numbers([_whole(night) for night in new])],
+            ["new", "alarms in the next 5 days", _numbers([night.later for night in new])],
+        ]
+    if not lines:
+        return []
+    return [_NIGHTLY, pages.table(["variant", "measure", "by seed"], lines)]
+
+
+def _whole(night: Night) -> int | None:
+    return None if night.accepted is None else int(night.accepted)
+
+
+def _numbers(values: list[int | None]) -> str:
+    return ", ".join("-" if value is None else str(value) for value in values)
+
+
+def _two(share: float | None) -> str:
+    return "-" if share is None else f"{share:.2f}"
+
+
+# ---------------------------------------------------------------------- picture
+
+
+def draw(results: Results, folder: Path) -> list[Path]:
+    """Draw one panel for each kind of fault: an example, and its alarms."""
+    examples = [(fault, results.example(fault)) for fault in FAULTS]
+    found = [(fault, each) for fault, each in examples if each is not None]
+    if not found:
+        return []
+    rows = -(-len(found) // 2)
+    figure = blank(10, 1.6 * rows + 0.2)
+    for at, (fault, each) in enumerate(found, start=1):
+        _panel(figure.add_subplot(rows, 2, at), fault, each)
+    figure.tight_layout()
+    return save_figure(figure, folder, "obvious-faults")
+
+
+def _panel(axes: Axes, fault: str, each: Judged) -> None:
+    shown = each.shown
+    assert shown is not None
+    values, stop = shown.values, shown.start + shown.length
+    low, high = float(values.min()), float(values.max())
+    room = 0.12 * ((high - low) or 1.0)
+    axes.axvspan(shown.start - 0.5, stop - 0.5, color=PALE, alpha=0.6, linewidth=0)
+    axes.plot(values, color=INK, linewidth=0.7)
+    for first, last in zip(*runs(shown.in_alarm), strict=True):
+        axes.hlines(low - room, first, last, color=LINE, linewidth=3)
+    for at in shown.openings:
+        true = shown.start - 5 <= at < stop + 10
+        axes.axvline(at, color=TRUE if true else FALSE, linewidth=0.9)
+    axes.set_ylim(low - 2 * room, high + room)
+    axes.set_title(f"{fault}: {each.stream}, {each.rate}", fontsize=SMALL, loc="left")
+    axes.tick_params(labelsize=SMALL - 2)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)

@@ -1,0 +1,127 @@
+"""Classic detectors beside the five models on every stream found, by AUPRC and VUS-PR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import fmean
+from typing import Unpack
+
+from newnormal.models.peers import MOST_ROWS
+from newnormal_reproduce.engine.competitors import FIVE
+from newnormal_reproduce.engine.experiment import Experiment, Line
+from newnormal_reproduce.engine.plan import Plan, Request
+from newnormal_reproduce.engine.published import Figure, Rule, Rules, settings
+from newnormal_reproduce.engine.runner import Runner
+from newnormal_reproduce.engine.streams import SYNTHETIC, Roots, Stream
+from newnormal_reproduce.engine.variants import BOTH, FROZEN
+from newnormal_reproduce.report import pages
+
+PEERS = ("pyod:PCA", "pyod:IForest", "pyod:LOF", "pyod:OCSVM", "pyod:ECOD")
+_MODELS = (*FIVE, *PEERS)
+_CHANCE = ("pyod:IForest",)  # the other peers give the same scores for every seed
+_RULE = Rule(99.0)
+
+_INTRODUCTION = """\
+# Beside classic detectors
+
+PCA, isolation forest, LOF, one-class SVM and ECOD, from PyOD, which judge single samples; the
+paper's models as fitted; and its MLP with detrending and adaptation. On every stream found, and on
+synthetic ones. Made by `{command}`.
+
+- PyOD's detectors have its default settings, except that PCA has as many components as history's
+  rank. The cost of LOF and one-class SVM grows with the square of history, so they are fitted on at
+  most {most:,} samples of history, evenly spaced.
+- Nothing was tuned to a stream. Streams that are not in the paper borrow the settings of Yahoo
+  (A1-R20) if they have one channel and of SMD (M-2-1) if several; adaptation learns from samples
+  that score below Q99 of history.
+- AUPRC is computed by the trapezoidal rule; VUS-PR tolerates up to 100 samples at an event's
+  border. Both need no threshold.
+- A figure is the mean over {seeds}; deterministic
+  detectors have one.
+- Every run is a line of [peers.csv](peers.csv).
+
+Computed by {versions}.
+"""
+
+
+def peers(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
+    """Run classic detectors and the paper's models on every stream in the given folders.
+
+    Needs the extra ``peers``, and ``deep`` for all of the paper's but the MLP.
+
+    Parameters
+    ----------
+    roots, **request
+        As in `Plan.of`. By default: every stream found, and the synthetic ones; the paper's five
+        models and `PEERS`. Deterministic detectors have the first seed alone.
+    """
+    plan = Plan.of(roots, **request)
+    taking_part = plan.competitors(_MODELS)
+    usual = [
+        *(setting.name for setting in settings()),
+        *(name for name in plan.runner.streams.places if not name.startswith("AnoShift/")),
+        *SYNTHETIC,
+    ]
+
+    def lines_of(stream: Stream) -> Iterator[Line]:
+        for competitor in taking_part:
+            chance = not competitor.model.startswith("pyod:") or competitor.model in _CHANCE
+            seeds = plan.seeds if chance else plan.seeds[:1]
+            for variant in (FROZEN, BOTH) if competitor.model == "mlp" else (FROZEN,):
+                yield Line(stream, competitor, variant, Rules(_RULE, _RULE), seeds, compared=False)
+
+    return plan.conduct("peers", list(dict.fromkeys(usual)), lines_of, pages={"peers.md": _page})
+
+
+def _page(result: Experiment) -> str:
+    seeds = pages.over_seeds(result, where="the line below its table")
+    parts = [
+        _INTRODUCTION.format(
+            command=result.command, most=MOST_ROWS, seeds=seeds, versions=pages.versions()
+        )
+    ]
+    if result.outcomes:
+        for measure, name in (("auprc", "AUPRC"), ("vus_pr", "VUS-PR")):
+            parts += [f"## {name}\n", _table(result, measure), f"{_seeds_of_columns(result)}\n"]
+    return "\n".join([*parts, *pages.not_run(result)])
+
+
+def _table(result: Experiment, measure: str) -> str:
+    """Return a table with a column a detector and a line a stream; the best of a line is bold."""
+    figures: dict[str, dict[str, Figure]] = {}
+    columns: list[str] = []
+    for line, trials in result.lines:
+        name = line.name
+        columns += [name] if name not in columns else []
+        values = [
+            getattr(result.outcomes[trial].report, measure)
+            for trial in trials
+            if trial in result.outcomes
+        ]
+        if values:
+            figures.setdefault(line.stream.name, {})[name] = Figure.of(values)
+    lines = []
+    for stream, row in figures.items():
+        best = max(figure.mean for figure in row.values())
+        lines.append([stream, *(_shown(row.get(name), best) for name in columns)])
+    complete = [row for row in figures.values() if len(row) == len(columns)]
+    if complete:
+        means = {name: Figure(fmean(row[name].mean for row in complete), None) for name in columns}
+        best = max(figure.mean for figure in means.values())
+        label = f"mean of the {len(complete)} with all"
+        lines.append([label, *(_shown(means[name], best) for name in columns)])
+    return pages.table(["stream", *columns], lines)
+
+
+def _seeds_of_columns(result: Experiment) -> str:
+    """Return the number of seeds of each column."""
+    counts: dict[str, list[int]] = {}
+    for line, trials in result.lines:
+        counts.setdefault(line.name, []).append(len(result.seeds_of(trials)))
+    return f"Seeds: {', '.join(f'{name} {pages.span(each)}' for name, each in counts.items())}."
+
+
+def _shown(figure: Figure | None, best: float) -> str:
+    if figure is None:
+        return "-"
+    return f"**{figure.mean:.3f}**" if figure.mean == best else f"{figure.mean:.3f}"

@@ -1,0 +1,48 @@
+"""fig:anoshift (a): normal traffic in a plane, one colour a year."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newnormal.plots.canvas import INK, SMALL, blank
+from newnormal.types import Floats
+from newnormal_reproduce.paper.tsne import t_sne
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MOST = 300  # samples of a group: the time of t-SNE grows with their square
+
+
+def years_apart(groups: Mapping[str, Floats], seed: int = 0) -> Figure:
+    """Draw groups of samples (T, C), in the order of time, by t-SNE; later groups are darker."""
+    rng = np.random.default_rng(seed)
+    some = {
+        name: rows[np.sort(rng.permutation(len(rows))[:_MOST])] for name, rows in groups.items()
+    }
+    points = t_sne(np.concatenate(list(some.values())), seed)
+
+    from matplotlib import colormaps
+
+    figure = blank(6.2, 4.6)
+    axes = figure.add_axes((0.03, 0.03, 0.72, 0.94))
+    shades = colormaps["viridis_r"](np.linspace(0.08, 1.0, len(some)))
+    at = 0
+    for shade, (name, rows) in zip(shades, some.items(), strict=True):
+        place = points[at : at + len(rows)]
+        at += len(rows)
+        axes.scatter(place[:, 0], place[:, 1], s=7, color=shade, label=name, linewidths=0)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.legend(
+        loc="center left",
+        bbox_to_anchor=(1.01, 0.5),
+        frameon=False,
+        fontsize=SMALL,
+        labelcolor=INK,
+        markerscale=2.5,
+    )
+    return figure

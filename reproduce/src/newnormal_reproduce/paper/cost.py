@@ -1,0 +1,383 @@
+"""The cost of each model: table:Appendix:CC, with and without adaptation.
+
+One window at the paper's size: 12 samples of 55 channels, latent width 128, batch 1.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+import numpy as np
+
+from newnormal import M2N2, Fixed
+from newnormal.errors import ParameterError
+from newnormal.models.mlp import MLP
+from newnormal.models.registry import find
+from newnormal_reproduce.engine.competitors import PAPER_MODELS, Competitor
+from newnormal_reproduce.engine.experiment import write_texts
+from newnormal_reproduce.engine.plan import command
+from newnormal_reproduce.engine.published import DEFAULT, printed_values, title
+from newnormal_reproduce.engine.sweep import Progress
+from newnormal_reproduce.report import pages
+
+WINDOW, CHANNELS, LATENT = 12, 55, 128
+_TRIALS = 100
+_BYTES = 4  # float32
+
+_INTRODUCTION = """\
+# What each model costs
+
+`table:Appendix:CC`. Made by `{command}`.
+
+One window of {window} samples of {channels} channels, latent width {latent}, batch 1, as in the
+paper. *Forward* is the network's pass that computes the scores. *Window* is all that the detector
+does for a window: scaling, trend, scores, verdicts. *Learning* is the same with a learning step.
+The compiled MLP does all of it in one loop, so that its forward time is its window time.
+"""
+
+_TIMES = """\
+## Time
+
+Milliseconds, median of {trials} trials (± half the distance between their quartiles), one thread of
+{machine}. The paper's are means of 30 trials on a Titan Xp, of the forward pass alone. Where the
+spread is large, the machine was busy with other work. Window and learning are times of `M2N2.run`
+over one window; those of the compiled MLP are over 100 windows in one call, divided by 100.
+"""
+
+_WORK = """\
+## Multiply-adds
+
+The paper's flops are multiply-adds of the linear layers: the first column. They leave out the
+recurrent products of an LSTM and a GRU (all but 1 % of the LSTM), the products of attention, and
+convolutions; the second column has them. Both leave out biases, activations, norms, softmax and
+the score. The paper counts each of USAD's three parts once; a score needs the encoder twice and a
+decoder twice, and we count that. PyTorch models go forward once more to learn; the compiled MLP
+reuses its first pass.
+"""
+
+_MEMORY = """\
+## Memory
+
+Megabytes (10⁶ bytes) of 32-bit numbers. Activations are the outputs of layers with parameters,
+once to judge, and once more for their gradients to learn, as the paper counts.
+"""
+
+_THOC = """\
+THOC's hidden width is 64 here, as in the experiments, and does not depend on the latent width. At
+128 it would have 457,509 parameters, 1.83 MB, close to the paper's figure.
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The cost of one model for one window.
+
+    Attributes
+    ----------
+    forward_ms, window_ms, learning_ms
+        Median times: of the network, of the detector's window, of that with a learning step.
+    forward_spread, window_spread, learning_spread
+        The distance between the quartiles of the trials.
+    linear, forward, learning
+        Multiply-adds: of linear layers, of all products, with the learning step.
+    parameters
+        How many.
+    outputs
+        Numbers in the outputs of layers with parameters.
+    """
+
+    name: str
+    model: str
+    forward_ms: float
+    forward_spread: float
+    window_ms: float
+    window_spread: float
+    learning_ms: float
+    learning_spread: float
+    linear: int
+    forward: int
+    learning: int
+    parameters: int
+    outputs: int
+
+    @property
+    def parameters_mb(self) -> float:
+        """Size of the parameters."""
+        return self.parameters * _BYTES / 1e6
+
+    @property
+    def judging_mb(self) -> float:
+        """Size of the activations."""
+        return self.outputs * _BYTES / 1e6
+
+    @property
+    def learning_mb(self) -> float:
+        """Size of the activations and their gradients."""
+        return 2 * self.judging_mb
+
+
+def printed_cost(model: str) -> dict[str, float] | None:
+    """Return the paper's figures for one of its models, or None.
+
+    Examples
+    --------
+    >>> printed_cost("USAD")["multiply_adds"], printed_cost("mine")
+    (880110.0, None)
+    """
+    return printed_values("cost", "model", model)
+
+
+def cost_of(name: str, trials: int = _TRIALS) -> Cost:
+    """Measure one model by name or import path.
+
+    Examples
+    --------
+    >>> measured = cost_of("mlp", trials=3)
+    >>> measured.linear, round(measured.parameters_mb, 2)
+    (586740, 2.35)
+    """
+    kind = None if name == DEFAULT else find(name)
+    if kind is MLP:
+        counted = _count_mlp(MLP(WINDOW, CHANNELS, LATENT))
+        window, learning = (_window_time(name, trials, adapt, 100) for adapt in (False, True))
+        return _cost(name, window, window, learning, counted)
+    # By name, so that nothing here depends on PyTorch if it is not installed.
+    counting = import_module("newnormal.models.deep.counting")
+    base = import_module("newnormal.models.deep.base").DeepModel
+    if kind is None or not issubclass(kind, base):
+        raise ParameterError(
+            f"expected a model whose operations can be counted, found {name!r}",
+            hint="the compiled MLP and the PyTorch models, subclasses of DeepModel, are",
+        )
+    with counting.one_thread():
+        model: Any = kind(WINDOW, CHANNELS, LATENT)
+        found = counting.count(model)
+        outputs = found.outputs // _BYTES
+        counted = (found.linear, found.forward, found.adapting, model.parameters, outputs)
+        forward = _timed(counting.judging(model), trials)
+        window, learning = (_window_time(name, trials, adapt, 1) for adapt in (False, True))
+    return _cost(name, forward, window, learning, counted)
+
+
+def _cost(
+    name: str,
+    forward: tuple[float, float],
+    window: tuple[float, float],
+    learning: tuple[float, float],
+    counted: tuple[int, int, int, int, int],
+) -> Cost:
+    return Cost(Competitor.of(name).name, name, *forward, *window, *learning, *counted)
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """The costs that were measured, and why others were not."""
+
+    measured: list[Cost]
+    failed: dict[str, str]
+    command: str
+
+    def write(self, folder: str | PathLike[str]) -> tuple[Path, ...]:
+        """Write ``cost.md`` and ``cost.csv`` into a folder, and return their paths."""
+        texts = {"cost.md": _page(self), "cost.csv": _csv(self.measured, self.failed)}
+        return write_texts(Path(folder), texts)
+
+
+def cost(models: Sequence[str] | None = None, *, progress: Progress | None = None) -> Costs:
+    """Measure each model.
+
+    Parameters
+    ----------
+    models
+        Names or import paths; None: the paper's, the MLP compiled and in PyTorch.
+    progress
+        Called with how many are done, how many there are, and which was done last.
+    """
+    chosen = list(models) if models else ["mlp", "torch-mlp", *PAPER_MODELS[1:]]
+    again = command("cost", models=models).replace(" --data DIR", "")
+    costs = Costs([], {}, again)
+    for done, name in enumerate(chosen, start=1):
+        try:
+            costs.measured.append(cost_of(name))
+        except Exception as error:  # noqa: BLE001 - a line that states the error, never a number
+            costs.failed[name] = f"failed: {type(error).__name__}: {error}"
+        if progress is not None:
+            progress(done, len(chosen), name)
+    return costs
+
+
+def _count_mlp(model: MLP) -> tuple[int, int, int, int, int]:
+    """Count as `counting.count` does: forward once, two products a layer backward.
+
+    The first layer needs no gradient of its input.
+    """
+    products = (model.widths[:-1] * model.widths[1:]).tolist()
+    forward, outputs = sum(products), int(model.widths[1:].sum())
+    return forward, forward, 3 * forward - products[0], model.parameters, outputs
+
+
+def _window_time(name: str, trials: int, adapt: bool, windows: int) -> tuple[float, float]:
+    """Return the time of `M2N2.run` a window, over so many windows in one call."""
+    history = np.random.default_rng(0).normal(size=(20 * WINDOW, CHANNELS))
+    detector = M2N2(
+        window=WINDOW,
+        latent=LATENT,
+        decay=0.99,
+        lr=1e-4,
+        adapt=adapt,
+        model=name,
+        threshold=Fixed(math.inf),  # learns from every window
+        epochs=1,
+    ).fit(history)
+    samples = np.tile(history[:WINDOW], (windows, 1))
+    middle, spread = _timed(lambda: detector.run(samples, flush=False), trials)
+    return middle / windows, spread / windows
+
+
+def _timed(call: Callable[[], object], trials: int) -> tuple[float, float]:
+    """Return the median time in milliseconds, and how far apart the quartiles are."""
+    for _ in range(3):
+        call()
+    times = []
+    for _ in range(trials):
+        began = time.perf_counter()
+        call()
+        times.append((time.perf_counter() - began) * 1e3)
+    lower, _, upper = quantiles(times, n=4)
+    return median(times), upper - lower
+
+
+def _page(costs: Costs) -> str:
+    measured, failed = costs.measured, costs.failed
+    machine = f"{_processor()} ({platform.system()})"
+    parts = [
+        _INTRODUCTION.format(
+            command=costs.command,
+            window=WINDOW,
+            channels=CHANNELS,
+            latent=LATENT,
+        ),
+        _TIMES.format(trials=_TRIALS, machine=machine),
+        pages.table(
+            ("model", "forward", "paper", "window", "learning", "learning / window"),
+            [_times(each) for each in measured],
+        ),
+        _WORK,
+        pages.table(
+            ("model", "linear layers", "paper", "difference", "all products", "with learning"),
+            [_work(each) for each in measured],
+        ),
+        _MEMORY,
+        pages.table(
+            (
+                "model",
+                "parameters",
+                "MB",
+                "paper",
+                "difference",
+                "activations, judging",
+                "learning",
+                "paper",
+                "difference",
+            ),
+            [_memory(each) for each in measured],
+        ),
+    ]
+    if any(each.model == "thoc" for each in measured):
+        parts.append(_THOC)
+    if failed:
+        parts += ["## Not run\n", pages.table(("model", "why"), failed.items())]
+    return "\n".join(parts)
+
+
+def _times(each: Cost) -> list[str]:
+    theirs = _printed(each)
+    paper = "-" if theirs is None else f"{theirs['time_ms']:.3f} ± {theirs['time_ms_std']:.3f}"
+    return [
+        each.name,
+        _span(each.forward_ms, each.forward_spread),
+        paper,
+        _span(each.window_ms, each.window_spread),
+        _span(each.learning_ms, each.learning_spread),
+        f"{each.learning_ms / each.window_ms:.1f}",
+    ]
+
+
+def _span(middle: float, spread: float) -> str:
+    return f"{middle:.3f} (± {spread / 2:.3f})"
+
+
+def _work(each: Cost) -> list[str]:
+    theirs = _printed(each)
+    paper = ["-", ""]
+    if theirs is not None:
+        paper = [
+            f"{theirs['multiply_adds']:,.0f}",
+            f"{each.linear - theirs['multiply_adds']:+,.0f}",
+        ]
+    return [each.name, f"{each.linear:,}", *paper, f"{each.forward:,}", f"{each.learning:,}"]
+
+
+def _memory(each: Cost) -> list[str]:
+    theirs = _printed(each)
+    size, room = ["-", ""], ["-", ""]
+    if theirs is not None:
+        size = [
+            f"{theirs['parameters_mb']:.2f}",
+            f"{each.parameters_mb - theirs['parameters_mb']:+.2f}",
+        ]
+        room = [
+            f"{theirs['activations_mb']:.2f}",
+            f"{each.learning_mb - theirs['activations_mb']:+.3f}",
+        ]
+    return [
+        each.name,
+        f"{each.parameters:,}",
+        f"{each.parameters_mb:.2f}",
+        *size,
+        f"{each.judging_mb:.3f}",
+        f"{each.learning_mb:.3f}",
+        *room,
+    ]
+
+
+def _printed(each: Cost) -> dict[str, float] | None:
+    known = title(each.model)
+    return None if known is None else printed_cost(known)
+
+
+def _csv(measured: Sequence[Cost], failed: dict[str, str]) -> str:
+    text = io.StringIO()
+    names = [field.name for field in fields(Cost)]
+    table = csv.DictWriter(text, ["status", *names, "note"], lineterminator="\n")
+    table.writeheader()
+    for each in measured:
+        cells = {
+            name: f"{value:.6g}" if isinstance(value, float) else value
+            for name, value in asdict(each).items()
+        }
+        table.writerow({"status": "ok", **cells})
+    for name, why in failed.items():
+        table.writerow({"status": "failed", "model": name, "note": why})
+    return text.getvalue()
+
+
+def _processor() -> str:
+    """Return the name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor() or platform.machine()

@@ -1,0 +1,126 @@
+"""The data sets: sizes, features and share of anomalies beside table:Data_Description."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from newnormal_reproduce.engine.experiment import write_texts
+from newnormal_reproduce.engine.plan import command, find_streams
+from newnormal_reproduce.engine.published import dataset_size, settings
+from newnormal_reproduce.engine.streams import SYNTHETIC, Roots, Stream, Streams
+from newnormal_reproduce.engine.sweep import Progress
+from newnormal_reproduce.report.pages import table
+
+_INTRODUCTION = """\
+# The data sets
+
+Sizes as read by newnormal beside the paper's (table:Data_Description); a difference is **bold**.
+The paper prints the share of anomalies of SMD (M-1-4) as 0.0304%: it is 0.0304.
+Made by `{command}`.
+
+## The paper's nine
+"""
+_SIZES = ("train", "test", "features", "anomalous")
+
+
+@dataclass(frozen=True)
+class DatasetTable:
+    """The data sets that were found, and where to get the others."""
+
+    streams: Sequence[Stream]
+    not_run: Mapping[str, str]
+    command: str
+
+    def markdown(self) -> str:
+        """Return the page."""
+        names = [setting.name for setting in settings()]
+        header = ["data set"]
+        for part in ("train", "test", "features", "anomalous share"):
+            header += [part, "paper"]
+        ours = {stream.name: stream for stream in self.streams}
+        lines = []
+        for name in names:
+            paper = dataset_size(name) or {}
+            if name in ours:
+                lines.append([name, *_beside(ours[name], paper)])
+            elif name in self.not_run:
+                wanted = (paper[key] for key in _SIZES)
+                lines.append([name, *(cell for value in wanted for cell in ("-", value))])
+        parts = [_INTRODUCTION.format(command=self.command), table(header, lines)]
+        others = [stream for stream in self.streams if stream.name not in names]
+        if others:
+            parts += [
+                "## Others\n",
+                table(
+                    ("data set", "train", "test", "features", "anomalous share"),
+                    [[stream.name, *_sizes(stream)] for stream in others],
+                ),
+            ]
+        if self.not_run:
+            parts += ["## Not found\n", table(("data set", "why"), self.not_run.items())]
+        return "\n".join(parts)
+
+    def csv(self) -> str:
+        """Return a line a data set."""
+        text = io.StringIO()
+        sheet = csv.writer(text, lineterminator="\n")
+        sheet.writerow(
+            ["status", "dataset", *_SIZES, *(f"paper_{each}" for each in _SIZES), "note"]
+        )
+        for stream in self.streams:
+            paper = dataset_size(stream.name) or {}
+            cells = [*_sizes(stream), *(paper.get(each, "") for each in _SIZES)]
+            sheet.writerow(["ok", stream.name, *cells, ""])
+        for name, why in self.not_run.items():
+            paper = dataset_size(name) or {}
+            cells = ["", "", "", "", *(paper.get(each, "") for each in _SIZES)]
+            sheet.writerow(["absent", name, *cells, why])
+        return text.getvalue()
+
+    def write(self, folder: str | PathLike[str]) -> tuple[Path, ...]:
+        """Write ``datasets.md`` and ``datasets.csv`` into a folder, and return their paths."""
+        texts = {"datasets.md": self.markdown(), "datasets.csv": self.csv()}
+        return write_texts(Path(folder), texts)
+
+
+def dataset_table(
+    roots: Roots | Streams,
+    *,
+    datasets: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> DatasetTable:
+    """Read every data set that is found, and return their sizes.
+
+    Parameters
+    ----------
+    roots
+        Folders that hold data sets, or the `Streams` of some.
+    datasets
+        Names such as ``"SMD/1-4"``; None: the paper's, all others found, and the synthetic streams.
+    progress
+        Called with how many are done, how many there are, and which was done last.
+    """
+    streams = roots if isinstance(roots, Streams) else Streams(roots)
+    usual = [*(setting.name for setting in settings()), *streams.places, *SYNTHETIC]
+    names = streams.chosen(datasets, list(dict.fromkeys(usual)))
+    found = find_streams(streams, names, progress)
+    return DatasetTable(found.streams, found.not_run, command("datasets", datasets=datasets))
+
+
+def _sizes(stream: Stream) -> list[str]:
+    share = stream.anomalous / stream.test
+    return [str(stream.train), str(stream.test), str(stream.channels), f"{share:.3g}"]
+
+
+def _beside(stream: Stream, paper: Mapping[str, str]) -> list[str]:
+    cells = []
+    for ours, key in zip(_sizes(stream), _SIZES, strict=True):
+        same = abs(float(ours) - float(paper[key])) <= 0.005 * float(paper[key])
+        same = same if key == "anomalous" else ours == paper[key]
+        cells += [ours if same else f"**{ours}**", paper[key]]
+    return cells

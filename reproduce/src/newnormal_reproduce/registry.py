@@ -1,0 +1,259 @@
+"""Every experiment, one `Entry` each, in the order of the paper.
+
+The command ``newnormal reproduce``, the order of ``reproduce all`` and the HTML page are made from
+this list. To add an experiment, write its module and add its entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+if TYPE_CHECKING:
+    from newnormal_reproduce.engine.plan import Plan, Request
+    from newnormal_reproduce.engine.runner import Runner
+
+
+class Input(Enum):
+    """What an experiment is called with."""
+
+    TRIALS = "trials"  # a `Runner` and a `Request`; results are stored
+    DATA = "data"  # `Streams`, datasets and progress; nothing is stored
+    MODELS = "models"  # models and progress, no data; nothing is stored
+    GENERATED = "generated"  # generated streams, seeds, processes and progress; nothing is stored
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An experiment.
+
+    Attributes
+    ----------
+    name
+        The command, and the name of its files.
+    function
+        Its function, as ``"module:function"`` in this package. What it returns has ``write``.
+    title
+        The heading of its section on the HTML page.
+    labels
+        The paper's LaTeX labels; none for an experiment of ours.
+    about
+        What it computes, in one line.
+    input
+        What it is called with.
+    only
+        The one data set that it runs on, and that no other experiment runs on by default.
+    kept
+        Whether ``--computed`` can show it: its results are stored, or computed in seconds.
+    """
+
+    name: str
+    function: str
+    title: str
+    labels: tuple[str, ...]
+    about: str
+    input: Input = Input.TRIALS
+    only: str | None = None
+    kept: bool = True
+
+    @property
+    def help(self) -> str:
+        """The help of its command."""
+        return f"{self.about} ({', '.join(self.labels) or 'ours'})"
+
+    @property
+    def command(self) -> str:
+        """The command that runs it."""
+        data = "" if self.input in (Input.MODELS, Input.GENERATED) else " --data DIR"
+        return f"newnormal reproduce {self.name}{data}"
+
+    def load(self) -> Callable[..., Any]:
+        """Import its function."""
+        module, _, function = self.function.partition(":")
+        loaded: Callable[..., Any] = getattr(import_module(f"{__package__}.{module}"), function)
+        return loaded
+
+
+ENTRIES = (
+    Entry(
+        "datasets",
+        "paper.dataset_table:dataset_table",
+        "The data",
+        ("table:Data_Description",),
+        "Sizes, features and share of anomalies of every data set found.",
+        Input.DATA,
+    ),
+    Entry(
+        "shift",
+        "paper.shift:shift",
+        "How far normal moves",
+        ("fig:Main_Figure (a)", "fig:main_kld", "fig:A_vis"),
+        "The divergence of test from train, and pictures of both.",
+        Input.DATA,
+        kept=False,
+    ),
+    Entry(
+        "main",
+        "paper.main:main",
+        "The main table",
+        (
+            "table:Main_Exp",
+            "table:Main_Exp_Full",
+            "table:Appendix:DetailExpMain",
+            "fig:Main_Figure (b)",
+        ),
+        "Five models as fitted, and the MLP with detrending and adaptation.",
+    ),
+    Entry(
+        "curves",
+        "paper.curves:curves",
+        "All thresholds at once",
+        ("fig:main_roc", "fig:ab_f1trace"),
+        "ROC and precision-recall curves, and F1 against the threshold.",
+    ),
+    Entry(
+        "anoshift",
+        "paper.anoshift:anoshift",
+        "Ten years of network traffic",
+        ("table:anoshift", "fig:anoshift"),
+        "AnoShift: NEAR, FAR, and year by year.",
+        only="AnoShift",
+    ),
+    Entry(
+        "ablation",
+        "paper.ablation:ablation",
+        "The ablation",
+        ("table:Ablation", "table:Ablation_Full", "table:Appendix:DetailExpAb"),
+        "The MLP frozen, detrended, adapted, and both.",
+    ),
+    Entry(
+        "traces",
+        "paper.traces:traces",
+        "Scores over time",
+        ("fig:Main_Figure (c)", "fig:main_ion", "fig:ab_qual", "fig:A_anosc"),
+        "Scores, thresholds and alarms of each model, and its expectations.",
+    ),
+    Entry(
+        "cost",
+        "paper.cost:cost",
+        "The cost of each model",
+        ("table:Appendix:CC",),
+        "Time, multiply-adds and memory of each model for one window.",
+        Input.MODELS,
+        kept=False,
+    ),
+    Entry(
+        "all-models",
+        "paper.all_models:all_models",
+        "Every model, detrended and adapted",
+        (),
+        "Detrending, adaptation and both on all five models.",
+    ),
+    Entry(
+        "peers",
+        "ours.peers:peers",
+        "Beside classic detectors",
+        (),
+        "PCA, isolation forest, LOF, one-class SVM and ECOD on every stream found.",
+    ),
+    Entry(
+        "drift",
+        "ours.drift:drift",
+        "No settings",
+        (),
+        "Detector, which chooses its settings, beside fixed settings, and when normal changes.",
+    ),
+    Entry(
+        "obvious",
+        "ours.obvious:obvious_faults",
+        "Obvious faults",
+        (),
+        "Detector on generated faults that a person sees at once, and on a nightly job.",
+        Input.GENERATED,
+        kept=False,
+    ),
+)
+
+
+def entry_named(name: str) -> Entry:
+    """Return the entry of an experiment."""
+    return next(entry for entry in ENTRIES if entry.name == name)
+
+
+def write(entry: Entry, runner: Runner, output: Path, **request: Unpack[Request]) -> Sequence[Path]:
+    """Run an experiment, write its files into a folder, and return their paths.
+
+    What failed is in the pages, and in the runner's `failed`.
+    """
+    function = entry.load()
+    failures: Mapping[str, str] = {}
+    if entry.input is Input.MODELS:
+        result = function(request.get("models"), progress=runner.progress)
+        failures = result.failed
+    elif entry.input is Input.DATA:
+        datasets = request.get("datasets")
+        result = function(runner.streams, datasets=datasets, progress=runner.progress)
+    elif entry.input is Input.GENERATED:
+        result = function(
+            request.get("datasets"),
+            seeds=request.get("seeds"),
+            processes=runner.processes,
+            progress=runner.progress,
+        )
+        failures = result.failures
+    else:
+        result = function(runner, **request)
+    for what, why in failures.items():
+        runner.note_failure(what, why)
+    paths: Sequence[Path] = result.write(output)
+    return paths
+
+
+def write_all(
+    runner: Runner, output: Path, **request: Unpack[Request]
+) -> Iterator[tuple[str, Sequence[Path] | Exception]]:
+    """Run every experiment and then write the HTML page; yield each name and its paths or error.
+
+    An experiment with a data set of its own is left out if that was not found, and one on generated
+    streams if data sets are named. A runner that does not compute leaves out experiments that are
+    not `kept`.
+    """
+    from newnormal_reproduce.engine.plan import Plan
+    from newnormal_reproduce.report.site import build
+
+    plan = Plan.of(runner, **request)
+    # A wrong request is an error now, not once for each experiment.
+    plan.competitors(())
+    plan.streams(())
+    for entry, datasets in list(_chosen(plan)):
+        narrowed: Request = {**request, "datasets": datasets}
+        result: Sequence[Path] | Exception
+        try:
+            result = write(entry, runner, output, **narrowed)
+        except Exception as error:  # noqa: BLE001 - one failed experiment must not lose the others
+            result = error
+        yield entry.name, result
+    yield "page", (build(output),)
+
+
+def _chosen(plan: Plan) -> Iterator[tuple[Entry, Sequence[str] | None]]:
+    """Yield the experiments to run, each with its streams; None: the usual ones."""
+    everything = plan.datasets is None
+    names = plan.runner.streams.places if plan.datasets is None else plan.datasets
+    own = {entry.only.lower() for entry in ENTRIES if entry.only is not None}
+    owners = {name: name.partition("/")[0].lower() for name in names}
+    for entry in ENTRIES:
+        if entry.input is Input.GENERATED and not everything:
+            continue
+        if entry.only is None:
+            streams = [name for name in names if owners[name] not in own]
+            found = bool(streams) or everything  # the page states where to get what is missing
+        else:
+            streams = [name for name in names if owners[name] == entry.only.lower()]
+            found = bool(streams)
+        if (found or entry.input is Input.MODELS) and (plan.runner.compute or entry.kept):
+            yield entry, None if everything else streams

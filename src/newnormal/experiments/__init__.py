@@ -1,4 +1,0 @@
-"""Experiments that anyone can run again: `engine` runs them, `paper` and `ours` define them.
-
-`report` writes their results, and `registry` lists them. They use the public API of the package.
-"""

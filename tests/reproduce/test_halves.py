@@ -1,0 +1,26 @@
+"""Which streams choose constants, and which report."""
+
+from __future__ import annotations
+
+from newnormal_reproduce.engine.halves import HALVED, halves, is_choosing
+
+NAMES = ["NAB/b/2", "NAB/a/1", "UCR/011_X", "NAB/b/10", "SMD/1-4", "UCR/012_Y"]
+
+
+def test_streams_sorted_by_name_choose_and_report_in_turn() -> None:
+    assert halves("NAB", NAMES) == (("NAB/a/1", "NAB/b/2"), ("NAB/b/10",))
+    assert halves("UCR", NAMES) == (("UCR/011_X",), ("UCR/012_Y",))
+    assert halves("SKAB", NAMES) == ((), ())
+
+
+def test_no_stream_is_in_both_halves_and_none_is_in_neither() -> None:
+    for owner in (*HALVED, "SMD"):
+        choosing, reporting = halves(owner, NAMES)
+        mine = {name for name in NAMES if name.startswith(f"{owner}/")}
+        assert set(choosing).isdisjoint(reporting)
+        assert set(choosing) | set(reporting) == mine
+        assert {name for name in mine if is_choosing(name, NAMES)} == set(choosing)
+
+
+def test_of_a_collection_that_is_not_halved_all_report() -> None:
+    assert halves("SMD", NAMES) == ((), ("SMD/1-4",))
