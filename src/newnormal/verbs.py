@@ -21,7 +21,6 @@ from newnormal.alarms.silence import forget_time
 from newnormal.alarms.words import ended, in_zone
 from newnormal.core import loop
 from newnormal.core.stages import NO_ACCEPTANCE
-from newnormal.core.times import NO_TIME
 from newnormal.errors import FeedbackError, NewnormalWarning
 from newnormal.kernels.step import HELD, PENDING, RESTORED, SEEN
 from newnormal.sklearn import figure_of_merit
@@ -70,7 +69,7 @@ class Verbs(Views):
             counts = state.model.step.counts
             pending, seen = int(counts[PENDING]), int(counts[SEEN])
             values = to_sample(sample, self._fitted.channels, seen)
-            when = NO_TIME
+            when = None
             if time is not None:
                 when = parse_time(time)
                 state.times.check(when, seen)

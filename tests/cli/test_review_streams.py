@@ -12,7 +12,7 @@ from newnormal.runtime.bad_lines import BadLines
 from newnormal.tabular import Reading, read
 from newnormal.tabular.many.stream_lines import StreamLines
 from newnormal.tabular.ordering.arrival import Arrival
-from newnormal.tabular.ordering.lateness import HOUR_TWICE, late
+from newnormal.tabular.ordering.lateness import HOUR_TWICE, late_record_error
 from newnormal.tabular.parsing.dialect import is_header_again
 from newnormal.tabular.parsing.lines import LineParser
 from tests.cli.conftest import Command, Plant
@@ -93,11 +93,13 @@ def test_a_stream_that_is_in_the_future_throughout_loses_nothing() -> None:
 
 
 def test_a_time_that_goes_back_by_an_hour_names_the_zone() -> None:
-    newest, found = _times("2026-10-25T02:59", "2026-10-25T02:00").view(np.int64).tolist()
-    assert late(found, newest).hint == HOUR_TWICE
+    newest, earlier, just_before = _times(
+        "2026-10-25T02:59", "2026-10-25T02:00", "2026-10-25T02:58"
+    )
+    assert late_record_error(earlier, newest).hint == HOUR_TWICE
     assert "--tz" in HOUR_TWICE
-    assert late(found, newest, "Europe/Berlin").hint is None
-    assert late(newest - 1, newest).hint is None
+    assert late_record_error(earlier, newest, "Europe/Berlin").hint is None
+    assert late_record_error(just_before, newest).hint is None
 
 
 def test_of_many_bad_lines_in_a_row_the_first_ones_are_told_and_each_hint_once() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from newnormal.alarms.words import change_sentence
 from newnormal.core.state import ChangeState, Fitted, StreamState
 from newnormal.kernels.drift import DriftParams
-from newnormal.types import NO_TIME, PENDING, REJECTED, Change, Floats
+from newnormal.types import PENDING, REJECTED, Change, Floats, time_of_ns
 
 # Positions in ReviewState.counts.
 REVIEWS = 0  # since fit
@@ -56,13 +56,12 @@ def open_change(fitted: Fitted, state: StreamState, slot: int) -> Change:
     rows = np.flatnonzero(changes.channels[slot])
     before = _levels(fitted.drift, changes.before[slot])
     after = _levels(fitted.drift, changes.after[slot])
-    time = int(changes.times[slot])
     far = -np.abs(changes.after[slot] - changes.before[slot])[rows]
     named = {fitted.channels[at]: at for at in rows[np.argsort(far, kind="stable")].tolist()}
     change = Change(
         counts[NUMBER],
         counts[START],
-        None if time == NO_TIME else np.datetime64(time, "ns"),
+        time_of_ns(int(changes.times[slot])),
         tuple(named),
         {name: float(before[at]) for name, at in named.items()},
         {name: float(after[at]) for name, at in named.items()},

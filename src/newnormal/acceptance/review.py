@@ -42,10 +42,10 @@ from newnormal.kernels.drift import (
 from newnormal.kernels.drift import SEEN as DRIFT_SEEN
 from newnormal.types import (
     CHANGED,
-    NO_TIME,
     Alarm,
     Event,
     Floats,
+    ns_of_time,
 )
 
 _SHADOWED = 0.25  # of `accept_after`, after which a change gets a shadow
@@ -146,9 +146,7 @@ class Review(Decisions):
             0 if alarm is None else alarm.number,
             newest,
         )
-        changes.times[slot] = (
-            NO_TIME if time is None else time.astype("datetime64[ns]").astype(np.int64)
-        )
+        changes.times[slot] = ns_of_time(time)
         C = len(channels)
         changes.channels[slot] = channels
         before = self.drift.start[C : 2 * C]

@@ -27,7 +27,6 @@ from newnormal.kernels.alarm import (
 from newnormal.types import (
     BACK_TO_NORMAL,
     CLOSED,
-    NO_TIME,
     OPENED,
     SCORE,
     UPDATED,
@@ -38,9 +37,10 @@ from newnormal.types import (
     Floats32,
     Ints,
     Peak,
-    Times,
     Verdicts,
+    ns_of_time,
     time_at,
+    time_of_ns,
 )
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def newest_alarm(
     counts = log.counts.tolist()
     if counts[NEWEST] == 0:
         return None
-    times = [None if each == NO_TIME else np.datetime64(each, "ns") for each in log.times.tolist()]
+    times = [time_of_ns(ns) for ns in log.times.tolist()]
     named = zip(log.channels.tolist(), log.shares.tolist(), strict=True)
     peak = Peak(
         counts[PEAK],
@@ -287,7 +287,7 @@ def _follow(
     since = rows.start
     for at in _records(log, rows, scores):
         row = start + at
-        here, time = verdicts.first + row, _nanoseconds(verdicts.times, row)
+        here, time = verdicts.first + row, ns_of_time(time_at(verdicts.times, row))
         kind = OPENED if counts[NUMBER] == 0 else UPDATED
         if kind == OPENED:
             counts[:] = number, here, here, here, number
@@ -339,7 +339,7 @@ def _extend(
     if abnormal.any():
         last = start + rows.stop - 1 - int(abnormal[::-1].argmax())
         log.counts[END] = verdicts.first + last
-        log.times[END_TIME] = _nanoseconds(verdicts.times, last)
+        log.times[END_TIME] = ns_of_time(time_at(verdicts.times, last))
     if votes is not None and rows.stop > rows.start:
         np.fmax(log.votes, np.fmax.reduce(votes[rows], axis=0), out=log.votes)
 
@@ -411,8 +411,3 @@ def _stretches(numbers: Ints) -> list[slice]:
         return [slice(0, len(numbers))] * len(numbers)
     edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
     return [slice(start, stop) for start, stop in pairwise(edges)]
-
-
-def _nanoseconds(times: Times | None, row: int) -> int:
-    when = time_at(times, row)
-    return NO_TIME if when is None else int(when.astype("datetime64[ns]").astype(np.int64))

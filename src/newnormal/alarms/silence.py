@@ -29,7 +29,9 @@ from newnormal.types import (
     Peak,
     Times,
     Verdicts,
+    ns_of_time,
     time_at,
+    time_of_ns,
 )
 
 if TYPE_CHECKING:
@@ -145,15 +147,14 @@ def open_silence(
     silence.times[START_TIME] = NO_TIME
     if time is not None and fitted.period is not None:
         began = time - (found.samples - 1) * fitted.period
-        silence.times[START_TIME] = began.astype("datetime64[ns]").astype(np.int64)
+        silence.times[START_TIME] = ns_of_time(began)
     return [Event(OPENED, sample, time, silence_alarm(fitted, silence, sample, time))]
 
 
 def close_silence(fitted: Fitted, state: StreamState, verdicts: Verdicts, at: int) -> list[Event]:
     """Close the alarm by missing values at a row of the verdicts."""
     sample, time = verdicts.first + at, time_at(verdicts.times, at)
-    last = int(state.silence.times[LAST_TIME])  # of the sample before this call
-    before = None if last == NO_TIME else np.datetime64(last, "ns")
+    before = time_of_ns(int(state.silence.times[LAST_TIME]))  # of the sample before this call
     end = time_at(verdicts.times, at - 1) if at else None
     alarm = silence_alarm(fitted, state.silence, sample - 1, before if end is None else end)
     state.silence.counts[NUMBER] = 0
@@ -168,13 +169,11 @@ def silence_alarm(
     if not silence.counts[NUMBER]:
         return None
     start = int(silence.counts[START])
-    since = int(silence.times[START_TIME])
-    started = None if since == NO_TIME else np.datetime64(since, "ns")
     named = [fitted.channels[at] for at in silence.channels.tolist() if at >= 0]
     return Alarm(
         int(silence.counts[NUMBER]),
         start,
-        started,
+        time_of_ns(int(silence.times[START_TIME])),
         newest,
         time,
         Peak(newest, time, 0.0, 0.0, 1.0, {name: 1 / len(named) for name in named}),
@@ -214,10 +213,10 @@ def _gap(silence: SilenceState, time: np.datetime64, longest: float) -> Floats |
     before = int(silence.times[LAST_TIME])
     if before == NO_TIME or np.isnat(time):
         return None
-    apart = (int(time.astype("datetime64[ns]").astype(np.int64)) - before) / 1e9
+    apart = (ns_of_time(time) - before) / 1e9
     return np.array([apart]) if apart > longest else None
 
 
 def _keep_time(silence: SilenceState, times: Times | None) -> None:
     if times is not None and len(times) and not np.isnat(times[-1]):
-        silence.times[LAST_TIME] = times[-1].astype("datetime64[ns]").astype(np.int64)
+        silence.times[LAST_TIME] = ns_of_time(times[-1])

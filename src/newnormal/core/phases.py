@@ -11,7 +11,6 @@ from newnormal.types import NO_TIME, Floats, Ints, Times
 from newnormal.types.zones import QUARTER, utc_offset
 
 DAY = 86_400 * 10**9  # in nanoseconds
-_MISSING = NO_TIME  # NaT as an integer
 KINDS = {1: (0,) * 7, 2: (0, 0, 0, 0, 0, 1, 1), 7: tuple(range(7))}  # by weekday, Monday first
 
 
@@ -48,7 +47,7 @@ class TimeClock:
         when = times.astype("datetime64[ns]").view(np.int64)
         if len(when) == 1:  # the same in Python's integers, a tenth of the time
             return np.array([self._phase(int(when[0]))])
-        known = when != _MISSING
+        known = when != NO_TIME
         day, at = self.days(np.where(known, when, 0))
         return np.where(known, self.kind(day) * self.bins + at, np.nan)
 
@@ -72,7 +71,7 @@ class TimeClock:
         return local
 
     def _phase(self, when: int) -> float:
-        if when == _MISSING:
+        if when == NO_TIME:
             return np.nan
         local = when + utc_offset(self.zone)(when // QUARTER) - self.shift
         day, rest = divmod(local, DAY)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from newnormal.errors import InputError
 from newnormal.types import Ints, Times, time_text
 
-NO_TIME: np.datetime64 = np.datetime64("NaT", "ns")  # the time of a sample that has none
+_NAT = np.datetime64("NaT", "ns")
 _ORDER = "samples come in the order of their times, each time once"
 
 # Positions in SampleTimes.counts.
@@ -24,13 +25,14 @@ def is_late(when: Any, newest: Any) -> Any:
 
     >>> is_late(np.datetime64(3, "ns"), np.datetime64(3, "ns"))
     np.True_
-    >>> is_late(np.datetime64(3, "ns"), NO_TIME), is_late(NO_TIME, np.datetime64(3, "ns"))
+    >>> nothing = np.datetime64("NaT", "ns")
+    >>> is_late(np.datetime64(3, "ns"), nothing), is_late(nothing, np.datetime64(3, "ns"))
     (np.False_, np.False_)
     """
     return when <= newest
 
 
-def late(
+def late_error(
     when: np.datetime64,
     newest: np.datetime64,
     zone: str | None = None,
@@ -42,6 +44,16 @@ def late(
     where = "" if sample is None else f"sample {sample}: "
     expected, time = time_text(newest, zone), time_text(when, zone)
     return InputError(f"{where}expected a time after {expected}, found {time}", hint=hint)
+
+
+def is_rising(times: NDArray[Any], newest: Any = None) -> bool:
+    """Whether each time is later than the one before, and the first later than the newest.
+
+    A time that is missing (NaT) is not later.
+    """
+    if len(times) and newest is not None and not times[0] > newest:
+        return False
+    return len(times) < 2 or bool((times[1:] > times[:-1]).all())
 
 
 class SampleTimes(NamedTuple):
@@ -66,31 +78,31 @@ class SampleTimes(NamedTuple):
     @classmethod
     def initial(cls, window: int) -> SampleTimes:
         """Return the times before the first sample."""
-        return cls(np.full(window, NO_TIME), np.full(1, NO_TIME), np.zeros(2, dtype=np.int64))
+        return cls(np.full(window, _NAT), np.full(1, _NAT), np.zeros(2, dtype=np.int64))
 
     def check(self, when: np.datetime64, sample: int) -> None:
         """Raise an InputError unless a sample with this time may come next."""
         if np.isnat(when):
             raise InputError("the sample's time is missing (NaT)", hint="pass a time, or None")
         if is_late(when, self.last[0]):
-            raise late(when, self.last[0], sample=sample)
+            raise late_error(when, self.last[0], sample=sample)
 
-    def add(self, when: np.datetime64) -> None:
-        """Append the time of one more sample."""
+    def add(self, when: np.datetime64 | None) -> None:
+        """Append the time of one more sample, or None."""
         if self.counts[HELD] < len(self.times):
             self.counts[HELD] += 1
-        if when is NO_TIME and not self.counts[TIMED]:
+        if when is None and not self.counts[TIMED]:
             return  # all of them are unknown
         self.times[:-1] = self.times[1:]
-        self.times[-1] = when
-        if not np.isnat(when):
+        self.times[-1] = _NAT if when is None else when
+        if when is not None and not np.isnat(when):
             self.counts[TIMED] = 1
             self.last[0] = when
 
     def add_all(self, times: Times | None, count: int) -> None:
         """Append the times of `count` more samples, or that they have none."""
         room = len(self.times)
-        for when in [NO_TIME] * min(count, room) if times is None else times[-room:]:
+        for when in [None] * min(count, room) if times is None else times[-room:]:
             self.add(when)
 
     def newest(self, count: int) -> Times | None:
@@ -106,7 +118,7 @@ class SampleTimes(NamedTuple):
         """
         if times is None and not self.counts[TIMED]:
             return None
-        new = np.full(count, NO_TIME) if times is None else times
+        new = np.full(count, _NAT) if times is None else times
         return np.concatenate([self.times[len(self.times) - pending :], new])
 
     def before(self, count: int) -> np.datetime64 | None:
@@ -123,13 +135,13 @@ class SampleTimes(NamedTuple):
         """Forget the newest samples."""
         if count:
             self.times[count:] = self.times[:-count].copy()
-            self.times[:count] = NO_TIME
+            self.times[:count] = _NAT
             self.counts[HELD] -= count
             known = self.times[~np.isnat(self.times)]
-            self.last[0] = known[-1] if len(known) else NO_TIME
+            self.last[0] = known[-1] if len(known) else _NAT
 
     def clear(self) -> None:
         """Forget everything."""
-        self.times[:] = NO_TIME
-        self.last[0] = NO_TIME
+        self.times[:] = _NAT
+        self.last[0] = _NAT
         self.counts[:] = 0

@@ -34,6 +34,7 @@ from newnormal.types import (
     Change,
     Event,
     IncidentEvent,
+    ns_of_time,
 )
 from newnormal.types.frames import kind_of_rows
 
@@ -350,7 +351,7 @@ class Fleet(StreamViews, Saved):
                 stream = group.streams[at]
                 moment = number = self._ticks + event.sample - int(before[at])
                 if event.time is not None:
-                    moment = int(event.time.astype("datetime64[ns]").astype(np.int64))
+                    moment = ns_of_time(event.time)
                 latest[at] = moment = max(moment, latest.get(at, moment))
                 found = event.change or event.alarm
                 if found is not None:
@@ -383,7 +384,7 @@ class Fleet(StreamViews, Saved):
             if not is_timed:
                 openings.append(Opening(name, event.alarm.number, number))
             elif event.time is not None:
-                moment = int(event.time.astype("datetime64[ns]").astype(np.int64))
+                moment = ns_of_time(event.time)
                 openings.append(Opening(name, event.alarm.number, moment, event.time))
         found = tracker.update(openings, len(self))
         now = newest if is_timed else self._ticks - 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from newnormal.core.times import is_late, late
+from newnormal.core.times import is_late, late_error
 from newnormal.errors import InputError, NewnormalError
 from newnormal.fleet.group import Group, Rows
 from newnormal.fleet.results import StreamError
@@ -16,7 +16,7 @@ from newnormal.tabular import StreamTables, parse_time, parse_times, to_sample
 from newnormal.tabular.frames import as_array
 from newnormal.tabular.samples import unmasked
 from newnormal.tabular.zones import zone_of, zone_of_times
-from newnormal.types import NO_TIME, Bools, Floats, Ints
+from newnormal.types import NO_TIME, Bools, Floats, Ints, ns_of_time
 
 
 class Gathered:
@@ -166,11 +166,11 @@ def _check_time(group: Group, at: int, when: int) -> None:
     """Raise an InputError unless a sample with this time may come next."""
     time, newest = np.datetime64(when, "ns"), np.datetime64(int(group.newest[at]), "ns")
     if is_late(time, newest):
-        raise late(time, newest, sample=int(group.seen[at]))
+        raise late_error(time, newest, sample=int(group.seen[at]))
 
 
 def _nanoseconds(time: Any) -> int:
-    return int(parse_time(time).astype("datetime64[ns]").astype(np.int64))
+    return ns_of_time(parse_time(time))
 
 
 def _times(times: Any, names: tuple[str, ...]) -> Ints:

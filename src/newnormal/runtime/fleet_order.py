@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from newnormal.core.times import is_rising
 from newnormal.errors import InputError
-from newnormal.tabular.ordering.lateness import late
+from newnormal.tabular.ordering.lateness import late_record_error
 from newnormal.types import Ints, Times
 
 
@@ -58,10 +59,7 @@ class Order:
         if times is None or not len(times):
             return None
         newest = self.newest.get(name)
-        in_order = newest is None or times[0] > newest
-        if in_order and len(times) > 1:
-            in_order = bool((times[1:] > times[:-1]).all())
-        if in_order:
+        if is_rising(times, newest):
             self._again.discard(name)
             return None
         return self._sorted_out(name, times, newest)
@@ -71,13 +69,12 @@ class Order:
         wrong: list[tuple[int, InputError]] = []
         skipped = 0
         for row, when in enumerate(times):
-            if newest is None or when > newest:
+            if newest is None or is_rising(times[row : row + 1], newest):
                 self._again.discard(name)
                 newest = when
                 rows.append(row)
             elif name in self._again:
                 skipped += 1
             else:
-                error = late(int(when.astype(np.int64)), int(newest.astype(np.int64)), self.zone)
-                wrong.append((row, error))
+                wrong.append((row, late_record_error(when, newest, self.zone)))
         return Kept(np.array(rows, dtype=np.int64), skipped, wrong)

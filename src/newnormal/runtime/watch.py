@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from newnormal.base import BaseDetector
+from newnormal.core.times import is_late, is_rising
 from newnormal.errors import FeedbackError, InputError
 from newnormal.io.layout import LayoutError
 from newnormal.io.registry import kind_of
@@ -36,7 +37,7 @@ from newnormal.runtime.interruption import Interruption
 from newnormal.runtime.lock import Lock
 from newnormal.runtime.silent_source import SilentSource
 from newnormal.tabular import Problem, Table
-from newnormal.tabular.ordering.lateness import late
+from newnormal.tabular.ordering.lateness import late_record_error
 from newnormal.types import CHANGED, OPENED, Ints, Times, Verdicts, time_text
 
 _BATCH = 1 << 16  # samples asked for at once where no checkpoint is due
@@ -283,10 +284,10 @@ class Watch:
         disorder: list[Problem] = []
         first = self.detector.counters["seen"]
         for row, when in enumerate(times[:end]):
-            if self._skip_to is not None and when <= self._skip_to:
+            if self._skip_to is not None and is_late(when, self._skip_to):
                 self.skipped += 1
                 continue
-            if newest is not None and when <= newest:
+            if newest is not None and is_late(when, newest):
                 if self._resent:  # it was pending: forget it, and take it again
                     self.detector.drop_pending(since=when)
                 elif self._elsewhere:
@@ -296,7 +297,7 @@ class Watch:
                     )
                     self.detector.restart()
                 else:
-                    error = late(_moment(when), _moment(newest), self.detector.zone_)
+                    error = late_record_error(when, newest, self.detector.zone_)
                     number = first + row if batch.numbers is None else batch.numbers[row]
                     disorder.append(Problem(error, number, row))
                     if self._strict:
@@ -314,7 +315,7 @@ class Watch:
         newest = self.detector.last_time_
         if self._skip_to is not None or self._resent or self._elsewhere or newest is None:
             return False
-        return bool(len(times) and times[0] > newest and (times[1:] > times[:-1]).all())
+        return is_rising(times, newest)
 
     # ------------------------------------------------------------------ out
 
@@ -434,7 +435,3 @@ class Watch:
             f"feedback not applied: {feedback} was given at sample {feedback.sample} "
             "of another input or another fit"
         )
-
-
-def _moment(time: np.datetime64) -> int:
-    return int(time.astype("datetime64[ns]").astype(np.int64))

@@ -9,6 +9,7 @@ import numpy as np
 
 from newnormal.tabular.times import parse_time
 from newnormal.tabular.zones import zone_of
+from newnormal.types import ns_of_time
 from newnormal.types.zones import QUARTER, utc_offset
 
 _DAY = 86_400 * 10**9
@@ -43,7 +44,7 @@ class Bound(NamedTuple):
         """
         if zone is None or not self.local:
             return self.time
-        offset, clock = utc_offset(zone), int(self.time.astype("datetime64[ns]").astype(np.int64))
+        offset, clock = utc_offset(zone), ns_of_time(self.time)
         near = sorted({offset((clock + shift) // QUARTER) for shift in (-_DAY, _DAY)})
         fitting = [each for each in near if offset((clock - each) // QUARTER) == each]
         moment = clock - (max(fitting) if fitting else near[0])

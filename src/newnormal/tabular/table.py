@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from newnormal.core.times import is_late
 from newnormal.errors import InputError
 from newnormal.tabular.reading import Found
 from newnormal.types import Floats, Ints, Times, time_text
@@ -90,7 +91,7 @@ def check_times(times: Times, count: int, place: Callable[[int], str] = _sample)
             f"{place(int(missing.argmax()))}: expected a time, found none (NaT)",
             hint="every sample needs a time, or none has one",
         )
-    stuck = times[1:] <= times[:-1]
+    stuck = is_late(times[1:], times[:-1])
     if stuck.any():
         row = int(stuck.argmax()) + 1
         raise InputError(

@@ -22,7 +22,18 @@ from newnormal.types.alarms import (
     Evidence,
     Peak,
 )
-from newnormal.types.arrays import NO_TIME, Bools, Floats, Floats32, Ints, Times, time_at, time_text
+from newnormal.types.arrays import (
+    NO_TIME,
+    Bools,
+    Floats,
+    Floats32,
+    Ints,
+    Times,
+    ns_of_time,
+    time_at,
+    time_of_ns,
+    time_text,
+)
 from newnormal.types.incidents import INCIDENT, INCIDENT_ENDED, Incident, IncidentEvent
 from newnormal.types.observed import Observed
 from newnormal.types.timeline import ChangeSpan, Timeline
@@ -64,6 +75,8 @@ __all__ = [
     "Times",
     "Verdict",
     "Verdicts",
+    "ns_of_time",
     "time_at",
+    "time_of_ns",
     "time_text",
 ]

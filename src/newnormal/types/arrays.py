@@ -16,13 +16,27 @@ Times: TypeAlias = NDArray[np.datetime64]
 
 _OFFSET = re.compile(r"(.*T.*?)(Z|([+-])(\d\d):(\d\d)(?::(\d\d))?)")
 
-NO_TIME = np.iinfo(np.int64).min  # NaT, as nanoseconds
+NO_TIME = np.iinfo(np.int64).min  # ns: the time of a sample that has none; a view of NaT
 
 
 def time_at(times: Times | None, row: int) -> np.datetime64 | None:
     """Return the time in a row, None where it is not known."""
     when = None if times is None else times[row]
     return None if when is None or np.isnat(when) else when
+
+
+def ns_of_time(time: np.datetime64 | None) -> int:
+    """Return a time in ns since 1970; `NO_TIME` where it is not known.
+
+    >>> ns_of_time(np.datetime64("1970-01-01T00:00:02")), ns_of_time(None) == NO_TIME
+    (2000000000, True)
+    """
+    return NO_TIME if time is None else int(time.astype("datetime64[ns]").astype(np.int64))
+
+
+def time_of_ns(ns: int) -> np.datetime64 | None:
+    """Return what `ns_of_time` was made from."""
+    return None if ns == NO_TIME else np.datetime64(ns, "ns")
 
 
 def time_text(time: np.datetime64, zone: str | None = None) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from newnormal.errors import InputError
 from newnormal.io.arrivals import Arrival
 from newnormal.io.payloads import Payloads, Value, together
+from newnormal.types import NO_TIME
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 Partition = tuple[str, int]  # a topic, and the number of the partition
 
 _LARGEST = 4 * 2**20  # bytes of a message that is read
-_NO_TIME = -(2**63)
 _LATEST = 2**63 // 1_000_000  # ms since 1970
 _SHOWN = 5  # partitions that a sentence names
 _COUNT_EVERY = 10.0  # s: a notice that changes is logged again
@@ -110,7 +110,7 @@ class Samples:
         if payload[:1] == b"\0" and payload[5:6] in (b"{", b"["):
             payload = payload[5:]  # the number of its schema in a registry
         kind, stamp = message.timestamp()
-        received = stamp * 1_000_000 if kind and 0 <= stamp < _LATEST else _NO_TIME
+        received = stamp * 1_000_000 if kind and 0 <= stamp < _LATEST else NO_TIME
         topic, key = cast("str", message.topic()), message.key()
         plain = payload.lstrip()[:1] not in (b"{", b"[")
         values = self._payloads.read(
@@ -119,7 +119,7 @@ class Samples:
             received=received,
             channel=topic if key and plain else None,
         )
-        if received == _NO_TIME and any(each.time == _NO_TIME for each in values):
+        if received == NO_TIME and any(each.time == NO_TIME for each in values):
             raise InputError("expected a time in the message or a timestamp of Kafka, found none")
         return values
 

@@ -12,7 +12,7 @@ from newnormal.errors import InputError
 from newnormal.service.engine.streams import KeptStream
 from newnormal.service.values import Item
 from newnormal.texts import counted
-from newnormal.types import PENDING, Event, IncidentEvent
+from newnormal.types import PENDING, Event, IncidentEvent, ns_of_time
 
 ALARM, CHANGE, INCIDENT, SILENT, CHANNELS = "alarm", "change", "incident", "silence", "channels"
 ACCEPT, REJECT, ROLLBACK = "accept", "reject", "rollback"
@@ -56,7 +56,7 @@ def key_of(text: str) -> Key:
 def _ns(time: np.datetime64 | None, otherwise: int) -> int:
     if time is None or np.isnat(time):
         return otherwise
-    return int(time.astype("datetime64[ns]").astype(np.int64))
+    return ns_of_time(time)
 
 
 def event_item(stream: KeptStream, event: Event, position: int) -> Item | None:

@@ -25,7 +25,7 @@ from newnormal.tabular.ordering.rates import Rates
 from newnormal.tabular.ordering.taking import Taking
 from newnormal.tabular.problems import Problem
 from newnormal.tabular.reading import Reading
-from newnormal.types import Floats, Ints, Times, time_text
+from newnormal.types import Floats, Ints, Times, ns_of_time, time_text
 
 
 class Arrived(NamedTuple):
@@ -121,7 +121,7 @@ class Arrival:
     ) -> None:
         self._width = len(channels)
         self._reading = reading
-        self._newest = None if newest is None else _nanoseconds(newest)
+        self._newest = None if newest is None else ns_of_time(newest)
         self._rates = Rates([each for each in reading.rate if each in channels], channels)
         self._grid = None if reading.resample is None else Grid(reading.resample, self._width)
         self._late = Lateness(
@@ -384,7 +384,3 @@ class Arrival:
             tuple(out.notes),
             out.error,
         )
-
-
-def _nanoseconds(time: np.datetime64) -> int:
-    return int(time.astype("datetime64[ns]").astype(np.int64))

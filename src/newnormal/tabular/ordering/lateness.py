@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from newnormal.core.times import is_late, is_rising, late_error
 from newnormal.errors import InputError
 from newnormal.tabular.problems import Problem
 from newnormal.types import Floats, Ints, time_text
@@ -18,7 +19,7 @@ HOUR_TWICE = (
     "an hour that comes twice, as where the clock is put back, is kept whole with the zone "
     "of the times: --tz Europe/Berlin (tz=)"
 )
-_HOUR = 3_600_000_000_000  # ns
+_HOUR = np.timedelta64(3600, "s")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,13 +67,12 @@ class Rows:
         )
 
 
-def late(time: int, newest: int, zone: str | None = None) -> InputError:
-    """Return the error of a sample that is not after the newest one."""
-    found, expected = (time_text(np.datetime64(each, "ns"), zone) for each in (time, newest))
-    back = zone is None and _HOUR // 2 <= newest - time <= _HOUR
-    return InputError(
-        f"expected a time after {expected}, found {found}", hint=HOUR_TWICE if back else None
-    )
+def late_record_error(
+    when: np.datetime64, newest: np.datetime64, zone: str | None = None
+) -> InputError:
+    """Return the error of a record whose time is not after the newest one."""
+    back = zone is None and _HOUR / 2 <= newest - when <= _HOUR
+    return late_error(when, newest, zone, hint=HOUR_TWICE if back else None)
 
 
 class Lateness:
@@ -132,10 +132,7 @@ class Lateness:
             counts = there.astype(np.float64)
             values = np.where(there, values, 0.0)
         every = self._rows.then(Rows(values, rows.times, rows.numbers))
-        before = self._newest
-        times = every.times
-        in_order = before is None or len(times) == 0 or int(times[0]) > before
-        if in_order and self._again is None and (times[1:] > times[:-1]).all():
+        if self._again is None and is_rising(every.times, self._newest):
             return [(self._released(every, np.vstack([self._counts, counts])), None)]
         return self._one_by_one(Rows(values, rows.times, rows.numbers), counts)
 
@@ -212,13 +209,13 @@ class Lateness:
                 self._again = None
             place = bisect_left(times, time)
             twice = place < len(times) and times[place] == time
-            if self._newest is not None and time <= self._newest:
+            if self._newest is not None and is_late(time, self._newest):
                 if self._again is not None:
                     continue
                 if self._mode == "error" and time == self._newest:
                     self.error = self._twice(time, number, self._number)
                     break
-                cut(Problem(late(time, self._newest, self.zone), number))
+                cut(self._late(time, self._newest, number))
             elif twice and (self._mode == "last" or self._again is not None):
                 entries[place] = entry
             elif twice and self._mode == "mean":
@@ -228,7 +225,7 @@ class Lateness:
                 self.error = self._twice(time, number, entries[place][1])
                 break
             elif twice:
-                cut(Problem(late(time, time, self.zone), number))
+                cut(self._late(time, time, number))
             else:
                 times.insert(place, time)
                 entries.insert(place, entry)
@@ -263,6 +260,10 @@ class Lateness:
         )
         if self._mode == "mean":
             self._counts = np.concatenate([counts for _, _, counts in entries])
+
+    def _late(self, time: int, newest: int, number: int) -> Problem:
+        when, after = np.datetime64(time, "ns"), np.datetime64(newest, "ns")
+        return Problem(late_record_error(when, after, self.zone), number)
 
     def _twice(self, time: int, number: int, other: int) -> Problem:
         text = time_text(np.datetime64(time, "ns"), self.zone)

@@ -12,12 +12,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from newnormal.errors import ParameterError
-from newnormal.types import Bools, Ints
+from newnormal.types import NO_TIME, Bools, Ints
 
 Order = Literal["day-first", "month-first"]
 
 FIRST_YEAR, LAST_YEAR = 1678, 2261  # what datetime64[ns] holds in whole years
-NAT = np.iinfo(np.int64).min
 
 _DIGIT = re.compile("[0-9]")
 _DAY_NS = 86_400_000_000_000
@@ -46,7 +45,7 @@ _MONTH = rf"(?P<mon>{_LETTER}{{3,9}})\.?"
 
 
 class Moments(NamedTuple):
-    """Times as ns since 1970, NAT where there is none, and which of them had a zone."""
+    """Times as ns since 1970, NO_TIME where there is none, and which of them had a zone."""
 
     ns: Ints
     zoned: Bools
@@ -69,7 +68,7 @@ class DateForm:
     pattern: re.Pattern[str]
 
     def read(self, cells: Sequence[str], order: Order | None = None) -> Moments | None:
-        """Return the times of cells, NAT where one is not in the calendar; None: another form."""
+        """Return the times of cells, NO_TIME for one not in the calendar; None: another form."""
         found = self.pattern.findall("\n".join(cells))
         if len(found) != len(cells):
             return None
@@ -263,14 +262,14 @@ def _moments(groups: dict[str, Any], count: int, order: Order | None) -> Moments
     good &= day <= length
     ns = (start + day - 1) * _DAY_NS
     clock, valid = _clock(groups, count)
-    ns = np.where(good & valid, ns + clock, NAT)
+    ns = np.where(good & valid, ns + clock, NO_TIME)
     zoned = np.zeros(count, dtype=np.bool_)
     if "z" in groups and any(groups["z"]):
         zones = groups["z"]
         offsets = {zone: _offset_ns(zone) for zone in set(zones)}
         zoned = np.array([zone != "" for zone in zones])
         shift = np.array([offsets[zone] for zone in zones], dtype=np.int64)
-        ns = np.where(ns == NAT, NAT, ns - shift)
+        ns = np.where(ns == NO_TIME, NO_TIME, ns - shift)
     return Moments(ns, zoned)
 
 

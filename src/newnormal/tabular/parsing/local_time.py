@@ -9,8 +9,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from newnormal.tabular.parsing.dates import NAT
-from newnormal.types import Ints
+from newnormal.types import NO_TIME, Ints
 
 _DAY_NS = 86_400_000_000_000
 _EPOCH = datetime(1970, 1, 1)
@@ -49,7 +48,7 @@ class LocalClock:
             self._latest[known] = (int(latest), int(step))
 
     def to_utc(self, local: Ints, keys: Sequence[Hashable] | None = None) -> Ints:
-        """Return local times (ns) as UTC; NAT stays what it is.
+        """Return local times (ns) as UTC; NO_TIME stays what it is.
 
         Parameters
         ----------
@@ -61,12 +60,12 @@ class LocalClock:
         days, which = np.unique(local // _DAY_NS, return_inverse=True)
         offsets = [self._offset_of_day(day) for day in days.tolist()]
         constant = np.array([0 if each is None else each for each in offsets], dtype=np.int64)
-        utc: Ints = np.where(local == NAT, NAT, local - constant[which])
+        utc: Ints = np.where(local == NO_TIME, NO_TIME, local - constant[which])
         changing = np.array([each is None for each in offsets], dtype=np.bool_)
         if not changing.any():
             self._latest.clear()
             return utc
-        for at in np.flatnonzero(changing[which] & (local != NAT)).tolist():
+        for at in np.flatnonzero(changing[which] & (local != NO_TIME)).tolist():
             key = None if keys is None else keys[at]
             utc[at] = self._resolved(int(local[at]), key)
         if not changing[which[-1]]:
@@ -75,20 +74,20 @@ class LocalClock:
 
     def _resolved(self, local: int, key: Hashable) -> int:
         first, second = (local - self._offset(local, fold) for fold in (0, 1))
-        latest, step = self._latest.get(key, (NAT, 0))
+        latest, step = self._latest.get(key, (NO_TIME, 0))
         chosen = first
-        if second > first and latest != NAT and first <= latest:
+        if second > first and latest != NO_TIME and first <= latest:
             expected = latest + step
             chosen = second if abs(second - expected) < abs(first - expected) else first
-        if latest == NAT or chosen > latest:
-            self._latest[key] = (chosen, 0 if latest == NAT else chosen - latest)
+        if latest == NO_TIME or chosen > latest:
+            self._latest[key] = (chosen, 0 if latest == NO_TIME else chosen - latest)
         return chosen
 
     def _offset_of_day(self, day: int) -> int | None:
         """Return the offset that a day has throughout, None if it changes in it."""
         if day not in self._days:
             start = day * _DAY_NS
-            if not -100_000 < day < 100_000:  # NAT
+            if not -100_000 < day < 100_000:  # NO_TIME
                 self._days[day] = 0
             else:
                 ends = {self._offset(start + at, fold) for at in (0, _DAY_NS) for fold in (0, 1)}

@@ -13,7 +13,6 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.tabular.parsing.dates import (
     FORMS,
-    NAT,
     TIME_OF_DAY,
     DateForm,
     Moments,
@@ -26,7 +25,7 @@ from newnormal.tabular.parsing.local_time import LocalClock
 from newnormal.tabular.reading import Reading
 from newnormal.tabular.times import parse_time, plain_texts
 from newnormal.tabular.zones import zone_of
-from newnormal.types import Bools, Ints, Times
+from newnormal.types import NO_TIME, Bools, Ints, Times
 
 ORDERS = ("day-first", "month-first")
 TIME_NAMES = frozenset({"time", "timestamp", "ts", "date", "datetime", "_time", "epoch"})
@@ -115,7 +114,7 @@ def are_times(cells: Sequence[object], style: DateStyle) -> bool:
             is_time = form_of(cell) is not None
         else:
             moments = form.read([cell]) if isinstance(cell, str) else None
-            is_time = moments is not None and bool(moments.ns[0] != NAT)
+            is_time = moments is not None and bool(moments.ns[0] != NO_TIME)
         if is_time and at == 0:
             return True
         found += is_time
@@ -209,7 +208,7 @@ class TimeReader:
             ns, zoned = moments.ns[at], moments.zoned[at]
         else:
             ns, zoned = self._moments(cells)
-        bad: Bools = ns == NAT
+        bad: Bools = ns == NO_TIME
         self._note(cells, bad, zoned)
         if self.clock is not None and not zoned.all():
             ns = self._to_utc(ns, zoned, keys)
@@ -296,14 +295,14 @@ class TimeReader:
                 text = isinstance(cell, str) and _FRACTION.fullmatch(cell) is None
                 return ns, not text or zone_of(cell) is not None
         if not isinstance(cell, str):
-            return NAT, True
+            return NO_TIME, True
         if self._form is None and self.style.order is None and date_order([cell]) == "open":
-            return NAT, True
+            return NO_TIME, True
         for form in FORMS if self._form is None else (self._form,):
             moments = form.read([cell], self.style.order)
-            if moments is not None and moments.ns[0] != NAT:
+            if moments is not None and moments.ns[0] != NO_TIME:
                 return int(moments.ns[0]), bool(moments.zoned[0])
-        return NAT, True
+        return NO_TIME, True
 
 
 def _iso(cells: Sequence[str]) -> Moments | None:
