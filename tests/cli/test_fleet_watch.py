@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from newnormal import Fleet, load
-from newnormal.io.sinks.jsonl import JsonLinesSink
+from newnormal.io.sinks.lines import JsonLinesSink
 from newnormal.tabular import read_tables
 from tests.cli.conftest import Command
 from tests.cli.fleets import FAULT, HISTORY, HOSTS, LIVE, LONG, Site, host_lines, long_lines

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from newnormal.io.sinks.jsonl import JsonLinesSink
+from newnormal.io.sinks.lines import JsonLinesSink
 from newnormal.types.arrays import time_of_text, zone_of_text
 from tests.cli.conftest import Command, Plant
 from tests.cli.fleets import Site

@@ -21,7 +21,7 @@ from newnormal.errors import InputError, ParameterError, StateError
 from newnormal.io.arrivals import Arrival
 from newnormal.io.registry import find_pull_source
 from newnormal.io.sources.files import FilesSource
-from newnormal.io.sources.rotation import file_name
+from newnormal.io.sources.folders import file_name
 from newnormal.service.store import Store
 from newnormal.testing import check_pull_source
 from tests.connectors.programs import Newnormal

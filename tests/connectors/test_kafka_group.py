@@ -21,9 +21,9 @@ from newnormal.errors import InputError
 from newnormal.io.kafka import Cluster
 from newnormal.io.options import Options
 from newnormal.io.payloads import Payloads
-from newnormal.io.sources.kafka import KafkaSource
+from newnormal.io.sources.kafka import KafkaSource, Samples
 from newnormal.io.sources.kafka_backlog import Backlog
-from newnormal.io.sources.kafka_messages import Partition, Samples
+from newnormal.io.sources.kafka_group import Partition
 from newnormal.io.sources.pull import check_arrivals
 from tests.counts import count
 

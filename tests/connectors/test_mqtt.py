@@ -18,12 +18,10 @@ import numpy as np
 import pytest
 
 from newnormal.errors import NewnormalError, ParameterError
-from newnormal.io.mqtt_connection import BrokerError, ClosedError
+from newnormal.io.mqtt import BrokerError, ClosedError
 from newnormal.io.sinks.mqtt import MqttSink
 from newnormal.io.sources import mqtt
-from newnormal.io.sources.mqtt import WINDOW, MqttSource
-from newnormal.io.sources.mqtt_delivery import Delivered, Unread
-from newnormal.io.sources.mqtt_tries import Tries
+from newnormal.io.sources.mqtt import WINDOW, Delivered, MqttSource, Tries, Unread
 from newnormal.io.topics import TopicPattern
 from tests.connectors.mqtt_peers import (
     CONNECT,
@@ -568,7 +566,7 @@ def test_a_message_with_more_samples_than_a_batch_is_given_in_parts(
 def test_times_of_messages_without_one_are_when_they_came_and_differ(
     broker: FakeBroker, sources: Sources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("newnormal.io.mqtt_connection.time.time_ns", lambda: 5000)
+    monkeypatch.setattr("newnormal.io.mqtt.time.time_ns", lambda: 5000)
     source = sources.well()
     broker.send(*(publish("plant/press/temp", b"1", each) for each in range(1, 4)))
     (arrival,) = source.next_batch(100)

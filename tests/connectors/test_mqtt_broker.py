@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import trustme
 
-from newnormal.io.mqtt_connection import BrokerError
+from newnormal.io.mqtt import BrokerError
 from newnormal.io.sinks.mqtt import MqttSink
 from newnormal.io.sources.mqtt import MqttSource
 from newnormal.testing import check_alert_sink, check_pull_source

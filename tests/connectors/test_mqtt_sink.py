@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from newnormal.errors import NewnormalError
-from newnormal.io.mqtt_connection import BrokerError
+from newnormal.io.mqtt import BrokerError
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError
 from newnormal.io.sinks.mqtt import MqttSink
 from newnormal.testing.alerts import _alerts

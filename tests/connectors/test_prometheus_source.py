@@ -22,7 +22,7 @@ from newnormal.io.arrivals import Arrival
 from newnormal.io.registry import find_pull_source
 from newnormal.io.sources import prometheus, prometheus_api
 from newnormal.io.sources.prometheus import PrometheusSource
-from newnormal.io.sources.prometheus_matrix import Grid, read_matrix
+from newnormal.io.sources.prometheus_api import Grid, read_matrix
 from newnormal.io.sources.prometheus_steps import Channels, Steps
 from newnormal.service.config import SourceConfig
 from newnormal.service.config_file import load_config

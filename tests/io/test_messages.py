@@ -11,7 +11,7 @@ import pytest
 from newnormal import InputError, StateError
 from newnormal.io import SourceOptions
 from newnormal.io.sources.file import FileSource
-from newnormal.io.sources.pipe import PipeSource
+from newnormal.io.sources.lines import PipeSource
 from newnormal.runtime.checkpoint import place_of
 from newnormal.runtime.feedback import Act, Feedback, Queue
 from newnormal.state import State

@@ -16,10 +16,8 @@ import pytest
 from newnormal import InputError, StateError
 from newnormal.io import SourceOptions
 from newnormal.io.sources.base import Source
-from newnormal.io.sources.file import FileSource
-from newnormal.io.sources.lines import LineSource
-from newnormal.io.sources.pipe import PipeSource
-from newnormal.io.sources.recent import Recent
+from newnormal.io.sources.file import FileSource, Recent
+from newnormal.io.sources.lines import LineSource, PipeSource
 from newnormal.tabular import Problem, Reading
 from newnormal.tabular.text import raw_bytes
 from newnormal.testing import check_source

@@ -15,7 +15,7 @@ from newnormal import M2N2, Event, ParameterError, Verdicts
 from newnormal.io import Batch, Sink, Source, SourceOptions, find_sink, find_source, name_of
 from newnormal.io.registry import kind_of
 from newnormal.io.sinks.base import SinkOptions
-from newnormal.io.sinks.jsonl import JsonLinesSink
+from newnormal.io.sinks.lines import JsonLinesSink
 from newnormal.io.sources.arriving import ArrivingSource
 from newnormal.io.sources.file import FileSource
 from newnormal.runtime.checkpoint import Resumed

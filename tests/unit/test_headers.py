@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from newnormal.errors import InputError, StateError
-from newnormal.io.layout import Layout, LayoutError
 from newnormal.io.sources.base import SourceOptions
+from newnormal.io.sources.lines import Layout, LayoutError
 from newnormal.tabular import LineParser, LongLines, Reading, StreamLines, read
 from newnormal.tabular.reading import Remembered
 

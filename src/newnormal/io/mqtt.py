@@ -1,27 +1,381 @@
-"""Where a broker of MQTT is and how to log in: the options that source and sink share."""
+"""Brokers of MQTT: the options, and a connection handled packet by packet in its user's thread.
+
+One module because a broker and its connections are what source and sink share.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import selectors
+import socket
 import ssl
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from newnormal.errors import MissingExtraError, ParameterError
-from newnormal.io.mqtt_connection import Connection, properties_of
+from newnormal.errors import MissingExtraError, NewnormalError, ParameterError
 from newnormal.io.options import Options
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client
+    from paho.mqtt.properties import Properties
+    from paho.mqtt.reasoncodes import ReasonCode
 
+LEAST_ERROR = 128  # the first reason code that is an error
+
+_KEEPALIVE = 60  # s without a packet after which the broker is asked whether it is there
+_SLICE = 0.1  # s
+_TAKEN_OVER = 142
+
+# By reason code, what to do if a client is not accepted.
+_HINTS = {
+    132: 'version = "3.1.1" and version = 5 set the version',
+    133: "client_id sets another one",
+    134: "user, and password_file or password_env, set them",
+    135: "check user and password, and what the broker allows this user to do",
+}
 SECRETS = ("password",)
-
 _VERSIONS = ("3.1.1", "5")
 _PORTS = {"mqtt": 1883, "mqtts": 8883, "ws": 80, "wss": 443}
 _ENCRYPTED = ("mqtts", "wss")
 _WEB = ("ws", "wss")
 _LONGEST_KEPT = 2**32 - 1  # s: without end
 _LARGEST_PACKET = 8 << 20  # bytes; a broker of version 5 sends no larger one
+
+
+class BrokerError(NewnormalError):
+    """The broker cannot be reached, refuses something, or has ended the connection."""
+
+
+class ClosedError(BrokerError):
+    """The connection was open, and ended without a reason."""
+
+
+class SessionTakenError(ClosedError):
+    """Another client has connected with the same client id."""
+
+
+class Message(NamedTuple):
+    """A message as it came.
+
+    Attributes
+    ----------
+    topic
+        None: it is not UTF-8.
+    number
+        By which it is acknowledged; 0: it needs no acknowledgement.
+    again
+        Whether the broker has sent it before.
+    retained
+        Whether the broker had kept it from before the subscription.
+    subscriptions
+        Identifiers of the subscriptions that it came by; empty: they have none.
+    received
+        The time in ns.
+    """
+
+    topic: str | None
+    payload: bytes
+    number: int
+    again: bool
+    retained: bool
+    subscriptions: tuple[int, ...]
+    received: int
+
+
+class Connection:
+    """A connection to a broker. Used by one thread, which calls `turn` again and again.
+
+    Nothing is read from the network outside of `turn`, so a user that is behind has at most the
+    messages of one turn in memory, and the broker keeps the others.
+
+    Parameters
+    ----------
+    client
+        Of the library, not connected; it acknowledges nothing by itself.
+    address
+        What messages begin with.
+    client_id
+        That the client was made with.
+    timeout
+        Seconds to wait for an answer.
+
+    Attributes
+    ----------
+    messages
+        That came and were not taken.
+    resumed
+        Whether the broker has kept the session.
+    limits
+        What a broker of version 5 said when it accepted the client, by the specification's names.
+    """
+
+    def __init__(self, client: Client, address: str, client_id: str, timeout: float) -> None:
+        self.address, self.client_id = address, client_id
+        self.messages: deque[Message] = deque()
+        self.resumed = False
+        self.limits: Any = None
+        self._client, self._timeout = client, timeout
+        self._is_5 = client.protocol == 5
+        self._answer: ReasonCode | None = None
+        self._ended: ReasonCode | None = None  # why the broker has ended it, where it said so
+        self._answers: dict[int, list[ReasonCode]] = {}  # by the number of what was asked
+        self._packets = 0
+        self._selector = selectors.DefaultSelector()
+        self._watched: Any = None
+        self._events = 0
+        client.on_connect = self._on_connect
+        client.on_disconnect = self._on_disconnect
+        client.on_message = self._on_message
+        client.on_subscribe = client.on_unsubscribe = self._on_answers
+        client.on_publish = self._on_answer
+
+    def open(self, host: str, port: int, properties: Properties | None, clean: bool) -> None:
+        """Connect, and wait until the broker accepts the client.
+
+        Parameters
+        ----------
+        properties, clean
+            For version 5: what is sent with CONNECT, and whether to begin a new session.
+        """
+        given: dict[str, Any] = {"clean_start": clean, "properties": properties}
+        try:
+            self._client.connect(host, port, _KEEPALIVE, **(given if self._is_5 else {}))
+        except (OSError, ValueError) as error:
+            raise self._not_made(error) from error
+        self._until(lambda: self._answer is not None, "an answer to CONNECT")
+
+    # ------------------------------------------------------------------ in and out
+
+    def turn(self, seconds: float) -> bool:
+        """Handle a packet; wait for it at most so long. Returns False if none came."""
+        before = self._packets
+        try:
+            self._read()
+            if self._packets == before:
+                self._client.loop_misc()
+                self._wait(seconds)
+                self._read()
+        except BrokerError:
+            raise
+        except Exception as error:  # the library's, of packets that are broken or of a close
+            found = f"what cannot be read: {type(error).__name__}: {error}"
+            raise self.error("packets of MQTT", found) from error
+        return self._packets != before
+
+    def _read(self) -> None:
+        """Handle a packet if one is there."""
+        result = self._client.loop_read()
+        if result or self._client.socket() is None:
+            raise self._lost()
+
+    def _wait(self, seconds: float) -> None:
+        """Wait until there is something to read, and write what waits."""
+        connected: Any = self._client.socket()
+        if connected is None:
+            raise self._lost()
+        writes = self._client.want_write()
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if writes else 0)
+        if self._watched is not connected:
+            self._selector.register(connected, events)
+        elif self._events != events:
+            self._selector.modify(connected, events)
+        self._watched, self._events = connected, events
+        self._selector.select(seconds)
+        if writes:
+            self._client.loop_write()
+
+    def keep_alive(self) -> None:
+        """Ask the broker whether it is there if nothing was sent for long."""
+        self._client.loop_misc()
+
+    def acknowledge(self, numbers: Iterable[int]) -> None:
+        """Tell the broker not to send messages again."""
+        for number in numbers:
+            self._client.ack(number, 1)
+
+    def subscribe(self, wanted: str, *, identifier: int = 0, retained: bool = False) -> int:
+        """Ask for the messages of a filter; return the number that `answers` takes.
+
+        Parameters
+        ----------
+        identifier
+            That messages of this subscription have; 0: none. For version 5.
+        retained
+            Whether to send what the broker has kept, if the subscription is a new one. By 3.1.1
+            the broker always does.
+        """
+        if not self._is_5:
+            return self._asked(self._client.subscribe(wanted, qos=1))
+        from paho.mqtt.subscribeoptions import SubscribeOptions
+
+        options = SubscribeOptions(qos=1, retainHandling=1 if retained else 2)
+        given = {"SubscriptionIdentifier": identifier} if identifier else {}
+        properties = properties_of("SUBSCRIBE", **given)
+        return self._asked(self._client.subscribe(wanted, options=options, properties=properties))
+
+    def unsubscribe(self, wanted: str) -> int:
+        """Ask for no more messages of a filter; return as `subscribe`."""
+        return self._asked(self._client.unsubscribe(wanted))
+
+    def publish(self, topic: str, payload: bytes, *, retain: bool, media: str) -> ReasonCode:
+        """Send a text with QoS 1; return the broker's answer.
+
+        Parameters
+        ----------
+        media
+            Its type, such as ``"application/json"``. For version 5.
+        """
+        properties = None
+        if self._is_5:
+            properties = properties_of("PUBLISH", PayloadFormatIndicator=1, ContentType=media)
+        sent = self._client.publish(topic, payload, qos=1, retain=retain, properties=properties)
+        return self.wait_for(self._asked((sent.rc, sent.mid)))[0]
+
+    def answers(self, number: int) -> list[ReasonCode] | None:
+        """Return the answer to what was asked, once; None: it has not come."""
+        return self._answers.pop(number, None)
+
+    def wait_for(self, number: int) -> list[ReasonCode]:
+        """Return the answer to what was asked as soon as it comes."""
+        self._until(lambda: number in self._answers, "an answer")
+        return self._answers.pop(number)
+
+    def limit(self, name: str, default: int) -> int:
+        """Return what the broker said of itself, by the name that version 5 has for it."""
+        return int(getattr(self.limits, name, default))
+
+    def close(self) -> None:
+        """End it. The broker keeps the session if it was asked to."""
+        with contextlib.suppress(OSError, ValueError):
+            self._client.disconnect()
+        self._selector.close()
+
+    def _asked(self, sent: tuple[int, int | None]) -> int:
+        result, number = sent
+        if result or number is None:
+            raise self._lost()
+        return number
+
+    def _until(self, condition: Callable[[], bool], what: str) -> None:
+        """Handle packets until a condition holds."""
+        deadline = time.monotonic() + self._timeout
+        while not condition():
+            if time.monotonic() > deadline:
+                raise self.error(f"{what} within {self._timeout:g} s", "none")
+            self.turn(_SLICE)
+
+    # ------------------------------------------------------------------ errors
+
+    def error(self, expected: str, found: str, hint: str | None = None) -> BrokerError:
+        """Return an error about this broker."""
+        return BrokerError(f"{self.address}: expected {expected}, found {found}", hint=hint)
+
+    def _lost(self) -> BrokerError:
+        """Return the error of a connection that is gone."""
+        if self._ended is not None and self._ended.value == _TAKEN_OVER:
+            return SessionTakenError(
+                f"{self.address}: expected no other client with the client id "
+                f"{self.client_id!r}, found that one has taken the session over",
+                hint="set another client_id here or there",
+            )
+        if self._ended is not None:
+            return self.error("the connection to stay", f"the broker ended it: {self._ended}")
+        if self._answer is None:
+            return self.error(
+                "an answer to CONNECT",
+                "the connection closed",
+                "this port may not speak MQTT, with or without TLS, may want a certificate "
+                '(cert_file), or may not speak this version (version = "3.1.1")',
+            )
+        if self._answer.value >= LEAST_ERROR:
+            found = f"the broker's answer {self._answer}"
+            return self.error("to be accepted", found, _HINTS.get(self._answer.value))
+        return ClosedError(
+            f"{self.address}: expected the connection to stay, found it closed",
+            hint=f"the broker stopped, or another client has the client id {self.client_id!r}",
+        )
+
+    def _not_made(self, error: Exception) -> BrokerError:
+        """Return the error of a connection that could not be made."""
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return self.error(
+                "a certificate that can be trusted",
+                error.verify_message,
+                "ca_file names the certificate of the authority that signed it",
+            )
+        if isinstance(error, ssl.SSLError):
+            return self.error("TLS", error.reason or str(error), "this port may not speak TLS")
+        if isinstance(error, socket.gaierror):
+            return self.error("a host that is known", "none of this name")
+        if isinstance(error, TimeoutError):
+            return self.error(f"a connection within {self._timeout:g} s", "none")
+        if isinstance(error, ConnectionRefusedError):
+            return self.error(
+                "a broker", "none", "it is not running, or listens on another address or port"
+            )
+        return self.error(
+            "a connection",
+            f"{type(error).__name__}: {error}",
+            "this port may not speak MQTT, or not with or without TLS as it is set here",
+        )
+
+    # ------------------------------------------------------------------ called by the library
+
+    def _on_connect(
+        self, _client: Any, _data: Any, flags: Any, reason: ReasonCode, limits: Any
+    ) -> None:
+        self._packets += 1
+        self._answer, self.resumed, self.limits = reason, bool(flags.session_present), limits
+
+    def _on_disconnect(
+        self, _client: Any, _data: Any, flags: Any, reason: ReasonCode, _properties: Any
+    ) -> None:
+        if flags.is_disconnect_packet_from_server:
+            self._ended = reason
+
+    def _on_answers(
+        self, _client: Any, _data: Any, number: int, reasons: list[ReasonCode], _properties: Any
+    ) -> None:
+        self._packets += 1
+        self._answers[number] = reasons
+
+    def _on_answer(
+        self, _client: Any, _data: Any, number: int, reason: ReasonCode, _properties: Any
+    ) -> None:
+        self._packets += 1
+        self._answers[number] = [reason]
+
+    def _on_message(self, _client: Any, _data: Any, message: Any) -> None:
+        self._packets += 1
+        try:
+            topic = message.topic
+        except UnicodeDecodeError:
+            topic = None
+        self.messages.append(
+            Message(
+                topic,
+                bytes(message.payload),
+                message.mid if message.qos else 0,
+                bool(message.dup),
+                bool(message.retain),
+                tuple(getattr(message.properties, "SubscriptionIdentifier", ())),
+                time.time_ns(),
+            )
+        )
+
+
+def properties_of(packet: str, **given: object) -> Properties:
+    """Return properties of version 5 for a kind of packet, such as ``"CONNECT"``."""
+    from paho.mqtt.packettypes import PacketTypes
+    from paho.mqtt.properties import Properties
+
+    found = Properties(getattr(PacketTypes, packet))  # type: ignore[no-untyped-call]
+    for name, value in given.items():
+        setattr(found, name, value)
+    return found
 
 
 class Broker:

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 SOURCES = {
     "file": "newnormal.io.sources.file:FileSource",
-    "pipe": "newnormal.io.sources.pipe:PipeSource",
+    "pipe": "newnormal.io.sources.lines:PipeSource",
 }
-SINKS = {"jsonl": "newnormal.io.sinks.jsonl:JsonLinesSink"}
+SINKS = {"jsonl": "newnormal.io.sinks.lines:JsonLinesSink"}
 PULL_SOURCES: dict[str, str] = {
     "files": "newnormal.io.sources.files:FilesSource",
     "kafka": "newnormal.io.sources.kafka:KafkaSource",

@@ -10,7 +10,7 @@ import numpy as np
 from newnormal.alarms.words import Note, event_note, incident_event_note
 from newnormal.fleet import FleetEvent, FleetVerdicts
 from newnormal.io.sinks.base import SinkOptions
-from newnormal.io.sinks.jsonl import JsonLinesSink
+from newnormal.io.sinks.lines import JsonLinesSink
 from newnormal.io.sinks.text import TextSink
 from newnormal.types import IncidentEvent
 

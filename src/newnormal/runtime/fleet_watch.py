@@ -16,7 +16,7 @@ import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.fleet import Fleet, FleetEvent, FleetVerdicts
-from newnormal.io.layout import LayoutError
+from newnormal.io.sources.lines import LayoutError
 from newnormal.io.sources.streams import StreamInput, UnknownColumns
 from newnormal.runtime.bad_lines import BadLines
 from newnormal.runtime.fleet_arrivals import Arrivals

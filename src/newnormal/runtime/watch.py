@@ -18,10 +18,10 @@ import numpy as np
 from newnormal.base import BaseDetector
 from newnormal.core.times import is_late, is_rising
 from newnormal.errors import FeedbackError, InputError
-from newnormal.io.layout import LayoutError
 from newnormal.io.registry import kind_of
 from newnormal.io.sinks.base import Sink
 from newnormal.io.sources.base import Batch, Source, check_batch
+from newnormal.io.sources.lines import LayoutError
 from newnormal.runtime import checkpoint
 from newnormal.runtime.bad_lines import BadLines
 from newnormal.runtime.feedback import (

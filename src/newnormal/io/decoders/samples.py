@@ -12,8 +12,14 @@ from urllib.parse import parse_qs
 from newnormal.errors import InputError
 from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import QUERY, Decoder, UnknownFormError
-from newnormal.io.decoders.cells import numbers_of, times_of
-from newnormal.io.decoders.rows import Rows, check_channels, from_long, too_many_samples
+from newnormal.io.decoders.rows import (
+    Rows,
+    check_channels,
+    from_long,
+    numbers_of,
+    times_of,
+    too_many_samples,
+)
 
 _JSON = ("application/json", "text/json")
 _LINES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -12,6 +12,7 @@ from typing import TextIO
 from newnormal.errors import ParameterError, StateError
 from newnormal.io.sinks.base import Sink, SinkOptions
 from newnormal.state.targets import LOOP, same_file, what_is
+from newnormal.types import Event, Verdicts
 
 
 class LinesSink(Sink):
@@ -78,3 +79,20 @@ def _opened(path: Path) -> TextIO:
             f"--output: expected a file that can be written, found {path}: {error.strerror}",
             hint="leave it out for standard output",
         ) from error
+
+
+class JsonLinesSink(LinesSink):
+    """One JSON line a verdict, or one an event where only events are wanted.
+
+    The target ``"-"`` is standard output; any other is a file that is appended to.
+    """
+
+    def write_verdicts(self, verdicts: Verdicts) -> None:
+        """Write a line a verdict, unless only events are wanted."""
+        if not self.options.alarms_only:
+            self.write_lines(verdicts.json_lines())
+
+    def write_events(self, events: Sequence[Event]) -> None:
+        """Write a line an event, if only events are wanted."""
+        if self.options.alarms_only:
+            self.write_lines(event.to_json() for event in events)

@@ -9,8 +9,7 @@ from secrets import token_hex
 from typing import Any
 
 from newnormal.errors import ParameterError
-from newnormal.io.mqtt import SECRETS, Broker, with_version
-from newnormal.io.mqtt_connection import LEAST_ERROR, BrokerError, Connection
+from newnormal.io.mqtt import LEAST_ERROR, SECRETS, Broker, BrokerError, Connection, with_version
 from newnormal.io.options import Options
 from newnormal.io.sinks.alerts import RESOLVED, Alert, AlertRefusedError, AlertSink
 from newnormal.io.topics import TopicTemplate

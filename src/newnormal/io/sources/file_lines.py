@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from newnormal.errors import InputError, NewnormalError
-from newnormal.io.sources.rotation import EDGE
+from newnormal.io.sources.folders import EDGE
 from newnormal.io.sources.tailed import Piece, Tailed
 from newnormal.io.sources.tailing import CHUNK, Tailing
 from newnormal.tabular import LineParser, Reading, Samples

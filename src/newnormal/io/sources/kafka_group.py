@@ -8,15 +8,16 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from newnormal.errors import InputError, ParameterError
 from newnormal.io.kafka import Cluster, said
 from newnormal.io.sources.kafka_backlog import Backlog
-from newnormal.io.sources.kafka_messages import Partition, partition_of, shown
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+Partition = tuple[str, int]  # a topic, and the number of the partition
 
 BEGINNING, END = "beginning", "end"
 
@@ -34,6 +35,7 @@ _LOOK_AGAIN = 3.0  # s, while one is missing
 _SILENT = 5.0  # s without an answer of a broker, after which that is a notice
 _CLOSING = 3.0  # s to wait for brokers at the end
 _FUTURE = 60_000  # ms that a message may be ahead of the clock
+_SHOWN = 5  # partitions that a sentence names
 
 _FIXED = {
     "group.protocol": "classic",
@@ -407,6 +409,22 @@ class Member:
                 "service a group is supported; stop the other one, or set another group"
             )
         return found + ([self._odd] if self._odd else [])
+
+
+def partition_of(message: Message) -> Partition:
+    """Return the partition of a message."""
+    return cast("str", message.topic()), cast("int", message.partition())
+
+
+def shown(partitions: Sequence[Partition]) -> str:
+    """Return partitions as a sentence names them.
+
+    >>> shown([("metrics", 0)]), shown([("m", at) for at in range(7)])
+    ('metrics [0]', 'm [0], m [1], m [2], m [3], m [4] and 2 more')
+    """
+    found = ", ".join(f"{topic} [{number}]" for topic, number in partitions[:_SHOWN])
+    more = len(partitions) - _SHOWN
+    return f"{found} and {more} more" if more > 0 else found
 
 
 def _readable(topics: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Samples from the messages of a broker of MQTT."""
+"""Samples from the messages of a broker of MQTT.
+
+One module because deliveries, unread messages and tries to connect are the state of one source.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,11 @@ import hashlib
 import socket
 import threading
 import time
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from hashlib import blake2b
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,25 +21,33 @@ import numpy as np
 from newnormal.config import duration
 from newnormal.errors import InputError, ParameterError
 from newnormal.io.arrivals import Arrival
-from newnormal.io.mqtt import SECRETS, Broker, with_version
-from newnormal.io.mqtt_connection import (
+from newnormal.io.mqtt import (
     LEAST_ERROR,
+    SECRETS,
+    Broker,
     BrokerError,
+    ClosedError,
     Connection,
     Message,
+    SessionTakenError,
+    with_version,
 )
 from newnormal.io.options import Options
 from newnormal.io.payloads import Payloads, PlainTextError, Value, together
-from newnormal.io.sources.mqtt_delivery import Delivered, Unread, digest_of
-from newnormal.io.sources.mqtt_tries import Tries
 from newnormal.io.sources.pull import PullSource
 from newnormal.io.topics import Topics, covers
 
 if TYPE_CHECKING:
     from paho.mqtt.reasoncodes import ReasonCode
 
+_SIZE = 8  # bytes of a digest
+_EVERY = 60.0  # s between two changes of what is reported
+_SHOWN = 200  # characters
+_WAITS = (1.0, 2.0, 5.0, 10.0, 30.0)  # s to wait after so many failures
+_CLOSED = 3  # connections that end within `_HELD_BACK`, as another client takes the session
+_HELD_BACK = 60.0  # s to leave the session to another client before it is taken again
+_REPORTED = 600.0  # s for which another client or a message that could not be read is reported
 WINDOW = 2000  # messages that are taken before they are acknowledged
-
 _IDLE = 1.0  # s to wait for a message
 _LINGER = 0.05  # s to wait for more of them after the first
 _LARGEST = 1 << 20  # bytes of a message that is read
@@ -43,6 +57,211 @@ _NUMBERS = 65_535  # that messages have, from 1 on
 _RECENT = 30_000  # messages in the log that are remembered: fewer than until a number comes again
 _TRIED = 2.0  # s for which `check` listens
 _NO_TOPIC = "newnormal/acknowledged"  # nobody subscribes to it, so unsubscribing changes nothing
+
+
+def digest_of(message: Message) -> bytes:
+    """Return what tells a message that is sent again from others: number, topic and payload.
+
+    A broker that sends a message again has to keep its number.
+    """
+    found = blake2b(message.number.to_bytes(2, "big"), digest_size=_SIZE)
+    topic = (message.topic or "").encode()
+    found.update(len(topic).to_bytes(2, "big"))
+    found.update(topic)
+    found.update(message.payload)
+    return found.digest()
+
+
+class Delivered:
+    """Messages that are in the log and that the broker may send again.
+
+    It does so where the connection ends before it has the acknowledgement. That it has it is known
+    when it answers to something that was sent behind the acknowledgement.
+
+    Parameters
+    ----------
+    most
+        How many are kept.
+
+    Examples
+    --------
+    >>> delivered = Delivered(4)
+    >>> delivered.add([b"first---", b"second--"])
+    >>> sent = delivered.count
+    >>> delivered.add([b"third---"])
+    >>> delivered.confirm(sent)
+    >>> b"second--" in delivered, b"third---" in delivered
+    (False, True)
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._digests: dict[bytes, None] = {}  # in order
+        self.count = 0  # of all that were ever added
+
+    def __contains__(self, digest: bytes) -> bool:
+        return digest in self._digests
+
+    def __len__(self) -> int:
+        return len(self._digests)
+
+    def add(self, digests: Sequence[bytes]) -> None:
+        """Add messages, the newest last."""
+        for each in digests:
+            self._digests.pop(each, None)
+            self._digests[each] = None
+        self.count += len(digests)
+        self._leave(self._most)
+
+    def confirm(self, count: int) -> None:
+        """Remove all but those that were added when there were more than `count`."""
+        self._leave(self.count - count)
+
+    def clear(self) -> None:
+        """Remove all."""
+        self._digests.clear()
+
+    def _leave(self, newest: int) -> None:
+        for each in list(islice(self._digests, max(0, len(self._digests) - newest))):
+            del self._digests[each]
+
+    def text(self, more: Sequence[bytes] = ()) -> str:
+        """Return all of them and `more` as a text."""
+        return b64encode(b"".join((*self._digests, *more))[-self._most * _SIZE :]).decode()
+
+    def read(self, text: str) -> None:
+        """Add those of a text."""
+        found = b64decode(text)
+        self.add([found[at : at + _SIZE] for at in range(0, len(found), _SIZE)])
+
+
+class Unread:
+    """Messages that gave no values, and what to say of them.
+
+    Broken ones are reported for ten minutes. Texts and objects without the field that is wanted
+    are usual beside numbers, so they are reported only if no message of their pattern ever had a
+    number. What is reported changes once a minute at most: each change is logged.
+
+    Parameters
+    ----------
+    patterns
+        The patterns of topics.
+    clock
+        Gives seconds.
+    """
+
+    def __init__(
+        self, patterns: Sequence[str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._patterns, self._clock = patterns, clock
+        self._has_numbers = [False] * len(patterns)
+        self._without = [0] * len(patterns)
+        self._last_without = [""] * len(patterns)
+        self._broken = 0
+        self._last_broken = ""
+        self._broken_at = 0.0
+        self._said = ""
+        self._said_at = -_EVERY
+
+    def is_read(self, pattern: int) -> None:
+        """Take note that a message of a pattern had a number."""
+        self._has_numbers[pattern] = True
+
+    def has_none(self, pattern: int, topic: str, why: str) -> None:
+        """Take note of a message that has no number, and is not broken."""
+        self._without[pattern] += 1
+        self._last_without[pattern] = _shown(f"{topic}: {why}")
+
+    def is_broken(self, topic: str, why: str) -> None:
+        """Take note of a message that could not be read."""
+        self._broken += 1
+        self._last_broken = _shown(f"{topic}: {why}")
+        self._broken_at = self._clock()
+
+    def report(self) -> str:
+        """Return what people should know; empty: nothing."""
+        now = self._clock()
+        if self._said_at + _EVERY <= now:
+            found = self._now(now)
+            if found != self._said:
+                self._said, self._said_at = found, now
+        return self._said
+
+    def _now(self, now: float) -> str:
+        parts = []
+        if self._broken and self._broken_at + _REPORTED > now:
+            parts.append(f"{_messages(self._broken)} could not be read, lastly {self._last_broken}")
+        for at, pattern in enumerate(self._patterns):
+            if self._without[at] and not self._has_numbers[at]:
+                parts.append(
+                    f"no message of {pattern} has a number, {_messages(self._without[at])} so far, "
+                    f"lastly {self._last_without[at]}"
+                )
+        return "; ".join(parts)
+
+
+def _messages(count: int) -> str:
+    return f"{count:,} message" if count == 1 else f"{count:,} messages"
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+class Tries:
+    """Connections that ended or could not be made.
+
+    One that ends without a reason is made again at once. A broker that ends connections again and
+    again and yet accepts the client has another client with the same id: not all brokers say so.
+    The session is left to that for a minute.
+
+    Parameters
+    ----------
+    clock
+        Gives seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._due = -1.0
+        self._failures = 0
+        self._trouble = ""
+        self._closed: list[float] = []
+        self._taken: tuple[float, str] | None = None  # when, and what to say
+
+    def is_due(self) -> bool:
+        """Return whether to connect now."""
+        return self._clock() >= self._due
+
+    def failed(self, error: BrokerError, client_id: str) -> None:
+        """Take note of a connection that ended or could not be made."""
+        now = self._clock()
+        if not isinstance(error, ClosedError):
+            self._due = now + _WAITS[min(self._failures, len(_WAITS) - 1)]
+            self._failures += 1
+            self._closed.clear()  # the broker itself was away
+            self._trouble = f"{error.message} ({error.hint})" if error.hint else error.message
+            return
+        self._closed = [each for each in self._closed if each > now - _HELD_BACK] + [now]
+        if isinstance(error, SessionTakenError) or len(self._closed) >= _CLOSED:
+            self._due = now + _HELD_BACK
+            self._taken = (
+                now,
+                f"another client with the client id {client_id!r} has taken the session over, and "
+                "messages may have gone to it: set another client_id here or there",
+            )
+
+    def succeeded(self) -> None:
+        """Take note that messages come."""
+        self._failures = 0
+        self._trouble = ""
+
+    def report(self) -> str:
+        """Return what people should know; empty: nothing."""
+        taken = ""
+        if self._taken is not None and self._clock() < self._taken[0] + _REPORTED:
+            taken = self._taken[1]
+        return "; ".join(each for each in (self._trouble, taken) if each)
 
 
 class MqttSource(PullSource):

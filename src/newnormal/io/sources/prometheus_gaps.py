@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.io.sources.prometheus_matrix import Grid
+from newnormal.io.sources.prometheus_api import Grid
 from newnormal.types import Bools, Floats
 
 _SECOND = 1_000_000_000

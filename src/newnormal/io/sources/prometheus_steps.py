@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from newnormal.io.arrivals import Arrival
-from newnormal.io.sources.prometheus_matrix import Grid
+from newnormal.io.sources.prometheus_api import Grid
 from newnormal.types import Bools, Floats, Ints
 
 _FORGOTTEN = 200  # ranges without a stream, after which its channels are forgotten

@@ -10,11 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from newnormal.errors import InputError, StateError
-from newnormal.io.layout import LayoutError
 from newnormal.io.sources.base import FRESH, Batch, Source, SourceOptions
 from newnormal.io.sources.file import FileSource
-from newnormal.io.sources.lines import LineSource
-from newnormal.io.sources.pipe import PipeSource
+from newnormal.io.sources.lines import LayoutError, LineSource, PipeSource
 from newnormal.tabular import Long, LongLines, StreamBatch, StreamLines, StreamRows
 
 
