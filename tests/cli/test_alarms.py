@@ -39,8 +39,8 @@ def test_open_ones_come_first_with_the_commands_that_decide(
     assert ": change pending\n\n1 change open\n2026-01-02 06:00:00  CHANGE 1 pending: " in text
     assert "CHANGE 1 pending: b and a moved 2.1 h ago, with alarm 1\n" in text
     assert re.search(r"\n    a +from -?0\.\d+ to [45]\.\d+\n", text)
-    assert f"    if normal   newnormal feedback {pending} accept --change 1\n" in text
-    assert f"    if a fault  newnormal feedback {pending} reject --change 1\n" in text
+    assert f"    if normal   newnormal accept {pending} --change 1\n" in text
+    assert f"    if a fault  newnormal reject {pending} --change 1\n" in text
     opened, past = text.split(" past\n")
     assert opened.endswith("\n\n1 alarm")
     assert past.startswith("2026-01-02 06:00:00  alarm 1: b unusual for ")
@@ -51,7 +51,7 @@ def test_open_ones_come_first_with_the_commands_that_decide(
 def test_every_command_that_is_shown_works(pending: Path, newnormal: Command) -> None:
     text = newnormal("alarms", pending).stdout
     before = pending.read_bytes()
-    commands = re.findall(r"newnormal (feedback .*)", text)
+    commands = re.findall(r"newnormal ((?:accept|reject) .*)", text)
     assert len(commands) == 2
     for command in commands:
         pending.write_bytes(before)
@@ -60,7 +60,7 @@ def test_every_command_that_is_shown_works(pending: Path, newnormal: Command) ->
     rejected = newnormal("alarms", pending).stdout
     assert "CHANGE 1 rejected: " in rejected
     assert "    It is a fault until the stream is back; nothing is learned meanwhile.\n" in rejected
-    assert len(re.findall("newnormal feedback", rejected)) == 1
+    assert len(re.findall("newnormal accept|newnormal reject", rejected)) == 1
 
 
 def test_where_nothing_can_be_accepted_no_command_is_shown(
@@ -71,7 +71,7 @@ def test_where_nothing_can_be_accepted_no_command_is_shown(
     for more in ((), (1,)):
         text = newnormal("alarms", state, *more).stdout
         assert "alarm 1: " in newnormal("alarms", state, "-n", 100).stdout
-        assert "feedback" not in text
+        assert "newnormal accept" not in text
 
 
 def test_an_alarm_that_is_over_can_be_accepted(moved: Plant, newnormal: Command) -> None:
@@ -79,10 +79,10 @@ def test_an_alarm_that_is_over_can_be_accepted(moved: Plant, newnormal: Command)
     text = newnormal("alarms", state).stdout
     *_, line, command = text.splitlines()
     assert line == "An alarm that is over can be accepted as normal, too (3, 2):"
-    assert command == f"    newnormal feedback {state} accept --alarm 3"
+    assert command == f"    newnormal accept {state} --alarm 3"
     assert command.strip() in newnormal("alarms", state, 3).stdout
     assert newnormal(*shlex.split(command)[1:]).returncode == 0
-    assert "feedback" not in newnormal("alarms", state, 1).stdout  # its change was accepted
+    assert "newnormal accept" not in newnormal("alarms", state, 1).stdout  # its change was accepted
 
 
 def test_what_became_of_a_change_is_shown(moved: Plant, newnormal: Command) -> None:
@@ -231,7 +231,7 @@ def test_one_stream_of_a_fleet(site: Site, newnormal: Command) -> None:
     assert text.startswith(f"{site.fleet}: db\nwritten ")
     assert "\n1 alarm past\n2026-01-01 09:20:00  alarm 1: cpu high for " in text
     command = text.splitlines()[-1].strip()
-    assert command == f"newnormal feedback {site.fleet} db accept --alarm 1"
+    assert command == f"newnormal accept {site.fleet} db --alarm 1"
     full = newnormal("alarms", site.fleet, "db", 1).stdout
     assert "\n    Highest vote of each member; 0 is usual in history:\n" in full
     assert re.search(r"\n    forecast +\d", full)

@@ -168,7 +168,7 @@ def test_a_state_file_of_a_model_of_others_loads_where_it_is_named(
     assert "resuming at line 402" in done.stderr
     path = labelled(plant)
     assert newnormal("evaluate", "mine.nn", path, "--label", "truth", *named).returncode == 0
-    done = newnormal("feedback", "mine.state", "rollback", *named)
+    done = newnormal("undo", "mine.state", *named)
     assert "error: expected a detector with acceptance, found one" in done.stderr
 
 
@@ -193,7 +193,7 @@ def test_a_state_file_of_a_threshold_of_others_loads_where_it_is_named(
     assert done.stdout.splitlines() == whole
     done = newnormal("watch", "mine.nn", plant.live, *state, *named)
     assert "resuming at line 402" in done.stderr
-    done = newnormal("feedback", "mine.state", "rollback", *named)
+    done = newnormal("undo", "mine.state", *named)
     assert "error: expected a detector with acceptance, found one" in done.stderr
 
 

@@ -1,4 +1,4 @@
-"""`newnormal feedback`: given to a state file, or to a watch that runs."""
+"""`newnormal accept`, `reject` and `undo`: given to a state file, or to a watch that runs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_without_feedback_a_change_is_accepted_in_its_time(
 def test_rejected_in_a_file_it_is_never_accepted(plant: Plant, newnormal: Command) -> None:
     state = plant.folder / "plant.state"
     watched(cut(plant, CHANGE + 100), newnormal)
-    done = newnormal("feedback", state, "reject")
+    done = newnormal("reject", state)
     assert done.returncode == 0
     assert done.stderr == f"{REJECTED}\n"
     (change,) = facts(newnormal, state)["open_changes"]
@@ -86,15 +86,15 @@ def test_rejected_in_a_file_it_is_never_accepted(plant: Plant, newnormal: Comman
     ], "and nothing is left lying about"
 
 
-def test_accepted_in_a_file_it_is_over_and_rollback_brings_it_back(
+def test_accepted_in_a_file_it_is_over_and_undo_brings_it_back(
     plant: Plant, newnormal: Command
 ) -> None:
     state = plant.folder / "plant.state"
     watched(cut(plant, CHANGE + 100), newnormal)
-    done = newnormal("feedback", state, "accept", "--alarm", "1")
+    done = newnormal("accept", state, "--alarm", "1")
     assert done.stderr == f"{ACCEPTED}\n", "the change that began with that alarm"
     assert facts(newnormal, state)["status"] == "normal"
-    assert newnormal("feedback", state, "rollback").stderr == f"{ROLLED_BACK}\n"
+    assert newnormal("undo", state).stderr == f"{ROLLED_BACK}\n"
     found = kinds(watched(cut(plant, CHANGE + 150), newnormal))
     assert found[:3] == ["closed", "accepted", "rolled_back"]
     assert "changed" in found[3:]
@@ -105,29 +105,25 @@ def test_feedback_that_cannot_be_applied_changes_nothing(plant: Plant, newnormal
     state = plant.folder / "plant.state"
     watched(cut(plant, CHANGE + 100), newnormal)
     before = state.read_bytes()
-    done = newnormal("feedback", state, "accept", "--alarm", "7")
+    done = newnormal("accept", state, "--alarm", "7")
     assert done.returncode == 1
     assert done.stderr == (
         "error: expected the number of one of the last 100 alarms, found 7\n"
         "hint: open now: change 1, alarm 1; the only alarm is 1\n"
     )
-    done = newnormal("feedback", state, "accept", "--change", "7")
+    done = newnormal("accept", state, "--change", "7")
     assert done.stderr == (
         "error: expected an open change to accept, which is 1, found change 7\n"
-        "hint: open now: change 1, alarm 1; `rollback` undoes the newest acceptance\n"
+        "hint: open now: change 1, alarm 1; `newnormal undo` (rollback()) undoes "
+        "the newest acceptance\n"
     )
-    done = newnormal("feedback", state, "rollback", "--alarm", "1")
-    assert done.stderr == (
-        "error: expected no number with rollback, found --alarm 1\n"
-        "hint: rollback undoes the newest acceptance\n"
-    )
-    done = newnormal("feedback", state, "accept", "--alarm", "1", "--change", "1")
+    done = newnormal("accept", state, "--alarm", "1", "--change", "1")
     assert done.stderr == (
         "error: expected --alarm or --change, found --alarm 1 and --change 1\n"
         "hint: an alarm that a change began with means that change\n"
     )
-    assert newnormal("feedback", state, "ignore").returncode == 2
-    assert newnormal("feedback", plant.folder / "no.state", "accept").returncode == 1
+    assert newnormal("undo", state, "--alarm", "1").returncode == 2
+    assert newnormal("accept", plant.folder / "no.state").returncode == 1
     assert state.read_bytes() == before
 
 
@@ -151,7 +147,7 @@ def test_running_watch_applies_feedback_before_its_next_samples(
     watch.stdin.write("\n".join(plant.lines[: CHANGE + 100]) + "\n")
     watch.stdin.flush()
     assert [json.loads(watch.stdout.readline())["event"] for _ in range(2)] == ["opened", "changed"]
-    done = newnormal("feedback", state, "reject")
+    done = newnormal("reject", state)
     assert done.stderr == (
         f"{state} is in use by `newnormal watch`: applied there before the next samples\n"
     )
@@ -249,7 +245,7 @@ def test_feedback_given_before_the_first_checkpoint_is_left_all_the_same(
     state = plant.folder / "plant.state"
     with Lock(state) as lock:
         assert lock.held
-        done = newnormal("feedback", state, "reject")
+        done = newnormal("reject", state)
     assert done.returncode == 0
     assert not queue(state).empty
 
@@ -260,29 +256,29 @@ def test_feedback_names_the_alarm_or_change_and_the_sample_where_the_watch_is(
     state = plant.folder / "plant.state"
     with Lock(state) as lock:
         lock.write(Progress(123, 4, "stream", "sample 120", None, (2,), 4))
-        assert newnormal("feedback", state, "reject").returncode == 0
-        assert newnormal("feedback", state, "accept", "--change", 2).returncode == 0
-        assert newnormal("feedback", state, "accept", "--alarm", 3).returncode == 0, "it is over"
-        done = newnormal("feedback", state, "accept", "--alarm", 5)
+        assert newnormal("reject", state).returncode == 0
+        assert newnormal("accept", state, "--change", 2).returncode == 0
+        assert newnormal("accept", state, "--alarm", 3).returncode == 0, "it is over"
+        done = newnormal("accept", state, "--alarm", 5)
         assert done.stderr == (
             "error: expected an alarm up to number 4, found alarm 5\n"
             "hint: alarms so far: 1 to 4; leave the number out to mean the newest that is open\n"
         )
-        done = newnormal("feedback", state, "reject", "--change", 1)
+        done = newnormal("reject", state, "--change", 1)
         assert done.stderr == (
             "error: expected an open change to reject, which is 2, found change 1\n"
-            "hint: `rollback` undoes the newest acceptance\n"
+            "hint: `newnormal undo` (rollback()) undoes the newest acceptance\n"
         )
         lock.write(Progress(130, None, "stream", "sample 90", 7, (2, 7), 4))
-        assert newnormal("feedback", state, "accept").returncode == 0
+        assert newnormal("accept", state).returncode == 0
         lock.write(Progress(150, None, "stream", None, None, (), 4))
-        done = newnormal("feedback", state, "accept")
+        done = newnormal("accept", state)
         assert done.stderr == (
             "error: expected an open change or alarm to accept, found none\n"
-            "hint: name an alarm that is over, such as --alarm 4 (alarm=4); `rollback` undoes the "
-            "newest acceptance\n"
+            "hint: name an alarm that is over, such as --alarm 4 (alarm=4); `newnormal undo` "
+            "(rollback()) undoes the newest acceptance\n"
         )
-        assert newnormal("feedback", state, "rollback").returncode == 0
+        assert newnormal("undo", state).returncode == 0
     inbox = queue(state)
     inbox.dequeue(lambda each: each)
     assert [
@@ -319,16 +315,16 @@ def test_without_progress_a_change_that_the_checkpoint_shows_as_over_is_refused(
 ) -> None:
     state = plant.folder / "plant.state"
     watched(cut(plant, CHANGE + 100), newnormal)
-    newnormal("feedback", state, "accept")
+    newnormal("accept", state)
     later = [*plant.lines[: CHANGE + 101], *lines(1_900 + CHANGE, 60, 19.0)]
     plant.live.write_text("\n".join(later) + "\n")
     watched(plant, newnormal)
     assert [each["number"] for each in facts(newnormal, state)["open_changes"]] == [2]
     with Lock(state):
-        done = newnormal("feedback", state, "accept", "--change", 1)
+        done = newnormal("accept", state, "--change", 1)
         assert "expected an open change to accept, which is 2, found change 1" in done.stderr
-        assert newnormal("feedback", state, "accept", "--change", 3).returncode == 0, "may be open"
-        assert newnormal("feedback", state, "accept").returncode == 0
+        assert newnormal("accept", state, "--change", 3).returncode == 0, "may be open"
+        assert newnormal("accept", state).returncode == 0
     inbox = queue(state)
     inbox.dequeue(lambda each: each)
     assert [each.change for each in inbox.journal] == [3, 2]
@@ -346,11 +342,11 @@ def test_an_alarm_that_is_over_is_accepted_by_its_number(plant: Plant, newnormal
     assert facts(newnormal, state)["status"] == "normal"
     shown = newnormal("inspect", state).stdout
     assert f"{len(over)} alarm" in shown
-    done = newnormal("feedback", state, "accept")
+    done = newnormal("accept", state)
     assert "expected an open change or alarm to accept, found none" in done.stderr
     assert f"such as --alarm {over[-1]['number']} (alarm=" in done.stderr
     number = over[0]["number"]
-    done = newnormal("feedback", state, "accept", "--alarm", number)
+    done = newnormal("accept", state, "--alarm", number)
     assert done.stderr == (f"alarm {number} accepted: samples like these are normal from now on\n")
 
 
@@ -361,18 +357,18 @@ def test_an_alarm_that_never_opened_is_refused_where_it_is_typed(
     state = plant.folder / "plant.state"
     watched(cut(plant, CHANGE + 100), newnormal)
     seen = load(state).counters["seen"]
-    refused = newnormal("feedback", state, "accept", "--alarm", 99)
+    refused = newnormal("accept", state, "--alarm", 99)
     assert (refused.returncode, "found 99" in refused.stderr) == (1, True)
     with Lock(state) as lock:
         for progress in (None, Progress(seen + 50, 1, "s", None, None, (1,), 1)):
             if progress is not None:
                 lock.write(progress)
-            refused = newnormal("feedback", state, "accept", "--alarm", 99)
+            refused = newnormal("accept", state, "--alarm", 99)
             assert refused.returncode == 1
             assert "expected an alarm up to number 1, found alarm 99" in refused.stderr
             assert "hint: alarms so far: 1 to 1; leave the number out" in refused.stderr
         lock.keep = True
-    killed = newnormal("feedback", state, "accept", "--alarm", 99)
+    killed = newnormal("accept", state, "--alarm", 99)
     assert killed.returncode == 1
     assert "expected an alarm up to number 1, found alarm 99" in killed.stderr
     assert queue(state).empty
@@ -383,19 +379,20 @@ def test_what_can_be_done_is_in_the_hint_where_nothing_is_open(
 ) -> None:
     state = plant.folder / "plant.state"
     watched(cut(plant, 50), newnormal)
-    done = newnormal("feedback", state, "accept")
+    done = newnormal("accept", state)
     assert done.stderr == (
         "error: expected an open change or alarm to accept, found none\n"
-        "hint: no alarm has opened so far; `rollback` undoes the newest acceptance\n"
+        "hint: no alarm has opened so far; `newnormal undo` (rollback()) undoes "
+        "the newest acceptance\n"
     )
-    done = newnormal("feedback", state, "accept", "--alarm", 3)
+    done = newnormal("accept", state, "--alarm", 3)
     assert "hint: nothing is open now; no alarm has opened so far\n" in done.stderr
 
 
 def test_an_alarm_is_rejected_before_its_change_is_known(plant: Plant, newnormal: Command) -> None:
     state = plant.folder / "plant.state"
     watched(cut(plant, CHANGE + 5), newnormal)
-    done = newnormal("feedback", state, "reject")
+    done = newnormal("reject", state)
     assert done.stderr == ("alarm 1 rejected: a change that begins with it is rejected as well\n")
     watched(cut(plant, CHANGE + 100), newnormal)
     (change,) = facts(newnormal, state)["open_changes"]
@@ -436,7 +433,7 @@ def test_watch_that_waits_for_samples_applies_feedback_without_them(
     assert watch.stdout is not None
     assert [json.loads(watch.stdout.readline())["event"] for _ in range(2)] == ["opened", "changed"]
     deadline = time.monotonic() + 60
-    while newnormal("feedback", state, "reject", "--change", 1).returncode:  # not known yet
+    while newnormal("reject", state, "--change", 1).returncode:  # not known yet
         assert time.monotonic() < deadline
     events: list[dict[str, Any]] = []
     while not events or events[-1]["event"] != "rejected":
@@ -458,17 +455,17 @@ def test_feedback_after_a_kill_waits_for_the_sample_that_was_reached(
     with Lock(state) as lock:  # a watch that was killed 50 samples after its checkpoint
         lock.write(Progress(CHANGE + 150, None, stream, None, 1, (1,), 1))
         lock.keep = True
-    done = newnormal("feedback", state, "accept")
+    done = newnormal("accept", state)
     assert done.stderr == (
         f"the last `newnormal watch` of {state} was killed at sample {CHANGE + 150}: "
         "this is applied when the next one has reached that sample again\n"
     )
-    done = newnormal("feedback", state, "accept", "--change", 2)
+    done = newnormal("accept", state, "--change", 2)
     assert "expected an open change to accept, which is 1, found change 2" in done.stderr
     cut(plant, CHANGE + 120)
     done = newnormal("watch", plant.model, plant.live, "--state", state, "--alarms-only")
     assert f"feedback waits for sample {CHANGE + 150}, where it was given\n" in done.stderr
-    done = newnormal("feedback", state, "rollback")
+    done = newnormal("undo", state)
     assert "is applied when the next one has reached that sample again" in done.stderr
     cut(plant, CHANGE + 200)
     done = newnormal("watch", plant.model, plant.live, "--state", state, "--alarms-only")
@@ -512,7 +509,7 @@ def test_newer_feedback_comes_after_what_was_left(plant: Plant, newnormal: Comma
     state = plant.folder / "plant.state"
     watched(cut(plant, CHANGE + 100), newnormal)
     queue(state).enqueue(Feedback.of(Act.accept, None))
-    done = newnormal("feedback", state, "rollback")
+    done = newnormal("undo", state)
     assert done.stderr.splitlines() == [
         f"feedback: {ACCEPTED}",
         ROLLED_BACK,
@@ -529,7 +526,7 @@ def test_feedback_that_a_killed_watch_applied_is_not_applied_by_the_next_command
     queue(state).enqueue(left)
     watched(cut(plant, CHANGE + 110), newnormal)
     queue(state).enqueue(left)  # it was killed between its checkpoint and removing the feedback
-    done = newnormal("feedback", state, "rollback")
+    done = newnormal("undo", state)
     assert done.stderr.startswith("rolled back")
 
 
@@ -549,7 +546,7 @@ def test_link_to_a_state_file_stays_a_link(plant: Plant, newnormal: Command) -> 
     watched(cut(plant, CHANGE + 100), newnormal)
     link = plant.folder / "link.state"
     link.symlink_to(state)
-    newnormal("feedback", link, "reject")
+    newnormal("reject", link)
     assert link.is_symlink()
     assert [change.state for change in load(state).changes_] == ["rejected"]
 
@@ -580,11 +577,11 @@ def test_an_open_alarm_comes_before_a_change_that_is_rejected(
     """What was rejected weeks ago is not accepted by mistake when something else happens."""
     state = plant.folder / "plant.state"
     watched(cut(plant, CHANGE + 100), newnormal)
-    assert newnormal("feedback", state, "reject").returncode == 0
+    assert newnormal("reject", state).returncode == 0
     later = [*plant.lines[: CHANGE + 400], *lines(1_900 + CHANGE, 5, 40.0)]
     plant.live.write_text("\n".join(later) + "\n")
     watched(plant, newnormal)
     alarm = load(state).alarm_
     assert alarm is not None
-    done = newnormal("feedback", state, "accept")
+    done = newnormal("accept", state)
     assert done.stderr.startswith(f"alarm {alarm.number} accepted")

@@ -1,4 +1,4 @@
-"""`newnormal feedback` to a stream of a fleet: at once, or by a running watch, or after a kill."""
+"""Feedback to a stream of a fleet: at once, by a running watch, or after a kill."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ def alarmed(site: Site, newnormal: Command) -> Site:
 def test_feedback_is_applied_at_once_to_a_fleet_that_no_watch_holds(
     alarmed: Site, newnormal: Command
 ) -> None:
-    done = newnormal("feedback", alarmed.fleet, "web-1", "accept")
+    done = newnormal("accept", alarmed.fleet, "web-1")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ("web-1: alarm 1 accepted: samples like these are normal from now on\n")
     assert set(Fleet.load(alarmed.fleet).alarms_) == {"web-2", "web-3", "db"}
-    again = newnormal("feedback", alarmed.fleet, "web-1", "accept")
+    again = newnormal("accept", alarmed.fleet, "web-1")
     assert again.returncode == 1
     assert "error: expected an open change or alarm to accept, found none" in again.stderr
 
 
 def test_feedback_needs_a_stream_of_the_fleet(alarmed: Site, newnormal: Command) -> None:
-    done = newnormal("feedback", alarmed.fleet, "accept")
+    done = newnormal("accept", alarmed.fleet)
     assert done.returncode == 1
     assert done.stderr == (
-        f"error: {alarmed.fleet} is a fleet: expected a stream before accept, found none\n"
-        f"hint: newnormal feedback {alarmed.fleet} STREAM accept\n"
+        f"error: {alarmed.fleet} is a fleet: expected a stream after it, found none\n"
+        f"hint: newnormal accept {alarmed.fleet} STREAM\n"
     )
-    done = newnormal("feedback", alarmed.fleet, "web-9", "accept")
+    done = newnormal("accept", alarmed.fleet, "web-9")
     assert "error: expected one of the 4 streams of this fleet, found 'web-9'" in done.stderr
     model = alarmed.folder / "db.nn"
     newnormal("fleet", "extract", alarmed.fleet, "db", "-o", model)
-    done = newnormal("feedback", model, "db", "accept")
+    done = newnormal("accept", model, "db")
     assert "error: expected no stream with a detector of one stream, found db" in done.stderr
-    assert newnormal("feedback", alarmed.fleet, "db", "agree").returncode == 2
+    assert newnormal("accept", alarmed.fleet, "db", "web-1").returncode == 2
 
 
 def test_feedback_that_waits_is_applied_before_the_next_samples(
@@ -87,18 +87,18 @@ def test_a_running_watch_applies_feedback_and_a_kill_neither_loses_nor_repeats_i
     assert watch.stderr is not None
     assert "resuming" in watch.stderr.readline()
     assert "watching" in watch.stderr.readline()
-    done = newnormal("feedback", alarmed.fleet, "web-1", "reject")
+    done = newnormal("reject", alarmed.fleet, "web-1")
     assert done.stderr == (
         f"{alarmed.fleet} is in use by `newnormal watch`: applied there before the next samples\n"
     )
     assert "feedback: web-1: alarm 1 rejected" in watch.stderr.readline()
-    newnormal("feedback", alarmed.fleet, "web-2", "accept")
+    newnormal("accept", alarmed.fleet, "web-2")
     assert "feedback: web-2: alarm 1 accepted" in watch.stderr.readline()
     event = json.loads(watch.stdout.readline())
     assert (event["stream"], event["event"]) == ("web-2", "closed")
     watch.kill()
     watch.communicate()
-    left = newnormal("feedback", alarmed.fleet, "web-3", "accept")
+    left = newnormal("accept", alarmed.fleet, "web-3")
     assert "was killed: applied when the next starts" in left.stderr
     alarmed.write(alarmed.lines)
     after = newnormal("watch", alarmed.fleet, alarmed.live, "--by", "host", "--alarms-only")
@@ -109,7 +109,7 @@ def test_a_running_watch_applies_feedback_and_a_kill_neither_loses_nor_repeats_i
     assert [each["stream"] for each in repeated] == ["web-2", "web-3"]
     assert repeated[0] == event, "the event of the last feedback comes again"
     for stream, act in (("web-1", "reject"), ("web-2", "accept"), ("web-3", "accept")):
-        newnormal("feedback", twin, stream, act)
+        newnormal(act, twin, stream)
     newnormal("watch", twin, alarmed.live, "--by", "host")
     found, expected = Fleet.load(alarmed.fleet), Fleet.load(twin)
     for stream in found:

@@ -32,7 +32,7 @@ def test_commands_are_in_groups(help_of: Command) -> None:
     assert list(found) == ["Start here", "Look", "Decide", "Measure", "More", "Serve"]
     assert found["Start here"] == ["example", "check", "fit", "watch"]
     assert {"alarms", "inspect"} <= set(found["Look"])
-    assert found["Decide"] == ["feedback"]
+    assert found["Decide"] == ["accept", "reject", "undo"]
     assert found["Measure"] == ["score", "evaluate"]
     assert found["More"] == ["demo", "fleet", "data", "reproduce"]
 

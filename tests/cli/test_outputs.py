@@ -162,7 +162,7 @@ def test_pipes_and_loops_are_no_detectors(newnormal: Command, plant: Plant) -> N
         for arguments in (
             ("inspect", path),
             ("watch", path, plant.live),
-            ("feedback", path, "accept"),
+            ("accept", path),
         ):
             done = newnormal(*arguments)
             assert done.returncode == 1

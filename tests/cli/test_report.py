@@ -223,7 +223,7 @@ def test_a_change_that_was_rejected_before_is_shown_as_rejected_until_it_is_over
     cut(moved, end)
     state, output = moved.folder / "plant.state", moved.folder / "report.html"
     assert newnormal("watch", moved.model, moved.live, "--state", state).returncode == 0
-    assert newnormal("feedback", state, "reject").returncode == 0
+    assert newnormal("reject", state).returncode == 0
     back = moved.folder / "back.csv"
     back.write_text("\n".join(["time,a,b", *lines(1_500 + end, 900)]) + "\n")
     assert newnormal("report", state, back, "-o", output).returncode == 0

@@ -1,4 +1,4 @@
-"""`newnormal store`: check, backup and restore."""
+"""`newnormal serve verify`, `backup` and `restore`."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def test_a_folder_without_damage_is_checked_copied_and_restored(
     newnormal: Command, data: Path, tmp_path: Path
 ) -> None:
     facts = "0 streams, 0 samples, 1 records of the log, 0 models\nno problem found\n"
-    assert newnormal("store", "check", data).stdout == f"{data}: {facts}"
+    assert newnormal("serve", "verify", data).stdout == f"{data}: {facts}"
     copy, other = tmp_path / "copy", tmp_path / "other"
-    assert newnormal("store", "backup", data, copy).stdout == f"{copy}: {facts}"
-    assert newnormal("store", "restore", other, copy).stdout == f"{other}: {facts}"
-    refused = newnormal("store", "restore", other, copy)
+    assert newnormal("serve", "backup", data, copy).stdout == f"{copy}: {facts}"
+    assert newnormal("serve", "restore", other, copy).stdout == f"{other}: {facts}"
+    refused = newnormal("serve", "restore", other, copy)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr == (
         f"error: {other} holds the data of a service already\n"
         "hint: --overwrite moves them to a folder in there\n"
     )
-    assert newnormal("store", "restore", other, copy, "--overwrite").returncode == 0
+    assert newnormal("serve", "restore", other, copy, "--overwrite").returncode == 0
     assert (other / "before-restore-1" / "log.sqlite").is_file()
 
 
@@ -46,7 +46,7 @@ def test_damage_is_listed_and_the_command_fails(newnormal: Command, data: Path) 
     with sqlite3.connect(data / "log.sqlite") as database:
         database.execute("UPDATE records SET record = x'00'")
     database.close()
-    done = newnormal("store", "check", data)
+    done = newnormal("serve", "verify", data)
     assert done.returncode == 1
     assert done.stdout.splitlines()[1:] == [
         f"{data / 'log.sqlite'}: the record at position 1 is damaged",
@@ -55,7 +55,7 @@ def test_damage_is_listed_and_the_command_fails(newnormal: Command, data: Path) 
 
 
 def test_another_folder_is_refused(newnormal: Command, tmp_path: Path) -> None:
-    done = newnormal("store", "check", tmp_path)
+    done = newnormal("serve", "verify", tmp_path)
     assert done.returncode == 1
     assert done.stderr == (
         "error: expected the folder of a service, found neither store.sqlite nor log.sqlite in"

@@ -46,7 +46,7 @@ def test_text_is_what_happened_to_alarms_and_changes(newnormal: Command, moved: 
         "It becomes normal by itself once it has been stable for 3.3 h. To decide, start watch "
         "with --state." in " ".join(done.stdout.split())
     )
-    assert "newnormal feedback" not in done.stdout
+    assert "newnormal accept" not in done.stdout
     assert "\x1b" not in done.stdout
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     assert "alarm" in done.stderr.splitlines()[-1]
@@ -63,11 +63,11 @@ def test_a_change_names_the_commands_that_decide_and_they_work(
     cut(moved, CHANGED)
     state = moved.folder / "my plant.state"
     done = newnormal("watch", moved.model, moved.live, "--state", state, "--format", "text")
-    accept, reject = re.findall(r"newnormal feedback '(.*)' (\w+) --change (\d+)", done.stdout)
-    assert (accept, reject) == ((str(state), "accept", "1"), (str(state), "reject", "1"))
-    assert newnormal("feedback", state, "accept", "--change", 1).returncode == 0
-    assert newnormal("feedback", state, "rollback").returncode == 0
-    assert newnormal("feedback", state, "accept", "--change", 1).returncode == 1
+    accept, reject = re.findall(r"newnormal (\w+) '(.*)' --change (\d+)", done.stdout)
+    assert (accept, reject) == (("accept", str(state), "1"), ("reject", str(state), "1"))
+    assert newnormal("accept", state, "--change", 1).returncode == 0
+    assert newnormal("undo", state).returncode == 0
+    assert newnormal("accept", state, "--change", 1).returncode == 1
 
 
 def test_text_goes_to_a_file(newnormal: Command, moved: Plant) -> None:
@@ -161,7 +161,7 @@ def test_no_color_and_the_width_of_the_terminal_are_respected(moved: Plant) -> N
     done = on_terminal("watch", moved.model, moved.live, width=60, environment={"NO_COLOR": "1"})
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", done.stdout)
     lines = plain(done.stdout).splitlines()
-    assert all(len(line) <= 60 for line in lines[1:-1] if "newnormal feedback" not in line)
+    assert all(len(line) <= 60 for line in lines[1:-1] if "newnormal " not in line)
     wide = plain(on_terminal("watch", moved.model, moved.live, width=200).stdout).splitlines()
     assert len(wide) < len(lines)
 

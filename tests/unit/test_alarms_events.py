@@ -259,7 +259,8 @@ def test_feedback_without_anything_open_is_an_error() -> None:
             getattr(detector, act)()
         assert str(error.value) == (
             f"expected an open change or alarm to {act}, found none\n"
-            "hint: no alarm has opened so far; `rollback` undoes the newest acceptance"
+            "hint: no alarm has opened so far; `newnormal undo` (rollback()) undoes "
+            "the newest acceptance"
         )
     with pytest.raises(FeedbackError) as error:
         detector.rollback()
@@ -285,7 +286,8 @@ def test_feedback_on_an_alarm_or_a_change_that_is_not_known_changes_nothing() ->
         detector.reject(change=7)
     assert str(error.value) == (
         "expected an open change to reject, which is 1, found change 7\n"
-        "hint: open now: change 1, alarm 1; `rollback` undoes the newest acceptance"
+        "hint: open now: change 1, alarm 1; `newnormal undo` (rollback()) undoes "
+        "the newest acceptance"
     )
     assert detector.to_state().facts == before
     detector.reject(change=1)

@@ -166,8 +166,8 @@ EVENTS = {
     temperature  from 65.1 to 76.8
     power        from 80.9 to 109
     It becomes normal by itself once it has been stable for 24 h.
-    if normal    newnormal feedback plant.state accept --change 3
-    if a fault   newnormal feedback plant.state reject --change 3""",
+    if normal    newnormal accept plant.state --change 3
+    if a fault   newnormal reject plant.state --change 3""",
     ),
     "changed, on another day": (
         Event(CHANGED, 2000, at("00:05", 10), None, replace(CHANGE, alarm=None, channels=())),
@@ -176,8 +176,8 @@ EVENTS = {
     09:20:00
     The model's weights have moved far from the accepted ones.
     It becomes normal by itself once it has been stable for 24 h.
-    if normal   newnormal feedback plant.state accept --change 3
-    if a fault  newnormal feedback plant.state reject --change 3""",
+    if normal   newnormal accept plant.state --change 3
+    if a fault  newnormal reject plant.state --change 3""",
     ),
     "accepted": (
         Event(ACCEPTED, 2000, at("09:35", 10), None, replace(CHANGE, state=ACCEPTED)),
@@ -185,7 +185,7 @@ EVENTS = {
 2026-03-10 09:35:00  change 3 accepted: it is normal from now on
     temperature  from 65.1 to 76.8
     power        from 80.9 to 109
-    to undo      newnormal feedback plant.state rollback""",
+    to undo      newnormal undo plant.state""",
     ),
     "rejected": (
         Event(REJECTED, 600, at("10:00"), None, replace(CHANGE, state=REJECTED)),
@@ -228,14 +228,14 @@ def test_without_a_state_it_says_what_is_needed_to_decide() -> None:
 
 def test_of_a_rejected_change_only_the_acceptance_is_left() -> None:
     assert STATE.about_change(replace(CHANGE, state=REJECTED)) == (
-        ("if normal", "newnormal feedback plant.state accept --change 3"),
+        ("if normal", "newnormal accept plant.state --change 3"),
     )
 
 
 def test_a_stream_of_a_fleet_is_named_first_and_in_its_commands() -> None:
     deciding = Deciding("my fleet", "web 1", "24 h")
     note = event_note(EVENTS["changed"][0], deciding)
-    assert note.commands[0][1] == "newnormal feedback 'my fleet' 'web 1' accept --change 3"
+    assert note.commands[0][1] == "newnormal accept 'my fleet' 'web 1' --change 3"
     opened = event_note(EVENTS["missing values"][0], deciding)
     assert text_of(opened, 80, "web 1", 7) == (
         "web 1    2026-03-09 12:05:00  ALARM 5 opened: flow missing since 11:40:00"
@@ -297,7 +297,7 @@ def test_names_cannot_steer_the_terminal_and_commands_are_not_broken() -> None:
     assert text.splitlines()[1] == r"    a\x1b[2Jb\nc  1, expected 0 (0 to 0.5)"
     long = Deciding("folder/" * 20 + "plant.state", accept_after=None)
     lines = text_of(event_note(EVENTS["changed"][0], long), 60).splitlines()
-    assert lines[-1].endswith("plant.state reject --change 3")
+    assert lines[-1].endswith("plant.state --change 3")
     assert all(len(line) <= 60 for line in lines[:-2])
 
 
@@ -382,8 +382,8 @@ def test_a_change_that_is_over_has_the_levels_that_it_had() -> None:
 def test_commands_can_be_pasted_whatever_a_stream_is_called() -> None:
     for name in ("web 1", "-dash", "--open", "</b>", "a'b", "$HOME", ""):
         words = shlex.split(Deciding("my.fleet", name).command("accept", "change", 3))
-        assert words[:2] == ["newnormal", "feedback"]
+        assert words[:2] == ["newnormal", "accept"]
         options = words[2:]
         if name.startswith("-"):
             options = ["my.fleet", *words[words.index("--") + 2 :], *words[2 : words.index("--")]]
-        assert options == ["my.fleet", name, "accept", "--change", "3"]
+        assert options == ["my.fleet", name, "--change", "3"]

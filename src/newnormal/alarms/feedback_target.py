@@ -9,7 +9,7 @@ from newnormal.errors import FeedbackError
 from newnormal.types import PENDING, SCORE, Alarm, Change
 
 PAST = 100  # alarms and changes kept
-ROLLBACK = "`rollback` undoes the newest acceptance"
+ROLLBACK = "`newnormal undo` (rollback()) undoes the newest acceptance"
 _SHOWN = 5  # numbers in a hint
 
 

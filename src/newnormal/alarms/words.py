@@ -319,15 +319,15 @@ class Deciding(NamedTuple):
     stream: str | None = None
     accept_after: str | None = None
 
-    def command(self, act: str, option: str = "", number: int | None = None) -> str:
-        """Return the command of an act, as it is typed into a shell.
+    def command(self, verb: str, option: str = "", number: int | None = None) -> str:
+        """Return the command of a verb, as it is typed into a shell.
 
         >>> Deciding("my plant.state").command("accept", "change", 3)
-        "newnormal feedback 'my plant.state' accept --change 3"
+        "newnormal accept 'my plant.state' --change 3"
         """
-        words = [self.state or "STATE", *([] if self.stream is None else [self.stream]), act]
+        words = [self.state or "STATE", *([] if self.stream is None else [self.stream])]
         options = [] if number is None else [f"--{option}", str(number)]
-        return typed("feedback", words, options)
+        return typed(verb, words, options)
 
     def about_change(self, change: Change) -> tuple[tuple[str, str], ...]:
         """Return the commands that decide about an open change."""
@@ -492,7 +492,7 @@ def _alarm_event_note(kind: str, alarm: Alarm, when: str) -> Note:
 def _change_event_note(kind: str, change: Change, when: str, deciding: Deciding) -> Note:
     title = f"change {change.number} {kind}"
     if kind == ACCEPTED:
-        undo = () if deciding.state is None else (("to undo", deciding.command("rollback")),)
+        undo = () if deciding.state is None else (("to undo", deciding.command("undo")),)
         return Note(when, title, GOOD, "it is normal from now on", move_lines(change), undo)
     if kind == REJECTED:
         text = "it stays a fault; nothing is learned until the stream is back"

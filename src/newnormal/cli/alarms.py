@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional
 
 import typer
 
-from newnormal.cli.options import Classes, Loading, Rule, from_state
+from newnormal.cli.options import Classes, Loading, Rule, StateOrFleet, from_state
 from newnormal.cli.streams import is_fleet
 from newnormal.cli.words import accept_after_text, print_notes, print_text
 from newnormal.cli.written import Written, check_written
@@ -25,13 +25,7 @@ _LAST = 10  # past ones that are listed
 
 
 def alarms(
-    state: Annotated[
-        Path,
-        typer.Argument(
-            metavar="STATE",
-            help="What `watch --state` writes, a detector's file, or the folder of a fleet.",
-        ),
-    ],
+    state: StateOrFleet,
     words: Annotated[
         Optional[list[str]],  # noqa: UP045 - typer evaluates it
         typer.Argument(

@@ -17,7 +17,7 @@ from newnormal.cli.data import data_app
 from newnormal.cli.demo import demo
 from newnormal.cli.evaluate import evaluate
 from newnormal.cli.example import example
-from newnormal.cli.feedback import feedback
+from newnormal.cli.feedback import accept, reject, undo
 from newnormal.cli.fit import fit
 from newnormal.cli.fleet import fleet_app
 from newnormal.cli.help import Command, Group
@@ -27,7 +27,6 @@ from newnormal.cli.report import report
 from newnormal.cli.score import score
 from newnormal.cli.serve import ServeGroup, serve_app
 from newnormal.cli.standard import OutputError
-from newnormal.cli.store import store_app
 from newnormal.cli.watch import watch
 from newnormal.errors import NewnormalError
 
@@ -66,7 +65,9 @@ _COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     (_LOOK, report),
     (_LOOK, plot),
     (_LOOK, inspect),
-    (_DECIDE, feedback),
+    (_DECIDE, accept),
+    (_DECIDE, reject),
+    (_DECIDE, undo),
     (_MEASURE, score),
     (_MEASURE, evaluate),
     (_MORE, demo),
@@ -74,7 +75,6 @@ _COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
 for group, command in _COMMANDS:
     app.command(cls=Command, rich_help_panel=group)(command)
 app.add_typer(serve_app, name="serve", cls=ServeGroup, rich_help_panel=_SERVE)
-app.add_typer(store_app, name="store", cls=Group, rich_help_panel=_SERVE)
 app.add_typer(fleet_app, name="fleet", cls=Group, rich_help_panel=_MORE)
 app.add_typer(data_app, name="data", cls=Group, rich_help_panel=_MORE)
 reproduce.add_to(app, _MORE)

@@ -27,7 +27,7 @@ COMMANDS = (
     "newnormal fit history.csv -o plant.nn",
     "newnormal watch plant.nn live.csv --state plant.state",
     "newnormal alarms plant.state",
-    "newnormal feedback plant.state accept --change 1",
+    "newnormal accept plant.state --change 1",
     "newnormal report plant.nn live.csv -o report.html",
     "newnormal evaluate plant.nn labelled.csv --label fault",
 )

@@ -41,6 +41,13 @@ OWN_CLASSES = "Classes of your own"  # a panel of the help
 Model = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A detector, written by `newnormal fit`.")
 ]
+StateOrFleet = Annotated[
+    Path,
+    typer.Argument(
+        metavar="STATE",
+        help="What `watch --state` writes, a detector's file, or the folder of a fleet.",
+    ),
+]
 Input = Annotated[
     str,
     typer.Argument(

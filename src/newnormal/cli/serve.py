@@ -1,8 +1,9 @@
-"""`newnormal serve`: the service, and the tokens of those who may use it."""
+"""`newnormal serve`: the service, its data folder, and the tokens of those who may use it."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from newnormal.cli.console import put, say
+from newnormal.cli.console import FAILED, put, say
 from newnormal.cli.help import Command, Group
 from newnormal.errors import ParameterError
 from newnormal.texts import shown
@@ -238,6 +239,55 @@ def _monitoring(name: str) -> str:
 
     found = files("newnormal.service") / "monitoring" / name
     return found.read_text(encoding="utf-8").rstrip("\n")
+
+
+# ---------------------------------------------------------------------- the data folder
+
+
+Folder = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="Where `newnormal serve` keeps its data.")
+]
+
+
+@serve_app.command(cls=Command)
+def verify(folder: Folder) -> None:
+    """Verify every sample, record and model of a service, which may be running."""
+    from newnormal.service.store.checking import check as check_folder
+
+    report = check_folder(folder)
+    put(str(report))
+    if not report.ok:
+        sys.exit(FAILED)
+
+
+@serve_app.command(cls=Command)
+def backup(
+    folder: Folder,
+    copy: Annotated[
+        Path, typer.Argument(metavar="COPY", help="A folder to make, with the copy in it.")
+    ],
+) -> None:
+    """Copy what a service keeps, while it runs, and verify the copy."""
+    from newnormal.service.store.backup import backup as make
+
+    put(str(make(folder, copy)))
+
+
+@serve_app.command(cls=Command)
+def restore(
+    folder: Folder,
+    copy: Annotated[Path, typer.Argument(metavar="COPY", help="Made by `newnormal serve backup`.")],
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--overwrite", help="Move what is in FOLDER to FOLDER/before-restore-1 first."
+        ),
+    ] = False,
+) -> None:
+    """Put a copy in the place of what a service keeps; the service must be stopped."""
+    from newnormal.service.store.backup import restore as put_back
+
+    put(str(put_back(folder, copy, overwrite=overwrite)))
 
 
 # ---------------------------------------------------------------------- tokens

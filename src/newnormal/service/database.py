@@ -208,7 +208,7 @@ def _in_words(path: Path, error: sqlite3.Error) -> StateError:
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return StateError(
             f"{path}: expected a database of newnormal, found damage: {error}",
-            hint="newnormal store check names what is damaged; restore a backup",
+            hint="newnormal serve verify names what is damaged; restore a backup",
         )
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return StateError(

@@ -99,7 +99,7 @@ def _restore(applier: Applier, folder: Path) -> None:
             raise StateError(
                 f"{folder}: expected the state of the service at position {position}, where its "
                 "detectors are, found none",
-                hint="newnormal store check names what is damaged; restore a backup",
+                hint="newnormal serve verify names what is damaged; restore a backup",
             )
         applier.store.return_to(0, {})
         return

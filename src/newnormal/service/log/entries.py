@@ -276,7 +276,7 @@ def unpack(record: bytes) -> list[Entry]:
     except (LookupError, TypeError, ValueError, struct.error) as error:
         raise StateError(
             f"expected a record of the service's log, found other bytes: {error}",
-            hint="newnormal store check names what is damaged; restore a backup",
+            hint="newnormal serve verify names what is damaged; restore a backup",
         ) from error
     return found
 

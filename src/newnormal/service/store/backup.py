@@ -56,7 +56,7 @@ def backup(folder: Path, target: Path) -> Report:
         if last == _TRIES - 1:
             raise StateError(
                 f"the copy of {folder} cannot be used: {report.problems[0]}",
-                hint=f"newnormal store check {folder} says whether the original is damaged",
+                hint=f"newnormal serve verify {folder} says whether the original is damaged",
             )
     raise AssertionError
 
@@ -82,7 +82,7 @@ def restore(folder: Path, source: Path, *, overwrite: bool = False) -> Report:
     if not report.ok:
         raise StateError(
             f"the copy {source} cannot be used: {report.problems[0]}",
-            hint=f"newnormal store check {source} lists all of it",
+            hint=f"newnormal serve verify {source} lists all of it",
         )
     folder.mkdir(parents=True, exist_ok=True)
     old = [path for part in _PARTS for path in sorted(folder.glob(f"{part}*"))]

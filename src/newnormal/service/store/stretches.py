@@ -61,7 +61,7 @@ def block_of(
     if block is None:
         raise StateError(
             f"{path}: block {number} of level {level} of stream {stream} is missing",
-            hint="newnormal store check names what is damaged; restore a backup",
+            hint="newnormal serve verify names what is damaged; restore a backup",
         )
     return block
 
@@ -229,7 +229,7 @@ class Stretch:
             )
         return StateError(
             f"{self._database.path}: {samples} are missing",
-            hint="newnormal store check names what is damaged; restore a backup",
+            hint="newnormal serve verify names what is damaged; restore a backup",
         )
 
     def _block(self, level: int, number: int) -> Columns:
