@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from newnormal.errors import InputError, MissingExtraError, ParameterError
-from newnormal.tabular import Found, Reading, translating
+from newnormal.tabular import Found, Reading, exports
 from newnormal.tabular.text.encodings import LATIN, encoding_of
 from newnormal.tabular.text.file_names import format_of_name
 from newnormal.tabular.text.line_cutting import LineCutter, Refused, Skipped, line_text
@@ -338,10 +338,10 @@ def test_a_file_of_another_program_is_translated(
         assert (kind, by) == ("excel", ("host",))
         assert file.seek(0, os.SEEK_END) == 100_002
         file.seek(0)
-        return translating.Translated(iter([b"a,b\n", b"1,%d\n" % len(file.read())]))
+        return exports.Translated(iter([b"a,b\n", b"1,%d\n" % len(file.read())]))
 
-    monkeypatch.setattr(translating, "recognised", recognised)
-    monkeypatch.setattr(translating, "translate", translate)
+    monkeypatch.setattr(exports, "recognised", recognised)
+    monkeypatch.setattr(exports, "translate", translate)
     path = written(tmp_path, compress(b"PK" + bytes(100_000)))
     found = Found()
     with text_lines(path, Reading(), found, ("host",)) as chunks:

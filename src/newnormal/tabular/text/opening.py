@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import IO, Any, BinaryIO, Literal, Self
 
 from newnormal.errors import InputError
-from newnormal.tabular import translating
+from newnormal.tabular import exports
+from newnormal.tabular.exports import Translated
 from newnormal.tabular.reading import Found, Reading
 from newnormal.tabular.text.binary_kinds import binary_data, known_binary
 from newnormal.tabular.text.compression import Poll, compression_of, decompressed
@@ -25,7 +26,6 @@ from newnormal.tabular.text.line_cutting import (
 )
 from newnormal.tabular.text.lookahead import Lookahead
 from newnormal.tabular.text.raw_bytes import RawBytes, RawFile, raw_bytes
-from newnormal.tabular.translating import Translated
 
 # Names of text that may as well be JSON lines: its first character tells.
 _LOOSE = re.compile(r"\.(txt|dat|log)(\.[a-z]+)?$")
@@ -231,7 +231,7 @@ class Opened:
     def _settle(self, head: bytes, source: Lookahead) -> None:
         """Find out how the text is written that begins so."""
         reading = self._reading
-        kind = translating.recognised(head, self.path, reading)
+        kind = exports.recognised(head, self.path, reading)
         if kind is None and reading.format not in (None, "csv", "jsonl"):
             kind = reading.format
         if kind is not None:
@@ -287,7 +287,7 @@ class Opened:
         return poll
 
     def _translate(self, kind: str, file: BinaryIO) -> Translated:
-        found = translating.translate(kind, file, self._reading, self._by)
+        found = exports.translate(kind, file, self._reading, self._by)
         self.written.update(found.written)
         return found
 

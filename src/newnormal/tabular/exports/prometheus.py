@@ -10,8 +10,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from newnormal.errors import InputError
-from newnormal.tabular.translating.texts import decoded, shown
-from newnormal.tabular.translating.wide import Series, braces, wide_csv
+from newnormal.tabular.exports.texts import decoded, shown
+from newnormal.tabular.exports.wide import Series, braces, wide_csv
 
 _LATEST = 9.2e9  # seconds: what fits into datetime64[ns]
 _HINT = "save the answer of /api/v1/query_range as it is"

@@ -13,8 +13,8 @@ import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.tabular.columns import listed
-from newnormal.tabular.translating.points import BadLines, Clock, number
-from newnormal.tabular.translating.texts import shown
+from newnormal.tabular.exports.points import BadLines, Clock, number
+from newnormal.tabular.exports.texts import shown
 from newnormal.types import Floats, Ints
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]

@@ -12,8 +12,8 @@ from typing import TypeAlias
 import numpy as np
 
 from newnormal.errors import InputError
+from newnormal.tabular.exports.wide import Series
 from newnormal.tabular.times import parse_time
-from newnormal.tabular.translating.wide import Series
 from newnormal.tabular.zones import zone_of
 
 Key: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]  # the name and the labels of a series

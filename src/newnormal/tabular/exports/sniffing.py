@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import re
 
+from newnormal.tabular.exports.excel import OLE, ZIP
+from newnormal.tabular.exports.parquet import MAGIC
 from newnormal.tabular.reading import Reading
-from newnormal.tabular.translating.excel import OLE, ZIP
-from newnormal.tabular.translating.parquet import MAGIC
 
 _RESULT_TYPE = re.compile(r'"resultType"\s*:\s*"(?:matrix|vector|scalar|string)"')
 _ERROR = re.compile(r'"status"\s*:\s*"error"')

@@ -10,10 +10,10 @@ import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.tabular.columns import listed
-from newnormal.tabular.translating.influx_tables import Collected, OpenTable
-from newnormal.tabular.translating.points import BadLines, Clock, records
-from newnormal.tabular.translating.texts import decoded
-from newnormal.tabular.translating.wide import Series, check_by, wide_csv
+from newnormal.tabular.exports.influx_tables import Collected, OpenTable
+from newnormal.tabular.exports.points import BadLines, Clock, records
+from newnormal.tabular.exports.texts import decoded
+from newnormal.tabular.exports.wide import Series, check_by, wide_csv
 
 
 def translate(file: BinaryIO, by: Sequence[str], bad: BadLines) -> Iterator[bytes]:

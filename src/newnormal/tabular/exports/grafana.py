@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from newnormal.errors import InputError
-from newnormal.tabular.translating.points import BadLines, Clock, Points, number, records
-from newnormal.tabular.translating.texts import decoded
-from newnormal.tabular.translating.wide import wide_csv
+from newnormal.tabular.exports.points import BadLines, Clock, Points, number, records
+from newnormal.tabular.exports.texts import decoded
+from newnormal.tabular.exports.wide import wide_csv
 
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 

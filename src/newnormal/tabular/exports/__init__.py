@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
+from newnormal.tabular.exports import excel, grafana, influx, parquet, prometheus, sniffing
+from newnormal.tabular.exports.points import BadLines
 from newnormal.tabular.reading import Reading
-from newnormal.tabular.translating import excel, grafana, influx, parquet, prometheus, sniffing
-from newnormal.tabular.translating.points import BadLines
 
 __all__ = ["Translated", "recognised", "translate"]
 
