@@ -1,4 +1,4 @@
-"""What holds for every test: compiled code that cannot be stale, markers, what is missing."""
+"""What holds for every test: a clean environment, compiled code that cannot be stale, markers."""
 
 from __future__ import annotations
 
@@ -16,6 +16,18 @@ import pytest
 
 _HERE = Path(__file__).parent
 _LOCK = _HERE / ".pytest_cache" / "external.lock"
+
+# Tests, and the programs that they start, see these variables and no others: PYTHONUNBUFFERED, LANG
+# or COLUMNS of one machine would hide a defect that others have. Windows needs many of its own.
+_KEPT = re.compile(
+    r"HOME|PATH|TMPDIR|TERM|CI|PYTHONPATH|NUMBA_CACHE_DIR"
+    r"|(NEWNORMAL|PIP|PYENV|PYTEST)_.*|(LD|DYLD)_LIBRARY_PATH"
+    r"|(http|https|no|all)_proxy|SSL_CERT_(FILE|DIR)|(REQUESTS_CA|CURL_CA)_BUNDLE",
+    re.IGNORECASE,
+)
+if os.name == "posix":
+    for name in [name for name in os.environ if not _KEPT.fullmatch(name)]:
+        del os.environ[name]
 
 # Numba compiles again when a kernel's own file changes, but not when a kernel it calls does. So
 # the tests keep their compiled code under a digest of all of them.

@@ -17,11 +17,6 @@ from tests.cli.conftest import Done
 
 __all__ = ["on_terminal", "on_terminal_that_closes", "plain"]
 
-# What decides about colour and width; empty: not set.
-_TERMINAL = {
-    **dict.fromkeys(("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TTY_COMPATIBLE"), ""),
-    "TERM": "xterm-256color",
-}
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -39,8 +34,9 @@ def on_terminal(
     `inherited` stands for the environment of this process, which `environment` adds to.
     """
     master, slave = _opened(width)
-    added = {**(os.environ if inherited is None else inherited), **_TERMINAL, **(environment or {})}
-    process = _started(slave, [*program, *arguments], added, stderr, cwd)
+    inherited = os.environ if inherited is None else inherited
+    variables = {**inherited, "TERM": "xterm-256color", **(environment or {})}
+    process = _started(slave, [*program, *arguments], variables, stderr, cwd)
     os.close(slave)
     found = b""
     with suppress(OSError):  # the end, on Linux
@@ -94,6 +90,6 @@ def _started(
         stdin=subprocess.DEVNULL,
         stdout=slave,
         stderr=slave if stderr is None else stderr,
-        env={name: value for name, value in environment.items() if value},
+        env=environment,
         cwd=cwd,
     )

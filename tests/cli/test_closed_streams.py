@@ -67,6 +67,8 @@ def test_messages_that_cannot_be_written_are_lost_and_nothing_else(
     assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
     assert all(json.loads(line) for line in done.stdout.splitlines())
     assert newnormal("inspect", state).returncode == 0
+    scored = newnormal("score", plant.model, plant.live).stdout
+    assert shell(redirections, "score", plant.model, plant.live) == Done(0, scored, "")
     assert shell(redirections, "inspect", plant.folder / "none.nn").returncode == 1
     assert shell(redirections, "nonsense").returncode in (1, 2)
 

@@ -121,6 +121,7 @@ def test_fit_draws_its_progress_on_a_terminal(
     with fit_progress() as nothing, sample_progress("judging", 3) as none:
         assert (nothing["on_epoch"], nothing["on_phase"], none) == (None, None, None), "no terminal"
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
     with fit_progress() as callbacks:
         on_epoch, on_phase = callbacks["on_epoch"], callbacks["on_phase"]
         assert on_epoch is not None

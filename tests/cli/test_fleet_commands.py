@@ -131,6 +131,7 @@ def test_fit_draws_streams_and_the_time_left_on_a_terminal(
     with stream_progress() as nothing:
         assert nothing is None, "no terminal, no bar"
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
     with stream_progress() as on_progress:
         assert on_progress is not None
         on_progress(Progress(3, 1200, 1, 3725.0))

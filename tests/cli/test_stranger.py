@@ -24,8 +24,8 @@ SECONDS = 300
 
 def clean() -> dict[str, str]:
     """Return the environment without what belongs to the tests."""
-    ours = ("PYTHON", "NUMBA", "NEWNORMAL", "VIRTUAL_ENV", "COVERAGE")
-    return {name: each for name, each in os.environ.items() if not name.startswith(ours)}
+    ours = ("PYTHON", "NUMBA", "NEWNORMAL")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
 def run(*command: object, cwd: Path, check: bool = True) -> subprocess.CompletedProcess[str]:

@@ -324,7 +324,7 @@ def test_a_file_is_appended_to_without_colour(
 
 
 def test_the_status_line_counts_what_is_open(capsys: pytest.CaptureFixture[str]) -> None:
-    console = Console(width=60, force_terminal=True, color_system=None)
+    console = Console(width=60, height=25, force_terminal=True, color_system=None)
     line = StatusLine(console, [("", CHANGE)])
     line.count(1_000, at("10:00"), None)
     line.draw()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -37,6 +38,12 @@ def requirements(extra: str) -> set[str]:
 def test_the_development_tools_are_without_pytorch_ray_and_triton() -> None:
     assert requirements("dev").isdisjoint({"torch", "ray", "triton"})
     assert "pytest" in requirements("dev")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows needs variables of its own")
+def test_variables_of_a_machine_do_not_reach_the_tests() -> None:
+    asked = {"LANG", "COLUMNS", "NO_COLOR", *(name for name in os.environ if "PYTHON" in name)}
+    assert asked & os.environ.keys() <= {"PYTHONPATH"}
 
 
 def calls(tree: ast.AST) -> set[str]:

@@ -52,6 +52,20 @@ class _Output(FileIO):
             raise OutputError.of(error) from None
 
 
+class _Messages(FileIO):
+    """Standard error, whose lines are lost where it cannot be written.
+
+    A line that stayed in the buffer would fail once more in Python's flush at exit, which then
+    exits with the code 120.
+    """
+
+    def write(self, content: Any, /) -> int:
+        written = None
+        with suppress(OSError):
+            written = super().write(content)
+        return len(content) if written is None else written
+
+
 def prepare() -> None:
     """Make the streams of the process safe to use. Call it first, and once."""
     closed = [number for number in range(3) if not _is_open(number)]
@@ -61,6 +75,9 @@ def prepare() -> None:
         os.set_inheritable(os.open(os.devnull, os.O_RDONLY), True)
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    elif isinstance(sys.stderr, TextIOWrapper):
+        with suppress(OSError, ValueError):
+            sys.stderr = _messages(sys.stderr)
     if sys.stdout is None or isinstance(sys.stdout, TextIOWrapper):
         with suppress(OSError, ValueError):
             sys.stdout = _output(sys.stdout)
@@ -90,6 +107,11 @@ def _output(before: TextIOWrapper | None) -> TextIOWrapper:
         errors="backslashreplace",
         line_buffering=file.isatty() or writes_through,
     )
+
+
+def _messages(before: TextIOWrapper) -> TextIOWrapper:
+    file = _Messages(before.fileno(), "w", closefd=False)
+    return TextIOWrapper(BufferedWriter(file), before.encoding, before.errors, line_buffering=True)
 
 
 def _is_open(number: int) -> bool:
