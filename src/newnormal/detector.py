@@ -1,7 +1,6 @@
 """The two detectors: `Detector` chooses for itself, `M2N2` is the paper's method.
 
-Both are shells around `newnormal.core.loop`: options here, fitting and state in `newnormal.base`,
-verbs in `newnormal.verbs`, attributes in `newnormal.views`.
+Here are their options and how they are fitted; `newnormal.base` has what they share.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from newnormal.state import State
 from newnormal.tabular import Table
 from newnormal.thresholds import MovingThreshold, Threshold
 from newnormal.tuning import LATENT, WINDOW, explain
-from newnormal.views import add_lock
+from newnormal.turns import add_lock
 
 DEFAULT_ALARMS_PER_DAY = 1.0  # of a Detector without alarms_per_day, risk and threshold
 
@@ -105,9 +104,9 @@ class Detector(BaseDetector):
         self.batch = batch
         self.period = period
         self.seed = seed
-        self._validate()
+        self._settings()
 
-    def _validate(self) -> tuple[Config, Goal]:
+    def _settings(self) -> tuple[Config, Goal]:
         options = self.get_params()
         if all(options[name] is None for name in ("alarms_per_day", "risk", "threshold")):
             options["alarms_per_day"] = DEFAULT_ALARMS_PER_DAY
@@ -130,32 +129,27 @@ class Detector(BaseDetector):
 
     def explain(self) -> str:
         """Return what was chosen from history, and why, in sentences and one table."""
-        self._live()
-        return explain(self._fitted.choice)
+        return explain(self._trained().choice)
 
     @property
     def memories_(self) -> tuple[float, ...]:
         """The half-lives of the trends, in samples."""
-        self._live()
-        return tuple(self._fitted.choice.plan.memories)
+        return tuple(self._trained().choice.plan.memories)
 
     @property
     def rates_(self) -> tuple[float, ...]:
         """The learning rate beside each."""
-        self._live()
-        return tuple(self._fitted.choice.plan.rates)
+        return tuple(self._trained().choice.plan.rates)
 
     @property
     def members_(self) -> tuple[Any, ...]:
         """Every vote, with its weight."""
-        self._live()
-        return tuple(self._fitted.choice.members)
+        return tuple(self._trained().choice.members)
 
     @property
     def smoothing_(self) -> float:
         """The half-life of the score's smoothing, in samples."""
-        self._live()
-        return float(self._fitted.choice.plan.smoothing)
+        return float(self._trained().choice.plan.smoothing)
 
 
 class M2N2(BaseDetector):
@@ -251,9 +245,9 @@ class M2N2(BaseDetector):
         self.batch = batch
         self.period = period
         self.seed = seed
-        self._validate()
+        self._settings()
 
-    def _validate(self) -> tuple[Config, Goal]:
+    def _settings(self) -> tuple[Config, Goal]:
         options = self.get_params()
         goal = Goal.of(options)
         find(self.model)
@@ -290,9 +284,9 @@ def from_state(
 
 def _refuse(method: dict[str, Any]) -> None:
     """Raise an error if `Detector` is given an option of the paper's method."""
-    known = M2N2._defaults()
+    options = M2N2._defaults()
     for name, value in method.items():
-        if name in known:
+        if name in options:
             raise ParameterError(
                 f"{name}: Detector chooses it by itself, found {name}={value!r}",
                 hint=f"to set it, use the paper's method: newnormal.M2N2({name}={value!r})",

@@ -32,7 +32,7 @@ USED_TWICE = """
 """.split()  # noqa: SIM905
 SPLIT = """
     AlarmReader ChangeReader Decisions FittedReader InPlaces Items Levels
-    Parameters Recovery Reviewed Saved StreamViews Verbs Views
+    Recovery Reviewed Saved StreamViews
 """.split()  # noqa: SIM905
 
 

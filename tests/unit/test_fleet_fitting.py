@@ -53,9 +53,9 @@ def assert_same(one: BaseDetector, other: BaseDetector) -> None:
         assert array.tobytes() == comp.tensors[name].tobytes(), name
     for array, twin in zip(arrays(one._state), arrays(other._state), strict=True):
         assert array.tobytes() == twin.tobytes()
-    assert one._known is not None and other._known is not None
-    assert one._known.ordered.tobytes() == other._known.ordered.tobytes()
-    assert one._known.for_rule.tobytes() == other._known.for_rule.tobytes()
+    assert one._scores is not None and other._scores is not None
+    assert one._scores.ordered.tobytes() == other._scores.ordered.tobytes()
+    assert one._scores.for_rule.tobytes() == other._scores.for_rule.tobytes()
     assert one.get_params() == other.get_params()
     live = series(60, len(one.channels_), 99)
     live[40] += 3

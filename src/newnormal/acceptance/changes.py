@@ -42,6 +42,11 @@ def open_slots(changes: ChangeState, state: int | None = None) -> list[int]:
     return sorted(found, key=lambda row: int(changes.counts[row, NUMBER]))
 
 
+def slot_of(changes: ChangeState, number: int) -> int:
+    """Return the row of an open change."""
+    return int(np.flatnonzero(changes.counts[:, NUMBER] == number)[0])
+
+
 def free_row(changes: ChangeState) -> int | None:
     """Return a row without a change, or None where all are taken."""
     free = np.flatnonzero(changes.counts[:, NUMBER] == 0)

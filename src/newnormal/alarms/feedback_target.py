@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -79,6 +80,15 @@ def feedback_target(
         f"expected the number of one of the last {PAST} alarms, found {number}",
         hint=f"{_open_text(alarms, opened)}; {_known_text(_named(detector))}",
     )
+
+
+def keep_newest(past: deque[Alarm | Change], newest: Alarm | Change) -> None:
+    """Keep an alarm or a change as it stands; the one of its number so far is replaced."""
+    for row, kept in enumerate(past):
+        if type(kept) is type(newest) and kept.number == newest.number:
+            past[row] = newest
+            return
+    past.append(newest)
 
 
 def nothing_open(newest: int) -> str:

@@ -22,6 +22,7 @@ from newnormal.thresholds.base import is_number
 
 # Those whose fit has the same bits whatever the number of threads is, and whose state has it all.
 _MODELS = ("mlp", "pca")
+_SCORES = ("scores.ordered", "scores.for_rule")  # of history, beside the tensors of a state
 
 
 class Outcome(NamedTuple):
@@ -113,8 +114,8 @@ def answer_of(outcome: Outcome) -> Message:
     state = result.to_state()
     ordered, for_rule = result.ordered_scores_, result.history_scores_
     assert ordered is not None and for_rule is not None
-    known = {"known.ordered": ordered, "known.for_rule": for_rule}
-    return Message({**facts, "state": state.facts}, {**state.tensors, **known})
+    scores = dict(zip(_SCORES, (ordered, for_rule), strict=True))
+    return Message({**facts, "state": state.facts}, {**state.tensors, **scores})
 
 
 def outcome_of(answer: Message, detector: BaseDetector) -> Outcome:
@@ -125,9 +126,10 @@ def outcome_of(answer: Message, detector: BaseDetector) -> Outcome:
         name, message, hint = facts["error"]
         kind = getattr(errors, name) if name in errors.__all__ else NewnormalError
         return Outcome(kind(message, hint=hint), warned)
-    known = HistoryScores(tensors.pop("known.ordered").copy(), tensors.pop("known.for_rule").copy())
-    found = BaseDetector.from_state(State(facts["state"], tensors), "a fitted stream", known=known)
-    return Outcome(found.set_params(**detector.get_params()), warned)
+    ordered, for_rule = (tensors.pop(name).copy() for name in _SCORES)
+    state, scores = State(facts["state"], tensors), HistoryScores(ordered, for_rule)
+    fitted = BaseDetector.from_state(state, "a fitted stream", scores=scores)
+    return Outcome(fitted.set_params(**detector.get_params()), warned)
 
 
 def _category(name: str) -> type[Warning]:

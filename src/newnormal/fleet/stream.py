@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from newnormal.acceptance import TimedAcceptance
 from newnormal.acceptance.policy import EAGER
-from newnormal.alarms.feedback_target import PAST
+from newnormal.alarms.feedback_target import PAST, keep_newest
 from newnormal.alarms.silence import longest_silence
 from newnormal.base import BaseDetector, Parts
 from newnormal.core.arena import Layout, Memory, blank_block, place, view
@@ -34,7 +34,6 @@ from newnormal.kernels.step import SEEN
 from newnormal.models.committee import Committee
 from newnormal.types import Alarm, Bools, Change, Event, Floats, Floats32
 from newnormal.types.zones import output_zone
-from newnormal.verbs import keep_newest
 
 
 class LiveParts(NamedTuple):

@@ -6,11 +6,13 @@ transform. The areas equal scikit-learn's, and need no scikit-learn.
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from newnormal.errors import NewnormalWarning
 from newnormal.metrics.events import raise_to_event_maximum
 from newnormal.metrics.inputs import labels_and_scores, require_both_classes
 from newnormal.types import Bools, Floats
@@ -67,6 +69,25 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
     hits, false = _counts_by_threshold(labels, scores, "average_precision")
     gained = np.diff(_from_zero(hits / hits[-1]))
     return float(np.sum(gained * (hits / (hits + false))))
+
+
+def precision_of_fold(labels: ArrayLike, scores: ArrayLike) -> float:
+    """Return the average precision; 0 and a warning where no sample is anomalous, as scikit-learn.
+
+    An error would be NaN in `cross_val_score`, and one fold would leave no best one to
+    `GridSearchCV`.
+    """
+    truth, ranks = labels_and_scores(labels, scores)
+    if truth.any():
+        return 1.0 if truth.all() else average_precision(truth, ranks)
+    warnings.warn(
+        "y: expected labels of anomalous samples, found none: the average precision is set to 0\n"
+        "hint: use folds in the order of time that each have some, such as "
+        "cv=TimeSeriesSplit(n_splits=2), or pass a scoring",
+        NewnormalWarning,
+        stacklevel=2,
+    )
+    return 0.0
 
 
 def best_f1(labels: ArrayLike, scores: ArrayLike) -> BestF1:
