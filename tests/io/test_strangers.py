@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from newnormal import M2N2, Event, ParameterError, Verdicts
+from newnormal.errors import FeedbackError
 from newnormal.io import Batch, Sink, Source, SourceOptions, find_sink, find_source, name_of
 from newnormal.io.registry import kind_of
 from newnormal.io.sinks.base import SinkOptions
@@ -19,7 +20,7 @@ from newnormal.io.sinks.lines import JsonLinesSink
 from newnormal.io.sources.arriving import ArrivingSource
 from newnormal.io.sources.file import FileSource
 from newnormal.runtime.checkpoint import Resumed
-from newnormal.runtime.lock import Lock
+from newnormal.runtime.lock import Lock, Progress
 from newnormal.runtime.watch import BadRecordError, Watch
 from newnormal.tabular import Reading
 from newnormal.testing import MemorySink, MemorySource, check_sink, check_source
@@ -313,6 +314,24 @@ def test_watch_refuses_a_batch_larger_than_it_asked_for(
         watching = Watch(resumed, MemorySink(), state=(path, lock), every=10)
         with pytest.raises(ValueError, match="expected at most 10 samples, found 11"):
             watching.run()
+
+
+def test_quiet_batches_make_no_error_that_nobody_sees(
+    live: np.ndarray[Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors: list[str] = []
+    monkeypatch.setattr(
+        FeedbackError, "__init__", lambda self, message, hint=None: errors.append(message)
+    )
+    written: list[Progress] = []
+    monkeypatch.setattr(Lock, "write", lambda self, progress: written.append(progress))
+    path = tmp_path / "plant.state"
+    with Lock(path) as lock:
+        source = MemorySource(live, times(400))
+        Watch(Resumed(detector(), source), MemorySink(), state=(path, lock), every=10).run()
+    assert len(written) >= 40  # a batch each
+    assert {progress.change or progress.alarm for progress in written} == {None}
+    assert errors == []
 
 
 def test_strict_watch_of_a_source_in_memory_stops_before_a_time_that_goes_back(

@@ -35,8 +35,7 @@ def feedback_target(
 ) -> Alarm | Change:
     """Return the alarm or the change that a person means by an act; the arguments are `accept`'s.
 
-    The change that began with the alarm, if that is open. None: the newest pending change, or else
-    the newest open alarm, or else the newest rejected change.
+    The change that began with the alarm, if that is open. None: the `default_target`.
     """
     if isinstance(alarm, Change):
         alarm, change = None, alarm
@@ -52,16 +51,13 @@ def feedback_target(
             hint=f"{_open_text(alarms, opened)}; {ROLLBACK}",
         )
     if alarm is None:
-        pending = [item for item in opened if item.state == PENDING]
-        newest = (pending or alarms or opened)[-1:]
-        if not newest:
+        target = default_target(detector)
+        if target is None:
             raise FeedbackError(
                 f"expected an open change or alarm to {act}, found none",
                 hint=nothing_open(max(_named(detector), default=0)),
             )
-        if isinstance(newest[0], Change):
-            return newest[0]
-        alarm = newest[0]
+        return target
     number = alarm.number if isinstance(alarm, Alarm) else alarm
     for candidate in opened:
         if candidate.alarm == number:
@@ -89,6 +85,22 @@ def keep_newest(past: deque[Alarm | Change], newest: Alarm | Change) -> None:
             past[row] = newest
             return
     past.append(newest)
+
+
+def default_target(detector: Shown) -> Alarm | Change | None:
+    """Return what feedback without a number is about, or None where nothing is open.
+
+    The newest pending change, or else the newest open alarm by the score, or else the newest
+    rejected change. The change that began with the alarm, if that is open.
+    """
+    opened = detector.changes_
+    pending = [change for change in opened if change.state == PENDING]
+    if pending:
+        return pending[-1]
+    alarms = [alarm for alarm in detector.alarms_ if alarm.cause == SCORE]
+    if not alarms:
+        return opened[-1] if opened else None
+    return next((change for change in opened if change.alarm == alarms[-1].number), alarms[-1])
 
 
 def nothing_open(newest: int) -> str:

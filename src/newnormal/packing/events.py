@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,16 +27,12 @@ from newnormal.types import (
     Alarm,
     Change,
     Event,
-    Evidence,
-    Peak,
 )
 from newnormal.types.arrays import time_of_text
 
 _OF_ALARMS = (OPENED, UPDATED, CLOSED)
 _OF_CHANGES = (CHANGED, ACCEPTED, REJECTED, REVERTED)
 _KINDS = (*_OF_ALARMS, *_OF_CHANGES, ROLLED_BACK)
-_CAUSES = (SCORE, SILENCE)
-_STATES = (PENDING, ACCEPTED, REJECTED, REVERTED)
 _LONGEST_TIME = 40  # characters
 # Characters of the past, a third of what a file may have: a change of 200 channels takes 20,000.
 _ROOM = 1_000_000
@@ -85,7 +81,10 @@ def _change_facts(change: Change) -> dict[str, Any]:
 
 
 class EventReader:
-    """Reads alarms, changes and events of a stream with these channels and so many votes."""
+    """Checks alarms, changes and events of a stream with these channels and so many votes.
+
+    What is checked has the documented form of JSON, which `newnormal.types` decodes.
+    """
 
     def __init__(self, channels: Collection[str], votes: int) -> None:
         self.channels = frozenset(channels)
@@ -93,33 +92,33 @@ class EventReader:
 
     def event(self, facts: Facts) -> Event:
         """Return an event that has not been taken yet."""
-        kind = facts.text("event")
-        if kind not in _KINDS:
-            raise facts.wrong("event", ", ".join(_KINDS), kind)
+        kind = _one_of(_KINDS, facts, "event")
         sample, time = facts.count("sample", -1), _time(facts, "time")
         alarm, change = self._either(facts)
         if (kind in _OF_ALARMS) != (alarm is not None) and kind != CHANGED:
             raise facts.wrong("alarm", f"one where {', '.join(_OF_ALARMS)}", kind)
         if (kind in _OF_CHANGES) != (change is not None):
             raise facts.wrong("change", f"one where {', '.join(_OF_CHANGES)}", kind)
-        return Event(kind, sample, time, alarm, change)
+        return Event.from_dict(
+            {"event": kind, "sample": sample, "time": time, "alarm": alarm, "change": change}
+        )
 
     def past(self, facts: list[Facts]) -> list[Alarm | Change]:
         """Return alarms and changes that may be over, each of its own number."""
-        found: list[Alarm | Change] = []
-        for each in facts:
-            alarm, change = self._either(each)
+        past: list[Alarm | Change] = []
+        for part in facts:
+            alarm, change = self._either(part)
             if alarm is not None and change is None:
-                found.append(alarm)
+                past.append(Alarm.from_dict(alarm))
             elif change is not None and alarm is None:
-                found.append(change)
+                past.append(Change.from_dict(change))
             else:
-                raise each.wrong("alarm", "an alarm or a change", "both or none")
-        if len({(type(each), each.number) for each in found}) < len(found):
+                raise part.wrong("alarm", "an alarm or a change", "both or none")
+        if len({(type(item), item.number) for item in past}) < len(past):
             raise StateError("past: expected different numbers, found one twice")
-        return found
+        return past
 
-    def _either(self, facts: Facts) -> tuple[Alarm | None, Change | None]:
+    def _either(self, facts: Facts) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
         """Take the rest of the facts out: an alarm, a change, both or none."""
         has_alarm, has_change = facts.has("alarm"), facts.has("change")
         alarm = self._alarm(facts.part("alarm")) if has_alarm else facts.take("alarm")
@@ -127,102 +126,100 @@ class EventReader:
         facts.done()
         return alarm, change
 
-    def _alarm(self, facts: Facts) -> Alarm:
-        own = facts.part("peak")
-        peak = Peak(
-            own.count("sample"),
-            _time(own, "time"),
-            own.number("score"),
-            own.number("ratio"),
-            own.number("p_value", 0, 1),
-            self._shares(own),
-        )
-        own.done()
-        reason, cause = facts.take("reason"), facts.text("cause")
+    def _alarm(self, facts: Facts) -> dict[str, Any]:
+        peak, reason = facts.part("peak"), facts.take("reason")
         if reason is not None and not isinstance(reason, str):
             raise facts.wrong("reason", "a text or null", reason)
-        if cause not in _CAUSES:
-            raise facts.wrong("cause", " or ".join(_CAUSES), cause)
         if facts.flag("open") != (reason is None):
             raise facts.wrong("open", "true without a reason", reason)
         votes = facts.numbers("votes", self.votes)
         if len(votes) not in (0, self.votes):
             raise facts.wrong("votes", f"none or {self.votes}", votes)
-        alarm = Alarm(
-            facts.count("number", 1),
-            facts.count("start"),
-            _time(facts, "start_time"),
-            facts.count("end"),
-            _time(facts, "end_time"),
-            peak,
-            reason,
-            cause,
-            tuple(map(self._evidence, facts.parts("evidence", NAMED))),
-            facts.text("sentence"),
-            tuple(votes),
-        )
-        facts.done()
+        alarm = {
+            "number": facts.count("number", 1),
+            "start": facts.count("start"),
+            "start_time": _time(facts, "start_time"),
+            "end": facts.count("end"),
+            "end_time": _time(facts, "end_time"),
+            "peak": {
+                "sample": peak.count("sample"),
+                "time": _time(peak, "time"),
+                "score": peak.number("score"),
+                "ratio": peak.number("ratio"),
+                "p_value": peak.number("p_value", 0, 1),
+                "channels": self._shares(peak),
+            },
+            "reason": reason,
+            "cause": _one_of((SCORE, SILENCE), facts, "cause", " or "),
+            "evidence": list(map(self._evidence, facts.parts("evidence", NAMED))),
+            "sentence": facts.text("sentence"),
+            "votes": votes,
+        }
+        for part in (peak, facts):
+            part.done()
         return alarm
 
-    def _change(self, facts: Facts) -> Change:
-        channels = tuple(facts.list("channels", len(self.channels)))
+    def _change(self, facts: Facts) -> dict[str, Any]:
+        channels = facts.list("channels", len(self.channels))
         if not all(isinstance(name, str) and name in self.channels for name in channels):
-            raise facts.wrong("channels", "known names", list(channels))
-        state = facts.text("state")
-        if state not in _STATES:
-            raise facts.wrong("state", ", ".join(_STATES), state)
+            raise facts.wrong("channels", "known names", channels)
         before, after = facts.part("before"), facts.part("after")
-        change = Change(
-            facts.count("number", 1),
-            facts.count("start"),
-            _time(facts, "start_time"),
-            channels,
-            {name: before.number(name) for name in channels},
-            {name: after.number(name) for name in channels},
-            state,
-            facts.count("alarm", 1) if facts.has("alarm") else facts.take("alarm"),
-            facts.number("distance", 0),
-            facts.text("sentence"),
-        )
-        for each in (before, after, facts):
-            each.done()
+        change = {
+            "number": facts.count("number", 1),
+            "start": facts.count("start"),
+            "start_time": _time(facts, "start_time"),
+            "channels": channels,
+            "before": {name: before.number(name) for name in channels},
+            "after": {name: after.number(name) for name in channels},
+            "state": _one_of((PENDING, ACCEPTED, REJECTED, REVERTED), facts, "state"),
+            "alarm": facts.count("alarm", 1) if facts.has("alarm") else facts.take("alarm"),
+            "distance": facts.number("distance", 0),
+            "sentence": facts.text("sentence"),
+        }
+        for part in (before, after, facts):
+            part.done()
         return change
 
     def _shares(self, facts: Facts) -> dict[str, float]:
-        found: dict[str, float] = {}
-        for each in facts.list("channels", NAMED):
-            fits = isinstance(each, list) and len(each) == 2 and isinstance(each[0], str)
-            share = each[1] if fits else None
+        shares: dict[str, float] = {}
+        for pair in facts.list("channels", NAMED):
+            fits = isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)
+            share = pair[1] if fits else None
             if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 2:
-                raise facts.wrong("channels", "pairs of a name and a share", each)
-            self._check_name(facts, "channels", each[0])
-            found[each[0]] = float(share)
-        return found
+                raise facts.wrong("channels", "pairs of a name and a share", pair)
+            self._check_name(facts, "channels", pair[0])
+            shares[pair[0]] = float(share)
+        return shares
 
-    def _evidence(self, facts: Facts) -> Evidence:
-        name = facts.text("channel")
-        self._check_name(facts, "channel", name)
-        values = [
-            facts.number(each) if facts.has(each) else facts.take(each)
-            for each in ("observed", "expected", "low", "high")
-        ]
+    def _evidence(self, facts: Facts) -> dict[str, Any]:
+        evidence: dict[str, Any] = {"channel": facts.text("channel")}
+        self._check_name(facts, "channel", evidence["channel"])
+        for name in ("observed", "expected", "low", "high"):
+            evidence[name] = facts.number(name) if facts.has(name) else facts.take(name)
         facts.done()
-        return Evidence(name, *values)
+        return evidence
 
-    def _check_name(self, facts: Facts, name: str, found: str) -> None:
-        if found not in self.channels:
-            raise facts.wrong(name, "known names", found)
+    def _check_name(self, facts: Facts, name: str, channel: str) -> None:
+        if channel not in self.channels:
+            raise facts.wrong(name, "known names", channel)
 
 
-def _time(facts: Facts, name: str) -> np.datetime64 | None:
-    found = facts.take(name)
-    if found is None:
+def _time(facts: Facts, name: str) -> str | None:
+    text = facts.take(name)
+    if text is None:
         return None
     try:
-        if isinstance(found, str) and len(found) <= _LONGEST_TIME:
-            when = time_of_text(found)
-            if when is not None and not np.isnat(when):
-                return when
+        if isinstance(text, str) and len(text) <= _LONGEST_TIME:
+            time = time_of_text(text)
+            if time is not None and not np.isnat(time):
+                return text
     except (ValueError, OverflowError):
         pass
-    raise facts.wrong(name, "a time or null", found)
+    raise facts.wrong(name, "a time or null", text)
+
+
+def _one_of(texts: Sequence[str], facts: Facts, name: str, between: str = ", ") -> str:
+    text = facts.text(name)
+    if text not in texts:
+        raise facts.wrong(name, between.join(texts), text)
+    return text

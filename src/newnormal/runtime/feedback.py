@@ -140,9 +140,8 @@ def found_by(detector: BaseDetector, feedback: Feedback) -> Alarm | Change:
     FeedbackError
         If there is none, or one that began elsewhere.
     """
-    from newnormal.alarms.feedback_target import (
-        feedback_target,  # imports Numba, which `newnormal --help` does without
-    )
+    # Imports Numba, which `newnormal --help` does without.
+    from newnormal.alarms.feedback_target import feedback_target
 
     found = feedback_target(detector, feedback.act, feedback.alarm, feedback.change)
     if feedback.start not in (None, start_of(found)):
@@ -165,12 +164,12 @@ def named(feedback: Feedback, found: Alarm | Change) -> Feedback:
 
 def progress_of(detector: BaseDetector, stream: str) -> Progress:
     """Return how far a detector is, and what feedback without a number means there."""
-    alarm = change = start = None
-    with suppress(FeedbackError):  # nothing is open
-        from newnormal.alarms.feedback_target import feedback_target
+    from newnormal.alarms.feedback_target import default_target
 
-        found = feedback_target(detector, Act.accept, None, None)
-        (alarm, change), start = _numbers(found), start_of(found)
+    alarm = change = start = None
+    target = default_target(detector)
+    if target is not None:
+        (alarm, change), start = _numbers(target), start_of(target)
     return Progress(
         detector.counters["seen"],
         alarm,

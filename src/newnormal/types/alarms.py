@@ -199,7 +199,7 @@ class Alarm:
 
     @classmethod
     def from_dict(cls, alarm: Mapping[str, Any]) -> Alarm:
-        """Return what `as_dict` was made from, without its votes."""
+        """Return what `as_dict` was made from; votes only where there are any."""
         return cls(
             number=alarm["number"],
             start=alarm["start"],
@@ -211,6 +211,7 @@ class Alarm:
             cause=alarm["cause"],
             evidence=tuple(map(Evidence.from_dict, alarm["evidence"])),
             sentence=alarm["sentence"],
+            votes=tuple(alarm.get("votes", ())),
             zone=zone_of_text(alarm["start_time"]),
         )
 
