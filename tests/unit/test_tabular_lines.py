@@ -232,7 +232,7 @@ def test_the_time_is_found_when_the_first_sample_comes() -> None:
     with pytest.raises(InputError, match="expected 3 cells, found 2"):
         parser.parse("too,short")
     assert parser.parse("\n") is None
-    assert not parser.settled
+    assert not parser.has_plan
     sample = parser.parse("1,2026-01-01T00:00:00Z,2")
     assert (parser.channels, parser.time) == (("a", "b"), "when")
     assert sample is not None

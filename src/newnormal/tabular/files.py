@@ -168,7 +168,7 @@ def _lines_table(
     parser.found.begin(opened)
     parser.finish()
     if not parts:
-        empty = not parser.settled and parser.columns.header_line is None
+        empty = not parser.has_plan and parser.columns.header_line is None
         raise InputError(
             "expected samples, found an empty file"
             if empty

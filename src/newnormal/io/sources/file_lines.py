@@ -77,7 +77,7 @@ class FileLines:
                 samples, count = parser.parse_many(texts, piece.first), len(texts)
             else:
                 parser, samples, count = self._begun(tailing, tailed, piece, texts)
-            if not parser.settled:
+            if not parser.has_plan:
                 tailed.looked = piece.last or (tailed.size, tailed.changed)
                 return None
             if len(samples.rows) and samples.times is None:
@@ -148,7 +148,7 @@ class FileLines:
         for count in (len(texts), *(few for few in _FEW if few < len(texts))):
             parser = self._new()
             found = parser.parse_many(texts[:count], piece.first)
-            if parser.time is not None or not parser.settled:
+            if parser.time is not None or not parser.has_plan:
                 break
         return parser, found, count
 

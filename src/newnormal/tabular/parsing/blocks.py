@@ -10,8 +10,8 @@ import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.tabular.parsing.cells import Cell, shown
+from newnormal.tabular.parsing.column_plan import ColumnPlan
 from newnormal.tabular.parsing.decimals import NumberReader
-from newnormal.tabular.parsing.settling import Plan
 from newnormal.tabular.reading import BadCells
 from newnormal.types import Bools, Floats, Ints, Times
 
@@ -45,7 +45,10 @@ class Block:
 
     @classmethod
     def of_errors(
-        cls, errors: list[tuple[int, Any, InputError]], width: int = 0, plan: Plan | None = None
+        cls,
+        errors: list[tuple[int, Any, InputError]],
+        width: int = 0,
+        plan: ColumnPlan | None = None,
     ) -> Block:
         """Return a block without samples."""
         timed = plan is not None and plan.time_at is not None
@@ -61,7 +64,7 @@ class Block:
 
 
 def read_block(
-    plan: Plan,
+    plan: ColumnPlan,
     at: list[int],
     rows: Sequence[Sequence[Cell]],
     errors: Sequence[tuple[int, InputError]],
@@ -107,7 +110,7 @@ class _Reading:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: ColumnPlan,
         at: list[int],
         keys: Sequence[Any],
         errors: list[tuple[int, Any, InputError]],
@@ -194,7 +197,7 @@ def cell_error(column: str, cell: Cell, numbers: NumberReader) -> InputError:
     )
 
 
-def _keys(plan: Plan, columns: Sequence[Sequence[Cell]]) -> list[Any]:
+def _keys(plan: ColumnPlan, columns: Sequence[Sequence[Cell]]) -> list[Any]:
     if not plan.keys_at:
         return []
     found = [columns[at] for at in plan.keys_at]

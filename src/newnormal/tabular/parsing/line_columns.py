@@ -10,8 +10,8 @@ from typing import Any, Literal
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.columns import Selection, check_unique
 from newnormal.tabular.parsing.cells import Cell, shown, split_line
+from newnormal.tabular.parsing.column_plan import ColumnInference, ColumnPlan
 from newnormal.tabular.parsing.dialect import HEAD_LINES, Head, find_head, is_header_again
-from newnormal.tabular.parsing.settling import Plan, Settler
 from newnormal.tabular.parsing.splitters import CsvSplitter, JsonSplitter, Splitter, is_json
 from newnormal.tabular.reading import Found, Reading
 
@@ -100,12 +100,12 @@ class LineColumns:
         self._expected = None if channels is None else tuple(channels)
         self._grows = grows
         self._found, self._report = found, report
-        self.settler = Settler(selection, reading, channels, found, report, texts)
+        self.inference = ColumnInference(selection, reading, channels, found, report, texts)
         self.splitter: Splitter | None = None
-        self.plan: Plan | None = None
+        self.plan: ColumnPlan | None = None
         self.header_line: str | None = None
         self.sample_line: str | None = None
-        self._plans: dict[tuple[str, ...], Plan] = {}
+        self._plans: dict[tuple[str, ...], ColumnPlan] = {}
         self._said = False
         self._search = HeadSearch()
 
@@ -156,11 +156,11 @@ class LineColumns:
             lines[:HEAD_LINES],
             more,
             open_=self._grows and chosen.columns is None,
-            unknown=self.settler.tell_unknown,
+            unknown=self.inference.tell_unknown,
         )
 
     def check(self) -> None:
-        """Raise an InputError if an option names no column; settle if nothing can be a time."""
+        """Raise an InputError if an option names no column; infer columns without times."""
         assert self.splitter is not None
         names = self.splitter.columns.names
         if self._expected is None:
@@ -168,9 +168,9 @@ class LineColumns:
         if self._expected is not None:
             free = self._selection.maybe_times(names, self._expected)
             if not free or set(self._expected).isdisjoint(names):
-                self.plan = self.settler.settle(self.splitter.columns, ())
+                self.plan = self.inference.infer_columns(self.splitter.columns, ())
 
-    def settle(self, rows: Sequence[Sequence[Cell]]) -> Plan:
+    def infer_columns(self, rows: Sequence[Sequence[Cell]]) -> ColumnPlan:
         """Find out what each column is from the cells of lines.
 
         Raises
@@ -183,8 +183,8 @@ class LineColumns:
         known = None if columns.grows else self._plans.get(columns.names)
         if known is None:
             if self.plan is not None and not columns.grows:
-                self.settler.channels = self.plan.roles.channels
-            known = self.settler.settle(columns, self._own(rows[:HEAD_LINES]))
+                self.inference.channels = self.plan.roles.channels
+            known = self.inference.infer_columns(columns, self._own(rows[:HEAD_LINES]))
             if len(self._plans) < _KEPT and not columns.grows:
                 self._plans[columns.names] = known
         self.plan = known
@@ -195,12 +195,12 @@ class LineColumns:
         head = self.head
         if head is None or not head.named:
             return rows
-        names = {*head.names, *(self.settler.channels or ())}
+        names = {*head.names, *(self.inference.channels or ())}
         again = (
             at
             for at, cells in enumerate(rows)
             if cells[0].strip() in names
-            and is_header_again(cells, head.names, self.settler.channels)
+            and is_header_again(cells, head.names, self.inference.channels)
         )
         return rows[: next(again, len(rows))] or rows
 
@@ -254,7 +254,7 @@ class LineColumns:
         )
 
     @property
-    def unsettled(self) -> bool:
+    def lacks_plan(self) -> bool:
         """Whether it is not known what each column of the header is."""
         if self.plan is None or self.splitter is None:
             return True

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from newnormal.errors import InputError
 from newnormal.tabular.parsing.blocks import Block
-from newnormal.tabular.parsing.settling import Plan
+from newnormal.tabular.parsing.column_plan import ColumnPlan
 from newnormal.types import Floats, Ints, Times
 
 
@@ -53,7 +53,7 @@ class Samples:
 
 
 def joined(
-    blocks: Sequence[tuple[int, Block]], held: int, width: int, plan: Plan | None
+    blocks: Sequence[tuple[int, Block]], held: int, width: int, plan: ColumnPlan | None
 ) -> Samples:
     """Return the samples of blocks, each with its place among the lines.
 

@@ -11,10 +11,10 @@ from newnormal.errors import InputError
 from newnormal.tabular.columns import Selection
 from newnormal.tabular.parsing.blocks import Block, read_block
 from newnormal.tabular.parsing.cells import Cell
+from newnormal.tabular.parsing.column_plan import ColumnPlan, check_texts
 from newnormal.tabular.parsing.line_columns import LineColumns, blank
 from newnormal.tabular.parsing.line_samples import Sample, Samples, joined
 from newnormal.tabular.parsing.plain_line import PlainLine
-from newnormal.tabular.parsing.settling import Plan, check_texts
 from newnormal.tabular.reading import BadCells, Found, Reading
 
 # A line that does not fit is a bad line, but an input whose every line does not fit is a wrong one.
@@ -146,7 +146,7 @@ class LineParser:
             raise InputError("expected a header or a sample, found a blank line")
         skipped = self.columns.open(lines, final=True) or frozenset()
         rest = [line for at, line in enumerate(lines) if at not in skipped and not blank(line)]
-        if not rest or not self._settle(rest):
+        if not rest or not self._infer_columns(rest):
             self.columns.check()
 
     @property
@@ -156,7 +156,7 @@ class LineParser:
         return head is not None and head.header is not None
 
     @property
-    def settled(self) -> bool:
+    def has_plan(self) -> bool:
         """Whether it is known what each column is."""
         return self.columns.plan is not None
 
@@ -169,12 +169,12 @@ class LineParser:
 
     @property
     def channels(self) -> tuple[str, ...] | None:
-        """The channels' names in the order of the values; None while not settled."""
+        """The channels' names in the order of the values; None while that is not known."""
         return None if self.columns.plan is None else self.columns.plan.roles.channels
 
     @property
     def time(self) -> str | None:
-        """The column of times; None if there is none, or while not settled."""
+        """The column of times; None if there is none, or while that is not known."""
         return None if self.columns.plan is None else self.columns.plan.roles.time
 
     @property
@@ -283,10 +283,10 @@ class LineParser:
         self._held = list(facts.get("held") or ())
         if opened_by is None:
             return
-        self.columns.settler.remember(facts.get("decimal"), facts.get("date_format"))
+        self.columns.inference.remember(facts.get("decimal"), facts.get("date_format"))
         lines = [opened_by] if settled_by in (None, opened_by) else [opened_by, settled_by]
         self.begin(lines)
-        clock = self.columns.settler.clock
+        clock = self.columns.inference.clock
         if clock is not None:
             clock.restore(facts.get("clock") or ())
 
@@ -311,8 +311,8 @@ class LineParser:
         if skipped:  # passed over as if they were blank
             lines = ["" if at in skipped else line for at, line in enumerate(lines)]
         at, rows, errors = columns.splitter.split(lines)
-        if columns.unsettled and rows:
-            plan = columns.settle(rows)
+        if columns.lacks_plan and rows:
+            plan = columns.infer_columns(rows)
             columns.sample_line = lines[at[0]]
             empty = frozenset() if columns.head is None else columns.head.empty
             if skipped and empty and plan.time_at is not None:
@@ -357,8 +357,8 @@ class LineParser:
             assert columns.splitter is not None
             at, rows, errors = columns.splitter.split(own)
             errors += _refused(own)
-            if rows and columns.unsettled:
-                columns.settle(rows)
+            if rows and columns.lacks_plan:
+                columns.infer_columns(rows)
                 columns.sample_line = own[at[0]]
             blocks.append((begin, self._block(at, rows, errors)))
             if end < len(lines):
@@ -379,18 +379,18 @@ class LineParser:
             self._grow(columns.plan, rows)
         return read_block(columns.plan, at, rows, errors, strict=self._strict)
 
-    def _grow(self, plan: Plan, rows: Sequence[Sequence[Cell]]) -> None:
+    def _grow(self, plan: ColumnPlan, rows: Sequence[Sequence[Cell]]) -> None:
         """Find out what the new keys of JSON lines are."""
         width = len(rows[0])
         if width != plan.width:
-            self.columns.settle(rows)
+            self.columns.infer_columns(rows)
 
-    def _settle(self, lines: Sequence[str]) -> bool:
+    def _infer_columns(self, lines: Sequence[str]) -> bool:
         columns = self.columns
         assert columns.splitter is not None
         at, rows, _ = columns.splitter.split(lines)
         if rows:
-            columns.settle(rows)
+            columns.infer_columns(rows)
             columns.sample_line = lines[at[0]]
         return bool(rows)
 

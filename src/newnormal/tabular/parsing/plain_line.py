@@ -6,8 +6,8 @@ from math import isfinite
 
 import numpy as np
 
+from newnormal.tabular.parsing.column_plan import ColumnPlan
 from newnormal.tabular.parsing.line_samples import Samples
-from newnormal.tabular.parsing.settling import Plan
 from newnormal.tabular.parsing.splitters import CsvSplitter, Splitter
 
 
@@ -24,7 +24,7 @@ class PlainLine:
         How lines are taken apart.
     """
 
-    def __init__(self, plan: Plan, splitter: Splitter) -> None:
+    def __init__(self, plan: ColumnPlan, splitter: Splitter) -> None:
         self.plan, self.splitter = plan, splitter
         delimiter = splitter.head.delimiter if isinstance(splitter, CsvSplitter) else " "
         parts = (plan.date_at, plan.label_at)

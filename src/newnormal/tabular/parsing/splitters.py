@@ -7,8 +7,8 @@ from typing import Protocol
 
 from newnormal.errors import InputError
 from newnormal.tabular.parsing.cells import BOM, Cell, json_object, picker, split_line
+from newnormal.tabular.parsing.column_plan import InputColumns
 from newnormal.tabular.parsing.dialect import Head
-from newnormal.tabular.parsing.settling import Columns
 
 Rows = tuple[list[int], list[Sequence[Cell]], list[tuple[int, InputError]]]
 
@@ -16,7 +16,7 @@ Rows = tuple[list[int], list[Sequence[Cell]], list[tuple[int, InputError]]]
 class Splitter(Protocol):
     """A format: its columns, and how lines are taken apart."""
 
-    columns: Columns
+    columns: InputColumns
 
     def split(self, lines: Sequence[str]) -> Rows:
         """Return positions and cells of the lines that fit, and what is wrong with the others."""
@@ -27,7 +27,7 @@ class CsvSplitter:
 
     def __init__(self, head: Head) -> None:
         self.head = head
-        self.columns = Columns(head.names, head.named, head.nameless)
+        self.columns = InputColumns(head.names, head.named, head.nameless)
 
     def split(self, lines: Sequence[str]) -> Rows:
         """Return positions and cells of the lines that fit, and what is wrong with the others."""
@@ -91,7 +91,7 @@ class JsonSplitter:
         self._unknown = unknown
         self._ignored: set[str] = set()
         self._grown = 0  # keys that came later and are columns
-        self.columns = Columns((*seen, *later), grows=open_, unseen=frozenset(later))
+        self.columns = InputColumns((*seen, *later), grows=open_, unseen=frozenset(later))
         self._known()
 
     def _known(self) -> None:
@@ -134,7 +134,7 @@ class JsonSplitter:
         if self._open:
             self._grown += len(names)
             columns = self.columns
-            self.columns = Columns((*columns.names, *names), grows=True, unseen=columns.unseen)
+            self.columns = InputColumns((*columns.names, *names), grows=True, unseen=columns.unseen)
             self._known()
             return
         new = [name for name in names if name not in self._ignored]

@@ -139,7 +139,7 @@ class Transcoding:
         self._left = HEAD  # bytes of the head still to come
         self._held = b""  # the beginning of a character
         if encoding is not None:
-            self._settle(encoding)
+            self._set_encoding(encoding)
 
     @property
     def as_it_is(self) -> bool:
@@ -150,7 +150,7 @@ class Transcoding:
         """Go on behind that many bytes, none of which was given out."""
         self._left = HEAD - offset
         if self.encoding is None and self._left <= 0:
-            self._settle(UTF8)
+            self._set_encoding(UTF8)
 
     def poll(self) -> bytes | None:
         """Return the next bytes; b"" if none have come yet, None at the end."""
@@ -180,14 +180,14 @@ class Transcoding:
             text, self._held = whole, text[len(whole) :]
             self._left -= len(whole)
             if self._left <= 0:
-                self._settle(UTF8)
+                self._set_encoding(UTF8)
                 text, self._held = text + self._held, b""
             return text or None
         self._held = b""
-        self._settle(found)
+        self._set_encoding(found)
         return text if self._decoder is None else self._decoded(text) or None
 
-    def _settle(self, encoding: str) -> None:
+    def _set_encoding(self, encoding: str) -> None:
         self.encoding = encoding
         if encoding == UTF8:
             return

@@ -175,7 +175,7 @@ class Opened:
         head = self._second.look()
         if head is None:
             return False
-        self._settle(head, self._second)
+        self._choose_text(head, self._second)
         return True
 
     def begin_again(self, encoding: str | None = None) -> None:
@@ -228,7 +228,7 @@ class Opened:
     def _lookahead(self, poll: Poll) -> Lookahead:
         return Lookahead(poll, live=self._live, hasty=self._live and not self.seekable)
 
-    def _settle(self, head: bytes, source: Lookahead) -> None:
+    def _choose_text(self, head: bytes, source: Lookahead) -> None:
         """Find out how the text is written that begins so."""
         reading = self._reading
         kind = exports.recognised(head, self.path, reading)

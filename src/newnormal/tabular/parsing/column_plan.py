@@ -29,7 +29,7 @@ _ENOUGH = 8  # lines by which a column is known to hold text
 
 
 @dataclass(frozen=True)
-class Columns:
+class InputColumns:
     """The columns of an input.
 
     Attributes
@@ -54,7 +54,7 @@ class Columns:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class ColumnPlan:
     """Where in a line everything is, and how it is read.
 
     Attributes
@@ -89,7 +89,7 @@ class Plan:
         return not self.numbers.units and -1 not in self.positions
 
 
-class Settler:
+class ColumnInference:
     """Finds out what each column is.
 
     Parameters
@@ -138,7 +138,7 @@ class Settler:
         if date_format is not None and self._reading.date_format is None:
             self._reading = replace(self._reading, date_format=date_format)
 
-    def settle(self, columns: Columns, rows: Sequence[Sequence[Cell]]) -> Plan:
+    def infer_columns(self, columns: InputColumns, rows: Sequence[Sequence[Cell]]) -> ColumnPlan:
         """Return where everything is, given some lines' cells.
 
         Raises
@@ -162,7 +162,7 @@ class Settler:
             check_texts(self._text_columns(roles, cells, numbers))
         times = self._times(roles, there)
         self._note(columns, roles)
-        return Plan(
+        return ColumnPlan(
             roles,
             tuple(position.get(column, -1) for column in roles.columns),
             None if roles.time is None else position[roles.time],
@@ -183,7 +183,7 @@ class Settler:
             raise InputError(f"expected {expected}, as before this header, found {found}")
         self._timed = timed
 
-    def _check(self, names: Sequence[str], columns: Columns) -> None:
+    def _check(self, names: Sequence[str], columns: InputColumns) -> None:
         """Refuse options that name no column; live data may lack what was left out."""
         chosen = self._selection
         if self._known or columns.grows:
@@ -237,7 +237,7 @@ class Settler:
             texts = [name for name in named if not there[name]]
         return texts[:1]
 
-    def _roles(self, selection: Selection, columns: Columns, temporal: list[str]) -> Roles:
+    def _roles(self, selection: Selection, columns: InputColumns, temporal: list[str]) -> Roles:
         names = columns.names
         if self.channels is None or not columns.named:
             if not columns.named and self.channels is not None:
@@ -269,7 +269,7 @@ class Settler:
         )
 
     def _matched(
-        self, selection: Selection, names: Sequence[str], temporal: list[str], columns: Columns
+        self, selection: Selection, names: Sequence[str], temporal: list[str], columns: InputColumns
     ) -> Roles:
         """Return the roles where the channels are known: what is unknown or absent is reported."""
         assert self.channels is not None
@@ -381,7 +381,7 @@ class Settler:
                 self._found.written["dates"] = style.text
         return TimeReader(self.style, self._clock)
 
-    def _note(self, columns: Columns, roles: Roles) -> None:
+    def _note(self, columns: InputColumns, roles: Roles) -> None:
         found = self._found
         found.header = columns.names if columns.named else ()
         found.time = tuple(name for name in (roles.date, roles.time) if name is not None)
