@@ -37,6 +37,15 @@ def shown(text: object, *, lines: bool = False) -> str:
     return _UNSEEN.sub(escaped, str(text))
 
 
+def shortened(text: str, most: int = 60) -> str:
+    """Return a text of at most `most` characters.
+
+    >>> shortened("temperature", 8), shortened("temp", 8)
+    ('tempe...', 'temp')
+    """
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """Return the hint for a name that is not known; None if it is near to none that is.
 

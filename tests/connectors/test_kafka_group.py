@@ -18,10 +18,10 @@ pytest.importorskip("confluent_kafka", reason="needs the extra kafka")
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 
 from newnormal.errors import InputError
-from newnormal.io.kafka import Cluster
+from newnormal.io.kafka import KafkaCluster
 from newnormal.io.options import Options
 from newnormal.io.payloads import Payloads
-from newnormal.io.sources.kafka import KafkaSource, Samples
+from newnormal.io.sources.kafka import KafkaSamples, KafkaSource
 from newnormal.io.sources.kafka_backlog import Backlog
 from newnormal.io.sources.kafka_group import Partition
 from newnormal.io.sources.pull import check_arrivals
@@ -132,7 +132,7 @@ class StandIn:
 @pytest.fixture
 def consumer(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     found = StandIn()
-    monkeypatch.setattr(Cluster, "consumer", lambda *_: found)
+    monkeypatch.setattr(KafkaCluster, "consumer", lambda *_: found)
     return found
 
 
@@ -325,8 +325,8 @@ def test_commits_are_made_now_and_then_and_at_the_end(consumer: StandIn) -> None
 # ------------------------------------------------------------------ messages
 
 
-def samples_of(**options: Any) -> Samples:
-    return Samples(Payloads(Options("source bus", options)), lambda: 0.0)
+def samples_of(**options: Any) -> KafkaSamples:
+    return KafkaSamples(Payloads(Options("source bus", options)), lambda: 0.0)
 
 
 def test_a_message_without_any_time_and_one_that_is_too_large_are_left_out() -> None:
@@ -362,7 +362,7 @@ def test_json_with_the_number_of_its_schema_is_read() -> None:
 
 def test_a_notice_changes_now_and_then_alone() -> None:
     now = [0.0]
-    samples = Samples(Payloads(Options("source bus", {})), lambda: now[0])
+    samples = KafkaSamples(Payloads(Options("source bus", {})), lambda: now[0])
     found = []
     for each in range(30):
         read: Any = [StandInMessage(each, b"{")]

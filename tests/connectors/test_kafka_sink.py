@@ -22,7 +22,7 @@ import confluent_kafka
 from confluent_kafka import KafkaError
 
 from newnormal.errors import InputError, MissingExtraError, ParameterError
-from newnormal.io.kafka import Cluster, Troubles
+from newnormal.io.kafka import KafkaCluster, KafkaTroubles
 from newnormal.io.options import Options
 from newnormal.io.registry import find_alert_sink
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
@@ -350,7 +350,7 @@ def test_secrets_are_read_from_files_and_never_shown(
 
 
 def test_what_the_library_reports_is_put_into_words() -> None:
-    troubles = Troubles("k1:9092")
+    troubles = KafkaTroubles("k1:9092")
     text = "k1:9092/1: Connect failed: Connection refused (after 3ms in state CONNECT, 7 more)"
     troubles(KafkaError(KafkaError._TRANSPORT, text))
     assert troubles.last == "k1:9092/1: Connect failed: Connection refused"
@@ -398,6 +398,6 @@ def test_it_is_found_by_its_name() -> None:
     assert find_alert_sink("kafka") is KafkaSink
     assert KafkaSink.secrets == ("password", "key_password")
     given = {"servers": "k:1", "user": "nn", "password": SECRET}
-    cluster = Cluster(Options("sink topic", given))
+    cluster = KafkaCluster(Options("sink topic", given))
     assert cluster.protection == "no TLS, user nn"
     assert SECRET not in json.dumps([cluster.servers, cluster.protection, repr(cluster)])

@@ -12,7 +12,7 @@ import pytest
 
 from newnormal.errors import ParameterError
 from newnormal.io.labels import Naming, fitting_name, series_name
-from newnormal.io.rates import Rates
+from newnormal.io.rates import CounterRates
 from tests.connectors.naive_series import Counters
 
 SECOND = 10**9
@@ -73,7 +73,7 @@ def test_a_name_always_fits() -> None:
 
 
 def test_a_counter_is_what_was_added_a_second() -> None:
-    begun = Rates().begin()
+    begun = CounterRates().begin()
     times = np.array([0, 10, 20, 30, 30, 40, 50]) * SECOND
     values = np.array([5.0, 25.0, 5.0, np.nan, 6.0, 5.5, np.inf])
     found = begun.convert("a", times, values)
@@ -81,7 +81,7 @@ def test_a_counter_is_what_was_added_a_second() -> None:
 
 
 def test_a_request_that_is_sent_again_gives_the_same_rates() -> None:
-    rates = Rates()
+    rates = CounterRates()
     first = rates.begin()
     first.rate("a", 0, 5.0)
     first.keep()
@@ -94,7 +94,7 @@ def test_a_request_that_is_sent_again_gives_the_same_rates() -> None:
 
 
 def test_an_older_request_that_comes_late_does_not_take_a_counter_back() -> None:
-    rates = Rates()
+    rates = CounterRates()
     old, new = rates.begin(), rates.begin()
     old.rate("a", 0, 1.0)
     new.rate("a", 10 * SECOND, 3.0)
@@ -104,13 +104,13 @@ def test_an_older_request_that_comes_late_does_not_take_a_counter_back() -> None
 
 
 def test_a_rate_is_never_infinite() -> None:
-    begun = Rates().begin()
+    begun = CounterRates().begin()
     begun.rate("a", 0, 0.0)
     assert math.isnan(begun.rate("a", 1, 1e308))
 
 
 def test_counters_not_seen_for_longest_are_forgotten_first() -> None:
-    rates = Rates(most=2)
+    rates = CounterRates(most=2)
     for time, key in enumerate("abac"):
         begun = rates.begin()
         begun.rate(key, time, 1.0)
@@ -119,7 +119,7 @@ def test_counters_not_seen_for_longest_are_forgotten_first() -> None:
 
 
 def test_counters_are_kept_from_several_threads() -> None:
-    rates = Rates(most=50)
+    rates = CounterRates(most=50)
 
     def send(name: int) -> None:
         for at in range(200):
@@ -139,7 +139,7 @@ def test_counters_are_kept_from_several_threads() -> None:
 @pytest.mark.parametrize("seed", range(30))
 def test_rates_are_those_of_the_twin(seed: int) -> None:
     draw = random.Random(seed)
-    rates, twin = Rates(), Counters()
+    rates, twin = CounterRates(), Counters()
     for _ in range(20):
         begun = rates.begin()
         for _ in range(5):

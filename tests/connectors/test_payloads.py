@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from newnormal.errors import InputError, ParameterError
 from newnormal.io.options import Options
-from newnormal.io.payloads import Payloads, PlainTextError, Value, together
+from newnormal.io.payloads import Payloads, PayloadValue, PlainTextError, together
 from tests.counts import count
 
 RECEIVED = 7
 SECOND = 10**9
 
 
-def read(payload: object, about: str | None = None, **options: object) -> list[Value]:
+def read(payload: object, about: str | None = None, **options: object) -> list[PayloadValue]:
     """Return the values of a payload; one that is no bytes is written as JSON."""
     payloads = Payloads(Options("source bus", options))
     body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
@@ -250,10 +250,10 @@ def test_a_channels_field_needs_that_of_its_value() -> None:
 
 def test_values_of_one_time_are_one_sample() -> None:
     values = [
-        Value("a", "x", 1, 1.0),
-        Value("b", "x", 1, 2.0),
-        Value("a", "y", 1, 3.0),
-        Value("a", "x", 2, 4.0),
+        PayloadValue("a", "x", 1, 1.0),
+        PayloadValue("b", "x", 1, 2.0),
+        PayloadValue("a", "y", 1, 3.0),
+        PayloadValue("a", "x", 2, 4.0),
     ]
     one, two = together(values, 10)
     assert (one.stream, one.channels, one.times.tolist()) == ("a", ("x", "y"), [1, 2])
@@ -263,8 +263,12 @@ def test_values_of_one_time_are_one_sample() -> None:
 
 
 def test_a_message_that_came_twice_keeps_its_channels_together() -> None:
-    once = [Value("a", "x", 1, 1.0), Value("a", "y", 1, 2.0)]
-    later = [Value("a", "x", 2, 3.0), Value("a", "y", 2, 4.0), Value("b", "x", 1, 5.0)]
+    once = [PayloadValue("a", "x", 1, 1.0), PayloadValue("a", "y", 1, 2.0)]
+    later = [
+        PayloadValue("a", "x", 2, 3.0),
+        PayloadValue("a", "y", 2, 4.0),
+        PayloadValue("b", "x", 1, 5.0),
+    ]
     first, other, again = together([*once, *once, *later], 10)
     assert (first.channels, first.times.tolist()) == (("x", "y"), [1, 2])
     assert (other.stream, other.times.tolist()) == ("b", [1])

@@ -22,8 +22,8 @@ from newnormal.io.arrivals import Arrival
 from newnormal.io.registry import find_pull_source
 from newnormal.io.sources import prometheus, prometheus_api
 from newnormal.io.sources.prometheus import PrometheusSource
-from newnormal.io.sources.prometheus_api import Grid, read_matrix
-from newnormal.io.sources.prometheus_steps import Channels, Steps
+from newnormal.io.sources.prometheus_api import QueryGrid, read_matrix
+from newnormal.io.sources.prometheus_steps import RangeSamples, StreamChannels
 from newnormal.service.config import SourceConfig
 from newnormal.service.config_file import load_config
 from newnormal.service.connectors import make_source
@@ -435,7 +435,7 @@ def test_a_channel_that_ends_at_a_restart_stays_one_of_its_stream(fake: FakeProm
 
 
 def test_channels_of_streams_that_come_and_go_are_forgotten() -> None:
-    channels = Channels()
+    channels = StreamChannels()
     for number in range(1000):
         channels.next_range()
         channels.of(f"pod-{number}", ["a"])
@@ -799,7 +799,7 @@ def test_check_says_what_there_is(fake: FakePrometheus) -> None:
 # ---------------------------------------------------------------------- answers beside slow twins
 
 
-def naive_matrix(body: bytes, grid: Grid) -> list[tuple[dict[str, str], dict[int, float]]]:
+def naive_matrix(body: bytes, grid: QueryGrid) -> list[tuple[dict[str, str], dict[int, float]]]:
     """Return labels, and values by the number of the time, one by one."""
     found = []
     for each in json.loads(body)["data"]["result"]:
@@ -819,7 +819,7 @@ def test_answers_are_read_as_a_slow_twin_reads_them(
     def case(seed: int) -> None:
         rng = random.Random(seed)
         step = rng.choice([200, 1000, 15_000]) * 1_000_000
-        grid = Grid(1_700_000_000 * SECOND // step * step, rng.choice([1, 2, 5, 30]), step)
+        grid = QueryGrid(1_700_000_000 * SECOND // step * step, rng.choice([1, 2, 5, 30]), step)
         result: list[Any] = []
         for number in range(rng.randrange(4)):
             near = range(-2, grid.size + 2)
@@ -847,7 +847,7 @@ def test_answers_are_read_as_a_slow_twin_reads_them(
 def test_any_bytes_are_series_or_an_input_error(
     record_property: Callable[[str, object], None],
 ) -> None:
-    grid = Grid(1_700_000_000 * SECOND, 3, 10 * SECOND)
+    grid = QueryGrid(1_700_000_000 * SECOND, 3, 10 * SECOND)
     values = [[1_700_000_000, "1"], [1_700_000_010, "NaN"], [1_700_000_020.0, "2"]]
     result = [{"metric": {"__name__": "up", "a": "b"}, "values": values}]
     good = json.dumps(
@@ -873,7 +873,7 @@ def test_any_bytes_are_series_or_an_input_error(
     each_seed(2_000, 100_000, case, record_property)
 
 
-def naive_samples(found: Mapping[tuple[str, str], Sequence[float]], grid: Grid) -> Values:
+def naive_samples(found: Mapping[tuple[str, str], Sequence[float]], grid: QueryGrid) -> Values:
     """Return what is to be given out: by stream, time and channel."""
     return {
         (stream, int(time) // SECOND, channel): value
@@ -888,7 +888,7 @@ def test_samples_are_given_out_once_in_order_and_goes_on_from_every_place(
 ) -> None:
     def case(seed: int) -> None:
         rng = random.Random(seed)
-        grid = Grid(100 * SECOND, rng.randrange(1, 6), SECOND)
+        grid = QueryGrid(100 * SECOND, rng.randrange(1, 6), SECOND)
         found = {
             (f"s{rng.randrange(5)}", f"c{rng.randrange(3)}"): [
                 rng.choice([math.nan, float(rng.randrange(9))]) for _ in range(grid.size)
@@ -897,11 +897,11 @@ def test_samples_are_given_out_once_in_order_and_goes_on_from_every_place(
         }
         whole = naive_samples(found, grid)
 
-        def steps_at(given: int, after: str | None) -> Steps:
-            steps = Steps(grid)
+        def steps_at(given: int, after: str | None) -> RangeSamples:
+            steps = RangeSamples(grid)
             for (stream, channel), values in found.items():
                 assert not steps.add(stream, channel, np.array(values))
-            steps.finish(Channels(), given=given, after=after)
+            steps.finish(StreamChannels(), given=given, after=after)
             return steps
 
         limit = rng.choice([1, 2, 3, 100])

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from newnormal.errors import ParameterError
-from newnormal.io.topics import Named, TopicPattern, Topics, TopicTemplate, covers, overlap
+from newnormal.io.topics import Named, TopicPattern, TopicPatterns, TopicTemplate, covers, overlap
 from tests.counts import count
 
 WHERE = "source bus"
@@ -65,7 +65,7 @@ def test_other_topics_do_not_match(pattern: str, topic: str) -> None:
 
 
 def test_a_topic_belongs_to_the_first_pattern_that_it_matches() -> None:
-    topics = Topics(WHERE, ["plant/{stream}/{channel}", "plant/#", "other/{stream}"])
+    topics = TopicPatterns(WHERE, ["plant/{stream}/{channel}", "plant/#", "other/{stream}"])
     for _ in range(2):  # the second time it is remembered
         assert topics.named("plant/a/temp") == Named(0, "a", "temp")
         assert topics.named("plant/a") == Named(1, "plant/a", None)
@@ -73,20 +73,22 @@ def test_a_topic_belongs_to_the_first_pattern_that_it_matches() -> None:
 
 
 def test_so_many_topics_that_they_are_not_all_remembered_are_named_rightly() -> None:
-    topics = Topics(WHERE, ["plant/{stream}"])
+    topics = TopicPatterns(WHERE, ["plant/{stream}"])
     for at in range(50_000):
         assert topics.named(f"plant/{at}") == Named(0, str(at), None)
     assert len(topics._known) <= 20_000
 
 
 def test_a_filter_that_another_one_covers_is_not_subscribed_to() -> None:
-    topics = Topics(WHERE, ["plant/{stream}/{channel}", "plant/+/+", "plant/#", "a/{stream}"])
+    topics = TopicPatterns(
+        WHERE, ["plant/{stream}/{channel}", "plant/+/+", "plant/#", "a/{stream}"]
+    )
     assert topics.filters == ("plant/#", "a/+")
     assert topics.overlapping() is None
 
 
 def test_filters_that_overlap_are_found() -> None:
-    topics = Topics(WHERE, ["x/y", "plant/{stream}/temp", "plant/press-1/#"])
+    topics = TopicPatterns(WHERE, ["x/y", "plant/{stream}/temp", "plant/press-1/#"])
     assert topics.overlapping() == ("plant/+/temp", "plant/press-1/#")
 
 

@@ -19,7 +19,7 @@ from newnormal.errors import MissingExtraError, ParameterError
 from newnormal.io.http import connection_hint
 from newnormal.io.registry import ALERT_SINKS
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
-from newnormal.io.sinks.http import Answer, HttpReceiver
+from newnormal.io.sinks.http import HttpAnswer, HttpReceiver
 from newnormal.io.sinks.webhook import WebhookSink, signature
 from newnormal.service.alerts.delivery import Delivery
 from newnormal.service.config import SinkConfig
@@ -186,7 +186,7 @@ def test_a_receiver_that_speaks_the_other_protocol_or_is_not_trusted_is_named_so
         "set ca_file to the certificate that signed this one, if it is to be trusted"
     )
     assert connection_hint(httpx.ConnectError("no"), "it") == "it is down or cannot be reached"
-    answer = Answer(400, "Bad Request", "Client sent an HTTP request to an HTTPS server.", None)
+    answer = HttpAnswer(400, "Bad Request", "Client sent an HTTP request to an HTTPS server.", None)
     http = HttpReceiver("sink chat", receiver.url, timeout=1.0)
     with pytest.raises(SinkDownError) as caught:
         http.judge(answer)

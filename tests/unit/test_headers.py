@@ -11,7 +11,7 @@ import pytest
 
 from newnormal.errors import InputError, StateError
 from newnormal.io.sources.base import SourceOptions
-from newnormal.io.sources.lines import Layout, LayoutError
+from newnormal.io.sources.lines import ColumnLayout, ColumnLayoutError
 from newnormal.tabular import LineParser, LongLines, Reading, StreamLines, read
 from newnormal.tabular.reading import Remembered
 
@@ -107,9 +107,9 @@ def test_columns_left_out_of_history_are_not_reported() -> None:
 # ------------------------------------------------------------------ resumed
 
 
-def layout(said: list[str] | None = None, **options: Any) -> Layout:
+def layout(said: list[str] | None = None, **options: Any) -> ColumnLayout:
     report = None if said is None else said.append
-    return Layout(SourceOptions(("a", "b"), Reading.of(options), report=report), "plant.csv")
+    return ColumnLayout(SourceOptions(("a", "b"), Reading.of(options), report=report), "plant.csv")
 
 
 FIRST = ["Plant 7", "time;b;a;note", "01.02.2026;1,5;2;x"]
@@ -166,7 +166,8 @@ def test_facts_of_older_versions_are_restored() -> None:
 
 
 def test_an_input_without_channels_is_refused_by_name() -> None:
-    with pytest.raises(LayoutError, match=r"^plant\.csv: missing channels 'a', 'b': found only"):
+    expected = r"^plant\.csv: missing channels 'a', 'b': found only"
+    with pytest.raises(ColumnLayoutError, match=expected):
         layout().parse(["x,y", "1,2"], 1)
 
 
@@ -174,7 +175,7 @@ def test_an_input_of_nothing_but_bad_lines_is_refused_at_its_end() -> None:
     one = layout()
     one.parse(["a,b", "1"], 1)
     one.parse(["1,2,3"], 3)
-    with pytest.raises(LayoutError, match=r"expected 2 cells, found 1"):
+    with pytest.raises(ColumnLayoutError, match=r"expected 2 cells, found 1"):
         one.check()
     good = layout()
     good.parse(["a,b", "1,2", "1,2,3"], 1)

@@ -1,10 +1,10 @@
 """Look at data before it is fitted: what there is, what is suspicious, what `fit` would do."""
 
 from newnormal.checks.checking import Check, check, check_table
-from newnormal.checks.facts import ChannelFacts, Facts
+from newnormal.checks.facts import ChannelFacts, InputFacts
 from newnormal.checks.findings import LEVELS, Finding
 from newnormal.checks.history import Need
-from newnormal.checks.plan import Plan
+from newnormal.checks.plan import FitPlan
 from newnormal.checks.sampling import Gap, Sampling
 from newnormal.checks.streams import StreamsSummary, check_streams, summary_of
 from newnormal.checks.texts import shown
@@ -13,11 +13,11 @@ __all__ = [
     "LEVELS",
     "ChannelFacts",
     "Check",
-    "Facts",
     "Finding",
+    "FitPlan",
     "Gap",
+    "InputFacts",
     "Need",
-    "Plan",
     "Sampling",
     "StreamsSummary",
     "check",

@@ -10,12 +10,12 @@ import numpy as np
 
 from newnormal.base import BaseDetector
 from newnormal.checks.channels import channel_facts, channel_finding
-from newnormal.checks.facts import ChannelFacts, Facts
+from newnormal.checks.facts import ChannelFacts, InputFacts
 from newnormal.checks.findings import Finding, Level, Remedies, worst_first
 from newnormal.checks.history import Need, history_findings, needs_of, rhythm_of, scaled_history
 from newnormal.checks.live import live_findings
 from newnormal.checks.loading import Loaded, loaded
-from newnormal.checks.plan import Plan, limit_findings, period_of, planned
+from newnormal.checks.plan import FitPlan, limit_findings, period_of, planned
 from newnormal.checks.reading import DUPLICATE, LATE, note_of, reading_findings
 from newnormal.checks.report import lines_of, text_of
 from newnormal.checks.sampling import Sampling, sampling_findings
@@ -50,9 +50,9 @@ class Check:
     """
 
     name: str | None
-    facts: Facts | None
+    facts: InputFacts | None
     needs: tuple[Need, ...]
-    plan: Plan | None
+    plan: FitPlan | None
     findings: tuple[Finding, ...]
 
     @property
@@ -192,7 +192,7 @@ def _looked_at(
     rhythm = rhythm_of(scaled, table, period)
     columns, findings = _channel_findings(table, channels, remedies)
     counts = _counts(found, table.found)
-    facts = Facts(
+    facts = InputFacts(
         len(table.values),
         found.time,
         columns,

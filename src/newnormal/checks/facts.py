@@ -46,7 +46,7 @@ class ChannelFacts:
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
+class InputFacts:
     """What there is.
 
     Attributes

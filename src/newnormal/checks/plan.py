@@ -24,7 +24,7 @@ from newnormal.types import Floats
 
 
 @dataclass(frozen=True)
-class Plan:
+class FitPlan:
     """What `fit` would do.
 
     Attributes
@@ -125,7 +125,7 @@ def planned(
     period: np.timedelta64 | None,
     scaled: Floats,
     rhythm: bool,
-) -> Plan:
+) -> FitPlan:
     """Return what `fit` would do with a series that it takes."""
     config, goal = detector.settings()
     samples = len(table.values)
@@ -141,7 +141,7 @@ def planned(
         members = tuple(kind for kind, why in every if not why)
         not_used = tuple((kind, why) for kind, why in every if why)
     accepts = isinstance(detector, Detector) or config.accept_after is not None
-    return Plan(
+    return FitPlan(
         detector.method,
         time,
         channels,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from newnormal.checks.facts import Facts
+from newnormal.checks.facts import InputFacts
 from newnormal.checks.findings import Finding, Level, Remedies
 from newnormal.checks.texts import shown
 from newnormal.tabular import Found
@@ -12,7 +12,7 @@ DUPLICATE, LATE = "the time of another", "out of order"
 _TEXT = 0.9  # of a column's cells are no numbers: it is text
 
 
-def reading_findings(found: Found | None, facts: Facts, remedies: Remedies) -> list[Finding]:
+def reading_findings(found: Found | None, facts: InputFacts, remedies: Remedies) -> list[Finding]:
     """Return bad lines, bad cells, columns of text, and notes."""
     if found is None:
         return []
@@ -42,7 +42,7 @@ def _lines(found: Found) -> list[Finding]:
     return [Finding("warning", "bad_lines", None, sentence)]
 
 
-def _cells(found: Found, facts: Facts, remedies: Remedies) -> list[Finding]:
+def _cells(found: Found, facts: InputFacts, remedies: Remedies) -> list[Finding]:
     findings = []
     missing = {channel.name: channel.missing for channel in facts.channels}
     for name, bad in found.bad_cells.items():

@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from newnormal.checks.facts import Facts
+from newnormal.checks.facts import InputFacts
 from newnormal.checks.findings import Finding
 from newnormal.checks.history import Need
-from newnormal.checks.plan import Plan
+from newnormal.checks.plan import FitPlan
 from newnormal.checks.texts import amount, length, moment, named, percent, shown
 from newnormal.texts import counted
 
@@ -45,7 +45,7 @@ _NEEDS = {
 }
 
 
-def lines_of(facts: Facts | None, findings: Sequence[Finding], limit: int) -> list[str]:
+def lines_of(facts: InputFacts | None, findings: Sequence[Finding], limit: int) -> list[str]:
     """Return the lines that matter, at most `limit`, the worst first."""
     lines = [] if facts is None else [taken_line(facts)]
     matters = [each for each in findings if each.level != "note" or each.code in _ANSWERABLE]
@@ -56,7 +56,7 @@ def lines_of(facts: Facts | None, findings: Sequence[Finding], limit: int) -> li
     return [shown(line) for line in lines[:limit]]
 
 
-def taken_line(facts: Facts) -> str:
+def taken_line(facts: InputFacts) -> str:
     """Return what was taken for the time and for channels."""
     found, names = facts.found, facts.time
     how = "" if found is None else _dates(found.written)
@@ -118,9 +118,9 @@ def _together(options: Sequence[str]) -> str:
 
 def text_of(
     name: str | None,
-    facts: Facts | None,
+    facts: InputFacts | None,
     needs: Sequence[Need],
-    plan: Plan | None,
+    plan: FitPlan | None,
     findings: Sequence[Finding],
 ) -> str:
     """Return a check as lines of at most 80 characters."""
@@ -154,7 +154,7 @@ def _rows(rows: Sequence[tuple[str, str]]) -> list[str]:
     return lines
 
 
-def fact_rows(facts: Facts, needs: Sequence[Need]) -> list[tuple[str, str]]:
+def fact_rows(facts: InputFacts, needs: Sequence[Need]) -> list[tuple[str, str]]:
     """Return what there is as names and texts."""
     rows = [("samples", f"{facts.samples:,} of {counted(len(facts.names), 'channel')}")]
     sampling = facts.sampling
@@ -198,7 +198,7 @@ def _history(needs: Sequence[Need]) -> str:
     return "; ".join([text, *more])
 
 
-def plan_rows(plan: Plan) -> list[tuple[str, str]]:
+def plan_rows(plan: FitPlan) -> list[tuple[str, str]]:
     """Return what `fit` would do as names and texts."""
     rows = [
         ("learn from", f"{plan.samples:,} samples"),

@@ -38,7 +38,7 @@ _OPTIONS = {
 _log = logging.getLogger(__name__)
 
 
-class Cluster:
+class KafkaCluster:
     """The connection to a cluster.
 
     Options: `servers`; `user`, `password` and `sasl`, the mechanism (PLAIN, SCRAM-SHA-256 or
@@ -60,7 +60,7 @@ class Cluster:
     Examples
     --------
     >>> given = {"servers": ["kafka-1:9093"], "user": "nn", "password": "swordfish", "tls": True}
-    >>> cluster = Cluster(Options("source bus", given))
+    >>> cluster = KafkaCluster(Options("source bus", given))
     >>> cluster.servers, cluster.protection
     ('kafka-1:9093', 'TLS, user nn')
     """
@@ -70,7 +70,7 @@ class Cluster:
     def __init__(self, given: Options) -> None:
         self.where = given.where
         self.servers = ", ".join(_servers(given))
-        self.troubles = Troubles(self.servers)
+        self.troubles = KafkaTroubles(self.servers)
         user: str | None = given.text("user", None)
         password = given.secret("password")
         mechanism: str = given.text("sasl", "PLAIN")
@@ -115,25 +115,19 @@ class Cluster:
 
     def consumer(self, fixed: Mapping[str, Any], defaults: Mapping[str, Any]) -> Consumer:
         """Return a consumer; `fixed` settings cannot be chosen by `options`, `defaults` can."""
-        try:
-            from confluent_kafka import Consumer
-        except ImportError:
-            raise MissingExtraError.of("kafka", "confluent-kafka") from None
-        made: Consumer = self._made(Consumer, fixed, defaults)
+        made: Consumer = self._made("Consumer", fixed, defaults)
         return made
 
     def producer(self, fixed: Mapping[str, Any], defaults: Mapping[str, Any]) -> Producer:
         """Return a producer; settings as those of a consumer."""
-        try:
-            from confluent_kafka import Producer
-        except ImportError:
-            raise MissingExtraError.of("kafka", "confluent-kafka") from None
-        made: Producer = self._made(Producer, fixed, defaults)
+        made: Producer = self._made("Producer", fixed, defaults)
         return made
 
-    def _made(self, kind: Any, fixed: Mapping[str, Any], defaults: Mapping[str, Any]) -> Any:
-        from confluent_kafka import KafkaException
-
+    def _made(self, kind: str, fixed: Mapping[str, Any], defaults: Mapping[str, Any]) -> Any:
+        try:
+            import confluent_kafka
+        except ImportError:
+            raise MissingExtraError.of("kafka", "confluent-kafka") from None
         _check_settings(self.where, self._chosen, fixed)
         settings = {
             "client.id": "newnormal",
@@ -147,8 +141,8 @@ class Cluster:
             "error_cb": self.troubles,
         }
         try:
-            return kind(settings, logger=_log)
-        except KafkaException as error:
+            return getattr(confluent_kafka, kind)(settings, logger=_log)
+        except confluent_kafka.KafkaException as error:
             raise ParameterError(
                 f"{self.where}: expected settings that librdkafka takes, "
                 f"found {said(error.args[0])}",
@@ -179,7 +173,7 @@ class Cluster:
                 ) from None
 
 
-class Troubles:
+class KafkaTroubles:
     """Takes what librdkafka reports of the connection.
 
     Attributes

@@ -57,7 +57,7 @@ class SessionTakenError(ClosedError):
     """Another client has connected with the same client id."""
 
 
-class Message(NamedTuple):
+class MqttMessage(NamedTuple):
     """A message as it came.
 
     Attributes
@@ -85,7 +85,7 @@ class Message(NamedTuple):
     received: int
 
 
-class Connection:
+class MqttConnection:
     """A connection to a broker. Used by one thread, which calls `turn` again and again.
 
     Nothing is read from the network outside of `turn`, so a user that is behind has at most the
@@ -114,7 +114,7 @@ class Connection:
 
     def __init__(self, client: Client, address: str, client_id: str, timeout: float) -> None:
         self.address, self.client_id = address, client_id
-        self.messages: deque[Message] = deque()
+        self.messages: deque[MqttMessage] = deque()
         self.resumed = False
         self.limits: Any = None
         self._client, self._timeout = client, timeout
@@ -355,7 +355,7 @@ class Connection:
         except UnicodeDecodeError:
             topic = None
         self.messages.append(
-            Message(
+            MqttMessage(
                 topic,
                 bytes(message.payload),
                 message.mid if message.qos else 0,
@@ -378,7 +378,7 @@ def properties_of(packet: str, **given: object) -> Properties:
     return found
 
 
-class Broker:
+class MqttBroker:
     """A broker, and how to log in.
 
     Options: `host` and `port`, or `url`; `version`; `user`, `password`; `tls`, `ca_file`,
@@ -417,7 +417,7 @@ class Broker:
         shown = f"[{self._host}]" if ":" in self._host else self._host
         self.address = f"{shown}:{self._port}"
 
-    def connect(self, client_id: str, *, keep: float = 0.0, window: int = 0) -> Connection:
+    def connect(self, client_id: str, *, keep: float = 0.0, window: int = 0) -> MqttConnection:
         """Return a connection once the broker has accepted the client.
 
         Parameters
@@ -445,7 +445,7 @@ class Broker:
             properties = properties_of("CONNECT", **given)
         else:
             client = self._client(client_id, clean=not keep)
-        made = Connection(client, self.address, client_id, self.timeout)
+        made = MqttConnection(client, self.address, client_id, self.timeout)
         try:
             made.open(self._host, self._port, properties, clean=not keep)
         except BaseException:

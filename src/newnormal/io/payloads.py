@@ -17,6 +17,7 @@ from newnormal.io.decoders.rows import from_long
 from newnormal.io.labels import fitting_name
 from newnormal.io.options import Options
 from newnormal.tabular.times import parse_time
+from newnormal.texts import shortened
 
 _TIMES = ("time", "timestamp", "ts", "@timestamp", "_time")
 _PLAIN = "value"  # the channel of a plain number that nothing names
@@ -31,7 +32,7 @@ class PlainTextError(InputError):
     """A message is a text without a number, such as ``online``: nothing is wrong with it."""
 
 
-class Value(NamedTuple):
+class PayloadValue(NamedTuple):
     """One value of one channel."""
 
     stream: str
@@ -63,7 +64,7 @@ class Payloads:
     --------
     >>> payloads = Payloads(Options("source bus", {}))
     >>> payloads.read(b"21.5", stream="oven", channel="temp", received=7)
-    [Value(stream='oven', channel='temp', time=7, number=21.5)]
+    [PayloadValue(stream='oven', channel='temp', time=7, number=21.5)]
     >>> text = b'{"ts": 1767225600, "motor": {"rpm": 900, "on": true}, "unit": "A"}'
     >>> [each[1:] for each in payloads.read(text, stream="press", received=7)]
     [('motor.rpm', 1767225600000000000, 900.0), ('motor.on', 1767225600000000000, 1.0)]
@@ -84,7 +85,7 @@ class Payloads:
 
     def read(
         self, payload: bytes, *, stream: str, received: int, channel: str | None = None
-    ) -> list[Value]:
+    ) -> list[PayloadValue]:
         """Return the values of a message; an empty list if it says that there is none.
 
         Raises an InputError if it cannot be read, and a `PlainTextError` if it is a text.
@@ -106,7 +107,7 @@ class Payloads:
             return []
         if not isinstance(found, list):
             return self._one(found, stream, received, channel)
-        values: list[Value] = []
+        values: list[PayloadValue] = []
         for each in found:
             values += self._one(each, stream, received, channel)
         undated = [each[:2] for each in values if each.time == received]
@@ -134,12 +135,14 @@ class Payloads:
             expected = f"a field {' or '.join(wanted)}"
         return f"expected {expected}, found {_shown(objects[0])}" if objects and not silent else ""
 
-    def _one(self, found: Any, stream: str, received: int, channel: str | None) -> list[Value]:
+    def _one(
+        self, found: Any, stream: str, received: int, channel: str | None
+    ) -> list[PayloadValue]:
         if not isinstance(found, Mapping):
             number = _number(found)
             if number is None:
                 raise _other("a number or an object", found)
-            return [Value(_fitting(stream), _fitting(channel or _PLAIN), received, number)]
+            return [PayloadValue(_fitting(stream), _fitting(channel or _PLAIN), received, number)]
         stream, time = self._stream_of(found, stream), self._time_of(found, received)
         before = f"{channel}." if channel else ""
         if self._value is not None:
@@ -154,12 +157,12 @@ class Payloads:
                 name = before + named
             if number is None:
                 raise _other(f"a number {self._value}", found)
-            return [Value(stream, _fitting(name), time, number)]
+            return [PayloadValue(stream, _fitting(name), time, number)]
         own = found.get("values")
         pairs = _numbers(own if isinstance(own, Mapping) else found, "", 0)
         left_out = {self._stream, self._time, *(() if self._time else _TIMES)}
         return [
-            Value(stream, _fitting(before + name), time, number)
+            PayloadValue(stream, _fitting(before + name), time, number)
             for name, number in pairs
             if name not in left_out and (self._fields is None or name in self._fields)
         ]
@@ -184,7 +187,7 @@ class Payloads:
         return received
 
 
-def together(values: Sequence[Value], limit: int) -> list[Arrival]:
+def together(values: Sequence[PayloadValue], limit: int) -> list[Arrival]:
     """Return values as arrivals: those of one stream and time are one sample.
 
     A second value of the same stream, channel and time, as of a message that was sent twice, is in
@@ -207,7 +210,7 @@ def together(values: Sequence[Value], limit: int) -> list[Arrival]:
     # A stream of which some arrivals have all channels and others one would be taken for one whose
     # channels come apart.
     seen: dict[tuple[str, str, int], int] = {}
-    layers: list[list[Value]] = []
+    layers: list[list[PayloadValue]] = []
     for each in values:
         layer = seen[each[:3]] = seen.get(each[:3], -1) + 1
         if layer == len(layers):
@@ -313,5 +316,4 @@ def _shown(found: Any) -> str:
             if len(text) >= _SHOWN:
                 break
         found = text
-    shown = ascii(found[:_SHOWN])
-    return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."
+    return shortened(ascii(found[:_SHOWN]), _SHOWN)

@@ -13,15 +13,15 @@ from newnormal.types import Floats, Ints
 _MOST = 1_000_000  # counters that are remembered; the one not seen for longest is forgotten first
 
 
-class Rates:
+class CounterRates:
     """The last value of each counter; from any thread.
 
-    What a request brings is converted by a `Conversion` of its own and remembered once that is
+    What a request brings is converted by a `RateConversion` of its own and remembered once that is
     kept. So a request that fails and is sent again gives the same rates.
 
     Examples
     --------
-    >>> rates = Rates()
+    >>> rates = CounterRates()
     >>> begun = rates.begin()
     >>> begun.convert("requests", np.array([0, 10**9]), np.array([5.0, 25.0]))
     array([nan, 20.])
@@ -35,9 +35,9 @@ class Rates:
         self._lock = threading.Lock()
         self._known: dict[Hashable, tuple[int, float]] = {}
 
-    def begin(self) -> Conversion:
+    def begin(self) -> RateConversion:
         """Return the conversion of a request."""
-        return Conversion(self)
+        return RateConversion(self)
 
     def last(self, key: Hashable) -> tuple[int, float] | None:
         """Return time and value of a counter that were kept last."""
@@ -53,10 +53,10 @@ class Rates:
                 del self._known[next(iter(self._known))]
 
 
-class Conversion:
+class RateConversion:
     """The counters of one request."""
 
-    def __init__(self, rates: Rates) -> None:
+    def __init__(self, rates: CounterRates) -> None:
         self._rates = rates
         self._found: dict[Hashable, tuple[int, float]] = {}
 

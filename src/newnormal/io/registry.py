@@ -13,9 +13,10 @@ A name is one of
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from newnormal.errors import ParameterError
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from newnormal.io.sinks.scores import ScoreSink
     from newnormal.io.sources.base import Source
     from newnormal.io.sources.pull import PullSource
+
+T = TypeVar("T")
 
 SOURCES = {
     "file": "newnormal.io.sources.file:FileSource",
@@ -69,8 +72,7 @@ def find_source(name: str) -> type[Source]:
     """  # noqa: E501 - the message is one line
     from newnormal.io.sources.base import Source
 
-    found: type[Source] = _find("source", name, SOURCES, Source)
-    return found
+    return _find("source", name, SOURCES, Source)
 
 
 def find_sink(name: str) -> type[Sink]:
@@ -81,16 +83,14 @@ def find_sink(name: str) -> type[Sink]:
     """
     from newnormal.io.sinks.base import Sink
 
-    found: type[Sink] = _find("sink", name, SINKS, Sink)
-    return found
+    return _find("sink", name, SINKS, Sink)
 
 
 def find_pull_source(name: str) -> type[PullSource]:
     """Return the source called `name` that the service asks for samples."""
     from newnormal.io.sources.pull import PullSource
 
-    found: type[PullSource] = _find("pull_source", name, PULL_SOURCES, PullSource)
-    return found
+    return _find("pull_source", name, PULL_SOURCES, PullSource)
 
 
 def find_alert_sink(name: str) -> type[AlertSink]:
@@ -101,10 +101,8 @@ def find_alert_sink(name: str) -> type[AlertSink]:
     """
     from newnormal.io.sinks.alerts import AlertSink
 
-    found: type[AlertSink] = _find(
-        "alert_sink", name, ALERT_SINKS, AlertSink, f"; {', '.join(SCORE_SINKS)} takes scores"
-    )
-    return found
+    also = f"; {', '.join(SCORE_SINKS)} takes scores"
+    return _find("alert_sink", name, ALERT_SINKS, AlertSink, also)
 
 
 def find_score_sink(name: str) -> type[ScoreSink]:
@@ -115,8 +113,7 @@ def find_score_sink(name: str) -> type[ScoreSink]:
     """
     from newnormal.io.sinks.scores import ScoreSink
 
-    found: type[ScoreSink] = _find("score_sink", name, SCORE_SINKS, ScoreSink)
-    return found
+    return _find("score_sink", name, SCORE_SINKS, ScoreSink)
 
 
 def is_score_sink(name: str) -> bool:
@@ -146,8 +143,7 @@ def find_decoder(name: str) -> type[Decoder]:
     """
     from newnormal.io.decoders.base import Decoder
 
-    found: type[Decoder] = _find("decoder", name, DECODERS, Decoder)
-    return found
+    return _find("decoder", name, DECODERS, Decoder)
 
 
 def decoder_names() -> list[str]:
@@ -178,7 +174,10 @@ def kind_of(source: Source) -> str:
     return name_of(type(source.wrapped if isinstance(source, ArrivingSource) else source))
 
 
-def _find(role: str, name: str, built_in: dict[str, str], base: type, also: str = "") -> Any:
+def _find(
+    role: str, name: str, built_in: dict[str, str], kind: Callable[..., T], also: str = ""
+) -> type[T]:
+    base: Any = kind
     path = built_in.get(name, name)
     group, check, role = f"newnormal.{role}s", f"check_{role}", role.replace("_", " ")
     if ":" in path:
@@ -195,10 +194,10 @@ def _find(role: str, name: str, built_in: dict[str, str], base: type, also: str 
             )
         found = _imported(role, installed[name].value)
     if not (isinstance(found, type) and issubclass(found, base)):
-        kind = "the class" if isinstance(found, type) else f"a {type(found).__name__},"
+        what = "the class" if isinstance(found, type) else f"a {type(found).__name__},"
         raise ParameterError(
             f"{role}: expected a subclass of newnormal.io.{base.__name__}, "
-            f"found {kind} {getattr(found, '__name__', found)!s}",
+            f"found {what} {getattr(found, '__name__', found)!s}",
             hint=f"derive it: class Mine(newnormal.io.{base.__name__})",
         )
     missing = sorted(getattr(found, "__abstractmethods__", ()))

@@ -88,7 +88,7 @@ class TopicPattern:
         return "/".join(streams), "/".join(channels) if channels else None
 
 
-class Topics:
+class TopicPatterns:
     """All patterns of a source. A topic belongs to the first one that it matches.
 
     Parameters
@@ -105,7 +105,7 @@ class Topics:
 
     Examples
     --------
-    >>> topics = Topics("source bus", ["plant/{stream}/{channel}", "plant/#", "zigbee2mqtt/{stream}"])
+    >>> topics = TopicPatterns("source bus", ["plant/{stream}/{channel}", "plant/#", "zigbee2mqtt/{stream}"])
     >>> topics.filters
     ('plant/#', 'zigbee2mqtt/+')
     >>> topics.named("plant/press-1/temp")

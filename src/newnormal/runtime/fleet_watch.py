@@ -16,7 +16,7 @@ import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.fleet import Fleet, FleetEvent, FleetVerdicts
-from newnormal.io.sources.lines import LayoutError
+from newnormal.io.sources.lines import ColumnLayoutError
 from newnormal.io.sources.streams import StreamInput, UnknownColumns
 from newnormal.runtime.bad_lines import BadLines
 from newnormal.runtime.fleet_arrivals import Arrivals
@@ -119,7 +119,7 @@ class FleetWatch:
                 self._read()
                 self._handle_feedback()
                 self._end(self._here())
-            except LayoutError:
+            except ColumnLayoutError:
                 raise  # nothing was learned, and the place is no place
             except InputError:
                 self._end(self.place.snapshot)

@@ -21,7 +21,7 @@ from newnormal.errors import FeedbackError, InputError
 from newnormal.io.registry import kind_of
 from newnormal.io.sinks.base import Sink
 from newnormal.io.sources.base import Batch, Source, check_batch
-from newnormal.io.sources.lines import LayoutError
+from newnormal.io.sources.lines import ColumnLayoutError
 from newnormal.runtime import checkpoint
 from newnormal.runtime.bad_lines import BadLines
 from newnormal.runtime.feedback import (
@@ -152,7 +152,7 @@ class Watch:
         with self._interruption.installed():
             try:
                 self._read()
-            except LayoutError:
+            except ColumnLayoutError:
                 raise  # nothing was learned, and the place is no place
             except InputError:
                 self._save(self._place or self._source.snapshot())

@@ -53,7 +53,7 @@ def check_model(
     except NewnormalError as error:
         raise AssertionError(str(error)) from error
     _check_capabilities(kind)
-    check = _Check(kind, window, channels, latent, seed)
+    check = _ModelCheck(kind, window, channels, latent, seed)
     check.construction()
     check.fitting()
     check.scoring()
@@ -78,7 +78,7 @@ def _check_capabilities(kind: type[Model]) -> None:
     require(good, f"at_once: expected a whole number of windows, 1 or more, found {at_once!r}")
 
 
-class _Check:
+class _ModelCheck:
     """The checks of one model."""
 
     def __init__(

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from newnormal.errors import InputError
 from newnormal.io.arrivals import Arrival
+from newnormal.texts import shortened
 
 QUERY = ":query"  # what `headers` has the text behind the question mark under
 _LONGEST_NAME = 200
@@ -170,10 +171,9 @@ def check_name(name: object, what: str, place: str) -> str:
     """  # noqa: E501 - the message is one line
     good = isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME and name.isprintable()
     if not good or not str(name).strip():
-        shown = ascii(name)
         raise InputError(
             f"{place}: {what}: expected a name of 1 to {_LONGEST_NAME} printable characters, "
-            f"found {shown if len(shown) <= 60 else shown[:57] + '...'}",
+            f"found {shortened(ascii(name))}",
             hint=_name_hint(name),
         )
     return str(name)

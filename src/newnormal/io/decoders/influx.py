@@ -16,7 +16,7 @@ from newnormal.errors import InputError, ParameterError
 from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits, Refusal, Reply
 from newnormal.io.decoders.line_protocol import (
-    Group,
+    LineGroup,
     Parsed,
     Scale,
     auto_time,
@@ -26,7 +26,7 @@ from newnormal.io.decoders.line_protocol import (
 )
 from newnormal.io.decoders.rows import too_many_samples
 from newnormal.io.labels import Naming
-from newnormal.io.rates import Conversion, Rates
+from newnormal.io.rates import CounterRates, RateConversion
 from newnormal.types import Floats, Ints
 
 _BY = ("host",)  # the tag that Telegraf adds
@@ -44,7 +44,7 @@ _MOST_LAYOUTS = 20_000  # whose names are remembered
 _MOST_FIELDS = 100  # of such a layout
 
 
-class _Layout(NamedTuple):
+class _InfluxLayout(NamedTuple):
     """Where the values of lines go that begin alike and have the same fields."""
 
     stream: str
@@ -53,7 +53,7 @@ class _Layout(NamedTuple):
     counters: tuple[int, ...]  # channels that become rates
 
 
-class _Asked:
+class _InfluxOptions:
     """What a request asks for, in its address or in its headers."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:
@@ -73,7 +73,7 @@ class _Asked:
         except ParameterError as error:
             raise InputError(f"by and without: {error.message}", hint=error.hint) from None
 
-    def layout(self, head: str, fields: tuple[str, ...]) -> _Layout:
+    def layout(self, head: str, fields: tuple[str, ...]) -> _InfluxLayout:
         """Return where the values of lines go."""
         series = read_series(head)
         naming = Naming(self._by, self._without, series.measurement)
@@ -89,7 +89,7 @@ class _Asked:
                 counters.append(channel)
         places = tuple(columns.values())
         channels = tuple(columns)
-        return _Layout(
+        return _InfluxLayout(
             stream,
             channels,
             None if places == tuple(range(len(fields))) else places,
@@ -97,10 +97,10 @@ class _Asked:
         )
 
 
-class _Taken(list[Arrival]):
+class _InfluxSamples(list[Arrival]):
     """The samples of a body, with what its answer needs."""
 
-    def __init__(self, parsed: Parsed, conversion: Conversion) -> None:
+    def __init__(self, parsed: Parsed, conversion: RateConversion) -> None:
         super().__init__()
         self.parsed = parsed
         self.conversion = conversion
@@ -135,24 +135,24 @@ class InfluxDecoder(Decoder):
         clock: Callable[[], int] | None = None,
     ) -> None:
         super().__init__(limits, *(() if clock is None else (clock,)))
-        self._rates = Rates()
-        self._layouts: dict[Hashable, _Layout] = {}
+        self._rates = CounterRates()
+        self._layouts: dict[Hashable, _InfluxLayout] = {}
         self._lock = threading.Lock()
 
     def decode(self, body: bytes, headers: Mapping[str, str]) -> Sequence[Arrival]:
         """Return the samples of a body, and keep for `response` which lines were bad."""
-        asked = _Asked(headers)
+        options = _InfluxOptions(headers)
         text = body.decode("utf-8", "surrogateescape")
-        parsed = parse(text, asked.scale, self.limits.samples)
+        parsed = parse(text, options.scale, self.limits.samples)
         if parsed is None:
             raise too_many_samples(self.limits)
-        if asked.whole and parsed.dropped:
+        if options.whole and parsed.dropped:
             raise InputError(f"line {parsed.line}: {parsed.error}", hint="nothing was taken")
-        taken = _Taken(parsed, self._rates.begin())
+        taken = _InfluxSamples(parsed, self._rates.begin())
         now = self.clock()
-        streams: dict[str, list[tuple[_Layout, Ints, Floats]]] = {}
+        streams: dict[str, list[tuple[_InfluxLayout, Ints, Floats]]] = {}
         for key, group in parsed.groups.items():
-            layout = self._layout(asked, *key)
+            layout = self._layout(options, *key)
             streams.setdefault(layout.stream, []).append(_table(layout, group, now))
         for parts in streams.values():
             taken += _arrivals(parts, taken.conversion)
@@ -166,7 +166,7 @@ class InfluxDecoder(Decoder):
     ) -> Reply:
         """Return the answer: nothing, or what was not taken, as all versions of InfluxDB say it."""
         del position
-        assert isinstance(arrivals, _Taken)
+        assert isinstance(arrivals, _InfluxSamples)
         arrivals.conversion.keep()
         parsed = arrivals.parsed
         dropped = parsed.dropped + sum(len(each.arrival.times) for each in refused)
@@ -182,12 +182,12 @@ class InfluxDecoder(Decoder):
             body["line"] = parsed.line
         return Reply(json.dumps(body).encode(), "application/json", 400)
 
-    def _layout(self, asked: _Asked, head: str, fields: tuple[str, ...]) -> _Layout:
+    def _layout(self, options: _InfluxOptions, head: str, fields: tuple[str, ...]) -> _InfluxLayout:
         """Return where the values of lines go: naming takes longer than reading them."""
-        key = asked.names, head, fields
+        key = options.names, head, fields
         found = self._layouts.get(key)
         if found is None:
-            found = asked.layout(head, fields)
+            found = options.layout(head, fields)
             if len(fields) <= _MOST_FIELDS:
                 with self._lock:
                     while len(self._layouts) >= _MOST_LAYOUTS:
@@ -209,7 +209,7 @@ def _scale(precision: str) -> Scale:
     return scaled(unit)
 
 
-def _table(layout: _Layout, group: Group, now: int) -> tuple[_Layout, Ints, Floats]:
+def _table(layout: _InfluxLayout, group: LineGroup, now: int) -> tuple[_InfluxLayout, Ints, Floats]:
     """Return the points of a group in the order of their times; of one time the last counts."""
     times = np.array([now if time is None else time for time in group.times], np.int64)
     values = np.array(group.values, np.float64).reshape(len(times), -1)
@@ -223,7 +223,9 @@ def _table(layout: _Layout, group: Group, now: int) -> tuple[_Layout, Ints, Floa
     return layout, times, values
 
 
-def _arrivals(parts: list[tuple[_Layout, Ints, Floats]], conversion: Conversion) -> list[Arrival]:
+def _arrivals(
+    parts: list[tuple[_InfluxLayout, Ints, Floats]], conversion: RateConversion
+) -> list[Arrival]:
     """Return the points of a stream: those of one time are one sample, without missing values.
 
     A value that is missing would say that the channel has none. It may come with the next request,
@@ -258,7 +260,7 @@ def _arrivals(parts: list[tuple[_Layout, Ints, Floats]], conversion: Conversion)
 
 
 def _run(
-    parts: list[tuple[_Layout, Ints, Floats]],
+    parts: list[tuple[_InfluxLayout, Ints, Floats]],
     members: list[int],
     rows: list[list[tuple[int, int]]],
     times: list[int],
@@ -270,7 +272,7 @@ def _run(
     return _joined(tables[0][0].stream, np.array(times, np.int64), tables)
 
 
-def _joined(stream: str, times: Ints, tables: list[tuple[_Layout, Floats]]) -> Arrival:
+def _joined(stream: str, times: Ints, tables: list[tuple[_InfluxLayout, Floats]]) -> Arrival:
     """Return tables of the same times side by side; of a channel that is there twice the last."""
     channels = [name for layout, _ in tables for name in layout.channels]
     values = np.concatenate([values for _, values in tables], axis=1)

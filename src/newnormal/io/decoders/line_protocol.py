@@ -53,14 +53,14 @@ class LineError(InputError):
     """A line that holds no point."""
 
 
-class Series(NamedTuple):
+class SeriesKey(NamedTuple):
     """What the values of a line are of."""
 
     measurement: str
     tags: dict[str, str]
 
 
-class Group:
+class LineGroup:
     """The points of lines that begin alike and have the same fields.
 
     Attributes
@@ -93,7 +93,7 @@ class Parsed(NamedTuple):
         The number of the first of these, counted from 1, and what is wrong with it.
     """
 
-    groups: dict[tuple[str, tuple[str, ...]], Group]
+    groups: dict[tuple[str, tuple[str, ...]], LineGroup]
     points: int
     dropped: int
     line: int
@@ -113,7 +113,7 @@ def parse(text: str, scale: Scale, most: int) -> Parsed | None:
     >>> found.dropped, found.line, found.error
     (1, 2, "field load: expected a number, true, false or a text in quotes, found ''")
     """
-    groups: dict[tuple[str, tuple[str, ...]], Group] = {}
+    groups: dict[tuple[str, tuple[str, ...]], LineGroup] = {}
     known: dict[str, LineError | None] = {}  # whether what lines begin with is a series
     points = dropped = line = 0
     error = ""
@@ -154,7 +154,7 @@ def parse(text: str, scale: Scale, most: int) -> Parsed | None:
         if names:
             group = groups.get((head, names))
             if group is None:
-                group = groups[head, names] = Group()
+                group = groups[head, names] = LineGroup()
             group.times.append(time)
             group.values += values
     return Parsed(groups, points, dropped, line, error)
@@ -190,11 +190,11 @@ def _within(time: int, written: int) -> int:
     return time
 
 
-def read_series(head: str) -> Series:
+def read_series(head: str) -> SeriesKey:
     r"""Return the measurement and the tags that a line begins with.
 
     >>> read_series(r"disk\ io,host=a,path=C:\ drive")
-    Series(measurement='disk io', tags={'host': 'a', 'path': 'C: drive'})
+    SeriesKey(measurement='disk io', tags={'host': 'a', 'path': 'C: drive'})
     """
     token = _MEASUREMENT.match(head)
     assert token is not None  # it may be empty
@@ -215,7 +215,7 @@ def read_series(head: str) -> Series:
             raise LineError(f"expected each tag once, found {_shown(name)} twice")
         tags[name] = _plain(value[0], ",= ")
         place = value.end()
-    return Series(measurement, tags)
+    return SeriesKey(measurement, tags)
 
 
 def _wrong(head: str) -> LineError | None:

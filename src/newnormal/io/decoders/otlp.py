@@ -13,18 +13,19 @@ import numpy as np
 
 from newnormal.errors import InputError, MissingExtraError
 from newnormal.io.arrivals import Arrival
-from newnormal.io.decoders.base import QUERY, Decoder, Refusal, Reply, UnknownFormError
+from newnormal.io.decoders.base import QUERY, Reply, UnknownFormError
 from newnormal.io.decoders.series import (
     Decoded,
     MissingLibraryError,
-    Points,
-    Wishes,
+    QueryOptions,
+    SeriesDecoder,
+    SeriesValues,
     check_labels,
+    query_options,
     rate_name,
-    wishes,
 )
 from newnormal.io.labels import fitting_name
-from newnormal.io.rates import Conversion, Rates
+from newnormal.io.rates import RateConversion
 
 _KNOWN = ("by", "without", "rates")
 _OPTIONS = "x-newnormal-options"  # an SDK need not send what is behind a question mark
@@ -50,7 +51,7 @@ _TEXTS: dict[str | None, Callable[[Any], str]] = {
 }
 
 
-class _Value(NamedTuple):
+class _PointValue(NamedTuple):
     """One value of a data point."""
 
     name: str  # of the metric, with an ending where a point has several
@@ -59,7 +60,7 @@ class _Value(NamedTuple):
     adds_up: bool = False  # a counter, or what was added since the point's start
 
 
-class OtlpDecoder(Decoder):
+class OtlpDecoder(SeriesDecoder):
     """Reads the metrics of OpenTelemetry: OTLP/HTTP, as protobuf or JSON.
 
     A stream is a resource: the values of ``service.namespace``, ``service.name`` and of what
@@ -77,18 +78,13 @@ class OtlpDecoder(Decoder):
     """
 
     path: ClassVar[str] = "/v1/metrics"
-    partial: ClassVar[bool] = True
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._rates = Rates()
 
     def decode(self, body: bytes, headers: Mapping[str, str]) -> Sequence[Arrival]:
         """Return the samples of a body."""
         form = headers.get("content-type", "").partition(";")[0].strip().lower()
         asked = headers.get(QUERY, "") or headers.get(_OPTIONS, "")
-        wished = wishes(asked, _KNOWN, _DEFAULT, _EXAMPLE)
-        points = Points(self.limits)
+        options = query_options(asked, _KNOWN, _DEFAULT, _EXAMPLE)
+        points = SeriesValues(self.limits)
         if form == _JSON:
             request = _from_json(body, points)
         elif form in _PROTOBUF:
@@ -102,26 +98,17 @@ class OtlpDecoder(Decoder):
         sent = _counted(request, points)
         conversion = self._rates.begin()
         for resource in request.resource_metrics:
-            _Resource(resource, wished, points, conversion).read()
+            _Resource(resource, options, points, conversion).read()
         return points.decoded(conversion, sent, form)
 
-    def response(
-        self, arrivals: Sequence[Arrival], position: int, refused: Sequence[Refusal] = ()
-    ) -> Reply:
-        """Return the answer of the protocol, in the form of the request."""
-        if not isinstance(arrivals, Decoded):
-            return super().response(arrivals, position, refused)
-        arrivals.conversion.keep()
-        count, why = arrivals.outcome(refused)
-        why = why.replace("\n", "; ")
-        if arrivals.form == _JSON:
-            found: dict[str, Any] = {}
-            if count:
-                found = {"partialSuccess": {"rejectedDataPoints": str(count), "errorMessage": why}}
-            return Reply(json.dumps(found).encode(), _JSON)
+    def _answer(self, decoded: Decoded, refused: int, why: str) -> Reply:
+        if decoded.form == _JSON:
+            success = {"rejectedDataPoints": str(refused), "errorMessage": why}
+            body = {"partialSuccess": success} if refused else {}
+            return Reply(json.dumps(body).encode(), _JSON)
         answer = _messages().ExportMetricsServiceResponse()
-        if count:
-            answer.partial_success.rejected_data_points = count
+        if refused:
+            answer.partial_success.rejected_data_points = refused
             answer.partial_success.error_message = why
         return Reply(answer.SerializeToString(), _PROTOBUF[0])
 
@@ -129,17 +116,19 @@ class OtlpDecoder(Decoder):
 class _Resource:
     """The metrics of one resource."""
 
-    def __init__(self, sent: Any, wished: Wishes, points: Points, conversion: Conversion) -> None:
-        self._sent, self._wished = sent, wished
+    def __init__(
+        self, sent: Any, options: QueryOptions, points: SeriesValues, conversion: RateConversion
+    ) -> None:
+        self._sent, self._options = sent, options
         self._points, self._conversion = points, conversion
         attributes = _labels(sent.resource.attributes)
         named = attributes.get("service.instance.id", "")
         if not named or _DRAWN.fullmatch(named):
             named = attributes.get("host.name") or named
         attributes[_INSTANCE] = named
-        self._own = {name: attributes[name] for name in wished.by if name in attributes}
+        self._own = {name: attributes[name] for name in options.by if name in attributes}
         # Counters of two resources are two, also where both are one stream.
-        start = wished.text.encode("utf-8", "surrogatepass") + b"\0"
+        start = options.text.encode("utf-8", "surrogatepass") + b"\0"
         self._key = blake2b(start + sent.resource.SerializeToString(), digest_size=16)
 
     def read(self) -> None:
@@ -163,8 +152,8 @@ class _Resource:
         delta = getattr(data, "aggregation_temporality", 0) == _DELTA
         missing = bool(point.flags & _NO_VALUE)
         for value in _values(name, kind, data, point):
-            adds_up = (value.adds_up or (delta and kind == "sum")) and self._wished.rates
-            stream, channel = self._wished.naming(value.name, {**self._own, **value.labels})
+            adds_up = (value.adds_up or (delta and kind == "sum")) and self._options.rates
+            stream, channel = self._options.naming(value.name, {**self._own, **value.labels})
             number = nan if missing or not isfinite(value.number) else value.number
             if adds_up:
                 channel = fitting_name(rate_name(channel))
@@ -180,20 +169,20 @@ class _Resource:
             values.append(number)
 
 
-def _values(name: str, kind: str, data: Any, point: Any) -> Iterator[_Value]:
+def _values(name: str, kind: str, data: Any, point: Any) -> Iterator[_PointValue]:
     """Give the values of a data point."""
     labels = _labels(point.attributes)
     if kind in _SUMMED:
-        yield _Value(f"{name}_count", labels, float(point.count), adds_up=True)
+        yield _PointValue(f"{name}_count", labels, float(point.count), adds_up=True)
         if kind == "summary" or point.HasField("sum"):
-            yield _Value(f"{name}_sum", labels, point.sum, adds_up=True)
+            yield _PointValue(f"{name}_sum", labels, point.sum, adds_up=True)
         if kind == "summary":
             for each in point.quantile_values[:_LONGEST]:
-                yield _Value(name, {**labels, "quantile": f"{each.quantile:g}"}, each.value)
+                yield _PointValue(name, {**labels, "quantile": f"{each.quantile:g}"}, each.value)
         return
     field = point.WhichOneof("value")
     number = nan if field is None else float(getattr(point, field))
-    yield _Value(name, labels, number, adds_up=kind == "sum" and data.is_monotonic)
+    yield _PointValue(name, labels, number, adds_up=kind == "sum" and data.is_monotonic)
 
 
 def _per_second(number: float, interval: int, time: int) -> float:
@@ -235,7 +224,7 @@ def _messages() -> Any:
     return metrics_service_pb2
 
 
-def _counted(request: Any, points: Points) -> int:
+def _counted(request: Any, points: SeriesValues) -> int:
     """Return how many data points there are; a TooManyError if these, or others, are too many."""
     scopes = metrics = found = 0
     points.count(len(request.resource_metrics))
@@ -252,7 +241,7 @@ def _counted(request: Any, points: Points) -> int:
     return found
 
 
-def _from_protobuf(body: bytes, points: Points) -> Any:
+def _from_protobuf(body: bytes, points: SeriesValues) -> Any:
     request = _messages().ExportMetricsServiceRequest()
     # Bytes that may be the tag of a part: the wire type is 2.
     points.check_parts(int(np.count_nonzero((np.frombuffer(body, np.uint8) & 0x87) == 2)))
@@ -268,7 +257,7 @@ def _from_protobuf(body: bytes, points: Points) -> Any:
     return request
 
 
-def _from_json(body: bytes, points: Points) -> Any:
+def _from_json(body: bytes, points: SeriesValues) -> Any:
     kind = _messages().ExportMetricsServiceRequest
     from google.protobuf import json_format
 

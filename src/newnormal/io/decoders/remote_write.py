@@ -14,18 +14,18 @@ from typing import Any, ClassVar
 
 from newnormal.errors import MissingExtraError
 from newnormal.io.arrivals import Arrival
-from newnormal.io.decoders.base import QUERY, Decoder, Refusal, Reply, UnknownFormError
+from newnormal.io.decoders.base import QUERY, Reply, UnknownFormError
 from newnormal.io.decoders.series import (
     Decoded,
     MissingLibraryError,
-    Points,
-    Wishes,
+    QueryOptions,
+    SeriesDecoder,
+    SeriesValues,
     check_labels,
+    query_options,
     rate_name,
-    wishes,
 )
 from newnormal.io.labels import fitting_name
-from newnormal.io.rates import Rates
 from newnormal.io.remote_write import decompress, named_kind, parse, raw_kind
 
 _KNOWN = ("by", "without", "rates", "counters", "buckets")
@@ -41,7 +41,7 @@ _COUNT, _SUM = 1, 2
 _PATIENCE = 30_000  # ms in which the other one of a count and a sum must come
 
 
-class _Series:
+class _SentSeries:
     """What is known of a series by its labels.
 
     Attributes
@@ -71,7 +71,7 @@ class _Series:
         return time < self.first + _PATIENCE
 
 
-class RemoteWriteDecoder(Decoder):
+class RemoteWriteDecoder(SeriesDecoder):
     """Reads what Prometheus, agents of Grafana and VictoriaMetrics, and OpenTelemetry's send.
 
     The body is a `WriteRequest` of remote write 1.0, compressed by snappy. A series becomes a
@@ -92,25 +92,23 @@ class RemoteWriteDecoder(Decoder):
     path: ClassVar[str] = "write"
     encodings: ClassVar[tuple[str, ...]] = ("snappy",)
     status: ClassVar[int] = 204
-    partial: ClassVar[bool] = True
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._rates = Rates()
         self._lock = threading.Lock()
-        self._series: dict[bytes, _Series | None] = {}  # None: left out
+        self._series: dict[bytes, _SentSeries | None] = {}  # None: left out
         self._families: dict[str, int] = {}
 
     def decode(self, body: bytes, headers: Mapping[str, str]) -> Sequence[Arrival]:
         """Return the samples of a body."""
         _check_form(headers.get("content-type", ""))
-        wished = wishes(headers.get(QUERY, ""), _KNOWN, ("job", "instance"), _EXAMPLE)
+        options = query_options(headers.get(QUERY, ""), _KNOWN, ("job", "instance"), _EXAMPLE)
         encoding = headers.get("content-encoding", "").strip().lower()
         try:
             plain = body
             if encoding not in _PLAIN:
                 plain = decompress(body, self.limits.decompressed)
-            points = Points(self.limits)
+            points = SeriesValues(self.limits)
             points.check_parts(plain.count(b"\x0a") + plain.count(b"\x12"))  # tags of its parts
             request = parse(plain, raw_kind())
         except MissingExtraError as error:
@@ -120,7 +118,7 @@ class RemoteWriteDecoder(Decoder):
         points.count(sent)
         conversion = self._rates.begin()
         for known, series in zip(
-            self._named(request, plain, wished), request.timeseries, strict=True
+            self._named(request, plain, options), request.timeseries, strict=True
         ):
             if known is None:
                 continue
@@ -147,27 +145,20 @@ class RemoteWriteDecoder(Decoder):
                     values.append(value)
         return points.decoded(conversion, sent)
 
-    def response(
-        self, arrivals: Sequence[Arrival], position: int, refused: Sequence[Refusal] = ()
-    ) -> Reply:
+    def _answer(self, decoded: Decoded, refused: int, why: str) -> Reply:
         """Return nothing, or with 400 what was refused, which Prometheus logs."""
-        if not isinstance(arrivals, Decoded):
-            return super().response(arrivals, position, refused)
-        arrivals.conversion.keep()
-        count, why = arrivals.outcome(refused)
-        if not count:
+        if not refused:
             return Reply()
-        shown = why.replace("\n", "; ")
-        text = f"{count:,} of {arrivals.sent:,} values were refused: {shown}"
+        text = f"{refused:,} of {decoded.sent:,} values were refused: {why}"
         return Reply(json.dumps({"error": text}).encode(), "application/json", 400)
 
     # ------------------------------------------------------------------ names
 
-    def _named(self, request: Any, plain: bytes, wished: Wishes) -> list[_Series | None]:
+    def _named(self, request: Any, plain: bytes, options: QueryOptions) -> list[_SentSeries | None]:
         """Return what is known of each series; None: it is left out."""
-        found: list[_Series | None] = []
+        found: list[_SentSeries | None] = []
         read: Any = None  # with its labels, where one is new
-        start = blake2b(wished.text.encode("utf-8", "surrogatepass"), digest_size=16)
+        start = blake2b(options.text.encode("utf-8", "surrogatepass"), digest_size=16)
         for at, sent in enumerate(request.timeseries):
             digest = start.copy()
             digest.update(b"".join(sent.labels))
@@ -177,7 +168,7 @@ class RemoteWriteDecoder(Decoder):
             except KeyError:
                 if read is None:
                     read = parse(plain, named_kind()).timeseries
-                known = self._read(read[at].labels, key, wished)
+                known = self._read(read[at].labels, key, options)
             found.append(known)
         if len(self._series) > _MOST_SERIES:
             with self._lock:
@@ -185,32 +176,32 @@ class RemoteWriteDecoder(Decoder):
                     del self._series[key]
         return found
 
-    def _read(self, sent: Any, key: bytes, wished: Wishes) -> _Series | None:
+    def _read(self, sent: Any, key: bytes, options: QueryOptions) -> _SentSeries | None:
         """Return what is known of a series that was not seen before, and remember it."""
         check_labels(len(sent))
         labels = {each.name: each.value for each in sent if each.value}  # an empty one is none
         name = labels.pop("__name__", "")
-        made = self._made(name, labels, key, wished)
+        made = self._made(name, labels, key, options)
         with self._lock:
             self._series[key] = made
         return made
 
     def _made(
-        self, name: str, labels: Mapping[str, str], key: bytes, wished: Wishes
-    ) -> _Series | None:
+        self, name: str, labels: Mapping[str, str], key: bytes, options: QueryOptions
+    ) -> _SentSeries | None:
         bucket = name.endswith("_bucket") and "le" in labels
-        if bucket and not wished.buckets:
+        if bucket and not options.buckets:
             return None
-        stream, channel = wished.naming(name, labels)
+        stream, channel = options.naming(name, labels)
         kind, family = _GAUGE, ""
-        if wished.rates:
+        if options.rates:
             base, _, end = name.rpartition("_")
-            if bucket or end == "total" or any(fnmatchcase(name, p) for p in wished.counters):
+            if bucket or end == "total" or any(fnmatchcase(name, p) for p in options.counters):
                 kind = _COUNTER
             elif end in ("count", "sum") and base:
                 kind, family = _PAIR, sys.intern(base)
                 self._note(family, _COUNT if end == "count" else _SUM)
-        return _Series(key, sys.intern(stream), channel, kind, family)
+        return _SentSeries(key, sys.intern(stream), channel, kind, family)
 
     def _note(self, family: str, part: int) -> None:
         """Take note that a family has a count or a sum."""

@@ -11,6 +11,7 @@ from newnormal.errors import InputError
 from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import DecoderLimits, TooManyError, check_name
 from newnormal.tabular.times import parse_time, plain_texts
+from newnormal.texts import shortened
 from newnormal.types import Floats, Ints
 
 _MISSING = frozenset({"", "nan", "na", "null", "none"})
@@ -115,15 +116,13 @@ def _number(value: Any, place: Callable[[int], str], at: int) -> float:
 
 
 def _not_a_number(value: Any, place: str) -> InputError:
-    shown = ascii(value)
     return InputError(
-        f"{place}: expected a finite number, found "
-        f"{shown if len(shown) <= 60 else shown[:57] + '...'}",
+        f"{place}: expected a finite number, found {shortened(ascii(value))}",
         hint="leave a missing value out, or send null",
     )
 
 
-class _Group:
+class _RowGroup:
     """The samples of one stream that have the same channels."""
 
     __slots__ = ("channels", "rows", "stream", "times", "values")
@@ -136,7 +135,7 @@ class _Group:
         self.rows: list[int] = []
 
 
-class Rows:
+class SampleRows:
     """Collects samples, each with the channels that it has.
 
     Parameters
@@ -156,7 +155,7 @@ class Rows:
         self._now = now
         self._word = word
         self._first = first
-        self._groups: dict[tuple[str, tuple[str, ...]], _Group] = {}
+        self._groups: dict[tuple[str, tuple[str, ...]], _RowGroup] = {}
         self._checked: set[tuple[str, ...]] = set()
         self._count = 0
 
@@ -189,12 +188,12 @@ class Rows:
         if self._count > self._limits.samples:
             raise too_many_samples(self._limits)
 
-    def _begun(self, row: int, stream: Any, channels: tuple[str, ...]) -> _Group:
+    def _begun(self, row: int, stream: Any, channels: tuple[str, ...]) -> _RowGroup:
         name = check_name(stream, "stream", self.place(row))
         if channels not in self._checked:
             check_channels(channels, self._limits, self.place(row))
             self._checked.add(channels)
-        made = self._groups[name, channels] = _Group(name, channels)
+        made = self._groups[name, channels] = _RowGroup(name, channels)
         return made
 
     def arrivals(self) -> list[Arrival]:
@@ -216,7 +215,7 @@ class Rows:
             cell += count * width
         return found
 
-    def _value_place(self, groups: Sequence[_Group], at: int) -> str:
+    def _value_place(self, groups: Sequence[_RowGroup], at: int) -> str:
         for group in groups:
             if at < len(group.values):
                 row, column = divmod(at, len(group.channels))
@@ -225,7 +224,7 @@ class Rows:
             at -= len(group.values)
         return "the body"
 
-    def _times(self, groups: Sequence[_Group]) -> Ints:
+    def _times(self, groups: Sequence[_RowGroup]) -> Ints:
         times = [time for group in groups for time in group.times]
         rows = [row for group in groups for row in group.rows]
         without = [at for at, time in enumerate(times) if time is None]
@@ -237,7 +236,7 @@ class Rows:
         found[without] = self._now
         return found
 
-    def _check_single(self, groups: Sequence[_Group]) -> None:
+    def _check_single(self, groups: Sequence[_RowGroup]) -> None:
         """Raise an InputError if two samples of a stream have no time: they would have the same."""
         seen: set[str] = set()
         for group in groups:

@@ -13,7 +13,7 @@ from newnormal.errors import InputError
 from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import QUERY, Decoder, UnknownFormError
 from newnormal.io.decoders.rows import (
-    Rows,
+    SampleRows,
     check_channels,
     from_long,
     numbers_of,
@@ -93,7 +93,7 @@ class SamplesDecoder(Decoder):
     # --- JSON
 
     def _json(self, samples: list[Any], given: str | None) -> list[Arrival]:
-        rows = Rows(self.limits, self.clock())
+        rows = SampleRows(self.limits, self.clock())
         blocks: list[Arrival] = []
         for row, sample in enumerate(samples):
             if type(sample) is not dict:
@@ -142,7 +142,7 @@ class SamplesDecoder(Decoder):
                 )
             _check_lengths(values, width, f"{place}: values", "each time")
             flat = [value for each in values for value in each]
-        rows = Rows(self.limits, 0)
+        rows = SampleRows(self.limits, 0)
         # The names are checked as those of any sample.
         rows.add(0, stream, 0, tuple(map(_text, names)), ())
         numbers = numbers_of(
@@ -191,7 +191,7 @@ class SamplesDecoder(Decoder):
                 [line[channel_at] for line in table],
                 [line[value_at] for line in table],
             )
-        rows = Rows(self.limits, self.clock(), "line", 2)
+        rows = SampleRows(self.limits, self.clock(), "line", 2)
         names = tuple(header[at] for at in others)
         check_channels(names, self.limits, "line 1")
         for row, (stream, time, line) in enumerate(zip(streams, times, table, strict=True)):

@@ -1,21 +1,23 @@
-"""What the decoders of series with labels share: the sender's wishes, and values as samples."""
+"""What the decoders of series with labels share: options in the address, and values as samples."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl
 
 import numpy as np
 
 from newnormal.errors import InputError, MissingExtraError, ParameterError
 from newnormal.io.arrivals import Arrival
-from newnormal.io.decoders.base import DecoderLimits, Refusal, TooManyError
+from newnormal.io.decoders.base import Decoder, DecoderLimits, Refusal, Reply, TooManyError
 from newnormal.io.decoders.rows import too_many_samples
 from newnormal.io.labels import Naming
-from newnormal.io.rates import Conversion
+from newnormal.io.rates import CounterRates, RateConversion
+from newnormal.texts import shortened
 
 # Times of one sample may differ by this many ns: some senders read a clock for each channel.
 _TOGETHER = 100_000_000
@@ -31,17 +33,17 @@ class MissingLibraryError(MissingExtraError):
     status = 501
 
 
-# ---------------------------------------------------------------------- what the sender wishes
+# ---------------------------------------------------------------------- options in the address
 
 
 @dataclass(frozen=True)
-class Wishes:
+class QueryOptions:
     """What the address of a request asks for.
 
     Attributes
     ----------
     text
-        The address behind its question mark: tells the wishes of one sender from another's.
+        The address behind its question mark: tells the options of one sender from another's.
     by, naming
         The labels that a stream has one value of, and what follows from them.
     rates
@@ -61,7 +63,9 @@ class Wishes:
 
 
 @lru_cache(maxsize=64)
-def wishes(query: str, known: tuple[str, ...], default: tuple[str, ...], example: str) -> Wishes:
+def query_options(
+    query: str, known: tuple[str, ...], default: tuple[str, ...], example: str
+) -> QueryOptions:
     """Return what an address asks for; an InputError if that is not known.
 
     Parameters
@@ -81,7 +85,7 @@ def wishes(query: str, known: tuple[str, ...], default: tuple[str, ...], example
             *some, last = known
             raise InputError(
                 f"address: expected {', '.join(some)} or {last} behind the question mark, "
-                f"found {_shown(name)}",
+                f"found {shortened(ascii(name))}",
                 hint=f"such as {example}",
             )
         found.setdefault(name, []).append(value)
@@ -93,7 +97,7 @@ def wishes(query: str, known: tuple[str, ...], default: tuple[str, ...], example
     except ParameterError as error:
         raise InputError(f"address: {error.message}", hint=error.hint) from None
     rates = flags["rates"]
-    return Wishes(
+    return QueryOptions(
         query, by, naming, rates is None or rates, bool(flags["buckets"]), lists["counters"]
     )
 
@@ -105,7 +109,7 @@ def _names(name: str, values: list[str] | None) -> tuple[str, ...]:
     if not all(found):
         raise InputError(
             f"address: {name}: expected names with commas between them, "
-            f"found {_shown(','.join(values))}"
+            f"found {shortened(ascii(','.join(values)))}"
         )
     return found
 
@@ -114,13 +118,10 @@ def _flag(name: str, values: list[str] | None) -> bool | None:
     if values is None:
         return None
     if values[-1] not in _FLAGS:
-        raise InputError(f"address: {name}: expected yes or no, found {_shown(values[-1])}")
+        raise InputError(
+            f"address: {name}: expected yes or no, found {shortened(ascii(values[-1]))}"
+        )
     return _FLAGS[values[-1]]
-
-
-def _shown(text: str) -> str:
-    shown = ascii(text)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
 def check_labels(count: int) -> None:
@@ -157,7 +158,7 @@ class Decoded(list[Arrival]):
     """
 
     def __init__(
-        self, arrivals: Iterable[Arrival], conversion: Conversion, sent: int, form: str = ""
+        self, arrivals: Iterable[Arrival], conversion: RateConversion, sent: int, form: str = ""
     ) -> None:
         super().__init__(arrivals)
         self.conversion = conversion
@@ -174,7 +175,7 @@ class Decoded(list[Arrival]):
         return min(count, self.sent), why
 
 
-class Points:
+class SeriesValues:
     """Collects values of channels, one by one, and makes samples of them.
 
     Parameters
@@ -215,7 +216,7 @@ class Points:
         self._refused += count
         self._why = self._why or why
 
-    def decoded(self, conversion: Conversion, sent: int, form: str = "") -> Decoded:
+    def decoded(self, conversion: RateConversion, sent: int, form: str = "") -> Decoded:
         """Return all of them."""
         made = Decoded((), conversion, sent, form)
         for stream, (channels, times, values) in self._streams.items():
@@ -237,6 +238,30 @@ class Points:
                 made += _arrivals(stream, channels, times, values)
         made.refused = self._refused, self._why
         return made
+
+
+class SeriesDecoder(Decoder):
+    """A decoder of series, some of which are counters."""
+
+    partial: ClassVar[bool] = True
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._rates = CounterRates()
+
+    def response(
+        self, arrivals: Sequence[Arrival], position: int, refused: Sequence[Refusal] = ()
+    ) -> Reply:
+        """Remember the counters of the body, and return the answer of the protocol."""
+        if not isinstance(arrivals, Decoded):
+            return super().response(arrivals, position, refused)
+        arrivals.conversion.keep()
+        count, why = arrivals.outcome(refused)
+        return self._answer(arrivals, count, why.replace("\n", "; "))
+
+    @abstractmethod
+    def _answer(self, decoded: Decoded, refused: int, why: str) -> Reply:
+        """Return the answer to a body of which so many values were refused."""
 
 
 def _arrivals(

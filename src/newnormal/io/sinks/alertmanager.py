@@ -15,7 +15,7 @@ from newnormal.io.http import authorization
 from newnormal.io.options import Options
 from newnormal.io.sinks.alerts import RESOLVED, Alert, AlertRefusedError, AlertSink, SinkDownError
 from newnormal.io.sinks.http import HttpReceiver
-from newnormal.io.sinks.wording import evidence_of, facts_of, headline
+from newnormal.io.sinks.wording import headline, rows_of
 
 # The label `severity` of an alert, by its kind.
 SEVERITIES = {
@@ -236,7 +236,7 @@ def _severities(where: str, given: Options, options: Mapping[str, Any]) -> dict[
 
 
 def _annotations(body: Mapping[str, Any]) -> dict[str, str]:
-    lines = [f"{name}: {text}" for name, text in (*evidence_of(body), *facts_of(body))]
+    lines = [f"{name}: {text}" for name, text in rows_of(body)]
     found = {"summary": headline(body), "description": "\n".join(lines)}
     if body.get("link"):
         found["link"] = str(body["link"])

@@ -30,7 +30,7 @@ _DOWN: dict[int, str | None] = {
 }
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What a receiver answered.
 
     Attributes
@@ -124,7 +124,9 @@ class HttpReceiver:
             trust_env=parts.hostname not in LOOPBACK,  # a proxy does not reach this machine
         )
 
-    def post(self, body: bytes, headers: Mapping[str, str] | None = None, path: str = "") -> Answer:
+    def post(
+        self, body: bytes, headers: Mapping[str, str] | None = None, path: str = ""
+    ) -> HttpAnswer:
         """Post JSON; raise an error unless it was taken."""
         given = {"Content-Type": "application/json", **(headers or {})}
         answer = self.ask("POST", path, body, given)
@@ -139,7 +141,7 @@ class HttpReceiver:
         headers: Mapping[str, str] | None = None,
         *,
         most: int = 4 * _SHOWN,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Return the answer to a request, whatever it is, with at most so many bytes of its text.
 
         Raises
@@ -154,7 +156,7 @@ class HttpReceiver:
             with self._http.stream(method, url, content=body, headers=headers or {}) as answer:
                 text = next(answer.iter_bytes(most), b"").decode(errors="replace")
                 after = _asked_wait(answer.headers.get("Retry-After", ""), self._clock())
-                return Answer(answer.status_code, answer.reason_phrase, self._safe(text), after)
+                return HttpAnswer(answer.status_code, answer.reason_phrase, self._safe(text), after)
         except httpx.TimeoutException as error:
             raise SinkDownError(f"{self.name}: expected an answer in time, found none") from error
         except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:  # closed: RuntimeError
@@ -164,7 +166,7 @@ class HttpReceiver:
                 hint=connection_hint(error, "the receiver"),
             ) from error
 
-    def judge(self, answer: Answer, hint: str | None = None) -> None:
+    def judge(self, answer: HttpAnswer, hint: str | None = None) -> None:
         """Raise an error unless an answer says that all is well.
 
         Parameters

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from newnormal.errors import InputError
-from newnormal.io.kafka import Cluster, flattened, said
+from newnormal.io.kafka import KafkaCluster, flattened, said
 from newnormal.io.options import Options
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError, AlertSink, SinkDownError
 
@@ -33,15 +33,15 @@ class KafkaSink(AlertSink):
     The value is the alert's JSON, the key that of its item, so both alerts of an item are in one
     partition in their order; the header ``newnormal-key`` is the alert's key.
 
-    Options: those of `newnormal.io.kafka.Cluster`; `topic`; `timeout` in seconds (10).
+    Options: those of `newnormal.io.kafka.KafkaCluster`; `topic`; `timeout` in seconds (10).
     """
 
-    secrets = Cluster.secrets
+    secrets = KafkaCluster.secrets
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         super().__init__(name, options)
         given = Options(f"sink {name}", flattened(options))
-        self._cluster = Cluster(given)
+        self._cluster = KafkaCluster(given)
         self._topic: str = given.text("topic")
         self._seconds: float = given.number("timeout", 10.0, least=1.0)
         given.end()

@@ -19,7 +19,7 @@ from email.utils import formatdate
 from typing import Any
 
 from newnormal.errors import ParameterError
-from newnormal.io.http import trusted
+from newnormal.io.http import LOOPBACK, trusted
 from newnormal.io.options import Options
 from newnormal.io.sinks.alerts import (
     FIRED,
@@ -29,12 +29,11 @@ from newnormal.io.sinks.alerts import (
     AlertSink,
     SinkDownError,
 )
-from newnormal.io.sinks.wording import evidence_of, facts_of, headline, status_word
+from newnormal.io.sinks.wording import headline, rows_of, status_word
 
 # How the connection is encrypted, with the port of each.
 PORTS = {"starttls": 587, "tls": 465, "none": 25}
 
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _LONGEST_SUBJECT = 200  # characters
 _LONGEST_ANSWER = 200  # characters of what a server says
 _HIDDEN = "…"
@@ -99,7 +98,7 @@ class MailSink(AlertSink):
         for option, text in (("user", self._user), ("password", self._password)):
             if text is not None and not text.isascii():
                 raise ParameterError(f"{where}: {option}: expected ASCII, found other characters")
-        if self._password and self._security == "none" and self._host not in _LOOPBACK:
+        if self._password and self._security == "none" and self._host not in LOOPBACK:
             raise ParameterError(
                 f"{where}: expected an encrypted connection for a password, "
                 'found security = "none"',
@@ -313,7 +312,7 @@ def _subject(body: Mapping[str, Any]) -> str:
 
 
 def _plain(body: Mapping[str, Any]) -> str:
-    rows = (*evidence_of(body), *facts_of(body))
+    rows = rows_of(body)
     width = max(len(name) for name, _ in rows)
     lines = [headline(body), "", *(f"{name.ljust(width)}  {text}" for name, text in rows)]
     if body.get("link"):
@@ -325,7 +324,7 @@ def _html(body: Mapping[str, Any]) -> str:
     rows = "".join(
         f'<tr><td style="padding-right: 1em">{html.escape(name)}</td>'
         f"<td>{html.escape(text)}</td></tr>"
-        for name, text in (*evidence_of(body), *facts_of(body))
+        for name, text in rows_of(body)
     )
     text = f"<p><b>{html.escape(headline(body))}</b></p><table>{rows}</table>"
     if body.get("link"):

@@ -9,7 +9,14 @@ from secrets import token_hex
 from typing import Any
 
 from newnormal.errors import ParameterError
-from newnormal.io.mqtt import LEAST_ERROR, SECRETS, Broker, BrokerError, Connection, with_version
+from newnormal.io.mqtt import (
+    LEAST_ERROR,
+    SECRETS,
+    BrokerError,
+    MqttBroker,
+    MqttConnection,
+    with_version,
+)
 from newnormal.io.options import Options
 from newnormal.io.sinks.alerts import RESOLVED, Alert, AlertRefusedError, AlertSink
 from newnormal.io.topics import TopicTemplate
@@ -29,7 +36,7 @@ _ABOUT_ALERT = (144, 149, 153)
 class MqttSink(AlertSink):
     """Publishes each alert as JSON with QoS 1, and waits until the broker has it.
 
-    Options: those of `newnormal.io.mqtt.Broker`; `topic`, with ``{stream}``, ``{kind}``,
+    Options: those of `newnormal.io.mqtt.MqttBroker`; `topic`, with ``{stream}``, ``{kind}``,
     ``{item}`` and ``{status}``; `retain`; `client_id`.
 
     With `retain`, the broker keeps the newest alert of each topic for who subscribes later. If the
@@ -53,7 +60,7 @@ class MqttSink(AlertSink):
         super().__init__(name, options)
         where = f"sink {name}"
         given = Options(where, with_version(options))
-        self._broker = Broker(given)
+        self._broker = MqttBroker(given)
         self._topic = TopicTemplate(where, given.text("topic", _TOPIC), _NAMES)
         self._retain = given.flag("retain")
         self._client_id: str = given.text("client_id", f"newnormal-{name}-{token_hex(4)}")
@@ -66,7 +73,7 @@ class MqttSink(AlertSink):
         # To connect, for the broker's answer to that, and for those to two messages.
         self.timeout = 4 * self._broker.timeout
         self._clock = clock
-        self._connection: Connection | None = None
+        self._connection: MqttConnection | None = None
         self._used = 0.0
 
     def send(self, alert: Alert) -> None:
@@ -111,7 +118,7 @@ class MqttSink(AlertSink):
         if connection is not None:
             connection.close()
 
-    def _open(self) -> Connection:
+    def _open(self) -> MqttConnection:
         """Return a connection that was used lately, or a new one."""
         if self._connection is not None and self._clock() > self._used + _IDLE:
             self.close()  # it may be gone: nobody has looked at it since
@@ -125,7 +132,7 @@ class MqttSink(AlertSink):
             self._connection = connection
         return self._connection
 
-    def _check_limits(self, connection: Connection) -> None:
+    def _check_limits(self, connection: MqttConnection) -> None:
         """Raise an error if the broker takes no such messages."""
         if connection.limit("MaximumQoS", 2) < 1:
             raise connection.error("a broker that takes messages of QoS 1", "QoS 0 alone")
@@ -134,7 +141,9 @@ class MqttSink(AlertSink):
                 "a broker that retains messages", "one that does not", "set retain = false"
             )
 
-    def _publish(self, connection: Connection, topic: str, body: bytes, *, retain: bool) -> None:
+    def _publish(
+        self, connection: MqttConnection, topic: str, body: bytes, *, retain: bool
+    ) -> None:
         most = connection.limit("MaximumPacketSize", _PACKET)
         if len(topic.encode()) + len(body) + _HEADER > most:
             raise AlertRefusedError(

@@ -12,8 +12,8 @@ from typing import Any
 from newnormal.errors import ParameterError
 from newnormal.io.options import Options
 from newnormal.io.sinks.alerts import RESOLVED, Alert, AlertRefusedError, AlertSink
-from newnormal.io.sinks.http import Answer, HttpReceiver
-from newnormal.io.sinks.wording import evidence_of, facts_of, headline, status_word
+from newnormal.io.sinks.http import HttpAnswer, HttpReceiver
+from newnormal.io.sinks.wording import headline, rows_of, status_word
 
 # What a message is made of: attachments in Slack's way, a text alone, or a card for Teams.
 FORMATS = ("slack", "text", "teams")
@@ -133,12 +133,12 @@ def _extra(given: Options) -> dict[str, str]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _hint(answer: Answer) -> str | None:
+def _hint(answer: HttpAnswer) -> str | None:
     """Return what to do, where an answer says that the webhook does not work."""
     return next((hint for word, hint in _ANSWERS.items() if word in answer.text), None)
 
 
-def _denies(answer: Answer) -> bool:
+def _denies(answer: HttpAnswer) -> bool:
     """Return whether an answer with a status 2xx says that the message was not taken."""
     try:
         found = json.loads(answer.text)
@@ -175,12 +175,12 @@ def _text(alert: Alert) -> str:
 
 def _attachment(alert: Alert) -> dict[str, Any]:
     body = alert.body
-    rows = (*evidence_of(body), *facts_of(body))
     found: dict[str, Any] = {
         "fallback": f"[{status_word(body)}] {_plain(headline(body))}",
         "color": _colour(alert),
         "fields": [
-            {"title": _plain(name), "value": _plain(text), "short": True} for name, text in rows
+            {"title": _plain(name), "value": _plain(text), "short": True}
+            for name, text in rows_of(body)
         ],
         "mrkdwn_in": [],
     }
@@ -193,7 +193,7 @@ def _card(alert: Alert) -> dict[str, Any]:
     """Return an Adaptive Card in the envelope that workflows of Teams expect."""
     body = alert.body
     colour = {_RED: "Attention", _AMBER: "Warning", _GREEN: "Good"}[_colour(alert)]
-    rows = (*evidence_of(body), *facts_of(body))
+    facts = [{"title": _inert(name), "value": _inert(text)} for name, text in rows_of(body)]
     content: dict[str, Any] = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",
@@ -206,10 +206,7 @@ def _card(alert: Alert) -> dict[str, Any]:
                 "color": colour,
                 "wrap": True,
             },
-            {
-                "type": "FactSet",
-                "facts": [{"title": _inert(name), "value": _inert(text)} for name, text in rows],
-            },
+            {"type": "FactSet", "facts": facts},
         ],
     }
     if body.get("link"):

@@ -34,11 +34,16 @@ def headline(body: Mapping[str, Any]) -> str:
     return ": ".join(shown(each) for each in parts if each)
 
 
-def evidence_of(body: Mapping[str, Any]) -> list[tuple[str, str]]:
+def rows_of(body: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what channels showed, and what else there is to know, each with its label."""
+    return [*_evidence_of(body), *_facts_of(body)]
+
+
+def _evidence_of(body: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return a channel and what it showed, for each channel of which that is known; not too many.
 
     >>> found = {"channel": "temp", "observed": 90.5, "expected": 70.2, "low": 60, "high": 75}
-    >>> evidence_of({"evidence": [found]})
+    >>> _evidence_of({"evidence": [found]})
     [('temp', '90.5, expected 70.2 (60 to 75)')]
     """
     given = body.get("evidence") or ()
@@ -49,11 +54,11 @@ def evidence_of(body: Mapping[str, Any]) -> list[tuple[str, str]]:
     return lines if more <= 0 else [*lines[:_MOST_EVIDENCE], ("…", f"and {more:,} more")]
 
 
-def facts_of(body: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _facts_of(body: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what else there is to know, each with its label.
 
     >>> body = {"status": "fired", "kind": "alarm", "state": "open", "streams": ["press-1"]}
-    >>> facts_of({**body, "opened": "2026-03-01T12:00:00Z", "ended": None})
+    >>> _facts_of({**body, "opened": "2026-03-01T12:00:00Z", "ended": None})
     [('kind', 'alarm, open'), ('stream', 'press-1'), ('since', '2026-03-01 12:00:00 UTC')]
     """
     kind = str(body.get("kind", ""))

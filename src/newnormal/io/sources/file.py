@@ -13,7 +13,7 @@ from typing import Any
 
 from newnormal.errors import InputError, ParameterError, StateError
 from newnormal.io.sources.base import FRESH, SourceOptions
-from newnormal.io.sources.lines import LineSource, Reader
+from newnormal.io.sources.lines import ColumnReader, LineSource
 from newnormal.tabular.text.encodings import UTF8
 from newnormal.tabular.text.raw_bytes import POLL_S, RawFile
 
@@ -88,7 +88,7 @@ class FileSource(LineSource):
         self,
         input: str,  # noqa: A002
         options: SourceOptions,
-        reader: Reader | None = None,
+        reader: ColumnReader | None = None,
         by: Sequence[str] = (),
     ) -> None:
         super().__init__(input, options, reader, by)
@@ -128,7 +128,7 @@ class FileSource(LineSource):
             return snapshot.get("stream") is True and snapshot.get("path") == self._resolved
         if snapshot.get("stream") is True:
             return False
-        place = _Place.of(snapshot)
+        place = _FilePosition.of(snapshot)
         # Files of one kind have the same first line: with no more than that, the path decides.
         if place.line <= 1 and place.path != self._resolved:
             return False
@@ -148,7 +148,7 @@ class FileSource(LineSource):
         self._resolved = place.path or self._resolved
         return True
 
-    def _go_to(self, place: _Place) -> bytes | None:
+    def _go_to(self, place: _FilePosition) -> bytes | None:
         """Go to a place, and return the text before it; None if it ends before it."""
         opened, offset = self._opened, place.offset
         try:
@@ -214,7 +214,7 @@ class FileSource(LineSource):
 
 
 @dataclass(frozen=True)
-class _Place:
+class _FilePosition:
     """The place of a snapshot."""
 
     path: str | None
@@ -225,7 +225,7 @@ class _Place:
     newline: bytes | None
 
     @classmethod
-    def of(cls, snapshot: Mapping[str, Any]) -> _Place:
+    def of(cls, snapshot: Mapping[str, Any]) -> _FilePosition:
         """Return a snapshot's place; a StateError if it has none."""
         head, offset, line = (_whole(snapshot, name) for name in ("head", "offset", "line"))
         if head > min(offset, _HEAD):

@@ -11,7 +11,7 @@ import numpy as np
 
 from newnormal.errors import InputError, NewnormalError
 from newnormal.io.sources.folders import EDGE
-from newnormal.io.sources.tailed import Piece, Tailed
+from newnormal.io.sources.tailed import Tailed, TailedLines
 from newnormal.io.sources.tailing import CHUNK, Tailing
 from newnormal.tabular import LineParser, Reading, Samples
 from newnormal.tabular.many.stream_names import StreamNames
@@ -24,7 +24,7 @@ _FEW = (50, 10, 3)  # lines in which they are looked for then
 _PARSERS = 4_000  # that are kept
 
 
-class Rows(NamedTuple):
+class FileRows(NamedTuple):
     """What lines of a file hold.
 
     Attributes
@@ -60,7 +60,7 @@ class FileLines:
         self._reading, self._by = reading, tuple(by)
         self._recent: OrderedDict[int, Tailed] = OrderedDict()  # those that have a parser
 
-    def read(self, tailing: Tailing, tailed: Tailed, most: int) -> Rows | None:
+    def read(self, tailing: Tailing, tailed: Tailed, most: int) -> FileRows | None:
         """Return the next samples of a file, at most `most`, and go behind them; None: none now."""
         known = tailed.offset > 0 and tailed.facts is not None
         piece = tailing.read(tailed, most if known else max(most, _HEAD))
@@ -123,7 +123,7 @@ class FileLines:
         return parser
 
     def _begun(
-        self, tailing: Tailing, tailed: Tailed, piece: Piece, texts: Sequence[str]
+        self, tailing: Tailing, tailed: Tailed, piece: TailedLines, texts: Sequence[str]
     ) -> tuple[LineParser, Samples, int]:
         """Return the parser of a file that is read for the first time.
 
@@ -157,11 +157,11 @@ class FileLines:
         with tailed.path.open("rb") as file:
             head = file.read(min(tailed.offset, CHUNK))
         lines = head.split(b"\n")[:-1]
-        return self._texts(Piece(tailed, lines[:_HEAD], 1))
+        return self._texts(TailedLines(tailed, lines[:_HEAD], 1))
 
     # ------------------------------------------------------------------ texts and samples
 
-    def _texts(self, piece: Piece) -> list[str]:
+    def _texts(self, piece: TailedLines) -> list[str]:
         """Return lines as texts; `Refused` those that are none."""
         joined = b"\n".join(piece.lines)
         longest = self._reading.longest_line
@@ -194,7 +194,7 @@ class FileLines:
                 continue
         return Refused(InputError(f"expected {given} text, found bytes that are none"))
 
-    def _rows(self, samples: Samples, parser: LineParser, first: int, count: int) -> Rows:
+    def _rows(self, samples: Samples, parser: LineParser, first: int, count: int) -> FileRows:
         """Return the samples of the first `count` lines."""
         wrong = [(at, error) for at, error in samples.errors if at < count]
         taken = samples.rows < count
@@ -220,7 +220,7 @@ class FileLines:
             at, error = max(wrong, key=lambda each: each[0])
             problem = f"line {first + at}: {error.message}"
         values = np.where(np.isinf(values), np.nan, values)
-        return Rows(streams, parser.channels or (), moments, values, len(wrong), problem)
+        return FileRows(streams, parser.channels or (), moments, values, len(wrong), problem)
 
 
 def _check_kind(head: bytes) -> None:
@@ -246,5 +246,5 @@ def _cut(samples: Samples, first: int) -> Samples:
     )
 
 
-def _none(bad: int, problem: str) -> Rows:
-    return Rows(None, (), np.empty(0, np.int64), np.empty((0, 0)), bad, problem)
+def _none(bad: int, problem: str) -> FileRows:
+    return FileRows(None, (), np.empty(0, np.int64), np.empty((0, 0)), bad, problem)

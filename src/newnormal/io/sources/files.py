@@ -17,7 +17,7 @@ from newnormal.errors import InputError, ParameterError, StateError
 from newnormal.io.arrivals import Arrival
 from newnormal.io.labels import fitting_name
 from newnormal.io.options import Options
-from newnormal.io.sources.file_lines import FileLines, Rows
+from newnormal.io.sources.file_lines import FileLines, FileRows
 from newnormal.io.sources.pull import PullSource
 from newnormal.io.sources.tailed import Tailed
 from newnormal.io.sources.tailing import Tailing
@@ -129,12 +129,12 @@ class FilesSource(PullSource):
                     count += sum(len(arrival.times) for arrival in arrivals)
         return found, True
 
-    def _note(self, tailed: Tailed, rows: Rows) -> None:
+    def _note(self, tailed: Tailed, rows: FileRows) -> None:
         self._bad += rows.bad
         if rows.problem:
             self._problem = f"{_shown(tailed.name)} {rows.problem}", time.monotonic()
 
-    def _arrivals(self, tailed: Tailed, rows: Rows) -> Iterator[Arrival]:
+    def _arrivals(self, tailed: Tailed, rows: FileRows) -> Iterator[Arrival]:
         """Give the samples of each stream."""
         if not len(rows.times):
             return

@@ -124,7 +124,7 @@ def family_of(folder: str, name: FileName) -> Family:
     return Family(folder, name.base, name.ending)
 
 
-class Entry(NamedTuple):
+class FolderEntry(NamedTuple):
     """A file as a folder has it."""
 
     folder: str
@@ -170,7 +170,7 @@ class Folders:
 
     def look(
         self, inodes: Collection[int] = (), families: Collection[Family] = ()
-    ) -> dict[Ident, Entry]:
+    ) -> dict[Ident, FolderEntry]:
         """Return the files that patterns name, and others of the folders where they matter.
 
         Parameters
@@ -181,7 +181,7 @@ class Folders:
             Families of which every file matters.
         """
         self.problem = ""
-        found: dict[Ident, Entry] = {}
+        found: dict[Ident, FolderEntry] = {}
         for folder, patterns in self._folders().items():
             for each in self._entries(folder, patterns, inodes, families):
                 known = found.get(each.ident)
@@ -209,7 +209,7 @@ class Folders:
         patterns: Sequence[str],
         inodes: Collection[int],
         families: Collection[Family],
-    ) -> Iterator[Entry]:
+    ) -> Iterator[FolderEntry]:
         try:
             entries = os.scandir(folder)
         except FileNotFoundError:
@@ -231,7 +231,7 @@ def _entry(
     patterns: Sequence[str],
     inodes: Collection[int],
     families: Collection[Family],
-) -> Entry | None:
+) -> FolderEntry | None:
     """Return a file if it matters."""
     name = entry.name
     matched = not is_passed_over(name) and any(fnmatch(name, each) for each in patterns)
@@ -244,4 +244,4 @@ def _entry(
     if not stat.S_ISREG(status.st_mode):
         return None
     ident = status.st_dev, status.st_ino
-    return Entry(folder, name, ident, status.st_size, status.st_mtime_ns, matched)
+    return FolderEntry(folder, name, ident, status.st_size, status.st_mtime_ns, matched)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from newnormal.errors import InputError, ParameterError
 from newnormal.io.arrivals import Arrival
-from newnormal.io.kafka import Cluster, flattened
+from newnormal.io.kafka import KafkaCluster, flattened
 from newnormal.io.options import Options
-from newnormal.io.payloads import Payloads, Value, together
+from newnormal.io.payloads import Payloads, PayloadValue, together
 from newnormal.io.sources.kafka_group import (
     BEGINNING,
     END,
-    Member,
+    GroupMember,
+    KafkaTopics,
     Partition,
-    Topics,
     partition_of,
     shown,
 )
@@ -34,15 +34,15 @@ _LATEST = 2**63 // 1_000_000  # ms since 1970
 _COUNT_EVERY = 10.0  # s: a notice that changes is logged again
 
 
-class _Read(NamedTuple):
+class _ReadMessage(NamedTuple):
     """A message that was read."""
 
     partition: Partition
     behind: int  # the offset behind it
-    values: list[Value]
+    values: list[PayloadValue]
 
 
-class Samples:
+class KafkaSamples:
     """Reads messages, and gives out their samples in batches.
 
     Parameters
@@ -56,7 +56,7 @@ class Samples:
     def __init__(self, payloads: Payloads, clock: Callable[[], float]) -> None:
         self._payloads = payloads
         self._clock = clock
-        self._ready: list[_Read] = []
+        self._ready: list[_ReadMessage] = []
         self._unread = 0
         self._why = ""  # the last message could not be read
         self._notice = ""
@@ -75,7 +75,7 @@ class Samples:
                 self._unread += 1
                 self._why = f"{shown([partition])}, offset {offset}: {error.message}"
                 values = []
-            self._ready.append(_Read(partition, offset + 1, values))
+            self._ready.append(_ReadMessage(partition, offset + 1, values))
 
     def take(self, limit: int, behind: dict[Partition, int]) -> list[Arrival]:
         """Return the next samples, at most `limit`.
@@ -112,7 +112,7 @@ class Samples:
         self._ready[0] = first._replace(values=first.values[count:])
         return found
 
-    def _values(self, message: Message) -> list[Value]:
+    def _values(self, message: Message) -> list[PayloadValue]:
         payload = message.value()
         if payload is None:  # a compacted topic's mark that a key was removed
             return []
@@ -156,7 +156,7 @@ def _text(key: bytes) -> str:
     return text if text.isprintable() else key.hex()
 
 
-def _count_of(values: Sequence[Value], samples: int) -> int:
+def _count_of(values: Sequence[PayloadValue], samples: int) -> int:
     """Return how many values the first samples have."""
     last: tuple[str, int] | None = None
     for at, value in enumerate(values):
@@ -171,7 +171,7 @@ def _count_of(values: Sequence[Value], samples: int) -> int:
 class KafkaSource(PullSource):
     """Reads topics as a member of a consumer group, from the offsets that the service's log has.
 
-    Options: those of `newnormal.io.kafka.Cluster` and of `newnormal.io.payloads.Payloads`;
+    Options: those of `newnormal.io.kafka.KafkaCluster` and of `newnormal.io.payloads.Payloads`;
     `topics`, where one that begins with ``^`` is a regular expression; `group` (newnormal);
     `start`, ``beginning`` (default) or ``end``: where to begin in a topic without a logged offset.
 
@@ -189,18 +189,18 @@ class KafkaSource(PullSource):
     they are not read. After a rebalance, a partition goes on at the offset behind the last batch.
     """
 
-    secrets = Cluster.secrets
+    secrets = KafkaCluster.secrets
 
     def __init__(
         self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(name, options)
         given = Options(f"source {name}", flattened(options))
-        self._cluster = Cluster(given)
-        self._topics = Topics(given.where, given.texts("topics"))
+        self._cluster = KafkaCluster(given)
+        self._topics = KafkaTopics(given.where, given.texts("topics"))
         group: str = given.text("group", "newnormal")
         start: str = given.text("start", BEGINNING)
-        self._samples = Samples(Payloads(given), clock)
+        self._samples = KafkaSamples(Payloads(given), clock)
         given.end()
         if start not in (BEGINNING, END):
             raise ParameterError(
@@ -211,7 +211,7 @@ class KafkaSource(PullSource):
         self._closed = False
         self._durable: dict[Partition, int] = {}
         self._commit_at = 0.0
-        self._member = Member(self._cluster, self._topics, group, start, clock)
+        self._member = GroupMember(self._cluster, self._topics, group, start, clock)
 
     def next_batch(self, limit: int) -> Sequence[Arrival]:
         """Return the samples of the next messages."""

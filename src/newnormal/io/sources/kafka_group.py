@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from newnormal.errors import InputError, ParameterError
-from newnormal.io.kafka import Cluster, said
+from newnormal.io.kafka import KafkaCluster, said
 from newnormal.io.sources.kafka_backlog import Backlog
 
 if TYPE_CHECKING:
@@ -53,12 +53,12 @@ _DEFAULTS = {
 }
 
 
-class Topics:
+class KafkaTopics:
     """The topics to read: names, and regular expressions that begin with ``^``.
 
     Examples
     --------
-    >>> topics = Topics("source bus", ["metrics", "^plant-.*"])
+    >>> topics = KafkaTopics("source bus", ["metrics", "^plant-.*"])
     >>> topics.among(["plant-1", "plant-2", "__consumer_offsets", "other"])
     (['plant-1', 'plant-2'], ['metrics'])
     """
@@ -91,7 +91,7 @@ def _pattern(where: str, topic: str) -> re.Pattern[str] | None:
         ) from None
 
 
-class Member:
+class GroupMember:
     """Fetches messages as a member of a group.
 
     Parameters
@@ -114,8 +114,8 @@ class Member:
 
     def __init__(
         self,
-        cluster: Cluster,
-        topics: Topics,
+        cluster: KafkaCluster,
+        topics: KafkaTopics,
         group: str,
         start: str,
         clock: Callable[[], float],

@@ -17,11 +17,11 @@ from newnormal.tabular.text.line_cutting import LineCutter, Skipped, line_texts
 from newnormal.tabular.text.opening import Opened, open_input
 
 
-class LayoutError(InputError):
+class ColumnLayoutError(InputError):
     """The input as a whole does not fit: skipping lines would skip all of them."""
 
 
-class Layout:
+class ColumnLayout:
     """Parses lines, once it is known what each column is.
 
     The columns are known from the header and the first line of data; lines before that are held.
@@ -82,7 +82,7 @@ class Layout:
 
         Raises
         ------
-        LayoutError
+        ColumnLayoutError
             If every line would be a bad one.
         """
         try:
@@ -91,7 +91,7 @@ class Layout:
             raise self._refusal(error) from None
 
     def check(self) -> None:
-        """Raise a LayoutError if there were lines and none of them fitted.
+        """Raise a ColumnLayoutError if there were lines and none of them fitted.
 
         Lines that are held stay so: an input that grows goes on with them.
         """
@@ -102,17 +102,17 @@ class Layout:
             raise self._refusal(error) from None
         found = parser.found
         if not self._goes_on and found.lines and found.bad_lines == found.lines:
-            raise LayoutError(
+            raise ColumnLayoutError(
                 f"{self._name}: expected samples, found none among {found.lines:,} lines; "
                 f"{found.first_bad}"
             )
 
-    def _refusal(self, error: InputError) -> LayoutError:
-        return LayoutError(f"{self._name}: {error.message}", hint=error.hint)
+    def _refusal(self, error: InputError) -> ColumnLayoutError:
+        return ColumnLayoutError(f"{self._name}: {error.message}", hint=error.hint)
 
 
-class Reader(Protocol):
-    """What knows the columns of an input's lines, as `Layout` does."""
+class ColumnReader(Protocol):
+    """What knows the columns of an input's lines, as `ColumnLayout` does."""
 
     def facts(self) -> dict[str, Any]:
         """Return what was found out, as JSON values."""
@@ -121,7 +121,7 @@ class Reader(Protocol):
         """Restore what `facts` returned; a StateError for anything else."""
 
     def check(self) -> None:
-        """Raise a LayoutError, at the end, if no line fitted."""
+        """Raise a ColumnLayoutError, at the end, if no line fitted."""
 
 
 class LineSource(Source):
@@ -137,7 +137,7 @@ class LineSource(Source):
         self,
         input: str,  # noqa: A002
         options: SourceOptions,
-        reader: Reader | None = None,
+        reader: ColumnReader | None = None,
         by: Sequence[str] = (),
     ) -> None:
         super().__init__(input, options)
@@ -147,8 +147,8 @@ class LineSource(Source):
             )
         except InputError as error:
             raise self._named(error) from error
-        self._samples = Layout(_of_lines(options, self._opened.kind), self.name)
-        self._layout: Reader = self._samples if reader is None else reader
+        self._samples = ColumnLayout(_of_lines(options, self._opened.kind), self.name)
+        self._layout: ColumnReader = self._samples if reader is None else reader
         self._restart(0, 0)
 
     def _restart(self, offset: int, line: int, newline: bytes | None = None) -> None:
@@ -157,7 +157,7 @@ class LineSource(Source):
         self._lines: list[bytes] = []  # complete, in reverse: the next one is last
         self._cutter = LineCutter(self.options.reading.longest_line, newline)
         self._ended = False
-        self._error: LayoutError | None = None  # to be raised by the next call
+        self._error: ColumnLayoutError | None = None  # to be raised by the next call
 
     def _read(self) -> bytes | None:
         """Return the next bytes; b"" if none came within `POLL_S`, None at the end."""
@@ -226,7 +226,7 @@ class LineSource(Source):
         texts = self.texts(raw, first)
         try:
             found = self._samples.parse(texts, first)
-        except LayoutError as error:
+        except ColumnLayoutError as error:
             self._error = error
             raise
         self._passed(raw)

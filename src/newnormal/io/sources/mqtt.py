@@ -24,18 +24,19 @@ from newnormal.io.arrivals import Arrival
 from newnormal.io.mqtt import (
     LEAST_ERROR,
     SECRETS,
-    Broker,
     BrokerError,
     ClosedError,
-    Connection,
-    Message,
+    MqttBroker,
+    MqttConnection,
+    MqttMessage,
     SessionTakenError,
     with_version,
 )
 from newnormal.io.options import Options
-from newnormal.io.payloads import Payloads, PlainTextError, Value, together
+from newnormal.io.payloads import Payloads, PayloadValue, PlainTextError, together
 from newnormal.io.sources.pull import PullSource
-from newnormal.io.topics import Topics, covers
+from newnormal.io.topics import TopicPatterns, covers
+from newnormal.texts import counted, shortened
 
 if TYPE_CHECKING:
     from paho.mqtt.reasoncodes import ReasonCode
@@ -59,7 +60,7 @@ _TRIED = 2.0  # s for which `check` listens
 _NO_TOPIC = "newnormal/acknowledged"  # nobody subscribes to it, so unsubscribing changes nothing
 
 
-def digest_of(message: Message) -> bytes:
+def digest_of(message: MqttMessage) -> bytes:
     """Return what tells a message that is sent again from others: number, topic and payload.
 
     A broker that sends a message again has to keep its number.
@@ -170,12 +171,12 @@ class Unread:
     def has_none(self, pattern: int, topic: str, why: str) -> None:
         """Take note of a message that has no number, and is not broken."""
         self._without[pattern] += 1
-        self._last_without[pattern] = _shown(f"{topic}: {why}")
+        self._last_without[pattern] = shortened(f"{topic}: {why}", _SHOWN)
 
     def is_broken(self, topic: str, why: str) -> None:
         """Take note of a message that could not be read."""
         self._broken += 1
-        self._last_broken = _shown(f"{topic}: {why}")
+        self._last_broken = shortened(f"{topic}: {why}", _SHOWN)
         self._broken_at = self._clock()
 
     def report(self) -> str:
@@ -190,22 +191,17 @@ class Unread:
     def _now(self, now: float) -> str:
         parts = []
         if self._broken and self._broken_at + _REPORTED > now:
-            parts.append(f"{_messages(self._broken)} could not be read, lastly {self._last_broken}")
+            parts.append(
+                f"{counted(self._broken, 'message')} could not be read, lastly {self._last_broken}"
+            )
         for at, pattern in enumerate(self._patterns):
             if self._without[at] and not self._has_numbers[at]:
                 parts.append(
-                    f"no message of {pattern} has a number, {_messages(self._without[at])} so far, "
+                    f"no message of {pattern} has a number, "
+                    f"{counted(self._without[at], 'message')} so far, "
                     f"lastly {self._last_without[at]}"
                 )
         return "; ".join(parts)
-
-
-def _messages(count: int) -> str:
-    return f"{count:,} message" if count == 1 else f"{count:,} messages"
-
-
-def _shown(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
 class Tries:
@@ -270,10 +266,10 @@ class MqttSource(PullSource):
     The first connection fails with an error. One that ends later is made again by the source
     itself, which remembers what it has logged: the broker may send that again.
 
-    Options: those of `newnormal.io.mqtt.Broker`; `topics`, patterns as `TopicPattern` takes them;
-    `retained`, ``"ignore"`` or ``"take"``; `keep`, for how long the broker keeps messages while
-    nobody fetches them (``"7d"``), or ``"none"``; `client_id`; and those of
-    `newnormal.io.payloads.Payloads`.
+    Options: those of `newnormal.io.mqtt.MqttBroker` and of `newnormal.io.payloads.Payloads`;
+    `topics`, patterns as `TopicPattern` takes them; `retained`, ``"ignore"`` or ``"take"``; `keep`,
+    for how long the broker keeps messages while nobody fetches them (``"7d"``), or ``"none"``;
+    `client_id`.
 
     Parameters
     ----------
@@ -293,9 +289,9 @@ class MqttSource(PullSource):
         super().__init__(name, options)
         where = f"source {name}"
         given = Options(where, with_version(options))
-        self._broker = Broker(given)
+        self._broker = MqttBroker(given)
         self._payloads = Payloads(given)
-        self._topics = Topics(where, given.texts("topics"))
+        self._topics = TopicPatterns(where, given.texts("topics"))
         retained: str = given.text("retained", "ignore")
         keep: str = given.text("keep", _KEEP)
         self._keep = 0.0 if keep == "none" else _seconds(keep, f"{where}: keep")
@@ -314,7 +310,7 @@ class MqttSource(PullSource):
         self._left: list[str] = []  # filters to unsubscribe from
         self._clock = clock
         self._ended = threading.Event()
-        self._connection: Connection | None = None
+        self._connection: MqttConnection | None = None
         self._delivered = Delivered(4 * WINDOW)
         self._recent = Delivered(_RECENT)
         self._counts_up = True  # whether the broker numbers messages one after the other
@@ -412,7 +408,7 @@ class MqttSource(PullSource):
 
     # ------------------------------------------------------------------ connection
 
-    def _open(self) -> Connection:
+    def _open(self) -> MqttConnection:
         """Return a connection that has asked for all topics."""
         if self._connection is not None:
             return self._connection
@@ -429,12 +425,12 @@ class MqttSource(PullSource):
             self._asked[self._subscribed(connection, wanted)] = wanted, self._clock()
         return connection
 
-    def _subscribed(self, connection: Connection, wanted: str) -> int:
+    def _subscribed(self, connection: MqttConnection, wanted: str) -> int:
         """Ask for the messages of a filter; return the number of the answer."""
         identifier = 0 if self._overlapping is None else _identifier(wanted)
         return connection.subscribe(wanted, identifier=identifier, retained=self._takes_retained)
 
-    def _check_overlap(self, connection: Connection) -> None:
+    def _check_overlap(self, connection: MqttConnection) -> None:
         available = connection.limit("SubscriptionIdentifierAvailable", 1)
         if self._overlapping is not None and not available:
             raise self._twice()
@@ -449,7 +445,7 @@ class MqttSource(PullSource):
         )
 
     def _check_answer(
-        self, connection: Connection, wanted: str, reasons: Sequence[ReasonCode]
+        self, connection: MqttConnection, wanted: str, reasons: Sequence[ReasonCode]
     ) -> None:
         """Raise an error unless the broker sends the messages of a filter."""
         for reason in reasons:
@@ -465,7 +461,7 @@ class MqttSource(PullSource):
                     "service is down are lost"
                 )
 
-    def _take_answers(self, connection: Connection) -> None:
+    def _take_answers(self, connection: MqttConnection) -> None:
         """Look at the broker's answers to subscriptions and to the last acknowledgement."""
         for number, (wanted, since) in list(self._asked.items()):
             reasons = connection.answers(number)
@@ -503,14 +499,14 @@ class MqttSource(PullSource):
 
     # ------------------------------------------------------------------ messages
 
-    def _gathered(self, limit: int) -> list[Value]:
+    def _gathered(self, limit: int) -> list[PayloadValue]:
         """Return the values of the messages that came."""
         if self._connection is None and not self._tries.is_due():
             self._ended.wait(_IDLE)
             return []
         connection = self._open()
         connection.keep_alive()
-        values: list[Value] = []
+        values: list[PayloadValue] = []
         taken = samples = size = 0
         until = time.monotonic() + _IDLE
         while taken < WINDOW and samples < limit and size < _MOST_BYTES:
@@ -536,7 +532,7 @@ class MqttSource(PullSource):
             samples += len(found) if len(found) < 2 else len({each[::2] for each in found})
         return values
 
-    def _values(self, message: Message) -> list[Value]:
+    def _values(self, message: MqttMessage) -> list[PayloadValue]:
         """Return the values of a message; those that give none need not be durable."""
         if message.number:
             self._unacknowledged.append(message.number)
@@ -585,7 +581,7 @@ class MqttSource(PullSource):
         """
         return digest in self._delivered or (self._counts_up and digest in self._recent)
 
-    def _is_wanted(self, message: Message) -> bool:
+    def _is_wanted(self, message: MqttMessage) -> bool:
         """Return whether to take a message that matches a pattern."""
         if message.retained and not self._takes_retained:
             return False
@@ -610,10 +606,10 @@ class MqttSource(PullSource):
             limit = 0
         return found
 
-    def _listened(self, connection: Connection) -> str:
+    def _listened(self, connection: MqttConnection) -> str:
         """Return what came within two seconds."""
         until = time.monotonic() + _TRIED
-        values: list[Value] = []
+        values: list[PayloadValue] = []
         count = 0
         while (left := until - time.monotonic()) > 0 and count < WINDOW:
             connection.turn(left)

@@ -17,9 +17,9 @@ from newnormal.io.arrivals import Arrival
 from newnormal.io.http import authorization, checked_headers
 from newnormal.io.labels import Naming, fitting_name, series_name
 from newnormal.io.options import Options
-from newnormal.io.sources.prometheus_api import Grid, PrometheusApi, RangeError, Series
+from newnormal.io.sources.prometheus_api import PrometheusApi, QueryGrid, RangeError, RangeSeries
 from newnormal.io.sources.prometheus_gaps import Gaps, longest_range
-from newnormal.io.sources.prometheus_steps import Channels, Steps
+from newnormal.io.sources.prometheus_steps import RangeSamples, StreamChannels
 from newnormal.io.sources.pull import PullSource
 from newnormal.texts import counted
 
@@ -182,8 +182,8 @@ class PrometheusSource(PullSource):
             "by": list(given.by),
         }
         self._closed = threading.Event()
-        self._channels = Channels()
-        self._steps: Steps | None = None  # a range that is not all given out
+        self._channels = StreamChannels()
+        self._steps: RangeSamples | None = None  # a range that is not all given out
         self._size = _FIRST_SIZE  # times of the next range
         # The place: all was given out up to a time, and of the next one up to a stream.
         self._time = self._newest() - given.history // self._every * self._every
@@ -216,7 +216,7 @@ class PrometheusSource(PullSource):
             self._stream = steps.part
         return batch
 
-    def _due(self) -> Grid | None:
+    def _due(self) -> QueryGrid | None:
         """Return the times to ask for; None after a wait, where there is none yet."""
         if self._api.idle > _MEET_S or self._api.ahead:
             self._api.version()  # its answer has the server's time: nothing is asked before
@@ -230,14 +230,14 @@ class PrometheusSource(PullSource):
             return None
         count = min(left, self._size)
         if self._resumed:  # with the time before, which shows what channels the streams have
-            return Grid(self._time, count + 1, self._every)
-        return Grid(self._time + self._every, count, self._every)
+            return QueryGrid(self._time, count + 1, self._every)
+        return QueryGrid(self._time + self._every, count, self._every)
 
     def _newest(self) -> int:
         """Return the newest time that can be asked for."""
         return (self._api.now() - self._given.delay) // self._every * self._every
 
-    def _tried(self, grid: Grid) -> Steps | None:
+    def _tried(self, grid: QueryGrid) -> RangeSamples | None:
         """Return the values of all queries; None: the next range is another, or shorter."""
         try:
             steps = self._fetch(grid)
@@ -260,9 +260,9 @@ class PrometheusSource(PullSource):
         self._size = max(1, min(most, _GROWTH * grid.size, _MOST_SIZE))
         return steps
 
-    def _fetch(self, grid: Grid) -> Steps:
+    def _fetch(self, grid: QueryGrid) -> RangeSamples:
         """Return the values of all queries at some times."""
-        steps = Steps(grid)
+        steps = RangeSamples(grid)
         gaps = self._gaps_of(grid)
         nothing = int(gaps.missing.sum())
         troubles = [f"Prometheus scraped nothing at {nothing:,} times"] if nothing else []
@@ -300,7 +300,7 @@ class PrometheusSource(PullSource):
         self._troubles, self._gaps = troubles, gaps
         return steps
 
-    def _gaps_of(self, grid: Grid) -> Gaps:
+    def _gaps_of(self, grid: QueryGrid) -> Gaps:
         """Return at which times Prometheus did not run: it repeats the last values there.
 
         When it ends it does not mark its series as ended, so that they go on for 5 minutes. What is
@@ -317,7 +317,7 @@ class PrometheusSource(PullSource):
         before = 0 if known.last else -(-self._longest_range // self._every)
         before = min(before, _MOST_SIZE - grid.size)
         size = min(before + grid.size + max(more, 0), _MOST_SIZE)
-        asked = Grid(grid.first - before * self._every, size, self._every)
+        asked = QueryGrid(grid.first - before * self._every, size, self._every)
         try:
             found = self._api.query_range("up", _SCRAPED, asked).series
         except InputError:  # what people asked for themselves says what is wrong
@@ -336,7 +336,7 @@ class PrometheusSource(PullSource):
             return stream, name
         return stream, "value" if channel == _NAMELESS and not metric else channel
 
-    def _about_shared(self, name: str, shared: Sequence[Series]) -> str:
+    def _about_shared(self, name: str, shared: Sequence[RangeSeries]) -> str:
         labels = shared[0].labels
         stream, channel = self._named(name, labels)
         return (
@@ -390,7 +390,7 @@ class PrometheusSource(PullSource):
         streams: set[str] = set()
         total, notes = 0, []
         for name, query in self._given.queries.items():
-            grid = Grid(self._newest(), 1, self._every)
+            grid = QueryGrid(self._newest(), 1, self._every)
             series = self._api.query_range(name, query, grid).series
             total += len(series)
             streams.update(self._named(name, each.labels)[0] for each in series)
@@ -400,7 +400,7 @@ class PrometheusSource(PullSource):
         found = f"{total:,} series of {counted(len(streams), 'stream')}"
         return "; ".join([f"{known}: {found}", *notes])
 
-    def _checked(self, name: str, series: Sequence[Series]) -> list[str]:
+    def _checked(self, name: str, series: Sequence[RangeSeries]) -> list[str]:
         """Return what people should know about the series of a query; raise an error if need be."""
         if not series:
             return [f"warning: {name} gives none"]

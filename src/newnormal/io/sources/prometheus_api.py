@@ -37,7 +37,7 @@ _HINTS: dict[int, str] = {
 _TOO_LONG = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
 
 
-class Grid(NamedTuple):
+class QueryGrid(NamedTuple):
     """Times at which a query is evaluated: `size` from `first` on, `step` apart, in ns."""
 
     first: int
@@ -53,27 +53,27 @@ class Grid(NamedTuple):
     def times(self) -> Ints:
         """All of them.
 
-        >>> Grid(10, 3, 5).times.tolist()
+        >>> QueryGrid(10, 3, 5).times.tolist()
         [10, 15, 20]
         """
         return self.first + np.arange(self.size, dtype=np.int64) * self.step
 
 
-class Series(NamedTuple):
+class RangeSeries(NamedTuple):
     """A series of an answer: its labels, and (N,) its values at the times of the grid."""
 
     labels: dict[str, str]
     values: Floats
 
 
-class Answer(NamedTuple):
+class RangeAnswer(NamedTuple):
     """What a range query gave."""
 
-    series: list[Series]
+    series: list[RangeSeries]
     warnings: tuple[str, ...]
 
 
-def read_matrix(body: bytes, grid: Grid) -> Answer:
+def read_matrix(body: bytes, grid: QueryGrid) -> RangeAnswer:
     """Return the series of an answer to a range query.
 
     What is not finite, or at another time than the grid's, is missing. A series of histograms has
@@ -88,8 +88,8 @@ def read_matrix(body: bytes, grid: Grid) -> Answer:
     --------
     >>> body = b'''{"status": "success", "data": {"resultType": "matrix", "result": [
     ...     {"metric": {"__name__": "up"}, "values": [[10, "1"], [20, "NaN"]]}]}}'''
-    >>> read_matrix(body, Grid(10 * 10**9, 2, 10 * 10**9)).series
-    [Series(labels={'__name__': 'up'}, values=array([ 1., nan]))]
+    >>> read_matrix(body, QueryGrid(10 * 10**9, 2, 10 * 10**9)).series
+    [RangeSeries(labels={'__name__': 'up'}, values=array([ 1., nan]))]
     """
     try:
         found = json.loads(body)
@@ -108,10 +108,10 @@ def read_matrix(body: bytes, grid: Grid) -> Answer:
         if isinstance(error, InputError):
             raise
         raise InputError(f"expected series with values, found {error!r:.200}") from error
-    return Answer(series, warnings)
+    return RangeAnswer(series, warnings)
 
 
-def _series(found: Any, grid: Grid) -> Series:
+def _series(found: Any, grid: QueryGrid) -> RangeSeries:
     labels, given = found["metric"], found.get("values") or []
     if not all(isinstance(each, str) for each in labels.values()):
         raise InputError("expected labels that are texts, found others")
@@ -128,10 +128,10 @@ def _series(found: Any, grid: Grid) -> Series:
             good = (np.abs(exact - places) <= _NEAR / grid.step) & np.isfinite(values)
         good &= (places >= 0) & (places < grid.size)
         row[places[good].astype(np.int64)] = values[good]
-    return Series(labels, row)
+    return RangeSeries(labels, row)
 
 
-def _put_one(row: Floats, grid: Grid, at: float, value: float) -> None:
+def _put_one(row: Floats, grid: QueryGrid, at: float, value: float) -> None:
     exact = (at - grid.first / _SECOND) * (_SECOND / grid.step)
     if not (math.isfinite(exact) and math.isfinite(value)):
         return
@@ -225,7 +225,7 @@ class PrometheusApi:
             trust_env=not local,  # a proxy does not reach this machine
         )
 
-    def query_range(self, name: str, query: str, grid: Grid) -> Answer:
+    def query_range(self, name: str, query: str, grid: QueryGrid) -> RangeAnswer:
         """Return the series of a query at the times of a grid.
 
         Raises

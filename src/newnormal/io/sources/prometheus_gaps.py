@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.io.sources.prometheus_api import Grid
+from newnormal.io.sources.prometheus_api import QueryGrid
 from newnormal.types import Bools, Floats
 
 _SECOND = 1_000_000_000
@@ -105,7 +105,7 @@ class Gaps(NamedTuple):
         """Whether there was no scrape at the last time, of a Prometheus that has scrapes."""
         return self.in_gap or (self.is_blank and self.is_known)
 
-    def next(self, grid: Grid, asked: Grid, newest: Floats, longest: float) -> Gaps:
+    def next(self, grid: QueryGrid, asked: QueryGrid, newest: Floats, longest: float) -> Gaps:
         """Return what is known after another range.
 
         Parameters
@@ -149,7 +149,7 @@ class Gaps(NamedTuple):
             is_known=self.is_known or not bool(blank.all()),
         )
 
-    def unasked(self, grid: Grid) -> Gaps:
+    def unasked(self, grid: QueryGrid) -> Gaps:
         """Return what is known after a range whose scrapes are not known."""
         return self._replace(missing=np.zeros(grid.size, np.bool_), last=grid.last)
 
@@ -157,7 +157,7 @@ class Gaps(NamedTuple):
         """Return the same without gaps that were over at a time, in ns."""
         return self._replace(past=tuple(each for each in self.past if each[1] > time))
 
-    def reached(self, grid: Grid, span: int) -> Bools:
+    def reached(self, grid: QueryGrid, span: int) -> Bools:
         """Return (N,) at which times of a range a gap is `span` ns back.
 
         What is counted over that span begins in the gap, and is too low. While it begins before

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from newnormal.io.arrivals import Arrival
-from newnormal.io.sources.prometheus_api import Grid
+from newnormal.io.sources.prometheus_api import QueryGrid
 from newnormal.types import Bools, Floats, Ints
 
 _FORGOTTEN = 200  # ranges without a stream, after which its channels are forgotten
 _MOST_ABSENT = 500  # channels without a value that a place has
 
 
-class Channels:
+class StreamChannels:
     """The channels that each stream has had: one that has no value now is still given, as missing.
 
     A stream whose samples always have the same channels is taken as it is; else each sample would
@@ -47,7 +47,7 @@ class Channels:
         self._absent = dict(absent)
 
 
-class Steps:
+class RangeSamples:
     """The values of a range of times: samples in order of time, and of the streams' names.
 
     Parameters
@@ -56,7 +56,7 @@ class Steps:
         The times.
     """
 
-    def __init__(self, grid: Grid) -> None:
+    def __init__(self, grid: QueryGrid) -> None:
         self.grid = grid
         self._times = grid.times
         self._found: dict[str, dict[str, Floats]] = {}
@@ -81,7 +81,7 @@ class Steps:
         own[channel] = np.where(there, known, values)
         return bool((there & new).any())
 
-    def finish(self, channels: Channels, *, given: int = 0, after: str | None = None) -> None:
+    def finish(self, channels: StreamChannels, *, given: int = 0, after: str | None = None) -> None:
         """Put all that was added in order.
 
         Parameters

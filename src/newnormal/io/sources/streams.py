@@ -12,7 +12,7 @@ import numpy as np
 from newnormal.errors import InputError, StateError
 from newnormal.io.sources.base import FRESH, Batch, Source, SourceOptions
 from newnormal.io.sources.file import FileSource
-from newnormal.io.sources.lines import LayoutError, LineSource, PipeSource
+from newnormal.io.sources.lines import ColumnLayoutError, LineSource, PipeSource
 from newnormal.tabular import Long, LongLines, StreamBatch, StreamLines, StreamRows
 
 
@@ -44,7 +44,7 @@ class StreamOptions:
         return LongLines(self.by, long=long, reading=reading, strict=strict, report=report)
 
 
-class _Columns:
+class _StreamColumns:
     """The reader of lines as a source wants it: its errors name the input."""
 
     def __init__(self, make: Callable[[], StreamLines | LongLines]) -> None:
@@ -83,8 +83,8 @@ class _Columns:
         except InputError as error:
             raise self.refusal(error) from None
 
-    def refusal(self, error: InputError) -> LayoutError:
-        return LayoutError(f"{self.name}: {error.message}", hint=error.hint)
+    def refusal(self, error: InputError) -> ColumnLayoutError:
+        return ColumnLayoutError(f"{self.name}: {error.message}", hint=error.hint)
 
 
 class StreamInput:
@@ -99,7 +99,7 @@ class StreamInput:
     """
 
     def __init__(self, input: str, options: StreamOptions) -> None:  # noqa: A002
-        self._columns = _Columns(options.reader)
+        self._columns = _StreamColumns(options.reader)
         kind = PipeSource if input == "-" else FileSource
         self.source: LineSource = kind(input, options.lines, self._columns, options.by)
         self._columns.name = self.source.name

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from newnormal.errors import InputError
-from newnormal.io.sources.folders import EDGE, Entry, Family, Ident, digest
+from newnormal.io.sources.folders import EDGE, Family, FolderEntry, Ident, digest
 from newnormal.tabular.text.compression import Poll, compression_of, decompressed
 
 _FLAGS = ("gone", "packed", "done", "skipping", "telling")
@@ -86,7 +86,7 @@ class Tailed:
         """Whether there may be something to read."""
         return not (self.gone or self.done) and self.looked != (self.size, self.changed)
 
-    def see(self, entry: Entry) -> None:
+    def see(self, entry: FolderEntry) -> None:
         """Note where it is and how large."""
         self.folder, self.name, self.matched = entry.folder, entry.name, entry.matched
         self.size, self.changed, self.ident = entry.size, entry.changed, entry.ident
@@ -165,7 +165,7 @@ class Tailed:
         return made
 
 
-class Piece(NamedTuple):
+class TailedLines(NamedTuple):
     """Lines of a file that were read and not taken yet.
 
     Attributes

@@ -14,15 +14,22 @@ from typing import Any
 from newnormal.errors import NewnormalError
 from newnormal.io.sources.folders import (
     EDGE,
-    Entry,
     Family,
+    FolderEntry,
     Folders,
     Ident,
     digest,
     family_of,
     file_name,
 )
-from newnormal.io.sources.tailed import Piece, Tailed, Unpacking, edges, has_text_of, is_beginning
+from newnormal.io.sources.tailed import (
+    Tailed,
+    TailedLines,
+    Unpacking,
+    edges,
+    has_text_of,
+    is_beginning,
+)
 
 _KEEP_GONE = 3600.0  # s for which a file that is gone may come again, compressed
 _LATEST = 3  # files of a family that a new one is compared with
@@ -110,7 +117,7 @@ class Tracking:
         self._from_end = False
         self._forget()
 
-    def _is_wanted(self, entry: Entry, moved: set[Family]) -> bool:
+    def _is_wanted(self, entry: FolderEntry, moved: set[Family]) -> bool:
         """Whether a new file is to be read.
 
         Also one that no pattern names and that came after all that are known of its family: it had
@@ -127,11 +134,11 @@ class Tracking:
             return file_name(entry.name).order > orders[-2:][0]
         return entry.changed > max(each.changed for each in members)
 
-    def _look(self, families: set[Family]) -> dict[Ident, Entry]:
+    def _look(self, families: set[Family]) -> dict[Ident, FolderEntry]:
         inodes = {each.ident[1] for each in self if each.ident is not None}
         return self.folders.look(inodes, families)
 
-    def _recognised(self, entries: dict[Ident, Entry], moved: set[Family]) -> set[Ident]:
+    def _recognised(self, entries: dict[Ident, FolderEntry], moved: set[Family]) -> set[Ident]:
         """Note where known files are; return the idents of those."""
         known: set[Ident] = set()
         for each in sorted(self, key=lambda each: each.gone):
@@ -148,7 +155,7 @@ class Tracking:
                 each.see(entry)
         return known
 
-    def _is_same(self, tailed: Tailed, entry: Entry) -> bool:
+    def _is_same(self, tailed: Tailed, entry: FolderEntry) -> bool:
         """Whether a file is the one that is known, and not another one with its inode."""
         unchanged = (entry.size, entry.changed) == (tailed.size, tailed.changed)
         if entry.path == tailed.path and unchanged:
@@ -160,7 +167,7 @@ class Tracking:
         strange = family != tailed.family and family in self._families
         return tailed.telling and not strange and _is_copy(entry, tailed)
 
-    def _adopted(self, unknown: list[Entry]) -> list[Entry]:
+    def _adopted(self, unknown: list[FolderEntry]) -> list[FolderEntry]:
         """Find what is left of files that are gone; return the other entries."""
         for each in reversed([each for each in self if each.gone and each.telling]):
             for entry in unknown:
@@ -185,7 +192,7 @@ class Tracking:
             self.lost = f"{tailed.path} was removed before its last {left:,} bytes were read"
             tailed.size = tailed.offset
 
-    def _begin(self, entry: Entry) -> None:
+    def _begin(self, entry: FolderEntry) -> None:
         """Follow a new file, unless it is a copy of one: that may be cut short soon."""
         name = file_name(entry.name)
         members = self._families.setdefault(family_of(entry.folder, name), [])
@@ -256,11 +263,11 @@ def _is_open(tailed: Tailed) -> bool:
     return tailed.waits or tailed.doubtful or tailed.unfinished or bool(tailed.refused)
 
 
-def _is_of(entry: Entry, family: Family) -> bool:
+def _is_of(entry: FolderEntry, family: Family) -> bool:
     return family_of(entry.folder, file_name(entry.name)) == family
 
 
-def _is_being_made(entry: Entry, names: set[tuple[str, str]]) -> bool:
+def _is_being_made(entry: FolderEntry, names: set[tuple[str, str]]) -> bool:
     """Whether a compressed file is being made of another one, which is still there."""
     if not file_name(entry.name).compressed:
         return False
@@ -268,7 +275,7 @@ def _is_being_made(entry: Entry, names: set[tuple[str, str]]) -> bool:
     return (entry.folder, plain) in names or Path(entry.folder, plain).exists()
 
 
-def _is_copy(entry: Entry, tailed: Tailed) -> bool:
+def _is_copy(entry: FolderEntry, tailed: Tailed) -> bool:
     """Whether a file has the text of a known one, as far as that is known.
 
     Of a compressed file only the first bytes are compared: the rest is on the way to the place.
@@ -279,7 +286,7 @@ def _is_copy(entry: Entry, tailed: Tailed) -> bool:
     return 0 < tailed.known <= len(head) and digest(head[: tailed.known]) == tailed.head
 
 
-def _head_of(entry: Entry) -> bytes:
+def _head_of(entry: FolderEntry) -> bytes:
     """Return the first bytes of a file's text; none if it cannot be read."""
     if not file_name(entry.name).compressed:
         found = edges(entry.path, 0)
@@ -297,7 +304,7 @@ def _head_of(entry: Entry) -> bytes:
     return unpacking.head
 
 
-def _may_be_cut_short(tailed: Tailed, copy: Entry) -> bool:
+def _may_be_cut_short(tailed: Tailed, copy: FolderEntry) -> bool:
     """Whether a file is followed that another one is a copy of: its rest may be in the copy."""
     if not file_name(copy.name).compressed and is_beginning(copy.path, copy.size, tailed.path):
         return True
@@ -384,7 +391,7 @@ class Tailing:
         at = next((n for n, each in enumerate(waiting) if each.family == self._turn), -1) + 1
         return waiting[at:] + waiting[:at]
 
-    def read(self, tailed: Tailed, most: int) -> Piece | None:
+    def read(self, tailed: Tailed, most: int) -> TailedLines | None:
         """Return the next lines of a file, at most `most`; None: there are none now."""
         self._turn = tailed.family
         try:
@@ -400,7 +407,7 @@ class Tailing:
             self.refuse(tailed, error.message)
         return None
 
-    def take(self, piece: Piece, count: int) -> None:
+    def take(self, piece: TailedLines, count: int) -> None:
         """Go behind the first `count` lines of a piece."""
         tailed = piece.tailed
         size = sum(map(len, piece.lines[:count])) + count
@@ -423,7 +430,7 @@ class Tailing:
 
     # ------------------------------------------------------------------ one file
 
-    def _move(self, piece: Piece, size: int) -> None:
+    def _move(self, piece: TailedLines, size: int) -> None:
         """Go behind so many bytes."""
         tailed = piece.tailed
         tailed.move(piece.before, piece.raw, size)
@@ -450,7 +457,7 @@ class Tailing:
         before.size, before.changed = status.st_size, status.st_mtime_ns
         return before.waits
 
-    def _read_plain(self, tailed: Tailed, most: int) -> Piece | None:
+    def _read_plain(self, tailed: Tailed, most: int) -> TailedLines | None:
         with tailed.path.open("rb", buffering=0) as file:
             status = os.fstat(file.fileno())
             if (status.st_dev, status.st_ino) != tailed.ident:
@@ -472,10 +479,10 @@ class Tailing:
                 file.seek(tailed.offset)
                 raw = file.read(self._longest + 1)
         ended = tailed.offset + len(raw) >= status.st_size
-        piece = Piece(tailed, [], tailed.line + 1, before=before, raw=raw)
+        piece = TailedLines(tailed, [], tailed.line + 1, before=before, raw=raw)
         return self._cut(piece, most, now, ended=ended, final=ended and self._is_final(tailed))
 
-    def _read_packed(self, tailed: Tailed, most: int) -> Piece | None:
+    def _read_packed(self, tailed: Tailed, most: int) -> TailedLines | None:
         if self._open is not None and (
             self._open[0] is not tailed or self._open[1].offset > tailed.offset
         ):
@@ -500,7 +507,7 @@ class Tailing:
             tailed.done = True
             self.close()
             return None
-        piece = Piece(tailed, [], tailed.line + 1, before=unpacking.tail, raw=unpacking.rest)
+        piece = TailedLines(tailed, [], tailed.line + 1, before=unpacking.tail, raw=unpacking.rest)
         return self._cut(piece, most, now, ended=unpacking.ended, final=unpacking.ended)
 
     def _doubt(self, tailed: Tailed, now: tuple[int, int]) -> None:
@@ -516,8 +523,8 @@ class Tailing:
         self.due = True
 
     def _cut(
-        self, piece: Piece, most: int, now: tuple[int, int], *, ended: bool, final: bool
-    ) -> Piece | None:
+        self, piece: TailedLines, most: int, now: tuple[int, int], *, ended: bool, final: bool
+    ) -> TailedLines | None:
         """Return what was read as complete lines; go behind what is none.
 
         Parameters
