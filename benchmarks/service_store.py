@@ -44,12 +44,12 @@ def adding(folder: Path) -> None:
     """Print what a sample costs, and a checkpoint."""
     store = Store(folder / "adding.sqlite")
     for stream in range(STREAMS):  # their blocks are not full at the same time
-        store.add(stream, rows(0, 1 + stream % 256))
+        store.samples.add(stream, rows(0, 1 + stream % 256))
     store.commit()
     added, began = 0, time.process_time()
     for step in range(256):
         for stream in range(STREAMS):
-            store.add(stream, rows_at(step, store.count(stream)))
+            store.samples.add(stream, rows_at(step, store.samples.count(stream)))
             added += 1
             if added % A_COMMIT == 0:
                 store.commit()
@@ -57,7 +57,7 @@ def adding(folder: Path) -> None:
     print(f"add and commit: {spent * 1e6:.1f} µs a sample, "
           f"{spent * RATE:.1%} of a core at {RATE:,} samples/s")  # fmt: skip
     began, wall = time.process_time(), time.perf_counter()
-    store.flush_tails()
+    store.samples.flush()
     store.commit(sync=True)
     print(f"flush of {STREAMS:,} streams: {time.process_time() - began:.3f} s of a core, "
           f"{time.perf_counter() - wall:.3f} s")  # fmt: skip
@@ -87,15 +87,15 @@ def showing(folder: Path, count: int = 1_000_000) -> None:
     """Print how long pictures of one stream take."""
     store = Store(folder / "showing.sqlite")
     for first in range(0, count, 20_000):
-        store.add(1, rows(first, 20_000, first))
+        store.samples.add(1, rows(first, 20_000, first))
         store.commit()
     print(f"bytes a sample of {len(CHANNELS)} channels: {store.size / count:.0f}")
     end = BEGIN + count * MINUTE
     for name, minutes in (("a day", 1_440), ("a month", 43_200), ("a year", 525_600)):
         begin = end - minutes * MINUTE
-        took = best(lambda begin=begin: store.series(1, begin, end, 800))  # type: ignore[misc]
+        took = best(lambda begin=begin: store.samples.series(1, begin, end, 800))  # type: ignore[misc]
         print(f"series of {name}: {took * 1e3:.1f} ms")
-    print(f"rows, 20,000: {best(lambda: store.rows(1, 0, 19_999)) * 1e3:.1f} ms")
+    print(f"rows, 20,000: {best(lambda: store.samples.rows(1, 0, 19_999)) * 1e3:.1f} ms")
     store.close()
 
 

@@ -108,8 +108,8 @@ def test_an_alarm_arrives_without_reload_is_accepted_and_closes(visited: Open) -
         dialog.get_by_label("Comment").fill("a new recipe")
         dialog.get_by_role("button", name="Accept as normal").click()
         entry.wait_for(state="detached")
-        assert service.store.kept[key].state == "closed"
-        assert service.store.kept[key].body["reason"] == "accepted"
+        assert service.item(key).state == "closed"
+        assert service.item(key).body["reason"] == "accepted"
         page.get_by_text("a new recipe").wait_for()
         assert page.evaluate("self.stays")  # it was never loaded again
 
@@ -128,7 +128,7 @@ def test_the_inbox_is_used_with_the_keyboard_alone(visited: Open) -> None:
         page.keyboard.press("Control+Enter")
         page.get_by_role("dialog").wait_for(state="detached")
         page.get_by_text("rejected, still there").first.wait_for()
-        assert service.store.kept[change.key].state == "rejected"
+        assert service.item(change.key).state == "rejected"
         page.keyboard.press("?")
         assert "next, previous item" in page.get_by_role("dialog").inner_text()
         page.keyboard.press("Escape")
@@ -257,11 +257,11 @@ def test_removing_and_rolling_back_are_confirmed(visited: Open) -> None:
         page = visited(address, "#/stream/37", expected="409")
         page.get_by_role("button", name="Roll back").click()
         page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
-        assert service.store.kept["change-37-1-1"].state == "accepted"
+        assert service.item("change-37-1-1").state == "accepted"
         page.get_by_role("button", name="Roll back").click()
         page.get_by_role("dialog").get_by_role("button", name="Roll back").click()
         page.get_by_text("is rolled back").wait_for()
-        assert service.store.kept["change-37-1-1"].state == "rejected"
+        assert service.item("change-37-1-1").state == "rejected"
         page.get_by_role("button", name="Remove the stream").click()
         dialog = page.get_by_role("dialog")
         assert "deleted for good" in dialog.inner_text()
@@ -329,7 +329,7 @@ def test_login_and_logout(visited: Open) -> None:
         page.get_by_role("button", name="Accept as normal").first.click()
         page.get_by_role("dialog").get_by_role("button", name="Accept as normal").click()
         page.get_by_text("Accepted: hall-05/press-0017").wait_for()
-        assert service.store.kept["alarm-17-1-1"].state == "closed"
+        assert service.item("alarm-17-1-1").state == "closed"
         page.get_by_role("button", name="Log out").click()
         page.get_by_label("Token").wait_for()
         page.reload()

@@ -178,7 +178,7 @@ def test_a_token_is_shown_once_and_only_its_hash_is_kept(
     folder = tmp_path / "newnormal-data"
     assert all(token.encode() not in path.read_bytes() for path in folder.iterdir())
     store = Store(folder / "store.sqlite")
-    assert store.all("tokens")["grafana"]["hash"] == hash_token(token)
+    assert store.settings.all("tokens")["grafana"]["hash"] == hash_token(token)
     store.close()
 
 

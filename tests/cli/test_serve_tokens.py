@@ -29,7 +29,7 @@ def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def names(folder: Path) -> list[str]:
     store = Store(folder / "store.sqlite")
-    found = sorted(store.all("tokens"))
+    found = sorted(store.settings.all("tokens"))
     store.close()
     return found
 

@@ -434,15 +434,15 @@ class Case:
         item = Item(key, "alarm", number, 1, 1, state, *moments, 2.5, "hot", {}, 1)
         event = EventRow(1, 0, "opened" if ended is None else "closed", 0, number, key, {})
         view = StreamView(number, f"press-{number}", "live")
-        self.store.put_item(item)
+        self.store.items.put(item)
         for name, body in alerts_of(event, item, view, "http://127.0.0.1:8765"):
-            self.store.put_alert(name, "am", body)
+            self.store.outbox.put(name, "am", body)
         self.store.commit()
         self.delivery.wake()
 
     def settle(self) -> None:
         def settled() -> bool:
-            counts = self.store.alert_counts()["am"]
+            counts = self.store.outbox.counts()["am"]
             return counts["waiting"] == 0 and counts["unsent"] == 0
 
         until(settled, "all alerts at Alertmanager")

@@ -813,7 +813,7 @@ def test_the_service_is_killed_under_load_and_stores_each_line_once(tmp_path: Pa
         for name, numbers in expected.items():
             stream = streams[name]
             assert {stream["counts"].get(each, 0) for each in ("late", "duplicate")} == {0}
-            rows = store.rows(stream["id"], 0, len(numbers) - 1)
+            rows = store.samples.rows(stream["id"], 0, len(numbers) - 1)
             assert (rows.times // SECOND - BEGIN).tolist() == numbers
             assert rows.values[:, rows.channels.index("count")].tolist() == numbers
     finally:

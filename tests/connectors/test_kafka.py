@@ -655,7 +655,7 @@ def test_a_puller_moves_each_message_once_whatever_fails(
     kafka: Kafka, made: list[KafkaSource]
 ) -> None:
     kafka.topic("metrics", 2)
-    taker = Taker()
+    taker: Any = Taker()
     failures = iter([None, OSError("no space"), None, OSError("no space")])
     taker.late = lambda _: next(failures, None)
     waits: list[float] = []

@@ -475,13 +475,13 @@ def test_mails_that_a_server_missed_are_sent_when_it_is_back_and_others_do_not_w
             )
             for body in (FIRED, RESOLVED):
                 for sink in ("gone", "works"):
-                    store.put_alert(body["key"], sink, body)
+                    store.outbox.put(body["key"], sink, body)
             store.commit()
             delivery.wake()
             until(lambda: len(other.envelopes) == 2, "mails at the server that works")
             until(lambda: not delivery.states()["gone"]["ok"], "the other one to be down")
             with serving(post, port):
-                until(lambda: store.alert_counts()["gone"]["waiting"] == 0, "all mails")
+                until(lambda: store.outbox.counts()["gone"]["waiting"] == 0, "all mails")
         finally:
             delivery.stop()
             store.close()

@@ -62,7 +62,7 @@ def filled(query: str) -> str:
 
 
 def test_every_metric_of_dashboard_and_rules_is_in_metrics() -> None:
-    service = FakeService(20)
+    service: Any = FakeService(20)
     text, _ = metrics.exposition(service)
     there = {
         name

@@ -78,7 +78,7 @@ def stored(folder: Path) -> tuple[Values, dict[str, int]]:
     try:
         with opened(folder, log, ()) as applier:
             for stream in applier.streams:
-                rows = applier.store.rows(stream.id, 0, stream.count - 1)
+                rows = applier.store.samples.rows(stream.id, 0, stream.count - 1)
                 assert (np.diff(rows.times) > 0).all()
                 for at, channel in enumerate(rows.channels):
                     there = ~np.isnan(rows.values[:, at])

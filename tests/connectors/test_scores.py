@@ -27,6 +27,7 @@ from newnormal.service.connectors import (
 from newnormal.service.score_reading import Judged, thinned
 from newnormal.service.scores import ScoreSender
 from newnormal.service.store import Store
+from newnormal.service.store.retention import apply_retention
 from newnormal.service.values import Item, Rows
 from newnormal.testing import MemoryAlertSink, MemoryScoreSink, check_score_sink
 from newnormal.types import Floats, Ints
@@ -91,13 +92,13 @@ class Case:
     ) -> None:
         """Judge samples of a stream; the ratio of each is its number unless it is given."""
         times = np.asarray(times, np.int64)
-        begin, total = self.store.count(stream), len(times)
+        begin, total = self.store.samples.count(stream), len(times)
         scores = (
             np.arange(begin, begin + total, dtype=np.float64)
             if ratios is None
             else np.array(ratios, np.float64)
         )
-        self.store.add(
+        self.store.samples.add(
             stream,
             Rows(
                 begin,
@@ -275,7 +276,7 @@ def test_alarms_are_those_of_the_inbox(case: Case) -> None:
         end = None if ended is None else BEGIN + ended * S
         known = (f"alarm-1-1-{item}", "alarm", 1, 1, item, state)
         times = (BEGIN + opened * S, BEGIN + opened * S, end)
-        case.store.put_item(Item(*known, *times, 1.5, "", {}, 1))
+        case.store.items.put(Item(*known, *times, 1.5, "", {}, 1))
         case.store.commit()
 
     put(1, 2, 3)
@@ -339,7 +340,7 @@ def test_streams_that_are_removed_are_forgotten(case: Case) -> None:
     del case.judged[1]
     case.add(seconds(5, 6), stream=2)
     assert case.later() == [("s2", 5)]
-    place = case.store.get("scores", "prom")
+    place = case.store.settings.get("scores", "prom")
     assert place is not None and list(place["places"]) == ["2"]
 
 
@@ -453,10 +454,10 @@ def test_what_retention_has_removed_is_left_out_and_counted(case: Case) -> None:
     case.add(seconds(0, 3))
     case.later()
     case.add(seconds(3, 2000))
-    case.store.flush_tails()
+    case.store.samples.flush()
     case.store.commit()
-    case.store.apply_retention(now=BEGIN + 2000 * S, age_ns={0: 1000 * S})
-    kept = case.store.first_kept(1)
+    apply_retention(case.store, now=BEGIN + 2000 * S, age_ns={0: 1000 * S})
+    kept = case.store.samples.first_kept(1)
     assert 3 < kept < 2000
     case.clock.now = BEGIN + 2000 * S
     assert case.deliver()[0] == ("s1", kept)
@@ -588,11 +589,11 @@ def test_the_service_sends_what_it_judges_and_no_alert_waits_for_a_sink_of_score
         assert service.health()["status"] == "degraded"
         assert health["parts"]["sink scores"]["sent"] == 0
         KeptScores.down.clear()
-        judged = {name: service.store.count(number(service, name)) for name in "mn"}
+        judged = {name: service.store.samples.count(number(service, name)) for name in "mn"}
         total = sum(judged.values()) - 2 * HISTORY
         until(lambda: sum(map(len, kept["scores"])) >= total, "all scores")
         for name in "mn":
-            rows = service.store.rows(number(service, name), HISTORY, judged[name] - 1)
+            rows = service.store.samples.rows(number(service, name), HISTORY, judged[name] - 1)
             found = [
                 (time, ratio, alarm)
                 for each in kept["scores"]
@@ -610,7 +611,7 @@ def test_the_service_sends_what_it_judges_and_no_alert_waits_for_a_sink_of_score
                 zip(rows.times.tolist(), expected, strict=True)
             )
             assert any(alarm for *_, alarm in found) == (name == "m")
-        assert set(service.store.alert_counts()) == {"alerts"}
+        assert set(service.store.outbox.counts()) == {"alerts"}
         parts = until(
             lambda: service.health()["parts"]["sink scores"]["ok"] and service.health()["parts"],
             "a sink that is well",
@@ -621,7 +622,10 @@ def test_the_service_sends_what_it_judges_and_no_alert_waits_for_a_sink_of_score
         push(service, arrival(HISTORY + 60, more, "m"))
         until(lambda: sum(map(len, kept["scores"])) >= total + 4, "more scores")
         place = until(
-            lambda: (found := service.store.get("scores", "scores")) and len(found["places"]) == 1,
+            lambda: (
+                (found := service.store.settings.get("scores", "scores"))
+                and len(found["places"]) == 1
+            ),
             "a removed stream to be forgotten",
         )
         assert place

@@ -138,7 +138,7 @@ url = "{chat.url}"
         for number, (stream, found) in enumerate(
             sorted(ratios().items(), key=lambda each: each[0] == "oven"), 1
         ):
-            rows = store.rows(number, 0, store.count(number) - 1)
+            rows = store.samples.rows(number, 0, store.samples.count(number) - 1)
             times, expected = rows.times // 10**6, rows.scores / rows.thresholds
             sent = (times >= min(found)) & ~np.isnan(expected)
             assert len(found) > 60

@@ -10,8 +10,7 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from newnormal.service.api.app import make_app
-from tests.service.fake_service import FakeService
+from tests.service.fake_service import FakeService, app_of
 
 API = "/api/v1"
 _T = TypeVar("_T")
@@ -49,7 +48,7 @@ class Client:
         address: str = "127.0.0.1",
         headers: dict[str, str] | None = None,
     ) -> None:
-        self.app = make_app(service)
+        self.app = app_of(service)
         self.runner = Runner()
         self.base_url = base_url
         self.address = address

@@ -1,40 +1,36 @@
-"""A service without a log, a store and detectors: generated streams that live in memory.
+"""A service without a log and detectors: generated streams, whose samples are computed.
 
-What the API's and the page's tests talk to. To look at the page by hand::
-
-    python -m tests.service.fake_service --port 8765 --streams 2000
+What the API's and the page's tests talk to.
 """
 
 from __future__ import annotations
 
-import argparse
+import shutil
+import tempfile
 import threading
-import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from fastapi import FastAPI
 
 from newnormal.alarms.words import channels_text
 from newnormal.errors import FeedbackError, InputError
 from newnormal.io.arrivals import Arrival
 from newnormal.plots.thinning import excess, extremes, means, starts_every, worst
+from newnormal.service.api.app import make_app
+from newnormal.service.config import Limits, ServiceConfig
 from newnormal.service.hub import Hub, Tick
-from newnormal.service.values import (
-    Comment,
-    EventRow,
-    Item,
-    ItemPage,
-    Rows,
-    Series,
-    StreamView,
-)
+from newnormal.service.store import Store
+from newnormal.service.store.samples import SampleTable
+from newnormal.service.values import Comment, EventRow, Item, Rows, Series, StreamView
 from tests.waiting import until
 
 SECOND = 10**9
@@ -45,48 +41,26 @@ START = 1_767_225_600 * SECOND  # 2026-01-01
 MARGIN = 1.5
 
 
-def fake_config(**changes: Any) -> Any:
-    """Return what the API reads of a configuration."""
-    limits = {
-        "streams": 10_000,
-        "channels": 500,
-        "body": 16 << 20,
-        "decompressed": 64 << 20,
-        "samples_per_request": 100_000,
-        "requests_per_second": 1e6,
-        "subscribers": 50,
-        **changes.pop("limits", {}),
-    }
-    known: dict[str, Any] = {
-        "host": "127.0.0.1",
-        "port": 8765,
-        "data": Path("newnormal-data"),
-        "public_url": None,
-        "insecure": False,
-        "allowed_hosts": (),
-        "tokens": (),
-        "sinks": (),
-        "sources": (),
-        "service_alarms_per_day": None,
-        "demo": False,
-        "limits": SimpleNamespace(**limits),
-    }
-    return SimpleNamespace(**{**known, **changes})
+def fake_config(**changes: Any) -> ServiceConfig:
+    """Return a configuration without a limit of requests a second."""
+    limits = {"requests_per_second": 1e6, **changes.pop("limits", {})}
+    return ServiceConfig(limits=Limits(**limits), **changes)
 
 
-class FakeStore:
-    """Items, events, settings; series are computed when they are asked for."""
+@cache
+def _empty_store() -> bytes:
+    """Return the file of a store that has nothing: to make one takes longer than to copy it."""
+    with tempfile.TemporaryDirectory() as folder:
+        Store(Path(folder, "store.sqlite")).close()
+        return Path(folder, "store.sqlite").read_bytes()
+
+
+class FakeSamples(SampleTable):
+    """The samples of the store, computed when they are asked for."""
 
     def __init__(self, service: FakeService) -> None:
+        super().__init__(service.store.connection, None)
         self.service = service
-        self.kept: dict[str, Item] = {}
-        self.happened: list[EventRow] = []
-        self.written: dict[str, list[Comment]] = {}
-        self.spaces: dict[str, dict[str, Any]] = {}
-        self.alerts: dict[str, dict[str, int]] = {}
-        self.lock = threading.RLock()
-
-    # --- samples
 
     def count(self, stream: int) -> int:
         view = self.service.stream(stream)
@@ -158,7 +132,7 @@ class FakeStore:
                 expected[:, at] = 10 * k + view.id % 7 + 5 * np.sin(numbers / (90 + 11 * k))
         noise = np.sin(numbers * 12.9898 + view.id)[:, None] * 43758.5453
         values = expected + (noise - np.floor(noise) - 0.5)
-        for item in self.of_stream(view.id, "alarm"):
+        for item in self.service.of_stream(view.id, "alarm"):
             inside = (numbers >= item.body["start"]) & (numbers <= item.body["end"])
             for at in [k for k, name in enumerate(names) if name == view.channels[0]]:
                 values[inside, at] += 4 * item.ratio
@@ -168,109 +142,11 @@ class FakeStore:
 
     def _scores(self, view: StreamView, numbers: Any) -> tuple[Any, Any]:
         scores = 0.5 + 0.2 * np.sin(numbers / 40 + view.id)
-        for item in self.of_stream(view.id, "alarm"):
+        for item in self.service.of_stream(view.id, "alarm"):
             inside = (numbers >= item.body["start"]) & (numbers <= item.body["end"])
             scores[inside] = item.ratio
         live = np.full(len(numbers), view.generation > 0)
         return np.where(live, scores, np.nan), np.where(live, 1.0, np.nan)
-
-    def of_stream(self, stream: int, kind: str) -> list[Item]:
-        with self.lock:
-            return [e for e in self.kept.values() if e.stream == stream and e.kind == kind]
-
-    # --- items and events
-
-    def put_item(self, item: Item) -> None:
-        with self.lock:
-            self.kept[item.key] = item
-
-    def put_event(self, event: EventRow) -> None:
-        with self.lock:
-            self.happened.append(event)
-
-    def item(self, key: str) -> Item | None:
-        return self.kept.get(key)
-
-    def items(
-        self,
-        *,
-        kinds: Sequence[str] | None = None,
-        states: Sequence[str] | None = None,
-        stream: int | None = None,
-        open_only: bool = False,
-        begin: int | None = None,
-        end: int | None = None,
-        cursor: str | None = None,
-        limit: int = 50,
-    ) -> ItemPage:
-        with self.lock:
-            found = sorted(self.kept.values(), key=lambda e: (-e.updated, e.key))
-        found = [
-            e
-            for e in found
-            if (not kinds or e.kind in kinds)
-            and (not states or e.state in states)
-            and (stream is None or e.stream == stream)
-            and (not open_only or e.open)
-            and (begin is None or (e.ended or e.updated) >= begin)
-            and (end is None or e.opened <= end)
-        ]
-        if cursor is not None:
-            try:
-                updated, _, key = cursor.partition("~")
-                after = (-int(updated), key)
-            except ValueError as error:
-                raise InputError(
-                    f"cursor: expected one that a list gave, found {cursor!r}",
-                    hint="leave it out to begin with the first",
-                ) from error
-            found = [e for e in found if (-e.updated, e.key) > after]
-        page = tuple(found[:limit])
-        more = len(found) > limit
-        return ItemPage(page, f"{page[-1].updated}~{page[-1].key}" if more and page else None)
-
-    def events(
-        self, *, after: str | None = None, stream: int | None = None, limit: int = 100
-    ) -> list[EventRow]:
-        with self.lock:
-            found = list(self.happened)
-        if after is not None:
-            begin = tuple(int(each) for each in after.split("-"))
-            found = [e for e in found if (e.position, e.order) > begin]
-        return [e for e in found if stream is None or e.stream == stream][:limit]
-
-    @property
-    def newest_event(self) -> str:
-        with self.lock:
-            return self.happened[-1].id if self.happened else "0-0"
-
-    def comment(self, comment: Comment) -> None:
-        with self.lock:
-            self.written.setdefault(comment.item, []).append(comment)
-
-    def comments(self, key: str) -> list[Comment]:
-        with self.lock:
-            return list(self.written.get(key, ()))
-
-    # --- settings and the outbox
-
-    def alert_counts(self) -> dict[str, dict[str, int]]:
-        return self.alerts
-
-    def get(self, space: str, name: str) -> Any:
-        return self.spaces.get(space, {}).get(name)
-
-    def put(self, space: str, name: str, value: Any) -> None:
-        with self.lock:
-            self.spaces.setdefault(space, {})[name] = value
-
-    def delete(self, space: str, name: str) -> None:
-        with self.lock:
-            self.spaces.get(space, {}).pop(name, None)
-
-    def all(self, space: str) -> dict[str, Any]:
-        with self.lock:
-            return dict(self.spaces.get(space, {}))
 
 
 class FakeService:
@@ -291,7 +167,11 @@ class FakeService:
         self.begin = begin
         self.config = fake_config() if config is None else config
         self.hub = Hub()
-        self.store = FakeStore(self)
+        folder = tempfile.mkdtemp()
+        Path(folder, "store.sqlite").write_bytes(_empty_store())
+        self.store = Store(Path(folder, "store.sqlite"))
+        self.store.samples = FakeSamples(self)
+        weakref.finalize(self, _remove, self.store, folder)
         self.ready = self.writable = True
         self.position = 0
         self.pushed: list[tuple[Sequence[Arrival], bool]] = []
@@ -302,8 +182,6 @@ class FakeService:
         self.views: dict[int, StreamView] = {}
         self.lock = threading.RLock()
         self.models_of: dict[int, list[dict[str, Any]]] = {}
-        self._thread: threading.Thread | None = None
-        self._stop = threading.Event()
         for number in range(1, streams + 1):
             self.views[number] = self._made(number)
         self._story()
@@ -363,20 +241,40 @@ class FakeService:
         if len(live) == 5:
             self.inject_incident([each.id for each in live])
 
+    def of_stream(self, stream: int, kind: str) -> list[Item]:
+        page = self.store.items.page(stream=stream, kinds=[kind], limit=10**6)
+        return sorted(page.items, key=lambda each: each.number)
+
+    def item(self, key: str) -> Item:
+        item = self.store.items.get(key)
+        assert item is not None
+        return item
+
+    def items(self) -> tuple[Item, ...]:
+        return self.store.items.page(limit=10**6).items
+
+    def events(self) -> list[EventRow]:
+        return self.store.events.read(limit=10**6)
+
+    def _put(self, item: Item) -> None:
+        self.store.items.put(item)
+        self.store.commit()
+
     def _happened(self, kind: str, item: Item | None, stream: int | None, body: Any) -> EventRow:
         self.position += 1
         when = self.clock() if item is None else item.updated
         event = EventRow(
             self.position, 0, kind, when, stream, None if item is None else item.key, body
         )
-        self.store.put_event(event)
+        self.store.events.put(event)
+        self.store.commit()
         self.hub.publish(event)
         return event
 
     def _settle(self, stream: int) -> None:
         """Let the view of a stream say what its items are."""
         view = self.views[stream]
-        items = [e for e in self.store.kept.values() if e.stream == stream]
+        items = list(self.store.items.page(stream=stream, limit=10**6).items)
         items.sort(key=lambda each: each.updated)
         opened = [each for each in items if each.open]
         ranks = ("alarm", "change", "silence", "channels")
@@ -408,7 +306,7 @@ class FakeService:
         """Open an alarm, `back` samples before the newest one."""
         with self.lock:
             view = self.views[stream]
-            number = 1 + len(self.store.of_stream(stream, "alarm"))
+            number = 1 + len(self.of_stream(stream, "alarm"))
             first = max(view.samples - 1 - back, 0)
             last = min(first + length - 1, view.samples - 1)
             start, end = (self.begin + each * PERIOD for each in (first, last))
@@ -447,7 +345,7 @@ class FakeService:
                 f"alarm-{stream}-1-{number}", "alarm", stream, 1, number, "open", start, end,
                 None, ratio, sentence, body, self.position + 1,
             )  # fmt: skip
-            self.store.put_item(item)
+            self._put(item)
             self._settle(stream)
             self._happened("opened", item, stream, {"alarm": body})
             return item
@@ -455,12 +353,12 @@ class FakeService:
     def close_alarm(self, key: str, reason: str = "score back to normal") -> Item:
         """Close an open alarm."""
         with self.lock:
-            item = self.store.kept[key]
+            item = self.item(key)
             body = {**item.body, "open": False, "reason": reason}
             closed = replace(
                 item, state="closed", ended=item.updated, body=body, position=self.position + 1
             )
-            self.store.put_item(closed)
+            self._put(closed)
             assert item.stream is not None
             self._settle(item.stream)
             self._happened("closed", closed, item.stream, {"alarm": body})
@@ -470,7 +368,7 @@ class FakeService:
         """Let a change begin, `back` samples before the newest one."""
         with self.lock:
             view = self.views[stream]
-            number = 1 + len(self.store.of_stream(stream, "change"))
+            number = 1 + len(self.of_stream(stream, "change"))
             first = max(view.samples - 1 - back, 0)
             start = self.begin + first * PERIOD
             channel = view.channels[-1]
@@ -492,7 +390,7 @@ class FakeService:
                 f"change-{stream}-1-{number}", "change", stream, 1, number, state, start, start,
                 start + 60 * PERIOD if done else None, 0.0, sentence, body, self.position + 1,
             )  # fmt: skip
-            self.store.put_item(item)
+            self._put(item)
             self._settle(stream)
             self._happened("changed" if not done else state, item, stream, {"change": body})
             return item
@@ -500,7 +398,7 @@ class FakeService:
     def inject_incident(self, streams: Sequence[int]) -> Item:
         """Let an incident begin in some streams."""
         with self.lock:
-            number = 1 + sum(e.kind == "incident" for e in self.store.kept.values())
+            number = 1 + sum(e.kind == "incident" for e in self.items())
             alarms = [self.inject_alarm(each, back=30, length=20) for each in streams]
             start = min(each.opened for each in alarms)
             sentence = f"{len(streams)} streams in alarm within a minute"
@@ -519,7 +417,7 @@ class FakeService:
                 f"incident-{number}", "incident", None, 0, number, "open", start, start,
                 None, 3.0, sentence, body, self.position + 1,
             )  # fmt: skip
-            self.store.put_item(item)
+            self._put(item)
             self._happened("incident", item, None, {"incident": body})
             return item
 
@@ -534,7 +432,7 @@ class FakeService:
                 "incident-silence-1", "incident", None, 0, 0, "open", since, since + 300 * 10**9,
                 None, float(len(names)), sentence, body, self.position + 1,
             )  # fmt: skip
-            self.store.put_item(item)
+            self._put(item)
             for each in streams:
                 self.views[each] = replace(
                     self.views[each], attention="silence", sentence=sentence, item=item.key
@@ -556,26 +454,6 @@ class FakeService:
             self.hub.publish(Tick(moved))
 
     # --- what the API calls
-
-    def start(self) -> None:
-        """Let time pass by itself."""
-
-        def run() -> None:
-            turn = 0
-            while not self._stop.wait(1.0):
-                turn += 1
-                self.tick()
-                live = [e.id for e in self.streams() if e.state == "live" and not e.attention]
-                if turn % 7 == 0 and live:
-                    self.inject_alarm(live[(turn * 13) % len(live)])
-
-        self._thread = threading.Thread(target=run, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
 
     def push(
         self,
@@ -614,13 +492,13 @@ class FakeService:
             if verb == "rollback":
                 accepted = [
                     each
-                    for each in self.store.of_stream(stream or 0, "change")
+                    for each in self.of_stream(stream or 0, "change")
                     if each.state == "accepted"
                 ]
                 if not accepted:
                     return _failed(FeedbackError("there is nothing to roll back"))
                 return _done(self._decided(accepted[-1], "rejected", "rolled_back"))
-            item = self.store.item(item_key or "")
+            item = self.store.items.get(item_key or "")
             if item is None or not item.open or item.kind == "incident":
                 return _failed(
                     FeedbackError(
@@ -629,7 +507,7 @@ class FakeService:
                     )
                 )
             if comment:
-                self.store.comment(Comment(item.key, self.clock(), who, comment))
+                self.store.items.add_comment(Comment(item.key, self.clock(), who, comment))
             if item.kind == "alarm" and verb == "accept":
                 closed = self.close_alarm(item.key, "accepted")
                 return _done(closed)
@@ -642,7 +520,7 @@ class FakeService:
         body = {**item.body, "state": state}
         ended = item.updated if state == "accepted" else None
         changed = replace(item, state=state, body=body, ended=ended, position=self.position + 1)
-        self.store.put_item(changed)
+        self._put(changed)
         assert item.stream is not None
         self._settle(item.stream)
         self._happened(kind, changed, item.stream, {"change": body})
@@ -662,8 +540,8 @@ class FakeService:
     def remove(self, stream: int) -> Future[None]:
         with self.lock:
             self.views.pop(stream, None)
-            for key in [e.key for e in self.store.kept.values() if e.stream == stream]:
-                del self.store.kept[key]
+            self.store.connection.write("DELETE FROM items WHERE stream = ?", stream)
+            self.store.commit()
             self._happened("removed", None, stream, {})
         return _done(None)
 
@@ -712,8 +590,10 @@ class FakeService:
     def report(self, part: str, ok: bool, message: str = "") -> None:
         self.parts[part] = (ok, message)
 
-    def place(self, source: str) -> Mapping[str, Any] | None:
-        return None
+
+def _remove(store: Store, folder: str) -> None:
+    store.close()
+    shutil.rmtree(folder)
 
 
 def iso(time_ns: int) -> str:
@@ -732,15 +612,18 @@ def _failed(error: Exception) -> Future[Any]:
     return made
 
 
+def app_of(service: FakeService) -> FastAPI:
+    """Return the app of a service."""
+    return make_app(cast("Any", service))
+
+
 @contextmanager
 def served(service: FakeService, port: int = 0) -> Iterator[str]:
     """Serve the API and the page of a service on 127.0.0.1; give its address."""
     import uvicorn
 
-    from newnormal.service.api.app import make_app
-
     config = uvicorn.Config(
-        make_app(service),
+        app_of(service),
         host="127.0.0.1",
         port=port,
         log_level="critical",
@@ -757,22 +640,3 @@ def served(service: FakeService, port: int = 0) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join()
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--port", type=int, default=8765)
-    parser.add_argument("--streams", type=int, default=20)
-    given = parser.parse_args()
-    begin = (time.time_ns() // PERIOD - SAMPLES) * PERIOD
-    service = FakeService(given.streams, begin=begin)
-    service.start()
-    with served(service, given.port) as address:
-        print(address)
-        with suppress(KeyboardInterrupt):
-            threading.Event().wait()
-    service.stop()
-
-
-if __name__ == "__main__":
-    main()

@@ -73,8 +73,8 @@ def contents(applier: Applier) -> dict[str, Any]:
         "rows": {each.name: _rows(store, each.id, each.count) for each in applier.streams},
         "levels": {each.name: _series(store, each.id) for each in applier.streams},
         "items": {each.key: vars(each) for each in _items(store)},
-        "events": [tuple(each) for each in store.events(limit=10**9)],
-        "alerts": {(each.key, each.sink): dict(each.body) for each in store.alerts(limit=10**9)},
+        "events": [tuple(each) for each in store.events.read(limit=10**9)],
+        "alerts": {(each.key, each.sink): dict(each.body) for each in store.outbox.all()},
         "detectors": detectors(applier.fleet),
         "incidents": applier.fleet._tracker.to_json(),
     }
@@ -113,10 +113,10 @@ def _plain(value: Any) -> Any:
 
 
 def _rows(store: Store, stream: int, count: int) -> Any:
-    first = store.first_kept(stream)
+    first = store.samples.first_kept(stream)
     if first >= count:
         return first, count
-    return first, count, _bytes(store.rows(stream, first, count - 1))
+    return first, count, _bytes(store.samples.rows(stream, first, count - 1))
 
 
 def _bytes(rows: Rows) -> Any:
@@ -128,14 +128,14 @@ def _bytes(rows: Rows) -> Any:
 
 
 def _series(store: Store, stream: int) -> Any:
-    series = store.series(stream, 0, _FOREVER, 40)
+    series = store.samples.series(stream, 0, _FOREVER, 40)
     return series.per, series.channels, series.times.tobytes(), series.high.tobytes()
 
 
 def _items(store: Store) -> Iterator[Any]:
     cursor = None
     while True:
-        page = store.items(cursor=cursor, limit=500)
+        page = store.items.page(cursor=cursor, limit=500)
         yield from page.items
         cursor = page.cursor
         if cursor is None:

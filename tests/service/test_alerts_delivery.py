@@ -71,7 +71,7 @@ class Case:
                 "opened": opened,
                 "updated": updated or opened,
             }
-            self.store.put_alert(key, "chat", body)
+            self.store.outbox.put(key, "chat", body)
         self.store.commit()
 
     def deliver(self) -> list[str]:
@@ -82,7 +82,7 @@ class Case:
         return self.sink.keys[before:]
 
     def row(self, key: str) -> Any:
-        found = self.store.alert(key, "chat")
+        found = self.store.outbox.get(key, "chat")
         assert found is not None
         return found
 
@@ -101,7 +101,7 @@ def test_alerts_are_sent_in_the_order_in_which_they_were_made(case: Case) -> Non
     assert case.sink.keys.index("a:fired") < case.sink.keys.index("a:resolved")
     assert case.deliver() == []
     assert case.reports == [("sink chat", True, "")]
-    assert case.store.alert_counts()["chat"]["delivered"] == 3
+    assert case.store.outbox.counts()["chat"]["delivered"] == 3
 
 
 def test_an_alert_that_was_delivered_is_not_sent_again_when_the_log_is_applied_again(
@@ -215,7 +215,7 @@ def test_after_a_kill_before_the_mark_an_alert_is_sent_again_under_the_same_key(
 
     case.put("a:fired", "a:resolved")
     with monkeypatch.context() as patch:
-        patch.setattr(case.store, "mark_alert", killed)
+        patch.setattr(case.store.outbox, "mark", killed)
         with pytest.raises(Killed):
             case.sender.deliver()
     case.sender = case.another()
@@ -249,7 +249,7 @@ def test_an_alert_is_given_up_after_a_week_and_the_outbox_has_the_reason(case: C
     for key in ("a:fired", "a:resolved"):
         assert case.row(key).error == f"{GIVEN_UP}expected a status 2xx, found 422"
         assert case.row(key).delivered == case.clock.now
-    assert case.store.alert_counts()["chat"]["unsent"] == 2
+    assert case.store.outbox.counts()["chat"]["unsent"] == 2
 
 
 def test_what_waits_for_a_sink_that_was_removed_is_given_up_when_it_is_too_old(case: Case) -> None:
@@ -267,7 +267,7 @@ def test_what_waits_for_a_sink_that_was_removed_is_given_up_when_it_is_too_old(c
 
 def test_what_opened_and_ended_in_a_maintenance_window_is_marked_and_not_sent(case: Case) -> None:
     # 2027-01-15T08:00:00Z is BEGIN
-    window = add_window(case.store, BEGIN - S, BEGIN + S, "press-*", reason="new bearings")
+    window = add_window(case.store.settings, BEGIN - S, BEGIN + S, "press-*", reason="new bearings")
     case.put("a:fired", "a:resolved")
     case.put("b:fired", "b:resolved", stream="oven")
     case.put("c:fired", opened="2027-01-15T08:00:01Z")
@@ -275,7 +275,7 @@ def test_what_opened_and_ended_in_a_maintenance_window_is_marked_and_not_sent(ca
     for key in ("a:fired", "a:resolved"):
         assert case.row(key).error == f"{SUPPRESSED}maintenance window {window.id}: new bearings"
         assert case.row(key).attempts == 0
-    assert case.store.alert_counts()["chat"] == {
+    assert case.store.outbox.counts()["chat"] == {
         "waiting": 0,
         "delivered": 3,
         "failing": 0,
@@ -288,19 +288,19 @@ def test_what_opened_and_ended_in_a_maintenance_window_is_marked_and_not_sent(ca
 def test_what_fired_before_a_window_was_made_is_resolved_all_the_same(case: Case) -> None:
     case.put("a:fired")
     case.deliver()
-    add_window(case.store, BEGIN - S, BEGIN + S)
+    add_window(case.store.settings, BEGIN - S, BEGIN + S)
     case.put("a:resolved")
     assert case.deliver() == ["a:resolved"]
 
 
 def test_what_is_open_still_when_the_window_ends_is_told(case: Case) -> None:
-    window = add_window(case.store, BEGIN - S, BEGIN + 600 * S, reason="new bearings")
+    window = add_window(case.store.settings, BEGIN - S, BEGIN + 600 * S, reason="new bearings")
     case.put("a:fired", "b:fired")
     for _ in range(10):
         assert case.deliver() == []
         assert case.row("a:fired").error == f"held: maintenance window {window.id}: new bearings"
         assert case.row("a:fired").attempts == 0
-        counts = case.store.alert_counts()["chat"]
+        counts = case.store.outbox.counts()["chat"]
         ended = case.clock.now > BEGIN + 300 * S
         assert (counts["held"], counts["unsent"]) == ((1, 2) if ended else (2, 0))
         assert (counts["waiting"], counts["oldest"]) == (0, 0)
@@ -314,16 +314,16 @@ def test_what_is_open_still_when_the_window_ends_is_told(case: Case) -> None:
 
 
 def test_what_is_held_is_sent_within_a_minute_after_its_window_is_removed(case: Case) -> None:
-    window = add_window(case.store, BEGIN - S, BEGIN + 9000 * S)
+    window = add_window(case.store.settings, BEGIN - S, BEGIN + 9000 * S)
     case.put("a:fired")
     case.deliver()
-    end_window(case.store, window.id)
+    end_window(case.store.settings, window.id)
     case.clock.now += 60 * S
     assert case.deliver() == ["a:fired"]
 
 
 def test_what_is_held_for_longer_than_alerts_are_kept_is_not_given_up(case: Case) -> None:
-    add_window(case.store, BEGIN - S, BEGIN + 30 * DAY)
+    add_window(case.store.settings, BEGIN - S, BEGIN + 30 * DAY)
     case.put("a:fired")
     case.deliver()
     case.clock.now += 30 * DAY - S
@@ -333,7 +333,7 @@ def test_what_is_held_for_longer_than_alerts_are_kept_is_not_given_up(case: Case
 
 
 def test_what_is_judged_after_its_window_has_a_minute_to_end(case: Case) -> None:
-    add_window(case.store, BEGIN - S, BEGIN + S)
+    add_window(case.store.settings, BEGIN - S, BEGIN + S)
     case.clock.now += 3600 * S
     case.put("a:fired", "b:fired")
     assert case.deliver() == []
@@ -345,17 +345,17 @@ def test_what_is_judged_after_its_window_has_a_minute_to_end(case: Case) -> None
 
 def test_a_silence_that_was_noticed_in_a_window_is_in_it(case: Case) -> None:
     # The last sample came before somebody made the window and switched the machine off.
-    add_window(case.store, BEGIN + 20 * S, BEGIN + 600 * S)
+    add_window(case.store.settings, BEGIN + 20 * S, BEGIN + 600 * S)
     case.put("a:fired", updated="2027-01-15T08:05:00Z")
     case.put("b:fired", updated="2027-01-15T08:00:19Z")
     assert case.deliver() == ["b:fired"]
 
 
 def test_what_was_suppressed_is_not_resolved_after_the_window_is_removed(case: Case) -> None:
-    window = add_window(case.store, BEGIN - S, BEGIN + S)
+    window = add_window(case.store.settings, BEGIN - S, BEGIN + S)
     case.put("a:fired", "a:resolved")
     case.deliver()
-    assert end_window(case.store, window.id)
+    assert end_window(case.store.settings, window.id)
     case.put("a:resolved")
     case.clock.now += 60 * S
     assert case.deliver() == []
@@ -374,7 +374,7 @@ def test_a_sink_that_did_not_get_the_alert_that_fired_gets_none_that_resolves_it
 
 
 def put_item(store: Store, key: str, *, state: str = "open") -> None:
-    store.put_item(Item(key, "alarm", 1, 1, 1, state, BEGIN, BEGIN, None, 2.0, "", {}, 1))
+    store.items.put(Item(key, "alarm", 1, 1, 1, state, BEGIN, BEGIN, None, 2.0, "", {}, 1))
     store.commit()
 
 
@@ -428,7 +428,7 @@ def test_a_thousand_open_alerts_are_sent_again_in_a_few_calls(case: Case) -> Non
     keys = [f"{number:04}" for number in range(1001)]
     for key in keys:
         item = Item(key, "alarm", 1, 1, 1, "open", BEGIN, BEGIN, None, 2.0, "", {}, 1)
-        case.store.put_item(item)
+        case.store.items.put(item)
     case.put(*(f"{key}:fired" for key in keys))
     case.deliver()
     sink.alerts.clear()
@@ -613,7 +613,7 @@ def test_a_sink_that_hangs_does_not_slow_another(tmp_path: Path) -> None:
                     "streams": ["s"],
                     "opened": "2027-01-15T08:00:00Z",
                 }
-                store.put_alert(f"{number}:fired", sink, body)
+                store.outbox.put(f"{number}:fired", sink, body)
             store.commit()
             delivery.wake()
         assert Signalling.wait_for("fast", 5) == [f"{number}:fired" for number in range(5)]

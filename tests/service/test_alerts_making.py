@@ -163,24 +163,24 @@ def test_a_window_covers_an_incident_if_it_covers_all_of_its_streams() -> None:
 
 
 def test_windows_are_kept_listed_and_removed(store: Store) -> None:
-    first = add_window(store, 100, 200, "press-*", reason="new bearings", who="kim")
-    last = add_window(store, 300, 400)
-    assert windows(store) == [last, first]
+    first = add_window(store.settings, 100, 200, "press-*", reason="new bearings", who="kim")
+    last = add_window(store.settings, 300, 400)
+    assert windows(store.settings) == [last, first]
     assert first.reason == "new bearings" and first.who == "kim"
-    assert covering(windows(store), ["press-1"], 150, 150) == first
-    assert covering(windows(store), ["press-1"], 250, 250) is None
-    assert end_window(store, first.id)
-    assert windows(store) == [last]
+    assert covering(windows(store.settings), ["press-1"], 150, 150) == first
+    assert covering(windows(store.settings), ["press-1"], 250, 250) is None
+    assert end_window(store.settings, first.id)
+    assert windows(store.settings) == [last]
 
 
 @pytest.mark.parametrize("name", ["", "0" * 12, "../settings", "x"])
 def test_a_window_that_is_not_there_is_not_removed(store: Store, name: str) -> None:
-    assert not end_window(store, name)
+    assert not end_window(store.settings, name)
 
 
 def test_a_window_that_ends_before_it_begins_is_refused(store: Store) -> None:
     with pytest.raises(ParameterError, match="expected an end after the beginning"):
-        add_window(store, 200, 200)
+        add_window(store.settings, 200, 200)
 
 
 @pytest.mark.parametrize(
@@ -192,4 +192,4 @@ def test_a_window_that_ends_before_it_begins_is_refused(store: Store) -> None:
 )
 def test_texts_of_a_window_have_a_limit(store: Store, texts: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        add_window(store, 100, 200, **texts)
+        add_window(store.settings, 100, 200, **texts)

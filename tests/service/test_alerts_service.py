@@ -51,14 +51,14 @@ def test_an_alarm_reaches_a_receiver_and_is_resolved_also_after_a_restart(
             assert "expected a status 2xx, found 503" in message
         receiver.answer = lambda _: (200, {})
         with running(config, monkeypatch) as service:
-            [alarm] = service.store.items(kinds=["alarm"]).items
+            [alarm] = service.store.items.page(kinds=["alarm"]).items
             service.decide(alarm.key, "accept", stream=alarm.stream, who="kim").result()
 
             def delivered() -> bool:
-                return service.store.alert_counts()["hook"]["waiting"] == 0
+                return service.store.outbox.counts()["hook"]["waiting"] == 0
 
             until(delivered, "all alerts at the receiver")
-            items = service.store.items(limit=500).items
+            items = service.store.items.page(limit=500).items
             expected = {f"{each.key}:fired" for each in items}
             expected |= {f"{each.key}:resolved" for each in items if not each.open}
             assert set(receiver.seen) == expected

@@ -337,13 +337,13 @@ def test_a_receiver_that_honours_keys_sees_each_alert_once_whatever_goes_wrong(
     for key in keys:
         item, _, status = key.partition(":")
         body = {**ALERT.body, "key": key, "item": item, "status": status}
-        store.put_alert(key, "chat", body)
+        store.outbox.put(key, "chat", body)
     store.commit()
     ahead = iter(range(10**9))
     delivery = Delivery(store, lambda *_: None, clock=lambda: next(ahead) * 10**9)
     try:
         delivery.start([SinkConfig("chat", "webhook", {"url": receiver.url})])
-        while store.alert_counts()["chat"]["waiting"]:
+        while store.outbox.counts()["chat"]["waiting"]:
             delivery.wake()
             done.wait(0.01)
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -11,11 +12,10 @@ import pytest
 from fastapi.routing import APIRoute
 
 from newnormal.service.api import access
-from newnormal.service.api.app import make_app
 from newnormal.service.config import TokenConfig
 from newnormal.service.secrets import hash_token
 from tests.service.asgi import API, Client, client_of
-from tests.service.fake_service import FakeService, fake_config
+from tests.service.fake_service import FakeService, app_of, fake_config
 
 ROLES = ("read", "write", "operate")
 TOKENS = tuple(TokenConfig(f"a-{role}", role, hash_token(f"nn_{role}")) for role in ROLES)
@@ -71,7 +71,7 @@ NEEDED = {
 def routes() -> list[tuple[str, str]]:
     """Return method and path of every route."""
     found = []
-    app = make_app(FakeService(1))
+    app = app_of(FakeService(1))
     waiting: list[Any] = [(route, "") for route in app.routes]
     while waiting:
         route, prefix = waiting.pop()
@@ -146,7 +146,7 @@ def test_a_refused_request_changes_nothing(client: Client, service: FakeService)
     client.delete(f"{API}/streams/17", headers=bearer("write"))
     client.post(f"{API}/items/alarm-17-1-1/accept", headers=bearer("write"))
     assert service.pushed == [] and 17 in service.views
-    assert service.store.kept["alarm-17-1-1"].open
+    assert service.item("alarm-17-1-1").open
 
 
 def test_public_routes_need_no_token_and_tell_nothing(client: Client) -> None:
@@ -174,9 +174,11 @@ def test_a_token_of_the_store_counts_until_it_is_revoked(
     monkeypatch.setattr(access, "_STALE", 0.0)
     headers = {"authorization": "Bearer nn_stored"}
     assert client.get(f"{API}/streams", headers=headers).status_code == 401
-    service.store.put("tokens", "stored", {"role": "read", "hash": hash_token("nn_stored")})
+    service.store.settings.put(
+        "tokens", "stored", {"role": "read", "hash": hash_token("nn_stored")}
+    )
     assert client.get(f"{API}/streams", headers=headers).status_code == 200
-    service.store.delete("tokens", "stored")
+    service.store.settings.delete("tokens", "stored")
     assert client.get(f"{API}/streams", headers=headers).status_code == 401
 
 
@@ -253,7 +255,7 @@ def test_a_session_outlives_a_restart_and_the_store_has_no_cookie(
 ) -> None:
     login(client)
     cookie = client.client.cookies["newnormal_session"]
-    assert cookie not in repr(service.store.spaces)
+    assert cookie not in repr(service.store.settings.all("sessions"))
     with client_of(service) as other:
         sent = {"cookie": f"newnormal_session={cookie}"}
         assert other.get(f"{API}/streams", headers=sent).status_code == 200
@@ -271,7 +273,7 @@ def test_a_session_ends_with_its_token_and_after_a_week(
     now[0] = 7 * 86_400 + 1
     assert client.get(f"{API}/streams").status_code == 401
     now[0] = 0
-    service.config.tokens = TOKENS[:2]
+    service.config = replace(service.config, tokens=TOKENS[:2])
     refused = client.get(f"{API}/streams")
     assert refused.status_code == 401 and "revoked" in refused.json()["error"]
 
@@ -283,7 +285,7 @@ def test_sessions_are_limited_in_number(
     for _ in range(5):
         client.client.cookies.clear()
         login(client)
-    assert len(service.store.all("sessions")) == 3
+    assert len(service.store.settings.all("sessions")) == 3
     assert client.get(f"{API}/streams").status_code == 200
 
 

@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 
 from newnormal.service.api import events
-from newnormal.service.api.app import make_app
 from tests.service.asgi import API, Following, client_of, run_apart
-from tests.service.fake_service import FakeService, fake_config
+from tests.service.fake_service import FakeService, app_of, fake_config
 
 PATH = f"{API}/events"
 
 
 def with_app(service: FakeService, act: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
-    app = make_app(service)
+    app = app_of(service)
     try:
         run_apart(act(app))
     finally:
@@ -36,7 +35,7 @@ def test_an_alarm_is_sent_as_it_opens() -> None:
             assert await followed.next() == {"retry": "2000"}
             item = service.inject_alarm(4)
             event = await followed.next()
-            assert event["event"] == "opened" and event["id"] == service.store.newest_event
+            assert event["event"] == "opened" and event["id"] == service.events()[-1].id
             body = json.loads(event["data"])
             assert (body["item"], body["stream"], body["kind"]) == (item.key, 4, "opened")
             assert body["body"]["alarm"]["open"] is True
@@ -47,7 +46,7 @@ def test_an_alarm_is_sent_as_it_opens() -> None:
 @pytest.mark.parametrize("how", ["header", "query", "both"])
 def test_after_a_lost_connection_what_was_missed_is_sent_first_and_once(how: str) -> None:
     service = FakeService(20)
-    place = service.store.newest_event
+    place = service.events()[-1].id
     missed = [service.inject_alarm(each).key for each in (4, 5, 6)]
 
     async def act(app: Any) -> None:
@@ -67,7 +66,7 @@ def test_an_event_between_reading_the_store_and_the_first_message_is_sent_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     service = FakeService(20)
-    place = service.store.newest_event
+    place = service.events()[-1].id
     real = events._missed
 
     def missed(*given: Any) -> Any:
@@ -92,7 +91,7 @@ def test_who_missed_too_much_is_told_to_read_everything(monkeypatch: pytest.Monk
     monkeypatch.setattr(events, "_MOST_MISSED", 3)
     monkeypatch.setattr(events, "MOST", 2)
     service = FakeService(60)
-    assert len(service.store.happened) > 10
+    assert len(service.events()) > 10
 
     async def act(app: Any) -> None:
         async with Following(app, PATH, "after=0-0") as followed:
@@ -216,6 +215,6 @@ def test_a_list_of_events_goes_on_after_the_last_one() -> None:
                 break
             found += page["items"]
             after = page["cursor"]
-        assert [each["id"] for each in found] == [each.id for each in service.store.happened]
+        assert [each["id"] for each in found] == [each.id for each in service.events()]
         mine = client.get(f"{API}/events.json", params={"stream": 17}).json()["items"]
         assert mine and {each["stream"] for each in mine} == {17}

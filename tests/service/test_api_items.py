@@ -38,7 +38,7 @@ def test_pages_of_items_have_each_item_once_newest_first(
     client: Client, service: FakeService
 ) -> None:
     found = everything(client, limit=7)
-    assert sorted(each["key"] for each in found) == sorted(service.store.kept)
+    assert sorted(each["key"] for each in found) == sorted(item.key for item in service.items())
     assert found == everything(client, limit=500)
     times = [each["updated"] for each in found]
     assert times == sorted(times, reverse=True)
@@ -102,7 +102,7 @@ def test_an_unknown_item_is_not_found(client: Client, key: str, verb: str) -> No
 def test_an_alarm_is_accepted_and_closes(client: Client, service: FakeService) -> None:
     found = client.post(f"{API}/items/alarm-17-1-1/accept", json={"comment": "a new tool"}).json()
     assert (found["item"]["state"], found["item"]["open"]) == ("closed", False)
-    assert service.store.comments("alarm-17-1-1")[0].text == "a new tool"
+    assert service.store.items.comments("alarm-17-1-1")[0].text == "a new tool"
     again = client.post(f"{API}/items/alarm-17-1-1/accept")
     assert again.status_code == 409 and "expected an open alarm" in again.json()["error"]
 

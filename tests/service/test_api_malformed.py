@@ -19,7 +19,7 @@ from newnormal.service.service import Service
 from tests.counts import count
 from tests.fuzz.requests import ROUTES, Request, ask, request_of
 from tests.service.asgi import run_apart
-from tests.service.fake_service import FakeService, fake_config, served
+from tests.service.fake_service import FakeService, app_of, fake_config, served
 
 REQUESTS = (2_000, 100_000)
 _GROWTH = 300_000  # bytes of the API's own objects
@@ -30,10 +30,7 @@ def restored(service: FakeService) -> None:
     """Forget what requests left behind in the service that stands in for the real one."""
     service.pushed.clear()
     fresh = FakeService(60)
-    service.views, service.models_of = fresh.views, fresh.models_of
-    for mine, other in ((service.store, fresh.store),):
-        mine.kept, mine.happened, mine.written = other.kept, other.happened, other.written
-        mine.spaces = {}
+    service.views, service.models_of, service.store = fresh.views, fresh.models_of, fresh.store
 
 
 def checked(request: Request, status: int, headers: dict[str, str], body: bytes) -> None:
@@ -49,7 +46,7 @@ def checked(request: Request, status: int, headers: dict[str, str], body: bytes)
 @pytest.mark.slow
 def test_malformed_requests_are_refused_in_a_sentence_and_leave_nothing_behind() -> None:
     service = FakeService(60, config=fake_config(limits=LIMITS))
-    app = make_app(service)
+    app = app_of(service)
     statuses: Counter[int] = Counter()
     total = count(*REQUESTS)
     sizes: list[int] = []

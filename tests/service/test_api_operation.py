@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -157,11 +158,13 @@ def test_settings_say_how_fast_simulated_machines_are() -> None:
             assert client.get(f"{API}/settings").json()["simulated"] == found
 
 
-def test_alerts_have_every_sink(client: Client, service: FakeService) -> None:
-    service.config.sinks = (SinkConfig("chat", "webhook"), SinkConfig("mail", "smtp"))
-    service.store.alerts = {
-        "chat": {"waiting": 2, "delivered": 5, "failing": 1, "oldest": 1_767_225_600 * 10**9}
-    }
+def test_alerts_have_every_sink(
+    client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sinks = (SinkConfig("chat", "webhook"), SinkConfig("mail", "smtp"))
+    service.config = replace(service.config, sinks=sinks)
+    counts = {"waiting": 2, "delivered": 5, "failing": 1, "oldest": 1_767_225_600 * 10**9}
+    monkeypatch.setattr(service.store.outbox, "counts", lambda: {"chat": counts})
     found = client.get(f"{API}/alerts").json()["sinks"]
     assert found["chat"]["oldest"] == "2026-01-01T00:00:00Z" and found["chat"]["waiting"] == 2
     assert found["mail"] == {"kind": "smtp", "waiting": 0, "delivered": 0, "failing": 0}
@@ -213,8 +216,11 @@ def measured(text: str) -> dict[str, list[Any]]:
     return {each.name: each.samples for each in text_string_to_metric_families(text)}
 
 
-def test_metrics_have_what_a_dashboard_needs(client: Client, service: FakeService) -> None:
-    service.store.alerts = {"chat": {"waiting": 2, "delivered": 5, "failing": 0}}
+def test_metrics_have_what_a_dashboard_needs(
+    client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = {"waiting": 2, "delivered": 5, "failing": 0}
+    monkeypatch.setattr(service.store.outbox, "counts", lambda: {"chat": counts})
     found = client.get("/metrics")
     assert found.headers["content-type"].startswith("text/plain")
     values = measured(found.text)
@@ -250,7 +256,7 @@ def test_a_stream_without_a_score_has_no_ratio(client: Client) -> None:
 
 def test_of_many_streams_those_that_need_attention_are_measured() -> None:
     service = FakeService(300)
-    text, _ = metrics.exposition(service, most=50)
+    text, _ = metrics.exposition(cast("Any", service), most=50)
     values = measured(text.decode())
     assert len(values["newnormal_stream_state"]) == 50
     assert values["newnormal_streams_left_out"][0].value == 250
@@ -263,7 +269,7 @@ def test_the_lag_of_a_stream_is_the_age_of_its_newest_sample() -> None:
     service = FakeService(3)
     newest = service.views[3].newest
     assert newest is not None
-    text, _ = metrics.exposition(service, clock=lambda: newest + 90 * 10**9)
+    text, _ = metrics.exposition(cast("Any", service), clock=lambda: newest + 90 * 10**9)
     lags = {e.labels["stream"]: e.value for e in measured(text.decode())["newnormal_lag_seconds"]}
     assert lags["hall-03/press-0003"] == 90
 

@@ -120,7 +120,7 @@ def test_streams_and_items_come_page_after_page(
     ids = [each["id"] for each in client.streams(sort="name")]
     assert sorted(ids) == sorted(each.id for each in service.streams())
     keys = [each["key"] for each in client.items(open=True)]
-    assert sorted(keys) == sorted(each.key for each in service.store.kept.values() if each.open)
+    assert sorted(keys) == sorted(each.key for each in service.items() if each.open)
     assert [each["kind"] for each in client.items(kind="incident")] == ["incident"]
 
 
@@ -300,7 +300,7 @@ def test_without_httpx_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch
 
 def test_events_after_one_that_was_seen_come_in_order(service: FakeService, client: Client) -> None:
     item = service.inject_alarm(7)
-    before = service.store.events()[-1].id
+    before = service.store.events.read()[-1].id
     service.close_alarm(item.key)
     again = service.inject_alarm(7)
     events = client.events(after=before)
@@ -366,7 +366,7 @@ def test_a_service_that_drops_events_for_a_slow_reader_loses_none(
     service: FakeService, client: Client
 ) -> None:
     item = service.inject_alarm(8)
-    events = client.events(after=service.store.events()[-1].id)
+    events = client.events(after=service.store.events.read()[-1].id)
     service.close_alarm(item.key)
     assert next(events).kind == "closed"
     service.hub.publish(Resync())

@@ -31,7 +31,7 @@ class Taken:
     """A service that takes samples, and is live as soon as it is told."""
 
     def __init__(self) -> None:
-        self.store = self
+        self.store = self.settings = self
         self.kept: dict[str, Any] = {}
         self.arrivals: list[Arrival] = []
         self.state = COLLECTING
@@ -144,7 +144,7 @@ def replace_moment(opening: Opening, moment: int) -> Opening:
 
 
 def test_history_comes_fast_then_it_waits_for_the_fits_then_the_story_begins() -> None:
-    service = Taken()
+    service: Any = Taken()
     demo = Demo(service, clock=lambda: NOW)
     while demo.minute < HISTORY:
         assert demo.step() < 0.5
@@ -162,7 +162,7 @@ def test_history_comes_fast_then_it_waits_for_the_fits_then_the_story_begins() -
 
 
 def test_what_is_refused_comes_again() -> None:
-    service = Taken()
+    service: Any = Taken()
     demo = Demo(service, clock=lambda: NOW)
     service.busy = True
     assert demo.step() >= 1
@@ -173,7 +173,8 @@ def test_what_is_refused_comes_again() -> None:
 
 
 def test_the_times_reach_now_within_five_minutes() -> None:
-    demo = Demo(Taken(), clock=lambda: NOW)
+    service: Any = Taken()
+    demo = Demo(service, clock=lambda: NOW)
     demo.minute, demo.simulation.story = HISTORY, HISTORY
     seconds = 0.0
     while demo.simulation.begin + demo.minute * MINUTE < NOW:
@@ -182,7 +183,7 @@ def test_the_times_reach_now_within_five_minutes() -> None:
 
 
 def test_the_times_end_at_now_and_go_on_in_real_time() -> None:
-    service = Taken()
+    service: Any = Taken()
     now = [NOW]
     demo = Demo(service, clock=lambda: now[0])
     demo.minute = (NOW - demo.simulation.begin) // MINUTE - 1
@@ -197,7 +198,7 @@ def test_the_times_end_at_now_and_go_on_in_real_time() -> None:
 
 
 def test_a_second_start_goes_on_where_the_first_ended() -> None:
-    service = Taken()
+    service: Any = Taken()
     first = Demo(service, clock=lambda: NOW)
     for _ in range(20):
         first.step()
@@ -209,7 +210,7 @@ def test_a_second_start_goes_on_where_the_first_ended() -> None:
 
 
 def test_it_pushes_from_a_thread_of_its_own_until_it_is_stopped() -> None:
-    service = Taken()
+    service: Any = Taken()
     demo = Demo(service, clock=lambda: NOW)
     demo.start()
     until(lambda: service.arrivals, "the first samples")

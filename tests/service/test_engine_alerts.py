@@ -61,14 +61,14 @@ def send(service: Service, first: int, values: Floats, *names: str) -> None:
 
 def alerts(service: Service, begin: str = "", about: str = "") -> list[str]:
     """Return the keys of alerts that begin so and are about something, in their order."""
-    found = sorted(service.store.alerts(limit=500), key=lambda each: each.id)
+    found = service.store.outbox.all()
     return [
         each.key for each in found if each.key.startswith(begin) and about in each.body["sentence"]
     ]
 
 
 def items(service: Service, *kinds: str, open_only: bool = True) -> list[tuple[str, str]]:
-    found = service.store.items(kinds=kinds or None, open_only=open_only, limit=500).items
+    found = service.store.items.page(kinds=kinds or None, open_only=open_only, limit=500).items
     return sorted((each.key, each.state) for each in found)
 
 
@@ -167,7 +167,7 @@ def test_a_gap_that_was_told_is_not_told_again_by_the_next_model(service: Servic
     assert alerts(service, about="no sample") == told
     fits(service).fit()
     settle(service)
-    found = service.store.items(kinds=["alarm"], limit=500).items
+    found = service.store.items.page(kinds=["alarm"], limit=500).items
     again = {each.key: each.state for each in found if "no sample" in each.sentence}
     assert again["alarm-1-2-1"] == "closed"
     assert alerts(service, about="no sample") == told
@@ -283,7 +283,7 @@ def test_a_silence_lasted_until_it_was_noticed_at_least(
     go_live(service)
     fall_silent(service, 420)
     send(service, first, calm(first, 1))
-    (item,) = service.store.items(kinds=["silence"], limit=9).items
+    (item,) = service.store.items.page(kinds=["silence"], limit=9).items
     assert item.ended is not None
     assert (item.state, item.ended - item.opened) == ("closed", minutes * 60 * SECOND)
     assert item.sentence == f"no sample for {minutes} min, expected one every 60 s"
@@ -304,7 +304,7 @@ def test_the_first_fit_takes_the_same_samples_however_they_came(
     stream = service.applier.streams.named("m")
     assert stream is not None and stream.model is not None
     assert (stream.model.first, stream.model.last) == (0, HISTORY - 1)
-    found = service.store.items(kinds=["alarm"], limit=500).items
+    found = service.store.items.page(kinds=["alarm"], limit=500).items
     assert 300 in [each.body["start"] + HISTORY for each in found]
 
 

@@ -391,15 +391,6 @@ def test_the_clock_releases_what_is_held_and_what_is_near_it() -> None:
     assert take(aligner, [1502]) == [1502]
 
 
-def test_the_state_of_earlier_versions_is_read() -> None:
-    facts = begun(period=MINUTE).to_json()
-    del facts["holding"], facts["counts"]["jumped"]
-    aligner = Aligner.from_json(json.loads(json.dumps(facts)))
-    assert take(aligner, [1220]) == []
-    assert take(aligner, [20]) == [20]
-    assert aligner.counts["jumped"] == 1
-
-
 def test_a_period_that_becomes_known_counts_from_then_on() -> None:
     aligner = begun()
     assert take(aligner, [119]) == [119]

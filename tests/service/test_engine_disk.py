@@ -64,7 +64,7 @@ def test_a_full_disk_refuses_samples_in_words_and_takes_them_once_there_is_room(
         push(service, arrival(first, samples(first, 100)))
         assert service.health()["parts"]["log"]["ok"]
         settle(service)
-        assert service.store.count(number(service)) == first + 100
+        assert service.store.samples.count(number(service)) == first + 100
 
 
 def test_that_there_is_room_again_is_found_out_although_nobody_sends(
@@ -88,9 +88,9 @@ def test_that_there_is_room_again_is_found_out_although_nobody_sends(
         full.clear()
         until(lambda: service.writable, "a log that can be written")
         settle(service)
-        assert service.store.count(number(service)) == 10
+        assert service.store.samples.count(number(service)) == 10
         push(service, arrival(10, samples(10, 1)))
-        assert service.store.count(number(service)) == 11
+        assert service.store.samples.count(number(service)) == 11
 
 
 def test_what_the_service_itself_logs_is_logged_once_there_is_room(
@@ -119,7 +119,7 @@ def test_a_store_that_is_full_is_reported_and_caught_up_with(
 ) -> None:
     with running(config_of(tmp_path), monkeypatch) as service:
         go_live(service)
-        pages(service.store._database, None)
+        pages(service.store.connection.database, None)
         first = HISTORY
         while store_part(service)["ok"]:
             values = samples(first, 500)
@@ -128,11 +128,11 @@ def test_a_store_that_is_full_is_reported_and_caught_up_with(
             first += 500
         assert "the disk is full" in store_part(service)["message"]
         assert service.health()["status"] == "degraded"
-        pages(service.store._database, 2**30)
+        pages(service.store.connection.database, 2**30)
         until(lambda: store_part(service)["ok"], "the store")
         settle(service)
-        assert service.store.count(number(service)) == first
-        rows = service.store.rows(number(service), HISTORY, first - 1)
+        assert service.store.samples.count(number(service)) == first
+        rows = service.store.samples.rows(number(service), HISTORY, first - 1)
         assert not np.isnan(rows.scores).any()
         found = contents(service.applier)
     again = tmp_path / "again"

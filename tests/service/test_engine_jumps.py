@@ -92,7 +92,7 @@ def test_after_one_sample_20_hours_ahead_faults_are_judged_and_alarm(service: Se
     assert (view.samples, view.newest) == (HISTORY + 60, LAST + 60 * PERIOD)
     assert (view.counts["jumped"], view.counts["late"]) == (1, 0)
     assert view.counts["alarms"] == 1
-    assert service.store.items(kinds=["alarm"], limit=500).items
+    assert service.store.items.page(kinds=["alarm"], limit=500).items
 
 
 def test_a_stream_without_a_model_is_not_blinded_either(
@@ -110,7 +110,7 @@ def test_after_a_gap_of_a_day_nothing_is_lost(service: Service) -> None:
     assert shown(service).samples == HISTORY
     send(service, first + 2)
     assert shown(service).samples == HISTORY + 3
-    rows = service.store.rows(1, HISTORY, HISTORY + 2)
+    rows = service.store.samples.rows(1, HISTORY, HISTORY + 2)
     assert ((rows.times - START) // PERIOD).tolist() == [first, first + 1, first + 2]
     assert shown(service).counts["jumped"] == 0
 
@@ -255,6 +255,8 @@ def test_channels_at_several_connections_come_back_after_a_gap(
                 push(service, Arrival("m", (channel,), time, np.array([[1.0]])))
         counts = shown(service).counts
         assert (counts["late"], counts["jumped"]) == (0, 0)
-        rows = service.store.rows(1, 2, shown(service).samples - 1)  # after those of the start
+        rows = service.store.samples.rows(
+            1, 2, shown(service).samples - 1
+        )  # after those of the start
         assert not np.isnan(rows.values).any()
         assert shown(service).samples >= 37

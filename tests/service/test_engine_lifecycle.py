@@ -37,7 +37,7 @@ from tests.waiting import until
 
 
 def items(service: Service, kind: str) -> list[Item]:
-    return list(service.store.items(kinds=[kind], limit=500).items)
+    return list(service.store.items.page(kinds=[kind], limit=500).items)
 
 
 # ------------------------------------------------------------------ the first model
@@ -57,7 +57,9 @@ def test_a_stream_collects_then_waits_for_its_fit_then_is_live(
         shown = service.stream_named("m")
         assert shown is not None
         assert (shown.generation, shown.samples, shown.period) == (1, HISTORY, PERIOD)
-        states = [each.body["state"] for each in service.store.events() if each.kind == "stream"]
+        states = [
+            each.body["state"] for each in service.store.events.read() if each.kind == "stream"
+        ]
         assert states == ["collecting", "fitting", "live"]
 
 
@@ -73,7 +75,7 @@ def test_a_stream_goes_live_at_the_sample_after_its_history_however_long_its_fit
         fits(service).fit()
         settle(service)
         assert state(service) == "live"
-        rows = service.store.rows(number(service), 0, HISTORY + 299)
+        rows = service.store.samples.rows(number(service), 0, HISTORY + 299)
         assert np.isnan(rows.scores[:HISTORY]).all()
         assert not np.isnan(rows.scores[HISTORY:]).any()
         assert service.models(number(service))[0]["last"] == HISTORY - 1
@@ -132,7 +134,7 @@ def test_other_streams_go_on_while_one_is_fitted(
         push(service, arrival(0, samples(0, HISTORY), "two"))
         until(lambda: state(service, "two") == "fitting", "a fit that begins")
         push(service, arrival(HISTORY, samples(HISTORY, 20), "one"))
-        rows = service.store.rows(number(service, "one"), HISTORY, HISTORY + 19)
+        rows = service.store.samples.rows(number(service, "one"), HISTORY, HISTORY + 19)
         assert not np.isnan(rows.scores).any()
 
 
@@ -148,7 +150,7 @@ def test_an_uploaded_history_is_fitted_at_once_and_comes_before_what_was_pushed(
         assert state(service) == "live"
         shown = service.stream_named("m")
         assert shown is not None and shown.samples == 207  # 300 to 302 are in both
-        rows = service.store.rows(shown.id, 0, 206)
+        rows = service.store.samples.rows(shown.id, 0, 206)
         assert rows.times.tolist() == [START + k * PERIOD for k in range(100, 307)]
         np.testing.assert_array_equal(rows.values, samples(100, 207))
         assert np.isnan(rows.scores[:203]).all() and not np.isnan(rows.scores[203:]).any()
@@ -268,7 +270,7 @@ def test_new_channels_are_kept_and_reported_and_gone_from_the_inbox_when_rejecte
             push(service, arrival(first, samples(first, 4, width=3)))
         (item,) = items(service, "channels")
         assert (item.state, item.sentence) == ("pending", "1 new channel: c")
-        rows = service.store.rows(number(service), HISTORY, HISTORY + 39, ["c"])
+        rows = service.store.samples.rows(number(service), HISTORY, HISTORY + 39, ["c"])
         assert not np.isnan(rows.values).any()
         decided = service.decide(item.key, "reject", who="me").result()
         assert decided is not None and decided.state == "rejected"
@@ -350,7 +352,7 @@ def test_a_gap_whose_silence_was_reported_makes_no_second_alert_nor_an_incident(
             push(service, *(arrival(first, samples(first, 6), name=each) for each in names))
         gaps = items(service, "alarm")
         assert len(gaps) == 3 and len(items(service, "incident")) == 1
-        fired = [each.body for each in service.store.alerts() if each.body["status"] == "fired"]
+        fired = [each.body for each in service.store.outbox.all() if each.body["status"] == "fired"]
         assert [each["kind"] for each in fired] == ["silence"] * 3
 
 
@@ -370,7 +372,7 @@ def test_an_open_step_is_closed_by_the_clock(
         now = 91.0
         assert list(clock.decide(streams)) == [log.Closed(1, START + 1)]
         service._engine.submit(log.Closed(1, START + 1), own=True).applied.result()
-        assert service.store.count(1) == 1
+        assert service.store.samples.count(1) == 1
 
 
 def test_an_open_step_is_closed_by_the_clock_though_other_channels_go_on(
@@ -394,7 +396,7 @@ def test_an_open_step_is_closed_by_the_clock_though_other_channels_go_on(
                 found.append((at, (entry.until - START) // (10 * SECOND)))
                 service._engine.submit(entry, own=True).applied.result()
         assert found == [(at, at - 4) for at in range(14, 19)]
-        assert service.store.count(1) == 27
+        assert service.store.samples.count(1) == 27
         assert streams.get(1).aligner.counts["late"] == 0  # type: ignore[union-attr]
 
 
@@ -417,7 +419,9 @@ def test_the_clock_waits_for_the_period_of_channels_that_come_apart(
                 service._engine.submit(entry, own=True).applied.result()
         aligner = streams.get(1).aligner  # type: ignore[union-attr]
         assert (aligner.period, aligner.counts["late"]) == (10 * SECOND, 0)
-        rows = service.store.rows(1, 2, service.store.count(1) - 1)  # after those of the start
+        rows = service.store.samples.rows(
+            1, 2, service.store.samples.count(1) - 1
+        )  # after those of the start
         assert len(rows.times) >= 25 and not np.isnan(rows.values).any()
 
 
@@ -456,11 +460,11 @@ def test_an_alarm_is_accepted_by_its_key_and_an_acceptance_rolled_back(
         (alarm,) = [each for each in items(service, "alarm") if each.open]
         decided = service.decide(alarm.key, "accept", who="me", comment="new part").result()
         assert decided is not None and decided.key == alarm.key
-        until(lambda: service.store.comments(alarm.key), "the comment")
+        until(lambda: service.store.items.comments(alarm.key), "the comment")
         (alarm,) = items(service, "alarm")
         assert (alarm.state, alarm.body["reason"]) == ("closed", "accepted")
         service.decide(None, "rollback", stream=number(service), who="me").result()
-        assert service.store.events(limit=1000)[-1].body["verb"] == "rollback"
+        assert service.store.events.read(limit=1000)[-1].body["verb"] == "rollback"
         push(service, arrival(HISTORY + 60, samples(HISTORY + 60, 60) + 5.0))
         assert [each.state for each in items(service, "alarm")] == ["open", "closed"]
 
@@ -508,7 +512,7 @@ def test_a_caller_who_goes_away_stops_nothing(
     with running(config_of(tmp_path), monkeypatch) as service:
         assert not service.push([arrival(0, samples(0, 2))]).cancel()
         push(service, arrival(2, samples(2, 2)))
-        assert service.store.count(1) == 4
+        assert service.store.samples.count(1) == 4
 
 
 def test_a_service_that_has_stopped_takes_nothing_in(
@@ -537,7 +541,7 @@ def test_what_cannot_be_applied_is_applied_anew_and_followers_are_told(
         monkeypatch.setattr(service.store, "commit", fails_once)
         push(service, arrival(HISTORY, samples(HISTORY, 20)))
         until(lambda: service.health()["status"] == "ok", "the store")
-        rows = service.store.rows(1, HISTORY, HISTORY + 19)
+        rows = service.store.samples.rows(1, HISTORY, HISTORY + 19)
         assert not np.isnan(rows.scores).any()
         seen = []
         while (message := follower.get(0.0)) is not None:

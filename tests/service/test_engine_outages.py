@@ -10,7 +10,7 @@ import pytest
 from newnormal.service import service as module
 from newnormal.service.config import SinkConfig
 from newnormal.service.engine.clock import StreamClock
-from newnormal.service.engine.streams import KeptStream, stream_from_json, stream_to_json
+from newnormal.service.engine.streams import KeptStream
 from newnormal.service.log import entries as log
 from newnormal.service.service import Service
 from newnormal.service.values import Item
@@ -73,11 +73,11 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service
 
 
 def items(service: Service, kind: str) -> list[Item]:
-    return list(service.store.items(kinds=[kind], limit=500).items)
+    return list(service.store.items.page(kinds=[kind], limit=500).items)
 
 
 def alerts(service: Service) -> list[tuple[str, str, list[str]]]:
-    found = sorted(service.store.alerts(), key=lambda each: each.id)
+    found = service.store.outbox.all()
     return [(each.body["kind"], each.body["status"], each.body["streams"]) for each in found]
 
 
@@ -243,15 +243,3 @@ def test_it_is_there_after_a_start(
         send(service, HISTORY + 40, "n", "o")
         assert not service.applier.outages.open
         assert all(each.silence is None for each in service.applier.streams)
-
-
-def test_streams_of_earlier_versions_have_none(service: Service) -> None:
-    stream = service.applier.streams.named("m")
-    assert stream is not None
-    found = stream_to_json(stream)
-    del found["source"]
-    for name in ("last", "absent", "rare", "together"):
-        del found["aligner"][name]
-    old = stream_from_json(found)
-    assert (old.source, old.outage) == ("", None)
-    assert len(old.aligner.take(arrival(HISTORY, samples(HISTORY, 1))).times) == 1

@@ -52,12 +52,12 @@ def send(
 
 
 def alarms(service: Service) -> list[tuple[str, int, str]]:
-    found = service.store.items(kinds=["alarm"], limit=500).items
+    found = service.store.items.page(kinds=["alarm"], limit=500).items
     return sorted((each.key, (each.opened - START) // PERIOD, each.state) for each in found)
 
 
 def alerts(service: Service, kind: str = "alarm") -> list[tuple[str, str]]:
-    found = sorted(service.store.alerts(), key=lambda each: each.id)
+    found = service.store.outbox.all()
     return [(e.body["item"], e.body["status"]) for e in found if e.body["kind"] == kind]
 
 
@@ -105,12 +105,12 @@ def test_an_incident_of_the_past_has_no_alert_at_its_end_either(service: Service
     names = ("m", "n", "o")
     go_live(service, *names)
     send(service, HISTORY, 400, *names, fault=(395, 400), past=True)
-    (incident,) = service.store.items(kinds=["incident"], limit=500).items
+    (incident,) = service.store.items.page(kinds=["incident"], limit=500).items
     assert incident.open
     send(service, 400, 402, *names, fault=(395, 402))
     assert [status for _, status in alerts(service)] == ["fired"] * 3
     send(service, 402, 700, *names)
-    (incident,) = service.store.items(kinds=["incident"], limit=500).items
+    (incident,) = service.store.items.page(kinds=["incident"], limit=500).items
     assert not incident.open
     assert alerts(service, "incident") == []
     assert service.applier.report.untold == set()

@@ -29,9 +29,7 @@ from tests.service.running import (
     running,
     samples,
     settle,
-    state,
 )
-from tests.service.test_store_retention import remove_points
 from tests.service.test_store_samples import assert_same_rows
 from tests.waiting import until
 
@@ -53,7 +51,7 @@ def old(given: Arrival) -> Arrival:
 
 def levels(service: Service) -> dict[int, int]:
     """Return how many blocks the store has of each level."""
-    with service.store._database.reading() as reader:
+    with service.store.connection.database.reading() as reader:
         return dict(reader.execute("SELECT level, count(*) FROM blocks GROUP BY level").fetchall())
 
 
@@ -85,11 +83,11 @@ def test_a_fit_is_taken_over_after_retention_and_after_a_kill_once_more(
     monkeypatch.undo()
     assert_same(*recovered(config.data, tmp_path / "again"))
     report = check(config.data)
-    assert report.problems == report.notes == []
+    assert report.problems == []
     with running(config, monkeypatch) as service:
         push(service, old(arrival(10_300, samples(10_300, 300))))
         assert service.health()["status"] == "ok"
-        assert service.store.count(number(service)) == 10_600
+        assert service.store.samples.count(number(service)) == 10_600
 
 
 def recovered(data: Path, again: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -98,9 +96,11 @@ def recovered(data: Path, again: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
         with opened(data, log, ()) as applier:
             comp = contents(applier)
-            first = {each.name: applier.store.first_kept(each.id) for each in applier.streams}
+            first = {
+                each.name: applier.store.samples.first_kept(each.id) for each in applier.streams
+            }
             rows = {
-                each.name: applier.store.rows(each.id, first[each.name], each.count - 1)
+                each.name: applier.store.samples.rows(each.id, first[each.name], each.count - 1)
                 for each in applier.streams
             }
         again.mkdir()
@@ -108,32 +108,13 @@ def recovered(data: Path, again: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         with opened(again, log, ()) as applier:
             ref = contents(applier)
             for each in applier.streams:
-                other = applier.store.rows(each.id, first[each.name], each.count - 1)
+                other = applier.store.samples.rows(each.id, first[each.name], each.count - 1)
                 assert_same_rows(rows[each.name], other)
     finally:
         log.close()
     for part in ("rows", "levels"):
         del comp[part], ref[part]
     return comp, ref
-
-
-def test_a_service_starts_whose_points_were_removed_by_an_earlier_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = config_of(tmp_path, streams={"history": 1_000})
-    with running(config, monkeypatch) as service:
-        push(service, arrival(0, samples(0, 1_000)))
-        push(service, arrival(1_000, samples(1_000, 7_000)))
-        retain(service)
-        remove_points(config.data / "store.sqlite")
-        assert levels(service)[1] == 1
-        fits(service).fit()
-        settle(service)
-        assert state(service) == "live"
-        monkeypatch.setattr(service, "checkpoint", lambda: None)
-    monkeypatch.undo()
-    assert_same(*recovered(config.data, tmp_path / "again"))
-    assert check(config.data).ok
 
 
 # ------------------------------------------------------------------ items
@@ -149,11 +130,11 @@ def test_a_closed_alarm_of_samples_of_three_years_ago_stays_in_the_inbox(
         values = samples(HISTORY, 60)
         values[20:24] += 8
         push(service, old(arrival(HISTORY, values)))
-        items, events = service.store.items().items, service.store.events()
+        items, events = service.store.items.page().items, service.store.events.read()
         assert [(each.kind, each.open) for each in items] == [("alarm", False)]
         retain(service)
-        assert service.store.items().items == items
-        assert service.store.events() == events
+        assert service.store.items.page().items == items
+        assert service.store.events.read() == events
 
 
 # ------------------------------------------------------------------ models

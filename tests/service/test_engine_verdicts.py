@@ -71,7 +71,7 @@ def compare(service: Service, name: str, values: Floats, history: int) -> None:
     detector, scores, thresholds, reported = plain(values, history)
     stream = service.stream_named(name)
     assert stream is not None
-    rows = service.store.rows(stream.id, 0, stream.samples - 1)
+    rows = service.store.samples.rows(stream.id, 0, stream.samples - 1)
     np.testing.assert_array_equal(rows.values, values)
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(rows.scores[history:], scores.astype(np.float32))
@@ -79,7 +79,7 @@ def compare(service: Service, name: str, values: Floats, history: int) -> None:
     own = service.applier.fleet._streams[name].open()
     for a, b in zip(arrays(own), arrays(detector.to_parts().state), strict=True):
         assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
-    found = {each.key: dict(each.body) for each in service.store.items(limit=500).items}
+    found = {each.key: dict(each.body) for each in service.store.items.page(limit=500).items}
     assert {key: body for key, body in found.items() if f"-{stream.id}-1-" in key} == {
         f"{kind}-{stream.id}-1-{number}": body for (kind, number), body in reported.items()
     }

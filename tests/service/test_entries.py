@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-
 import numpy as np
 import pytest
 
@@ -59,15 +57,6 @@ def test_what_was_packed_is_unpacked() -> None:
         assert (comp.stream, comp.channels) == (ref.stream, ref.channels)
         assert comp.times.tobytes() == ref.times.tobytes()
         assert comp.values.tobytes() == ref.values.tobytes()
-
-
-def test_samples_that_an_earlier_version_wrote_are_not_of_the_past() -> None:
-    head = b'[["arrived",[["m",["a"],1]],"file",null,false]]'
-    record = struct.pack("<I", len(head)) + head + struct.pack("<qd", 7, 0.5)
-    (found,) = unpack(record)
-    assert isinstance(found, Arrived)
-    assert (found.source, found.history, found.past) == ("file", False, False)
-    assert (found.arrivals[0].times.item(), found.arrivals[0].values.item()) == (7, 0.5)
 
 
 @pytest.mark.parametrize("cut", [0, 3, 40, -1])

@@ -18,7 +18,7 @@ from newnormal.errors import StateError
 from newnormal.fleet.folder.lock import FolderLock
 from newnormal.service.api.access import TOKENS, Access
 from newnormal.service.api.app import make_app
-from newnormal.service.api.facade import Reading
+from newnormal.service.api.threads import ReadingThreads
 from newnormal.service.config import Limits, ServiceConfig
 from newnormal.service.engine.applying import Outcome
 from newnormal.service.limits import LimitError
@@ -26,6 +26,7 @@ from newnormal.service.log.entries import Entry
 from newnormal.service.secrets import hash_token
 from newnormal.service.service import Service
 from newnormal.service.store import Store
+from newnormal.service.store.retention import apply_retention
 from tests.fuzz.requests import Request, ask
 from tests.service.asgi import run_apart
 from tests.service.running import (
@@ -79,14 +80,14 @@ def test_nothing_is_acknowledged_or_kept_in_a_file_that_was_removed(
         push(service, arrival(0, samples(0, 10)))
         path = config.data / name
         path.rename(path.with_suffix(".away"))
-        write: Callable[[], Any] = partial(service.store.put, "settings", "x", 1)
+        write: Callable[[], Any] = partial(service.store.settings.put, "settings", "x", 1)
         if name == "log.sqlite":
             write = service.push([arrival(10, samples(10, 10))]).result
         with pytest.raises(StateError, match=r"found it removed or replaced"):
             write()
         path.with_suffix(".away").rename(path)
         push(service, arrival(10, samples(10, 10)))
-        assert service.store.count(number(service)) == 20
+        assert service.store.samples.count(number(service)) == 20
 
 
 def test_history_is_taken_where_retention_removed_samples_and_after_a_kill(
@@ -97,8 +98,8 @@ def test_history_is_taken_where_retention_removed_samples_and_after_a_kill(
         push(service, arrival(0, samples(0, 2000)))
         service.checkpoint()
         end = START + 10_000 * PERIOD
-        service.store.apply_retention(now=end, age_ns={0: 1}, size=None, needed=300)
-        first = service.store.first_kept(number(service))
+        apply_retention(service.store, now=end, age_ns={0: 1}, size=None, needed=300)
+        first = service.store.samples.first_kept(number(service))
         assert first > 0
         service.push([arrival(-500, samples(0, 400))], history=True).result()
         settle(service)
@@ -157,7 +158,7 @@ def test_a_store_that_cannot_be_read_is_a_503_on_every_address(
         raise StateError("store.sqlite: expected a database, found damage", hint="restore a backup")
 
     with running(config_of(tmp_path), monkeypatch) as service:
-        monkeypatch.setattr(service.store, "all", fail)
+        monkeypatch.setattr(service.store.settings, "all", fail)
         status, headers, body = asked(
             service, Request("GET", b"/api/v1/streams", b"", [_HOST], [b""])
         )
@@ -176,15 +177,16 @@ def test_health_is_told_by_the_tokens_of_before_where_the_store_cannot_be_read(
             raise StateError("store.sqlite: found damage")
         return kept if space == TOKENS else {}
 
-    service: Any = SimpleNamespace(config=ServiceConfig(), store=SimpleNamespace(all=read))
-    access = Access(service, Reading())
+    store = SimpleNamespace(settings=SimpleNamespace(all=read))
+    service: Any = SimpleNamespace(config=ServiceConfig(), store=store)
+    access = Access(service, ReadingThreads())
     for at in (0.0, 10.0):
         now[0] = at
         assert not access.open
         assert access._token("secret") == ("me", "read", hash_token("secret"))
         assert access._token("other") is None
     with pytest.raises(StateError):  # nobody knows whether there are tokens
-        _ = Access(service, Reading()).open
+        _ = Access(service, ReadingThreads()).open
 
 
 def test_no_room_for_an_uploaded_file_is_a_503(
@@ -256,11 +258,11 @@ def test_streams_and_channels_that_are_not_applied_yet_count_for_the_limits(
 
 def test_an_alert_is_tried_again_after_the_clock_was_set_back(tmp_path: Path) -> None:
     store = Store(tmp_path / "store.sqlite")
-    store.put_alert("alarm-1-1-1:fired", "hook", {"status": "fired"})
+    store.outbox.put("alarm-1-1-1:fired", "hook", {"status": "fired"})
     store.commit()
     now = START + HISTORY * PERIOD
-    store.mark_alert("alarm-1-1-1:fired", "hook", attempts=8, next_try=now + 300 * SECOND)
-    assert store.alerts_due("hook", now, 10) == []
-    assert len(store.alerts_due("hook", now + 300 * SECOND, 10)) == 1
-    assert len(store.alerts_due("hook", now - 5 * 3600 * SECOND, 10)) == 1
+    store.outbox.mark("alarm-1-1-1:fired", "hook", attempts=8, next_try=now + 300 * SECOND)
+    assert store.outbox.due("hook", now, 10) == []
+    assert len(store.outbox.due("hook", now + 300 * SECOND, 10)) == 1
+    assert len(store.outbox.due("hook", now - 5 * 3600 * SECOND, 10)) == 1
     store.close()

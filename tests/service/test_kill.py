@@ -63,7 +63,7 @@ def check_samples(found: dict[str, Any], folder: Path, machines: list[Machine]) 
                         continue
                     kept = applier.streams.named(stream_name(stream))
                     assert kept is not None
-                    rows = applier.store.rows(kept.id, 0, kept.count - 1)
+                    rows = applier.store.samples.rows(kept.id, 0, kept.count - 1)
                     times = rows.times // 10**9 - START
                     np.testing.assert_array_equal(times, np.arange(len(times)))
                     assert len(times) >= acknowledged

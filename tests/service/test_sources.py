@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
@@ -82,7 +82,7 @@ ALL = [(f"s{stream}", second) for stream in range(2) for second in range(5)]
 
 def puller_of(taker: Taker, source: Any, limit: int = 4) -> Puller:
     make = source if callable(source) else lambda: source
-    return Puller("plant", make, taker, limit=limit)
+    return Puller("plant", make, cast("Any", taker), limit=limit)
 
 
 def run(puller: Puller, most: int = 100) -> list[float]:
@@ -129,8 +129,8 @@ def test_after_a_restart_a_source_goes_on_behind_what_is_in_the_log() -> None:
 
 
 def test_a_source_goes_on_behind_what_is_durable_although_the_service_has_not_applied_it() -> None:
-    taker = Taker()
-    taker.place = lambda source: None  # type: ignore[method-assign]
+    taker: Any = Taker()
+    taker.place = lambda source: None
     places: dict[str, Mapping[str, Any]] = {}
     for _ in range(3):  # a new one each time, as after a change of the configuration
         puller = Puller(
@@ -322,7 +322,7 @@ def test_each_source_runs_in_a_thread_of_its_own_until_it_ends(tmp_path: Path) -
     Configured.ended.clear()
     kind = f"{__name__}:Configured"
     good = SourceConfig("good", kind, {"password_file": str(tmp_path / "password")})
-    taker = Taker()
+    taker: Any = Taker()
     sources = Sources(taker)
     sources.start([good, SourceConfig("bad", kind)])
     assert Configured.ended.wait(30)

@@ -14,7 +14,8 @@ import pytest
 
 from newnormal.errors import StateError
 from newnormal.service.store import Store
-from newnormal.service.store.checking import Report, _Positions, _store
+from newnormal.service.store.checking import FolderReport, _Positions, _store
+from newnormal.service.store.retention import apply_retention
 from newnormal.service.values import Item, Rows
 from tests.service.naive_store import NaiveStore, Sample, some_rows
 from tests.service.test_store_samples import NAMES, compare
@@ -41,7 +42,7 @@ def test_a_store_goes_back_to_either_checkpoint_whatever_was_replaced_or_removed
                     size = int(rng.choice([1, 100, 257, 900]))
                     channels = tuple(rng.permutation(NAMES)[: rng.integers(1, 3)])
                     rows = some_rows(rng, first, size, channels)
-                    store.add(1, rows)
+                    store.samples.add(1, rows)
                     naive.add(rows)
                     store.commit()
                 case "forget":
@@ -50,7 +51,7 @@ def test_a_store_goes_back_to_either_checkpoint_whatever_was_replaced_or_removed
                 case "commit":
                     store.commit()
                 case "checkpoint":
-                    store.flush_tails()
+                    store.samples.flush()
                     store.save_checkpoint(position, b"state")
                     store.commit(sync=True)
                     kept = [*kept[-1:], (position, list(naive.samples))]
@@ -63,7 +64,7 @@ def test_a_store_goes_back_to_either_checkpoint_whatever_was_replaced_or_removed
                     naive.samples = list(samples)
                     store.return_to(at, {1: len(samples)} if samples else {})
                     if not samples:  # a stream that appears begins so
-                        store.truncate(1, 0)
+                        store.samples.truncate(1, 0)
                     if at:
                         assert store.checkpoint() == store.checkpoint(at) == (at, b"state")
             compare(rng, store, naive)
@@ -77,38 +78,38 @@ def test_a_store_goes_back_to_either_checkpoint_after_retention(tmp_path: Path, 
 
     path = tmp_path / "store.sqlite"
     store = Store(path)
-    store.add(1, rows(0, 30_000))
-    store.add(2, rows(0, 30_000))
+    store.samples.add(1, rows(0, 30_000))
+    store.samples.add(2, rows(0, 30_000))
     counts = {}
     for position in (10, 20):
-        counts[position] = {stream: store.count(stream) for stream in (1, 2)}
-        store.flush_tails()
+        counts[position] = {stream: store.samples.count(stream) for stream in (1, 2)}
+        store.samples.flush()
         store.save_checkpoint(position, b"")
         store.commit(sync=True)
         if position == 10:  # of stream 1, what a fit judged that began long ago is replaced
-            store.add(1, rows(20_480, 30_000))
-            store.add(2, rows(30_000, 20_480))
-    removed = store.apply_retention(now=2**62, age_ns={0: 0}, needed=100)
+            store.samples.add(1, rows(20_480, 30_000))
+            store.samples.add(2, rows(30_000, 20_480))
+    removed = apply_retention(store, now=2**62, age_ns={0: 0}, needed=100)
     assert removed.blocks > 100
-    assert store.first_kept(1) == 20_480 - 256
-    assert store.first_kept(2) == 30_000 // 256 * 256
+    assert store.samples.first_kept(1) == 20_480 - 256
+    assert store.samples.first_kept(2) == 30_000 // 256 * 256
     store.close()
     store = Store(path)
     store.return_to(at, counts[at])
-    assert {stream: store.count(stream) for stream in (1, 2)} == counts[at]
+    assert {stream: store.samples.count(stream) for stream in (1, 2)} == counts[at]
     if at == 10:
-        assert len(store.rows(1, 20_479, 29_999)) == 9_521
-        store.add(1, rows(20_480, 30_000))
-        store.add(2, rows(30_000, 20_480))
-    store.flush_tails()
+        assert len(store.samples.rows(1, 20_479, 29_999)) == 9_521
+        store.samples.add(1, rows(20_480, 30_000))
+        store.samples.add(2, rows(30_000, 20_480))
+    store.samples.flush()
     store.save_checkpoint(30, b"")
     store.commit(sync=True)
-    report = Report(tmp_path)
+    report = FolderReport(tmp_path)
     _store(path, report, _Positions(), set())
-    assert report.problems == report.notes == []
+    assert report.problems == []
     if at == 20:  # it is the one before now: what was replaced before it is needed no more
-        store.apply_retention(now=2**62, age_ns={0: 0}, needed=100)
-        assert store.first_kept(1) == (50_480 - 100) // 256 * 256
+        apply_retention(store, now=2**62, age_ns={0: 0}, needed=100)
+        assert store.samples.first_kept(1) == (50_480 - 100) // 256 * 256
     store.close()
 
 
@@ -122,9 +123,9 @@ def test_a_removed_stream_is_hidden_at_once_and_deleted_two_checkpoints_later(
     path = tmp_path / "store.sqlite"
     store = Store(path)
     for stream in (1, 2):
-        store.add(stream, some_rows(np.random.default_rng(0), 0, 600, ("a",)))
-        store.put_item(item(stream))
-    store.flush_tails()
+        store.samples.add(stream, some_rows(np.random.default_rng(0), 0, 600, ("a",)))
+        store.items.put(item(stream))
+    store.samples.flush()
     store.save_checkpoint(10, b"")
     store.commit()
     store.forget(2)
@@ -133,9 +134,9 @@ def test_a_removed_stream_is_hidden_at_once_and_deleted_two_checkpoints_later(
         if position is not None:
             store.save_checkpoint(position, b"")
             store.commit()
-        assert store.count(2) == 0
-        assert store.item("alarm-2") is None
-        assert [each.key for each in store.items().items] == ["alarm-1"]
+        assert store.samples.count(2) == 0
+        assert store.items.get("alarm-2") is None
+        assert [each.key for each in store.items.page().items] == ["alarm-1"]
         store.close()
         store = Store(path)
         reader = sqlite3.connect(path)
@@ -143,7 +144,7 @@ def test_a_removed_stream_is_hidden_at_once_and_deleted_two_checkpoints_later(
         (items,) = reader.execute("SELECT count(*) FROM items WHERE stream = 2").fetchone()
         reader.close()
         assert (blocks > 0, items) == ((False, 0) if position == 30 else (True, 1))
-    assert store.count(1) == 600
+    assert store.samples.count(1) == 600
     store.close()
 
 
@@ -154,6 +155,17 @@ def test_a_checkpoint_that_counts_on_samples_which_are_not_there_is_an_error(
     with pytest.raises(StateError, match="expected 5 samples of stream 3, found 0"):
         store.return_to(0, {3: 5})
     store.close()
+
+
+def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    Store(path).close()
+    with sqlite3.connect(path) as newer:
+        newer.execute("INSERT INTO migrations VALUES (2)")
+    newer.close()
+    with pytest.raises(StateError, match="expected at most version 1, found 2") as refused:
+        Store(path)
+    assert "a newer newnormal wrote it" in str(refused.value.hint)
 
 
 def test_two_checkpoints_are_kept_and_later_ones_go_when_the_log_is_applied_again(
@@ -192,13 +204,13 @@ position = 0
 while True:
     position += 1
     for stream in (1, 2):
-        count = store.count(stream)
+        count = store.samples.count(stream)
         first = count if position % 7 else count // 2
         rng = np.random.default_rng((stream, position, first))
-        store.add(stream, some_rows(rng, first, 150, ("a", "b")))
+        store.samples.add(stream, some_rows(rng, first, 150, ("a", "b")))
     if position % 5 == 0:
-        store.flush_tails()
-        state = f"{position} {store.count(1)} {store.count(2)}"
+        store.samples.flush()
+        state = f"{position} {store.samples.count(1)} {store.samples.count(2)}"
         store.save_checkpoint(position, state.encode())
         store.commit(sync=True)
         # What counts is on the disk; who reads this line may rely on it.
@@ -224,21 +236,23 @@ def test_a_writer_killed_in_the_middle_leaves_its_last_checkpoint_whole(tmp_path
         position, one, two = map(int, found[1].split())
         assert position >= int(lines[-1].split()[0])
         store.return_to(position, {1: one, 2: two})
-        assert (store.count(1), store.count(2)) == (one, two)
+        assert (store.samples.count(1), store.samples.count(2)) == (one, two)
         # The same steps without a kill, up to there.
         whole = Store(tmp_path / f"whole-{run}.sqlite")
         for at in range(1, position + 1):
             for stream in (1, 2):
-                count = whole.count(stream)
+                count = whole.samples.count(stream)
                 first = count if at % 7 else count // 2
                 rng = np.random.default_rng((stream, at, first))
-                whole.add(stream, some_rows(rng, first, 150, ("a", "b")))
+                whole.samples.add(stream, some_rows(rng, first, 150, ("a", "b")))
         for stream, count in ((1, one), (2, two)):
-            comp, ref = (each.rows(stream, 0, count - 1) for each in (store, whole))
+            comp, ref = (each.samples.rows(stream, 0, count - 1) for each in (store, whole))
             np.testing.assert_array_equal(comp.values, ref.values)
             np.testing.assert_array_equal(comp.times, ref.times)
             for points in (1, 20, 300):
-                comps, refs = (each.series(stream, 0, 2**62, points) for each in (store, whole))
+                comps, refs = (
+                    each.samples.series(stream, 0, 2**62, points) for each in (store, whole)
+                )
                 np.testing.assert_array_equal(comps.low, refs.low)
                 np.testing.assert_array_equal(comps.scores, refs.scores)
         store.close()

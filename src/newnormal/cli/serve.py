@@ -298,7 +298,7 @@ def _stored(folder: Path) -> dict[str, Any]:
     if not (folder / _STORE).exists():
         return {}
     with _opened(folder) as store:
-        return dict(store.all(_TOKENS))
+        return dict(store.settings.all(_TOKENS))
 
 
 @contextmanager
@@ -344,13 +344,13 @@ def add(
     made = TokenConfig(name, role, hash_token(token))
     folder = _folder(ctx, data)
     with _opened(folder) as store:
-        if store.get(_TOKENS, name) is not None:
+        if store.settings.get(_TOKENS, name) is not None:
             raise ParameterError(
                 f"expected a name that has no token yet, found {name}",
                 hint=f"newnormal serve token remove {name}, or choose another name",
             )
         kept = {"role": made.role, "hash": made.hash, "made": time.time_ns()}
-        store.put(_TOKENS, name, kept)
+        store.settings.put(_TOKENS, name, kept)
     put(token)
     say(f"{name} may {role}; this is the only time that the token is shown")
 
@@ -382,5 +382,5 @@ def remove(
             hint="newnormal serve token list has the names",
         )
     with _opened(folder) as store:
-        store.delete(_TOKENS, name)
+        store.settings.delete(_TOKENS, name)
     say(f"removed {name}")

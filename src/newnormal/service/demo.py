@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,8 +19,11 @@ from newnormal.errors import NewnormalError
 from newnormal.fleet.processors import cores
 from newnormal.io.arrivals import Arrival
 from newnormal.service.config import Override, ServiceConfig
-from newnormal.service.values import LIVE, StreamView
+from newnormal.service.values import LIVE
 from newnormal.types import Floats
+
+if TYPE_CHECKING:
+    from newnormal.service.service import Service
 
 MINUTE = 60 * 10**9  # ns
 HISTORY = 480  # samples that a machine collects before its fit: eight of its hours
@@ -247,16 +249,6 @@ class Simulation:
                 yield Happening(number, channel, start, int(rng.integers(5, 60)), size)
 
 
-class _Service(Protocol):
-    """What the machines need of the service."""
-
-    store: Any
-
-    def push(self, arrivals: Sequence[Arrival]) -> Future[int]: ...
-
-    def stream_named(self, name: str) -> StreamView | None: ...
-
-
 class Demo:
     """Pushes the samples of the machines from a thread of its own.
 
@@ -269,12 +261,12 @@ class Demo:
     """
 
     def __init__(
-        self, service: _Service, *, clock: Callable[[], int] = time.time_ns, seed: int = 0
+        self, service: Service, *, clock: Callable[[], int] = time.time_ns, seed: int = 0
     ) -> None:
         self._service, self._clock = service, clock
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="newnormal-demo", daemon=True)
-        kept = service.store.get("demo", "times")  # of an earlier start with the same data
+        kept = service.store.settings.get("demo", "times")  # of an earlier start with the same data
         begin = kept["begin"] if kept else (clock() // MINUTE - _BACK) * MINUTE
         self.simulation = Simulation(begin, seed)
         self.simulation.story = kept["story"] if kept else None
@@ -310,7 +302,7 @@ class Demo:
         """Let things happen from now on."""
         self.simulation.story = self.minute
         times = {"begin": self.simulation.begin, "story": self.minute}
-        self._service.store.put("demo", "times", times)
+        self._service.store.settings.put("demo", "times", times)
 
     def ready(self) -> bool:
         """Whether all machines of the story are live."""

@@ -6,7 +6,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from newnormal.errors import MissingExtraError
 from newnormal.service.values import COLLECTING, FAILED, FITTING, LIVE, StreamView
@@ -14,39 +14,15 @@ from newnormal.service.values import COLLECTING, FAILED, FITTING, LIVE, StreamVi
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
+    from newnormal.service.service import Service
+
 MOST_STREAMS = 2_000  # that have measurements of their own; the others are counted
 _DROPPED = ("late", "duplicate", "out_of_order", "jumped", "unknown")
 _ATTENTION = ("alarm", "change", "silence", "channels", "failed")
 
 
-class _Alerts(Protocol):
-    def alert_counts(self) -> Mapping[str, Mapping[str, Any]]: ...
-
-
-class Measured(Protocol):
-    """What is measured of a service."""
-
-    @property
-    def store(self) -> _Alerts:
-        """Knows about alerts."""
-
-    @property
-    def ready(self) -> bool:
-        """Whether it has started and does not stop."""
-
-    @property
-    def writable(self) -> bool:
-        """Whether its log can be written."""
-
-    def streams(self) -> Sequence[StreamView]:
-        """Return all streams."""
-
-    def health(self) -> dict[str, Any]:
-        """Return how everything is."""
-
-
 def exposition(
-    service: Measured,
+    service: Service,
     *,
     most: int = MOST_STREAMS,
     clock: Callable[[], int] = time.time_ns,
@@ -81,7 +57,7 @@ def exposition(
     return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
-def _of_service(service: Measured, now: int) -> Iterator[Metric]:
+def _of_service(service: Service, now: int) -> Iterator[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     health = service.health()
@@ -123,7 +99,7 @@ def _of_service(service: Measured, now: int) -> Iterator[Metric]:
         dropped.add_metric([reason], sum(each.counts.get(reason, 0) for each in views))
     yield dropped
     yield from _of_data(health)
-    yield from _of_sinks(health, service.store.alert_counts(), now)
+    yield from _of_sinks(health, service.store.outbox.counts(), now)
 
 
 def _of_data(health: Mapping[str, Any]) -> Iterator[Metric]:

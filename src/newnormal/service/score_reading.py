@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from newnormal.errors import StateError
 from newnormal.io.sinks.scores import ScoreBatch
 from newnormal.plots.thinning import excess
 from newnormal.service.engine.items import ALARM
-from newnormal.service.values import ItemPage, Rows
+from newnormal.service.store import Store
+from newnormal.service.values import Rows
 from newnormal.types import Bools, Floats, Ints
 
 _ROWS = 10_000  # samples of a stream that are read at once
@@ -36,27 +37,6 @@ class Judged(NamedTuple):
     first: int
     end: int
     alarms: tuple[int, tuple[str, ...]]
-
-
-class Scored(Protocol):
-    """What this needs of the store."""
-
-    def rows(
-        self, stream: int, first: int, last: int, channels: Sequence[str] | None = None
-    ) -> Rows:
-        """Return samples by number."""
-
-    def first_kept(self, stream: int) -> int:
-        """Return the number of the oldest sample that is kept exactly."""
-
-    def items(
-        self,
-        *,
-        kinds: Sequence[str] | None = None,
-        stream: int | None = None,
-        limit: int = 50,
-    ) -> ItemPage:
-        """Return items, newest first."""
 
 
 def thinned(times: Ints, ratios: Floats, every: int) -> tuple[Ints, Ints]:
@@ -102,7 +82,7 @@ class ScoreReader:
         Has samples and items.
     """
 
-    def __init__(self, store: Scored) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._alarms: dict[int, tuple[Any, list[tuple[int, int]]]] = {}
 
@@ -170,12 +150,12 @@ class ScoreReader:
         """Return samples from `first` on that are kept and not too old, at most `_ROWS`."""
 
         def rows(begin: int, end: int) -> Rows:
-            return self._store.rows(number, begin, end - 1, ())
+            return self._store.samples.rows(number, begin, end - 1, ())
 
         try:
             found = rows(first, min(upto, first + _ROWS))
         except StateError:
-            kept = self._store.first_kept(number)
+            kept = self._store.samples.first_kept(number)
             if kept <= first:
                 raise
             first = min(kept, upto)
@@ -198,7 +178,7 @@ class ScoreReader:
             return found
         known = self._alarms.get(number)
         if known is None or known[0] != each.alarms:
-            page = self._store.items(kinds=(ALARM,), stream=number, limit=_ALARMS)
+            page = self._store.items.page(kinds=(ALARM,), stream=number, limit=_ALARMS)
             spans = [(one.opened, _LAST if one.ended is None else one.ended) for one in page.items]
             self._alarms[number] = known = each.alarms, spans
         for opened, ended in known[1]:

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from newnormal.errors import StateError
 from newnormal.io.sinks.scores import ScoreBatch, ScoreSink, ScoresRefusedError
@@ -18,7 +18,8 @@ from newnormal.service.config import SinkConfig
 from newnormal.service.connectors import make_score_sink
 from newnormal.service.engine.streams import KeptStream, KeptStreams
 from newnormal.service.looping import Loop, one_line
-from newnormal.service.score_reading import Judged, Points, Scored, ScoreReader, batches_of
+from newnormal.service.score_reading import Judged, Points, ScoreReader, batches_of
+from newnormal.service.store import Store
 from newnormal.service.workers import Workers
 
 _SPACE = "scores"  # of the settings: how far each sink is
@@ -27,16 +28,6 @@ _MOST = 20_000  # scores of a round
 _REFUSING = 60 * SECOND  # how long it is reported that scores were refused
 
 _log = logging.getLogger(__name__)
-
-
-class Kept(Scored, Protocol):
-    """What this needs of the store."""
-
-    def get(self, space: str, name: str) -> Any | None:
-        """Return a setting."""
-
-    def put(self, space: str, name: str, value: Any, *, sync: bool = True) -> None:
-        """Write a setting."""
 
 
 class ScoreSender:
@@ -66,7 +57,7 @@ class ScoreSender:
         self,
         name: str,
         make: Callable[[], ScoreSink],
-        store: Kept,
+        store: Store,
         judged: Mapping[int, Judged],
         report: Callable[[str, bool, str], None],
         *,
@@ -75,7 +66,7 @@ class ScoreSender:
         self.name = name
         self._store, self._judged, self._clock = store, judged, clock
         self._calls = SinkCalls(name, make, report, clock, ScoresRefusedError)
-        found = store.get(_SPACE, name) or {"since": clock()}
+        found = store.settings.get(_SPACE, name) or {"since": clock()}
         self._since: int = found["since"]
         self._places = {int(key): at for key, at in found.get("places", {}).items()}
         self._sending = {int(key): at for key, at in found.get("sending", {}).items()}
@@ -216,7 +207,7 @@ class ScoreSender:
             del self._places[number]
             self._reader.forget(number)
         value = {"since": self._since, "places": self._places, "sending": self._sending}
-        self._store.put(_SPACE, self.name, value, sync=False)
+        self._store.settings.put(_SPACE, self.name, value, sync=False)
 
     # ------------------------------------------------------------------ how it is
 
@@ -265,7 +256,7 @@ class Scores:
 
     def __init__(
         self,
-        store: Kept,
+        store: Store,
         report: Callable[[str, bool, str], None],
         *,
         clock: Callable[[], int] = time.time_ns,

@@ -34,6 +34,7 @@ from newnormal.service.memory import give_back
 from newnormal.service.sinks import Sinks
 from newnormal.service.sources import Sources
 from newnormal.service.store import Store
+from newnormal.service.store.retention import apply_retention
 from newnormal.service.values import Comment, Item, StreamView
 
 _LOG = logging.getLogger("newnormal")
@@ -241,7 +242,7 @@ class Service:
 
     def _comment_decided(self, done: Future[Any], item: str, who: str, text: str) -> None:
         if done.exception() is None:
-            self.store.comment(Comment(item, self.clock(), who, text))
+            self.store.items.add_comment(Comment(item, self.clock(), who, text))
 
     def refit(
         self, stream: int, *, first: int | None = None, last: int | None = None
@@ -251,7 +252,7 @@ class Service:
         newest = kept.count - 1 if last is None else last
         settings = self.config.for_stream(kept.name)
         oldest = max(0, newest + 1 - settings.max_history) if first is None else first
-        oldest = max(oldest, self.store.first_kept(stream))
+        oldest = max(oldest, self.store.samples.first_kept(stream))
         return self._engine.submit(log.FitBegan(stream, oldest, newest, "request")).applied
 
     def restore_model(self, stream: int, generation: int) -> Future[None]:
@@ -412,7 +413,8 @@ class Service:
         for stream in applier.streams:
             newest, fit = self.config.for_stream(stream.name).max_history, stream.fit
             needed[stream.id] = newest if fit is None else max(newest, stream.count - fit.first)
-        removed = self.store.apply_retention(
+        removed = apply_retention(
+            self.store,
             now=self.clock(),
             age_ns={0: kept.samples_age, 1: kept.thinned_age},
             size=kept.size,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from newnormal.io.arrivals import Arrival
 from newnormal.io.sources.pull import PullSource, check_arrivals
@@ -14,6 +13,9 @@ from newnormal.service.connectors import make_source
 from newnormal.service.looping import Loop, backoff, one_line
 from newnormal.service.workers import Workers
 
+if TYPE_CHECKING:
+    from newnormal.service.service import Service
+
 _LIMIT = 5000  # samples a batch
 _SERVICE_WAIT = 10.0  # s to wait at most for the service itself
 _LONGEST_WAIT = 30.0  # s until a source that failed is tried again
@@ -21,29 +23,6 @@ _NOT_READY = 0.2  # s to wait while the service starts or ends
 _EMPTY = 0.05  # s to wait after an empty batch, whose source has waited by itself
 
 _log = logging.getLogger(__name__)
-
-
-class Taking(Protocol):
-    """What this needs of the service."""
-
-    ready: bool
-
-    def push(
-        self,
-        arrivals: Sequence[Arrival],
-        *,
-        history: bool = False,
-        source: str = "",
-        place: Mapping[str, Any] | None = None,
-        past: bool = False,
-    ) -> Future[int]:
-        """Take samples; the future has their position once they are durable."""
-
-    def place(self, source: str) -> Mapping[str, Any] | None:
-        """Return the place of a source that was logged last."""
-
-    def report(self, part: str, ok: bool, message: str = "") -> None:
-        """Take note of how a part of the service is."""
 
 
 class Puller:
@@ -71,7 +50,7 @@ class Puller:
         self,
         name: str,
         make: Callable[[], PullSource],
-        service: Taking,
+        service: Service,
         *,
         limit: int = _LIMIT,
         places: dict[str, Mapping[str, Any]] | None = None,
@@ -206,7 +185,7 @@ class Puller:
 class Sources:
     """All pull sources of the configuration, each in a thread of its own."""
 
-    def __init__(self, service: Taking) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
         self._pullers: Workers[SourceConfig, Puller] = Workers("source", service.report)
         self._places: dict[str, Mapping[str, Any]] = {}

@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from newnormal.service.alerts.sending import GIVEN_UP, Outbox, Sender
+from newnormal.service.alerts.sending import GIVEN_UP, Sender
 from newnormal.service.calling import SECOND
 from newnormal.service.config import SinkConfig
 from newnormal.service.connectors import make_sink
 from newnormal.service.looping import Loop
+from newnormal.service.store import Store
 from newnormal.service.workers import Workers
 
 _WEEK = 7 * 86_400 * SECOND
@@ -23,8 +24,8 @@ class Delivery:
 
     Parameters
     ----------
-    outbox
-        The store.
+    store
+        Has the outbox.
     report
         Called with ``"sink NAME"``, whether it is well, and a message.
     clock
@@ -33,12 +34,12 @@ class Delivery:
 
     def __init__(
         self,
-        outbox: Outbox,
+        store: Store,
         report: Callable[[str, bool, str], None],
         *,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._outbox, self._report, self._clock = outbox, report, clock
+        self._store, self._report, self._clock = store, report, clock
         self._senders: Workers[SinkConfig, Sender] = Workers("sink", report)
 
     def start(self, sinks: Iterable[SinkConfig], *, keep: int = _WEEK) -> None:
@@ -57,7 +58,7 @@ class Delivery:
             sender = Sender(
                 config.name,
                 lambda: make_sink(config),
-                self._outbox,
+                self._store,
                 self._report,
                 clock=self._clock,
                 keep=keep,
@@ -88,12 +89,12 @@ class Delivery:
     def _give_up_old(self, keep: int) -> None:
         """Give up what is too old of sinks that are not in the configuration any more."""
         now = self._clock()
-        for name in self._outbox.alert_counts():
+        for name in self._store.outbox.counts():
             if name in self._senders:
                 continue
-            for row in self._outbox.alerts_due(name, _NEVER, _AT_ONCE):
+            for row in self._store.outbox.due(name, _NEVER, _AT_ONCE):
                 if now - row.created > keep:
-                    self._outbox.mark_alert(
+                    self._store.outbox.mark(
                         row.key,
                         name,
                         delivered=now,

@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Protocol
 
 from newnormal.errors import ParameterError
+from newnormal.service.store.settings import SettingsTable
 
 SPACE = "maintenance"  # of the store's settings
 
 _LONGEST_TEXT = 500
 _ID = re.compile(r"[0-9a-f]{12}")
-
-
-class Settings(Protocol):
-    """What this needs of the store."""
-
-    def put(self, space: str, name: str, value: Any) -> None:
-        """Keep a value."""
-
-    def delete(self, space: str, name: str) -> None:
-        """Forget a value."""
-
-    def all(self, space: str) -> Mapping[str, Any]:
-        """Return all values of a space by name."""
 
 
 @dataclass(frozen=True)
@@ -59,17 +46,23 @@ class Window:
         reason = f": {self.reason}" if self.reason else ""
         return f"maintenance window {self.id}{reason}"
 
-    def covers(self, streams: Sequence[str], opened: int, known: int) -> bool:
-        """Return whether an item of these streams, all of them, opened or was known in it."""
-        if not (self.begin <= known and opened < self.end):
+    def covers(self, streams: Sequence[str], opened: int, updated: int) -> bool:
+        """Return whether an item of these streams, all of them, opened or was reported in it."""
+        if not (self.begin <= updated and opened < self.end):
             return False
-        return all(fnmatchcase(each, self.streams) for each in streams or [""])
+        return all(fnmatchcase(name, self.streams) for name in streams or [""])
 
 
 def add_window(
-    store: Settings, begin: int, end: int, streams: str = "*", *, reason: str = "", who: str = ""
+    settings: SettingsTable,
+    begin: int,
+    end: int,
+    streams: str = "*",
+    *,
+    reason: str = "",
+    who: str = "",
 ) -> Window:
-    """Make a window and keep it in the store.
+    """Make a window and keep it in the settings.
 
     Raises
     ------
@@ -89,27 +82,27 @@ def add_window(
                 hint='"*" is all streams' if name == "streams" else None,
             )
     window = Window(secrets.token_hex(6), begin, end, streams, reason, who)
-    store.put(SPACE, window.id, {k: v for k, v in asdict(window).items() if k != "id"})
+    settings.put(SPACE, window.id, {k: v for k, v in asdict(window).items() if k != "id"})
     return window
 
 
-def end_window(store: Settings, id: str) -> bool:  # noqa: A002
+def end_window(settings: SettingsTable, id: str) -> bool:  # noqa: A002
     """Remove a window; return False if there is none of that name."""
-    if _ID.fullmatch(id) is None or id not in store.all(SPACE):
+    if _ID.fullmatch(id) is None or id not in settings.all(SPACE):
         return False
-    store.delete(SPACE, id)
+    settings.delete(SPACE, id)
     return True
 
 
-def windows(store: Settings) -> list[Window]:
+def windows(settings: SettingsTable) -> list[Window]:
     """Return all windows, the one that begins last first."""
-    found = [Window(id=name, **value) for name, value in store.all(SPACE).items()]
-    return sorted(found, key=lambda each: (-each.begin, each.id))
+    kept = [Window(id=name, **value) for name, value in settings.all(SPACE).items()]
+    return sorted(kept, key=lambda window: (-window.begin, window.id))
 
 
 def covering(
-    found: Iterable[Window], streams: Sequence[str], opened: int, known: int
+    several: Iterable[Window], streams: Sequence[str], opened: int, updated: int
 ) -> Window | None:
     """Return the window that an item is in, the one that ends last of several; None: in none."""
-    own = (each for each in found if each.covers(streams, opened, known))
-    return max(own, key=lambda each: each.end, default=None)
+    covers = (window for window in several if window.covers(streams, opened, updated))
+    return max(covers, key=lambda window: window.end, default=None)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +18,12 @@ from newnormal.io.sinks.alerts import (
     AlertRefusedError,
     AlertSink,
 )
-from newnormal.service.alerts.maintenance import Settings, Window, covering, windows
+from newnormal.service.alerts.maintenance import Window, covering, windows
 from newnormal.service.calling import SECOND, SinkCalls
 from newnormal.service.looping import backoff, one_line
-from newnormal.service.values import HELD, ItemPage
+from newnormal.service.store import Store
+from newnormal.service.store.outbox import AlertRow
+from newnormal.service.values import HELD
 
 SUPPRESSED = "suppressed: "  # begins the error of an alert that was not to be sent
 GIVEN_UP = "given up: "  # begins the error of an alert that was too old at last
@@ -32,64 +34,6 @@ _HELD_EVERY = 60 * SECOND  # how often to look whether an alert that is held may
 _LONGEST_ERROR = 500  # characters of an error that the outbox keeps
 
 _log = logging.getLogger(__name__)
-
-
-class Waiting(Protocol):
-    """An alert as the outbox has it."""
-
-    @property
-    def key(self) -> str:
-        """Names it."""
-
-    @property
-    def body(self) -> Mapping[str, Any]:
-        """What is sent."""
-
-    @property
-    def created(self) -> int:
-        """When it was put into the outbox, in ns."""
-
-    @property
-    def delivered(self) -> int | None:
-        """When it was settled, in ns; None while it waits."""
-
-    @property
-    def attempts(self) -> int:
-        """How often it was tried."""
-
-    @property
-    def error(self) -> str:
-        """Why the last attempt failed, or why none was made."""
-
-
-class Outbox(Settings, Protocol):
-    """What sending needs of the store."""
-
-    def alerts_due(self, sink: str, now: int, limit: int) -> Sequence[Waiting]:
-        """Return alerts to try now; of one item, none while an earlier one waits."""
-
-    def alert(self, key: str, sink: str) -> Waiting | None:
-        """Return an alert by its key."""
-
-    def mark_alert(
-        self,
-        key: str,
-        sink: str,
-        *,
-        delivered: int | None = None,
-        attempts: int,
-        next_try: int,
-        error: str = "",
-    ) -> None:
-        """Note the outcome of an attempt."""
-
-    def alert_counts(self) -> Mapping[str, Mapping[str, int]]:
-        """Return how many alerts wait, by sink."""
-
-    def items(
-        self, *, open_only: bool = False, cursor: str | None = None, limit: int = 50
-    ) -> ItemPage:
-        """Return items, newest first."""
 
 
 class Sender:
@@ -105,8 +49,8 @@ class Sender:
         Of the sink.
     make
         Makes it: at first, and again after a call of it has not returned.
-    outbox
-        Where alerts wait.
+    store
+        Has the outbox, where alerts wait.
     report
         Called with the name of this part of the service, whether it is well, and a message.
     clock
@@ -119,7 +63,7 @@ class Sender:
         self,
         name: str,
         make: Callable[[], AlertSink],
-        outbox: Outbox,
+        store: Store,
         report: Callable[[str, bool, str], None],
         *,
         clock: Callable[[], int],
@@ -127,7 +71,7 @@ class Sender:
     ) -> None:
         self.name = name
         self._keep = keep
-        self._outbox, self._clock = outbox, clock
+        self._store, self._clock = store, clock
         self._calls = SinkCalls(name, make, report, clock, AlertRefusedError)
         self._every: float | None = None  # s after which alerts that fired are sent again
         self._repeated = 0  # when alerts that fired were last sent again
@@ -142,13 +86,13 @@ class Sender:
             return paused
         try:
             self._every = self._calls.sink.repeat_every
-            rows = self._outbox.alerts_due(self.name, now, _AT_ONCE)
-            found = windows(self._outbox) if rows else []
+            rows = self._store.outbox.due(self.name, now, _AT_ONCE)
+            maintenance = windows(self._store.settings) if rows else []
             # An alert that a sink fails on must not stop the others: the least tried go first.
-            for row in sorted(rows, key=lambda each: each.attempts):
+            for row in sorted(rows, key=lambda row: row.attempts):
                 if self._stopping.is_set():
                     return now
-                self._settle(row, found)
+                self._settle(row, maintenance)
             self._repeat()
             self._tell()
         except Exception as error:  # noqa: BLE001 - a sink that others wrote may raise anything
@@ -165,10 +109,10 @@ class Sender:
 
     # ------------------------------------------------------------------ one alert
 
-    def _settle(self, row: Waiting, found: Sequence[Window]) -> None:
+    def _settle(self, row: AlertRow, maintenance: Sequence[Window]) -> None:
         """Send an alert, or note why it is not sent."""
         now = self._clock()
-        window = self._window(row, found)
+        window = self._window(row, maintenance)
         held_until = None if window is None else max(window.end, row.created + _HELD_EVERY)
         reason = self._unsent(row, window, now - (held_until or row.created))
         if held_until is not None and reason is None and now < held_until:
@@ -194,14 +138,14 @@ class Sender:
 
     def _mark(
         self,
-        row: Waiting,
+        row: AlertRow,
         attempts: int,
         *,
         delivered: int | None = None,
         next_try: int = 0,
         error: str = "",
     ) -> None:
-        self._outbox.mark_alert(
+        self._store.outbox.mark(
             row.key,
             self.name,
             delivered=delivered,
@@ -212,27 +156,30 @@ class Sender:
         if delivered is not None:
             self._refused.pop(row.key, None)
 
-    def _window(self, row: Waiting, found: Sequence[Window]) -> Window | None:
+    def _window(self, row: AlertRow, maintenance: Sequence[Window]) -> Window | None:
         """Return the maintenance window that the item of an alert that fires is in."""
         body = row.body
-        if body["status"] == RESOLVED or not found:
+        if body["status"] == RESOLVED or not maintenance:
             return None
-        opened, updated = (_ns(body.get(each) or body["opened"]) for each in ("opened", "updated"))
-        return covering(found, body["streams"], opened, updated)
+        opened, updated = (_ns(body.get(name) or body["opened"]) for name in ("opened", "updated"))
+        return covering(maintenance, body["streams"], opened, updated)
 
-    def _unsent(self, row: Waiting, window: Window | None, late: int) -> str | None:
+    def _unsent(self, row: AlertRow, window: Window | None, late: int) -> str | None:
         """Return why an alert is never to be sent, or None; `late`: since when it may be, in ns.
 
         Resolved follows fired. Neither is sent for what has ended in a maintenance window.
         """
         item = row.body["item"]
         if row.body["status"] == RESOLVED:
-            fired = self._outbox.alert(f"{item}:{FIRED}", self.name)
+            fired = self._store.outbox.get(f"{item}:{FIRED}", self.name)
             if fired is None:
                 return f"{SUPPRESSED}it did not fire here"
             if fired.error:  # `alerts_due` gives this one out when that one is settled
                 return fired.error
-        if window is not None and self._outbox.alert(f"{item}:{RESOLVED}", self.name) is not None:
+        if (
+            window is not None
+            and self._store.outbox.get(f"{item}:{RESOLVED}", self.name) is not None
+        ):
             return f"{SUPPRESSED}{window}"
         if late > self._keep:
             return GIVEN_UP + (row.error or self.state()["message"] or "not sent in time")
@@ -264,15 +211,15 @@ class Sender:
     def _open_alerts(self) -> Iterator[Alert]:
         """Give the alerts that were delivered and whose items are open."""
         for key in self._open_items():
-            row = self._outbox.alert(f"{key}:{FIRED}", self.name)
+            row = self._store.outbox.get(f"{key}:{FIRED}", self.name)
             if row is not None and row.delivered is not None and not row.error:
                 yield Alert(row.key, row.body, row.attempts)
 
     def _open_items(self) -> Iterator[str]:
         cursor = None
         while True:
-            page = self._outbox.items(open_only=True, cursor=cursor, limit=_AT_ONCE)
-            yield from (each.key for each in page.items)
+            page = self._store.items.page(open_only=True, cursor=cursor, limit=_AT_ONCE)
+            yield from (item.key for item in page.items)
             cursor = page.cursor
             if cursor is None:
                 return

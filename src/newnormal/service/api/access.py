@@ -21,10 +21,11 @@ from urllib.parse import urlsplit
 from fastapi import Request
 
 from newnormal.errors import StateError
-from newnormal.service.api.facade import Facade, Reading
 from newnormal.service.api.problems import Problem
+from newnormal.service.api.threads import ReadingThreads
 from newnormal.service.config import OPERATE, ROLES, is_loopback
 from newnormal.service.secrets import hash_token, token_matches
+from newnormal.service.service import Service
 
 COOKIE = "newnormal_session"
 SESSIONS, TOKENS = "sessions", "tokens"  # spaces of the store's settings
@@ -84,7 +85,7 @@ class Access:
     """
 
     def __init__(
-        self, service: Facade, reading: Reading, clock: Callable[[], float] = time.time
+        self, service: Service, reading: ReadingThreads, clock: Callable[[], float] = time.time
     ) -> None:
         self._service = service
         self._reading = reading
@@ -150,7 +151,7 @@ class Access:
 
     def _read_tokens(self) -> dict[str, tuple[str, str]]:
         try:
-            stored = self._service.store.all(TOKENS)
+            stored = self._service.store.settings.all(TOKENS)
         except StateError:
             if math.isinf(self._stored[0]):
                 raise
@@ -196,7 +197,7 @@ class Access:
             await self._forget(key)
         sessions[hash_token(cookie)] = session
         await self._reading(
-            self._service.store.put, SESSIONS, hash_token(cookie), vars(session).copy()
+            self._service.store.settings.put, SESSIONS, hash_token(cookie), vars(session).copy()
         )
         return cookie, session, role
 
@@ -208,12 +209,13 @@ class Access:
 
     async def _forget(self, key: str) -> None:
         self._known_sessions().pop(key, None)
-        await self._reading(self._service.store.delete, SESSIONS, key)
+        await self._reading(self._service.store.settings.delete, SESSIONS, key)
 
     def _known_sessions(self) -> dict[str, Session]:
         if self._sessions is None:
             self._sessions = {
-                key: Session(**each) for key, each in self._service.store.all(SESSIONS).items()
+                key: Session(**each)
+                for key, each in self._service.store.settings.all(SESSIONS).items()
             }
         return self._sessions
 

@@ -21,17 +21,18 @@ from newnormal.service.api import (
     streams,
 )
 from newnormal.service.api.access import Access
-from newnormal.service.api.facade import Facade, Reading
 from newnormal.service.api.guard import Guard
 from newnormal.service.api.parameters import READS
 from newnormal.service.api.problems import answer_problems
 from newnormal.service.api.samples import mount_decoders
 from newnormal.service.api.shown import answer
+from newnormal.service.api.threads import ReadingThreads
+from newnormal.service.service import Service
 
 PREFIX = "/api/v1"
 
 
-def make_app(service: Facade) -> FastAPI:
+def make_app(service: Service) -> FastAPI:
     """Return the app of a service, which must be started by somebody else.
 
     `app.state.closing` is an event: set it so that subscribers are let go before the server stops.
@@ -58,7 +59,7 @@ def make_app(service: Facade) -> FastAPI:
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    reading = Reading()
+    reading = ReadingThreads()
     app.state.service = service
     app.state.reading = reading
     app.state.access = Access(service, reading)

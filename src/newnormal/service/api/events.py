@@ -10,11 +10,13 @@ from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from newnormal.service.api import schemas
-from newnormal.service.api.facade import Facade, Reading
 from newnormal.service.api.parameters import MOST, READS, Limit, TheService, Threads
 from newnormal.service.api.problems import Problem
 from newnormal.service.api.schemas import gives
 from newnormal.service.api.shown import answer, event_json, text_of
+from newnormal.service.api.threads import ReadingThreads
+from newnormal.service.hub import Tick
+from newnormal.service.service import Service
 from newnormal.service.values import EventRow
 
 _ID = re.compile(r"(\d{1,18})-(\d{1,9})", re.ASCII)
@@ -39,7 +41,7 @@ async def listed_events(
     """List events in the order in which they happened."""
     place = None if after is None else _place(after, "after")
     _check_stream(stream)
-    found = await reading(service.store.events, after=_id(place), stream=stream, limit=limit)
+    found = await reading(service.store.events.read, after=_id(place), stream=stream, limit=limit)
     cursor = found[-1].id if found else after
     return answer({"items": [event_json(each) for each in found], "cursor": cursor})
 
@@ -86,8 +88,8 @@ async def events(
 
 async def _sent(
     request: Request,
-    service: Facade,
-    reading: Reading,
+    service: Service,
+    reading: ReadingThreads,
     seat: object,
     place: tuple[int, int] | None,
     stream: int | None,
@@ -118,7 +120,7 @@ async def _sent(
                 if here > newest and stream in (None, message.stream):
                     newest = here
                     yield _message(message.kind, event_json(message), message.id)
-            elif hasattr(message, "streams"):
+            elif isinstance(message, Tick):
                 moved = _moved(message.streams, stream)
                 if ticks and moved:
                     yield _message("tick", {"streams": moved})
@@ -130,13 +132,13 @@ async def _sent(
 
 
 def _missed(
-    service: Facade, place: tuple[int, int], stream: int | None
+    service: Service, place: tuple[int, int], stream: int | None
 ) -> tuple[list[EventRow], bool]:
     """Return the events after a place; none, and False, if there are too many."""
     found: list[EventRow] = []
     while len(found) <= _MOST_MISSED:
         after = (found[-1].position, found[-1].order) if found else place
-        page = service.store.events(after=_id(after), stream=stream, limit=MOST)
+        page = service.store.events.read(after=_id(after), stream=stream, limit=MOST)
         found += page
         if len(page) < MOST:
             return found, True

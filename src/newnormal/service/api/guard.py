@@ -15,9 +15,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from newnormal.errors import NewnormalError
 from newnormal.service.api.access import Access
-from newnormal.service.api.facade import Facade
 from newnormal.service.api.files import CONTENT_POLICY
 from newnormal.service.api.problems import Problem, problem_answer, problem_of
+from newnormal.service.service import Service
 
 _HEADERS = [
     (b"content-security-policy", CONTENT_POLICY.encode()),
@@ -39,7 +39,7 @@ class Guard:
     def __init__(
         self,
         app: ASGIApp,
-        service: Facade,
+        service: Service,
         access: Access,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

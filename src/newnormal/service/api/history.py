@@ -18,12 +18,12 @@ from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import check_name
 from newnormal.service.api import schemas
 from newnormal.service.api.bodies import Gunzip, receive_body
-from newnormal.service.api.facade import Facade
 from newnormal.service.api.parameters import OPERATES, TheService, Threads
 from newnormal.service.api.problems import Problem
 from newnormal.service.api.samples import pushed
 from newnormal.service.api.schemas import gives
 from newnormal.service.api.shown import answer
+from newnormal.service.service import Service
 from newnormal.service.values import FITTING, LIVE
 from newnormal.tabular import Table, default_channels, read, read_tables
 
@@ -120,7 +120,7 @@ async def history(
     )
 
 
-def _check_without_model(service: Facade, name: str) -> None:
+def _check_without_model(service: Service, name: str) -> None:
     found = service.stream_named(name)
     if found is not None and found.state in (FITTING, LIVE):
         raise Problem(

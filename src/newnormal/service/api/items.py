@@ -10,7 +10,6 @@ from fastapi.responses import Response
 
 from newnormal.service.api import schemas
 from newnormal.service.api.bodies import read_json
-from newnormal.service.api.facade import Facade
 from newnormal.service.api.parameters import (
     READS,
     AnItem,
@@ -25,6 +24,7 @@ from newnormal.service.api.schemas import gives
 from newnormal.service.api.shown import answer, comment_json, item_json
 from newnormal.service.api.streams import applied, comment_of
 from newnormal.service.api.times import nanoseconds
+from newnormal.service.service import Service
 from newnormal.service.values import Comment, Item
 
 _KINDS = ("alarm", "change", "incident", "silence", "channels")
@@ -56,7 +56,7 @@ async def items(
             "GET api/v1/streams lists them",
         )
     page = await reading(
-        service.store.items,
+        service.store.items.page,
         kinds=listed(kind, "kind", _KINDS),
         states=listed(state, "state", _STATES),
         stream=stream,
@@ -74,7 +74,7 @@ async def item(found: AnItem, service: TheService, reading: Threads) -> Response
     """Return an item with its comments and what belongs to it."""
 
     def read() -> Response:
-        comments = [comment_json(each) for each in service.store.comments(found.key)]
+        comments = [comment_json(each) for each in service.store.items.comments(found.key)]
         related = [_json(service, each) for each in _related(service, found)]
         return answer({**_json(service, found), "comments": comments, "related": related})
 
@@ -117,11 +117,11 @@ async def comment(
     """Write a comment."""
     text = comment_of(await read_json(request), "text", 1)
     made = Comment(found.key, time.time_ns(), caller.who, text)
-    await reading(service.store.comment, made)
+    await reading(service.store.items.add_comment, made)
     return answer(comment_json(made), 201)
 
 
-async def _decide(request: Request, who: str, found: Item, service: Facade, verb: str) -> Response:
+async def _decide(request: Request, who: str, found: Item, service: Service, verb: str) -> Response:
     text = comment_of(await read_json(request), "comment")
     changed = await applied(
         lambda: service.decide(found.key, verb, stream=found.stream, who=who, comment=text)
@@ -129,33 +129,35 @@ async def _decide(request: Request, who: str, found: Item, service: Facade, verb
     return answer({"item": _json(service, found if changed is None else changed)})
 
 
-def _json(service: Facade, item: Item) -> dict[str, Any]:
+def _json(service: Service, item: Item) -> dict[str, Any]:
     return item_json(item, None if item.stream is None else service.stream(item.stream))
 
 
-def _related(service: Facade, item: Item) -> list[Item]:
+def _related(service: Service, item: Item) -> list[Item]:
     """Return what happened at the same time in the same stream, and incidents it is part of."""
     begin = item.opened - _NEAR
     end = (item.updated if item.ended is None else item.ended) + _NEAR
     if item.stream is None:
         return _of_incident(service, item)
-    page = service.store.items(stream=item.stream, begin=begin, end=end, limit=_RELATED)
+    page = service.store.items.page(stream=item.stream, begin=begin, end=end, limit=_RELATED)
     found = [each for each in page.items if each.key != item.key]
     view = service.stream(item.stream)
     if view is not None and item.kind == "alarm":
-        incidents = service.store.items(kinds=["incident"], begin=begin, end=end, limit=_RELATED)
+        incidents = service.store.items.page(
+            kinds=["incident"], begin=begin, end=end, limit=_RELATED
+        )
         found += [each for each in incidents.items if view.name in each.body.get("streams", {})]
     return found[:_RELATED]
 
 
-def _of_incident(service: Facade, item: Item) -> list[Item]:
+def _of_incident(service: Service, item: Item) -> list[Item]:
     """Return the first alarms of an incident."""
     found = []
     for name, number in list(item.body.get("streams", {}).items())[:_RELATED]:
         view = service.stream_named(name)
         if view is None:
             continue
-        alarms = service.store.items(
+        alarms = service.store.items.page(
             kinds=["alarm"], stream=view.id, begin=item.opened - _NEAR, limit=_RELATED
         )
         found += [each for each in alarms.items if each.number == number][:1]

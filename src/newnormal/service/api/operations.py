@@ -80,21 +80,21 @@ async def settings(service: TheService) -> Response:
 @router.get("/alerts", dependencies=READS, responses=gives(schemas.Alerts))
 async def alerts(service: TheService, reading: Threads) -> Response:
     """Return how many alerts of each sink wait, were delivered and fail."""
-    counts = await reading(service.store.alert_counts)
+    counts = await reading(service.store.outbox.counts)
     named = {each.name: {"kind": each.kind} for each in alert_sinks(service.config.sinks)}
-    found = {name: {**named.get(name, {}), **dict(each)} for name, each in counts.items()}
+    sinks: dict[str, dict[str, Any]] = {
+        name: {**named.get(name, {}), **each, "oldest": iso(each["oldest"] or None)}
+        for name, each in counts.items()
+    }
     for name, facts in named.items():
-        found.setdefault(name, {**facts, "waiting": 0, "delivered": 0, "failing": 0})
-    for each in found.values():
-        if isinstance(each.get("oldest"), int):
-            each["oldest"] = iso(each["oldest"] or None)
-    return answer({"sinks": finite(found)})
+        sinks.setdefault(name, {**facts, "waiting": 0, "delivered": 0, "failing": 0})
+    return answer({"sinks": finite(sinks)})
 
 
 @router.get("/maintenance", dependencies=READS, responses=gives(schemas.WindowList))
 async def maintenance(service: TheService, reading: Threads) -> Response:
     """List maintenance windows, the one that begins last first."""
-    found = await reading(windows, service.store)
+    found = await reading(windows, service.store.settings)
     return answer({"items": [_window(each) for each in found]})
 
 
@@ -123,7 +123,7 @@ async def begin_maintenance(
     try:
         made = await reading(
             add_window,
-            service.store,
+            service.store.settings,
             start,
             end,
             texts["streams"],
@@ -138,7 +138,7 @@ async def begin_maintenance(
 @router.delete("/maintenance/{name}", dependencies=OPERATES, responses=gives(schemas.Done))
 async def end_maintenance(service: TheService, reading: Threads, name: str) -> Response:
     """Remove a maintenance window."""
-    if not await reading(end_window, service.store, name):
+    if not await reading(end_window, service.store.settings, name):
         raise Problem(
             404,
             f"expected the id of a maintenance window, found {name[:60]!r}",

@@ -11,22 +11,23 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Query, Request
 
 from newnormal.service.api.access import Caller, needs
-from newnormal.service.api.facade import Facade, Reading
 from newnormal.service.api.problems import Problem
+from newnormal.service.api.threads import ReadingThreads
 from newnormal.service.config import OPERATE, READ, WRITE
+from newnormal.service.service import Service
 from newnormal.service.values import Item, StreamView
 
 MOST = 500  # entries of a list at once
 _KEY = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 
 
-def _service(request: Request) -> Facade:
-    found: Facade = request.app.state.service
+def _service(request: Request) -> Service:
+    found: Service = request.app.state.service
     return found
 
 
-def _reading(request: Request) -> Reading:
-    found: Reading = request.app.state.reading
+def _reading(request: Request) -> ReadingThreads:
+    found: ReadingThreads = request.app.state.reading
     return found
 
 
@@ -34,8 +35,8 @@ READS, WRITES, OPERATES = ([Depends(needs(each))] for each in (READ, WRITE, OPER
 Reader = Annotated[Caller, Depends(needs(READ))]
 Writer = Annotated[Caller, Depends(needs(WRITE))]
 Operator = Annotated[Caller, Depends(needs(OPERATE))]
-TheService = Annotated[Facade, Depends(_service)]
-Threads = Annotated[Reading, Depends(_reading)]
+TheService = Annotated[Service, Depends(_service)]
+Threads = Annotated[ReadingThreads, Depends(_reading)]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="how many entries at most")]
 
 
@@ -58,7 +59,7 @@ async def _item(
     service: TheService,
     reading: Threads,
 ) -> Item:
-    found = await reading(service.store.item, key) if _KEY.fullmatch(key) else None
+    found = await reading(service.store.items.get, key) if _KEY.fullmatch(key) else None
     if found is None:
         raise Problem(
             404,

@@ -11,9 +11,10 @@ import numpy as np
 
 from newnormal.alarms.words import change_text, length_text
 from newnormal.errors import StateError
-from newnormal.service.api.facade import Facade, Store
 from newnormal.service.api.shown import finite
 from newnormal.service.api.times import iso, seconds
+from newnormal.service.service import Service
+from newnormal.service.store import Store
 from newnormal.service.values import Item, Series, StreamView
 from newnormal.types import Alarm, Change, Floats
 
@@ -78,7 +79,7 @@ def _column(values: Floats, gaps: Any) -> list[float | None]:
 
 
 def picture_json(
-    service: Facade, view: StreamView, begin: int | None = None, end: int | None = None
+    service: Service, view: StreamView, begin: int | None = None, end: int | None = None
 ) -> dict[str, Any]:
     """Return what a report's page knows of a stream beside its numbers.
 
@@ -92,7 +93,9 @@ def picture_json(
     newest = view.newest
     found = {}
     for kind in ("alarm", "change"):
-        page = store.items(kinds=[kind], stream=view.id, begin=begin, end=end, limit=_MOST_EVENTS)
+        page = store.items.page(
+            kinds=[kind], stream=view.id, begin=begin, end=end, limit=_MOST_EVENTS
+        )
         found[kind] = sorted(page.items, key=lambda each: each.opened)
     concern = _concern(found["alarm"], found["change"])
     counts = view.counts
@@ -132,13 +135,13 @@ def picture_json(
 
 def _edges(store: Store, view: StreamView) -> tuple[int | None, dict[str, float | None]]:
     """Return the time of the oldest sample, and the margins of the channels at the newest."""
-    count = store.count(view.id)
-    first = store.first_kept(view.id)
+    count = store.samples.count(view.id)
+    first = store.samples.first_kept(view.id)
     if count <= first:
         return view.newest, {}
     try:
-        oldest = store.rows(view.id, first, first)
-        newest = store.rows(view.id, count - 1, count - 1)
+        oldest = store.samples.rows(view.id, first, first)
+        newest = store.samples.rows(view.id, count - 1, count - 1)
     except StateError:  # retention removed it meanwhile
         return view.newest, {}
     margins = dict(zip(newest.channels, finite(newest.margins), strict=True))

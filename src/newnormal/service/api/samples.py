@@ -16,9 +16,10 @@ from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits, Refusal
 from newnormal.io.registry import decoder_names, find_decoder
 from newnormal.service.api import schemas
 from newnormal.service.api.bodies import read_body
-from newnormal.service.api.facade import Facade, Reading
 from newnormal.service.api.parameters import WRITES
 from newnormal.service.api.schemas import gives
+from newnormal.service.api.threads import ReadingThreads
+from newnormal.service.service import Service
 
 _LOGGER = logging.getLogger("newnormal.service")
 _SMALL = 1 << 15  # bytes that are decoded at once, without another thread
@@ -54,8 +55,8 @@ def _route(name: str, kind: type[Decoder]) -> Callable[[Request], Awaitable[Resp
     made: dict[DecoderLimits, Decoder] = {}  # one, until the limits are others
 
     async def push(request: Request) -> Response:
-        service: Facade = request.app.state.service
-        reading: Reading = request.app.state.reading
+        service: Service = request.app.state.service
+        reading: ReadingThreads = request.app.state.reading
         limits = service.config.limits
         own = DecoderLimits(limits.samples_per_request, limits.channels, limits.decompressed)
         decoder = made.get(own)
@@ -96,7 +97,7 @@ def _decoded(
 
 
 async def _taken(
-    service: Facade, arrivals: Sequence[Arrival], *, partial: bool
+    service: Service, arrivals: Sequence[Arrival], *, partial: bool
 ) -> tuple[int, list[Refusal]]:
     """Return the position of samples once they are durable, and what was refused."""
     try:
@@ -114,7 +115,7 @@ async def _taken(
     return max(positions), refused
 
 
-async def pushed(service: Facade, arrivals: Sequence[Arrival], **options: Any) -> int:
+async def pushed(service: Service, arrivals: Sequence[Arrival], **options: Any) -> int:
     """Return the position of samples once they are durable; 0 if there are none."""
     some = [each for each in arrivals if len(each.times)]
     if not some:

@@ -200,7 +200,7 @@ async def series(
         return answer({"x": [], "columns": {}, "per": 1, "exact": False, "anomalous": []})
 
     def read() -> Response:
-        found = service.store.series(view.id, start, end, points, names)
+        found = service.store.samples.series(view.id, start, end, points, names)
         return answer(series_json(found, view.channels, view.period))
 
     return await reading(read)

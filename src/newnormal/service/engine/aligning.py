@@ -359,9 +359,9 @@ class Aligner:
             [time, [None if value != value else value for value in row.tolist()]]  # noqa: PLR0124
             for time, row in self._steps.items()
         ]
-        together: dict[tuple[int, ...], list[int]] = {}  # whose they are
-        for channel, own in enumerate(self._together):
-            together.setdefault(tuple(own.tolist()), []).append(channel)
+        channels_of: dict[tuple[int, ...], list[int]] = {}
+        for channel, together in enumerate(self._together):
+            channels_of.setdefault(tuple(together.tolist()), []).append(channel)
         return {
             "channels": list(self.channels),
             "newest": self.newest,
@@ -377,7 +377,7 @@ class Aligner:
             "last": self._last.tolist(),
             "absent": self._absent.tolist(),
             "rare": self._rare.tolist(),
-            "together": [[list(own), whose] for own, whose in together.items()],
+            "together": [[list(key), channels] for key, channels in channels_of.items()],
         }
 
     @classmethod
@@ -389,18 +389,15 @@ class Aligner:
         aligner.counts |= found["counts"]
         aligner._whole, aligner._origin = found["whole"], found["origin"]
         aligner._after = found["after"]
-        count = len(aligner.channels)
-        # Files of earlier versions do not have these: then no step waits longer than it did there.
-        aligner._last = np.array(found.get("last", [NO_TIME] * count), np.int64)
-        aligner._absent = np.array(found.get("absent", [0] * count), np.int64)
-        aligner._rare = np.array(found.get("rare", [False] * count), bool)
-        aligner._together = [np.arange(count)] * count
-        for own, whose in found.get("together", []):
-            for channel in whose:
-                aligner._together[channel] = np.array(own, np.int64)
+        aligner._last = np.array(found["last"], np.int64)
+        aligner._absent = np.array(found["absent"], np.int64)
+        aligner._rare = np.array(found["rare"], bool)
+        aligner._together = [np.empty(0, np.int64)] * len(aligner.channels)
+        for together, channels in found["together"]:
+            for channel in channels:
+                aligner._together[channel] = np.array(together, np.int64)
         for time, row in found["steps"]:
             aligner._steps[time] = np.array([np.nan if each is None else each for each in row])
-        if "holding" in found:  # nor this
-            aligner._holding = Holding.from_json(found["holding"])
+        aligner._holding = Holding.from_json(found["holding"])
         aligner._set_reach()
         return aligner

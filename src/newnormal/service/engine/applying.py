@@ -152,7 +152,7 @@ class Applier:
         """Begin a stream that was not known."""
         period, lateness = self._given(arrival.stream)
         number = self.streams.next_id
-        self.store.truncate(number, 0)
+        self.store.samples.truncate(number, 0)
         stream = KeptStream(number, arrival.stream, Aligner(period, lateness))
         stream.period_given = period is not None
         self.streams.add(stream)
@@ -194,7 +194,7 @@ class Applier:
         else:
             channels = stream.aligner.channels
             rows = Rows.of_samples(stream.count, channels, steps.times, steps.values)
-            self.store.add(stream.id, rows)
+            self.store.samples.add(stream.id, rows)
         stream.count += count
 
     def _judge(self) -> None:
@@ -216,9 +216,11 @@ class Applier:
             )
         self._take(stream, stream.aligner.close((stream.aligner.held or stream.aligner.newest) + 1))
         kept: Rows | None = None
-        first_kept = self.store.first_kept(stream.id)  # retention may have removed those before
+        first_kept = self.store.samples.first_kept(
+            stream.id
+        )  # retention may have removed those before
         if first_kept < stream.count:
-            kept = self.store.rows(stream.id, first_kept, stream.count - 1)
+            kept = self.store.samples.rows(stream.id, first_kept, stream.count - 1)
         self.samples -= stream.count
         order = np.argsort(arrival.times, kind="stable")
         times, values = arrival.times[order], arrival.values[order]
@@ -227,7 +229,7 @@ class Applier:
         aligner = stream.aligner
         stream.aligner = fresh = Aligner(aligner.period, aligner.lateness)
         stream.count = 0
-        self.store.truncate(stream.id, 0)
+        self.store.samples.truncate(stream.id, 0)
         steps = fresh.take(Arrival(stream.name, arrival.channels, times, values))
         self._take(stream, steps)
         self._take(stream, fresh.close(int(times[-1]) + 1))
@@ -285,7 +287,7 @@ class Applier:
             else:
                 act(stream.name, change=key.number)
             found = self.report.events(stream, self.fleet.take_events())
-            item = found.get(key.text) or self.store.item(key.text)
+            item = found.get(key.text) or self.store.items.get(key.text)
         self.report.feedback(stream, entry, item)
         return item
 

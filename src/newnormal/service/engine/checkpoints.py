@@ -39,7 +39,7 @@ def save_checkpoint(applier: Applier) -> int:
         "samples": applier.samples,
     }
     body = zlib.compress(json.dumps(state, separators=(",", ":")).encode(), 1)
-    applier.store.flush_tails()
+    applier.store.samples.flush()
     applier.store.save_checkpoint(applier.position, body)
     applier.store.commit(sync=True)
     applier.fleet.checkpoint(applier.position)
@@ -116,10 +116,9 @@ def _restore(applier: Applier, folder: Path) -> None:
             if stream.fit is not None:
                 applier.started.append(stream)
         applier.streams.next_id = state["next_id"]
-        if "outages" in state:  # not in those of earlier versions
-            applier.outages = Outages.from_json(state["outages"], applier.streams)
-        applier.report.untold = set(state.get("untold", ()))
-        applier.report.begun = dict(state.get("begun", {}))
+        applier.outages = Outages.from_json(state["outages"], applier.streams)
+        applier.report.untold = set(state["untold"])
+        applier.report.begun = dict(state["begun"])
         applier.places, applier.samples = state["places"], state["samples"]
         applier.patterns = tuple(tuple(each) for each in state["patterns"])
     except (LookupError, TypeError, ValueError, zlib.error) as error:

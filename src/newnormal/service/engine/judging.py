@@ -100,7 +100,7 @@ def judge(applier: Applier, batch: Batch) -> None:
     for part in verdicts.parts:
         for name, rows, ratios, distance in _rows_of(part):
             stream, first, steps = batch.of(name)
-            applier.store.add(stream.id, _stored(stream, first, steps, rows))
+            applier.store.samples.add(stream.id, _stored(stream, first, steps, rows))
             stream.note_ratios(ratios)
             stream.distance = distance
     for error in verdicts.errors:  # the aligner keeps times in order: this is a fault of ours

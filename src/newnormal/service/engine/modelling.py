@@ -97,7 +97,7 @@ def history_of(applier: Applier, stream: KeptStream) -> Table:
     """Return the samples that the fit under way takes: channels without any value are left out."""
     fit = stream.fit
     assert fit is not None
-    rows = applier.store.rows(stream.id, fit.first, fit.last, fit.channels)
+    rows = applier.store.samples.rows(stream.id, fit.first, fit.last, fit.channels)
     seen = np.flatnonzero((~np.isnan(rows.values)).any(axis=0))
     if not len(seen):
         raise InputError(
@@ -146,7 +146,7 @@ def take_fit(applier: Applier, stream: KeptStream, entry: FitTaken) -> None:
         fail_fit(applier, stream, FitFailed(stream.id, entry.began, error.message, error.hint))
         return
     _replace(applier, stream, detector)
-    rows = applier.store.rows(stream.id, fit.last, fit.last)
+    rows = applier.store.samples.rows(stream.id, fit.last, fit.last)
     stream.models.append(
         Model(
             stream.generation + 1,
@@ -254,7 +254,9 @@ def _catch_up(applier: Applier, stream: KeptStream) -> None:
     """Judge the samples after the model's history."""
     if stream.offset >= stream.count:
         return
-    rows = applier.store.rows(stream.id, stream.offset, stream.count - 1, stream.aligner.channels)
+    rows = applier.store.samples.rows(
+        stream.id, stream.offset, stream.count - 1, stream.aligner.channels
+    )
     batch = Batch()
     count, stream.count = stream.count, stream.offset
     batch.add(stream, Steps(rows.times, rows.values))

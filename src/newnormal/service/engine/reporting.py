@@ -72,7 +72,7 @@ class Reporter:
     ) -> EventRow:
         event = EventRow(self._position, self._order, kind, time, stream, item, body)
         self._order += 1
-        self._store.put_event(event)
+        self._store.events.put(event)
         self._waiting.append(event)
         return event
 
@@ -103,7 +103,7 @@ class Reporter:
         """
         if keep:
             stream.put(item)
-        self._store.put_item(item)
+        self._store.items.put(item)
         shown = {"stream": stream.name, "sentence": item.sentence, "state": item.state}
         event = self._event(kind, now, stream.id, item.key, {**shown, "kind": item.kind})
         self._alert(event, item, stream, alert and now > stream.past)
@@ -131,7 +131,7 @@ class Reporter:
         view = None if stream is None else stream.shown()
         for key, body in alerts_of(event, item, view, self._url()):
             for sink in self._sinks():
-                self._store.put_alert(key, sink, body)
+                self._store.outbox.put(key, sink, body)
 
     def events(self, stream: KeptStream, found: Iterable[FleetEvent]) -> dict[str, Item]:
         """Report what a detector reported; return the items concerned by key.
@@ -182,7 +182,7 @@ class Reporter:
 
     def of_many(self, kind: str, item: Item, *, alert: bool = True) -> None:
         """Report that an item of several streams opened, changed or ended."""
-        self._store.put_item(item)
+        self._store.items.put(item)
         body = {"sentence": item.sentence, "state": item.state, "kind": item.kind}
         row = self._event(kind, item.updated, None, item.key, body)
         self._alert(row, item, None, alert)

@@ -305,13 +305,10 @@ def stream_from_json(found: Mapping[str, Any]) -> KeptStream:
         Model(**{**each, "channels": tuple(each["channels"])}) for each in facts.pop("models")
     ]
     for name in ("ignored", "gaps", "quiet"):
-        facts[name] = tuple(facts.get(name, ()))
-    aligner = Aligner.from_json(facts.pop("aligner"))
-    if facts.pop("excused", False):  # of an earlier version
-        facts["excused_after"] = aligner.newest
+        facts[name] = tuple(facts[name])
     ratio, distance = (_from_number(facts.pop(name)) for name in ("ratio", "distance"))
     return KeptStream(
-        aligner=aligner,
+        aligner=Aligner.from_json(facts.pop("aligner")),
         fit=None if fit is None else Fit(**{**fit, "channels": tuple(fit["channels"])}),
         models=models,
         wanted=None if wanted is None else (tuple(wanted[0]), wanted[1]),

@@ -258,7 +258,7 @@ def unpack(record: bytes) -> list[Entry]:
         found: list[Entry] = []
         for kind, *values in json.loads(record[_LENGTH.size : at]):
             if kind == Arrived.kind:
-                listed, source, place, history, *rest = values
+                listed, source, place, history, past = values
                 arrivals = []
                 for stream, channels, count in listed:
                     times = np.frombuffer(record, "<i8", count, at).astype(np.int64)
@@ -267,7 +267,6 @@ def unpack(record: bytes) -> list[Entry]:
                     at += flat.nbytes
                     numbers = flat.reshape(count, len(channels)).astype(np.float64)
                     arrivals.append(Arrival(stream, tuple(channels), times, numbers))
-                past = bool(rest and rest[0])  # earlier versions did not write it
                 found.append(Arrived(tuple(arrivals), source, place, history, past))
             else:
                 found.append(_PLAIN[kind](*map(_tupled, values)))

@@ -1,6 +1,5 @@
 """The store of the service: what follows from its log, for pages, reports and recovery."""
 
-from newnormal.service.store.outbox import Alert
 from newnormal.service.store.store import Store
 
-__all__ = ["Alert", "Store"]
+__all__ = ["Store"]

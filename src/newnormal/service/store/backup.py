@@ -16,14 +16,14 @@ from newnormal.fleet.folder.names import is_ours
 from newnormal.fleet.folder.recovery import consistent
 from newnormal.fleet.folder.writer import leftovers
 from newnormal.service.database import database_errors, open_to_read
-from newnormal.service.store.checking import FLEET, LOG, MODELS, STORE, Report, check
+from newnormal.service.store.checking import FLEET, LOG, MODELS, STORE, FolderReport, check
 from newnormal.state.files import sync_folder
 
 _TRIES = 3  # two checkpoints of the service while one copy is made need another try
 _PARTS = (LOG, STORE, FLEET, MODELS)
 
 
-def backup(folder: Path, target: Path) -> Report:
+def backup(folder: Path, target: Path) -> FolderReport:
     """Copy the folder of a service, which may be running, and verify the copy.
 
     Parameters
@@ -61,7 +61,7 @@ def backup(folder: Path, target: Path) -> Report:
     raise AssertionError
 
 
-def restore(folder: Path, source: Path, *, overwrite: bool = False) -> Report:
+def restore(folder: Path, source: Path, *, overwrite: bool = False) -> FolderReport:
     """Put a copy that `backup` made in the place of what a service has, which is stopped.
 
     Parameters

@@ -19,7 +19,7 @@ from newnormal.service.log.entries import FitTaken, unpack
 from newnormal.service.log.sqlite_log import LOG_MIGRATIONS
 from newnormal.service.store.levels import BLOCK, complete, covers
 from newnormal.service.store.schema import MIGRATIONS
-from newnormal.service.store.stretches import unpack_block
+from newnormal.service.store.stream_reader import unpack_block
 from newnormal.state.codec import read as read_state
 
 LOG, STORE, FLEET, MODELS = "log.sqlite", "store.sqlite", "fleet", "models"
@@ -28,7 +28,7 @@ _NAMED = 20  # problems of one kind that are listed
 
 
 @dataclass
-class Report:
+class FolderReport:
     """What `check` found.
 
     Attributes
@@ -39,8 +39,6 @@ class Report:
         How many there are: samples that are kept exactly, records of the log.
     problems
         What is not as it should be, each in a sentence.
-    notes
-        What is not as it should be and mends itself when it is needed.
     """
 
     folder: Path
@@ -49,7 +47,6 @@ class Report:
     records: int = 0
     models: int = 0
     problems: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -61,10 +58,9 @@ class Report:
             f"{self.folder}: {self.streams:,} streams, {self.samples:,} samples,"
             f" {self.records:,} records of the log, {self.models:,} models"
         ]
-        for found, what in ((self.notes, "notes"), (self.problems, "problems")):
-            lines += found[:_NAMED]
-            if len(found) > _NAMED:
-                lines.append(f"and {len(found) - _NAMED:,} more {what}")
+        lines += self.problems[:_NAMED]
+        if len(self.problems) > _NAMED:
+            lines.append(f"and {len(self.problems) - _NAMED:,} more problems")
         lines.append("restore a backup" if self.problems else "no problem found")
         return "\n".join(lines)
 
@@ -79,7 +75,7 @@ class _Positions:
     fleet: int = 0
 
 
-def check(folder: Path) -> Report:
+def check(folder: Path) -> FolderReport:
     """Verify every record, block and file of a service's folder; it is only read.
 
     Parameters
@@ -99,8 +95,8 @@ def check(folder: Path) -> Report:
     return report
 
 
-def _checked(folder: Path) -> Report:
-    report, positions, models = Report(folder), _Positions(), set[str]()
+def _checked(folder: Path) -> FolderReport:
+    report, positions, models = FolderReport(folder), _Positions(), set[str]()
     # In this order: what the log has is newer than what the others count on.
     parts: tuple[Callable[[], None], ...] = (
         lambda: _fleet(folder, report, positions),
@@ -118,19 +114,20 @@ def _checked(folder: Path) -> Report:
     return report
 
 
-def _together(found: _Positions) -> Iterator[str]:
-    if found.fleet and found.fleet not in found.checkpoints:
+def _together(positions: _Positions) -> Iterator[str]:
+    if positions.fleet and positions.fleet not in positions.checkpoints:
         yield (
-            f"expected the state of the service at position {found.fleet}, where its detectors"
-            f" are, found {', '.join(map(str, found.checkpoints)) or 'none'}"
+            f"expected the state of the service at position {positions.fleet}, where its detectors"
+            f" are, found {', '.join(map(str, positions.checkpoints)) or 'none'}"
         )
-    if found.first > found.fleet + 1:
+    if positions.first > positions.fleet + 1:
         yield (
-            f"expected the log from position {found.fleet + 1} on, found it from {found.first} on"
+            f"expected the log from position {positions.fleet + 1} on,"
+            f" found it from {positions.first} on"
         )
-    newest = max(found.fleet, *found.checkpoints, 0)
-    if found.last < newest:
-        yield f"expected the log up to position {newest} at least, found it up to {found.last}"
+    newest = max(positions.fleet, *positions.checkpoints, 0)
+    if positions.last < newest:
+        yield f"expected the log up to position {newest} at least, found it up to {positions.last}"
 
 
 # ------------------------------------------------------------------ databases
@@ -141,9 +138,9 @@ def _database(path: Path, newest: int) -> sqlite3.Connection:
     try:
         with database_errors(path):
             reader.execute("BEGIN")
-            found = [text for (text,) in reader.execute("PRAGMA integrity_check")]
-            if found != ["ok"]:
-                raise StateError(f"{path}: the database is damaged: {'; '.join(found[:3])}")
+            answers = [text for (text,) in reader.execute("PRAGMA integrity_check")]
+            if answers != ["ok"]:
+                raise StateError(f"{path}: the database is damaged: {'; '.join(answers[:3])}")
             (version,) = reader.execute("SELECT max(version) FROM migrations").fetchone()
             if not 1 <= (version or 0) <= newest:
                 raise StateError(f"{path}: expected version 1 to {newest}, found {version}")
@@ -153,7 +150,7 @@ def _database(path: Path, newest: int) -> sqlite3.Connection:
     return reader
 
 
-def _log(path: Path, report: Report, positions: _Positions, models: set[str]) -> None:
+def _log(path: Path, report: FolderReport, positions: _Positions, models: set[str]) -> None:
     with closing(_database(path, len(LOG_MIGRATIONS))) as reader, database_errors(path):
         (trimmed,) = reader.execute("SELECT upto FROM trimmed").fetchone()
         positions.first, positions.last = trimmed + 1, trimmed
@@ -173,10 +170,10 @@ def _log(path: Path, report: Report, positions: _Positions, models: set[str]) ->
                 report.problems.append(f"{path}: position {position}: {error.message}")
                 continue
             if position > positions.fleet:
-                models |= {each.model for each in entries if isinstance(each, FitTaken)}
+                models |= {entry.model for entry in entries if isinstance(entry, FitTaken)}
 
 
-def _store(path: Path, report: Report, positions: _Positions, models: set[str]) -> None:
+def _store(path: Path, report: FolderReport, positions: _Positions, models: set[str]) -> None:
     with closing(_database(path, len(MIGRATIONS))) as reader, database_errors(path):
         rows = reader.execute(
             "SELECT stream, level, number, count, begin, end, crc, data FROM blocks"
@@ -186,17 +183,16 @@ def _store(path: Path, report: Report, positions: _Positions, models: set[str]) 
             report.streams += 1
             counts: dict[int, int] = {}
             first = 0
-            for level, own in groupby(blocks, key=lambda row: row[1]):
-                listed = [*_facts(path, report, own)]
+            for level, of_level in groupby(blocks, key=lambda row: row[1]):
+                listed = [*_facts(path, report, of_level)]
                 counts[level] = _level(path, report, stream, level, listed)
                 begin = listed[0][0] * covers(level)
                 if level == 0:
                     first = begin
                 elif begin > first:
-                    report.notes.append(
+                    report.problems.append(
                         f"{path}: stream {stream}: samples are kept from {first} on, points of"
-                        f" level {level} from sample {begin} on: those between are made again when"
-                        " they are needed"
+                        f" level {level} from sample {begin} on"
                     )
             level = 1
             while (expected := complete(counts.get(0, 0), level)) or level in counts:
@@ -217,14 +213,14 @@ def _store(path: Path, report: Report, positions: _Positions, models: set[str]) 
                 continue
             positions.checkpoints.append(position)
             if position == positions.fleet:
-                models |= _named(state)
+                models |= _models_of(state)
         for table, column in (("items", "body"), ("alerts", "body"), ("settings", "value")):
             statement = f"SELECT count(*) FROM {table} WHERE NOT json_valid({column})"  # noqa: S608
-            if found := reader.execute(statement).fetchone()[0]:
-                report.problems.append(f"{path}: {found} rows of {table} are damaged")
+            if count := reader.execute(statement).fetchone()[0]:
+                report.problems.append(f"{path}: {count} rows of {table} are damaged")
 
 
-def _named(state: bytes) -> set[str]:
+def _models_of(state: bytes) -> set[str]:
     """Return the models that the state of the service has; none if it is not as expected."""
     try:
         streams = json.loads(zlib.decompress(state))["streams"]
@@ -234,14 +230,16 @@ def _named(state: bytes) -> set[str]:
 
 
 def _facts(
-    path: Path, report: Report, rows: Iterator[tuple[int, int, int, int, int, int, int, bytes]]
+    path: Path,
+    report: FolderReport,
+    rows: Iterator[tuple[int, int, int, int, int, int, int, bytes]],
 ) -> Iterator[tuple[int, int, int, int]]:
     """Give number, rows and times of blocks, after a look at what is in them."""
     for stream, level, number, count, begin, end, crc, data in rows:
         try:
             times = unpack_block(path, stream, level, number, crc, data)["times"]
-            found = (len(times), int(times[0]), int(times[-1]))
-            if found != (count, begin, end) or (times[1:] <= times[:-1]).any():
+            facts = (len(times), int(times[0]), int(times[-1]))
+            if facts != (count, begin, end) or (times[1:] <= times[:-1]).any():
                 report.problems.append(
                     f"{path}: block {number} of level {level} of stream {stream} is not as it is"
                     " listed"
@@ -252,7 +250,11 @@ def _facts(
 
 
 def _level(
-    path: Path, report: Report, stream: int, level: int, blocks: list[tuple[int, int, int, int]]
+    path: Path,
+    report: FolderReport,
+    stream: int,
+    level: int,
+    blocks: list[tuple[int, int, int, int]],
 ) -> int:
     """Verify that blocks follow each other; return how many rows there have been."""
     for before, after in pairwise(blocks):
@@ -270,20 +272,22 @@ def _level(
 # ------------------------------------------------------------------ detectors and models
 
 
-def _fleet(folder: Path, report: Report, positions: _Positions) -> None:
+def _fleet(folder: Path, report: FolderReport, positions: _Positions) -> None:
     fleet = folder / FLEET
     if not fleet.is_dir() or not any(fleet.iterdir()):
         return
     for last in range(_TRIES):
         before = read_manifest(fleet)
-        found = check_fleet(fleet)
-        if found.ok or read_manifest(fleet) == before or last == _TRIES - 1:
+        of_fleet = check_fleet(fleet)
+        if of_fleet.ok or read_manifest(fleet) == before or last == _TRIES - 1:
             break
     positions.fleet = before.position
-    report.problems += [f"{fleet}: {each.text}" for each in found.problems if not each.left_by_kill]
+    report.problems += [
+        f"{fleet}: {problem.text}" for problem in of_fleet.problems if not problem.left_by_kill
+    ]
 
 
-def _models(folder: Path, report: Report, named: set[str]) -> None:
+def _models(folder: Path, report: FolderReport, named: set[str]) -> None:
     files = sorted(folder.glob("*.nn")) if folder.is_dir() else []
     for path in files:
         report.models += 1

@@ -78,14 +78,14 @@ class Columns:
         """Return it with these channels in this order; NaN for those that are not in it."""
         if channels == self.channels:
             return self
-        places = {name: at for at, name in enumerate(self.channels)}
-        there = [at for at, name in enumerate(channels) if name in places]
-        taken = [places[channels[at]] for at in there]
+        column_of = {name: k for k, name in enumerate(self.channels)}
+        targets = [k for k, name in enumerate(channels) if name in column_of]
+        sources = [column_of[channels[k]] for k in targets]
         arrays = dict(self.arrays)
         for column in self.layout:
             if column.wide:
                 wide = np.full((len(self), len(channels)), np.nan, column.kind)
-                wide[:, there] = self.arrays[column.name][:, taken]
+                wide[:, targets] = self.arrays[column.name][:, sources]
                 arrays[column.name] = wide
         return Columns(self.layout, channels, arrays)
 
@@ -98,22 +98,18 @@ class Columns:
         }
         return cls(layout, channels, arrays)
 
+    def widened(self) -> dict[str, Any]:
+        """Return the arrays by name as int64, float64 and bool."""
+        kinds = {"i": np.int64, "f": np.float64, "b": np.bool_}
+        return {name: array.astype(kinds[array.dtype.kind]) for name, array in self.arrays.items()}
+
     def as_rows(self, first: int) -> Rows:
         """Return samples as the service has them; the margins are those of the last one."""
         assert self.layout is SAMPLES
-        a = self.arrays
-        margins = a["margins"][-1] if len(self) else np.full(len(self.channels), np.nan)
-        return Rows(
-            first,
-            self.channels,
-            a["times"].astype(np.int64),
-            a["values"].astype(np.float64),
-            a["scores"].astype(np.float64),
-            a["thresholds"].astype(np.float64),
-            a["anomalous"].astype(np.bool_),
-            a["expected"].astype(np.float64),
-            margins.astype(np.float64),
-        )
+        arrays = self.widened()
+        if not len(self):
+            arrays["margins"] = np.full((1, len(self.channels)), np.nan)
+        return Rows(first, self.channels, **{**arrays, "margins": arrays["margins"][-1]})
 
 
 def join(parts: Sequence[Columns]) -> Columns:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from newnormal.service.store.tables import Tables
+from newnormal.service.store.connection import StoreConnection
 from newnormal.service.values import HELD
 
 # No attempt is put off for longer: what is due later was marked before the clock was set back.
@@ -15,7 +15,7 @@ _LAST = 2**63 - 1
 _COLUMNS = "id, key, sink, body, created, delivered, attempts, next_try, error"
 
 
-class Alert(NamedTuple):
+class AlertRow(NamedTuple):
     """An alert for one sink.
 
     Attributes
@@ -47,43 +47,44 @@ class Alert(NamedTuple):
     error: str = ""
 
 
-class Outbox(Tables):
+class Outbox:
     """The outbox of the store."""
 
-    def put_alert(self, key: str, sink: str, body: Mapping[str, Any]) -> None:
+    def __init__(self, connection: StoreConnection) -> None:
+        self._connection = connection
+
+    def put(self, key: str, sink: str, body: Mapping[str, Any]) -> None:
         """Write an alert, unless it is there, delivered or not."""
-        self._write(
+        self._connection.write(
             "INSERT OR IGNORE INTO alerts (key, sink, item, body, created) VALUES (?, ?, ?, ?, ?)",
             key,
             sink,
             key.rpartition(":")[0],
             json.dumps(dict(body), separators=(",", ":")),
-            self._clock(),
+            self._connection.clock(),
         )
 
-    def alerts_due(self, sink: str, now: int, limit: int) -> list[Alert]:
+    def due(self, sink: str, now: int, limit: int) -> list[AlertRow]:
         """Return alerts to deliver now, oldest first; of an item, one after the other."""
-        with self._database.reading() as reader:
-            rows = reader.execute(
-                f"SELECT {_COLUMNS} FROM alerts AS a"  # noqa: S608 - names of columns
-                " WHERE sink = ? AND delivered IS NULL AND (next_try <= ? OR next_try > ?)"
-                " AND NOT EXISTS (SELECT 1 FROM alerts AS b WHERE b.delivered IS NULL"
-                " AND b.sink = a.sink AND b.item = a.item AND b.id < a.id)"
-                " ORDER BY id LIMIT ?",
-                (sink, now, min(now + _LONGEST_WAIT, _LAST), limit),
-            ).fetchall()
+        rows = self._connection.fetch(
+            f"SELECT {_COLUMNS} FROM alerts AS a"  # noqa: S608 - names of columns
+            " WHERE sink = ? AND delivered IS NULL AND (next_try <= ? OR next_try > ?)"
+            " AND NOT EXISTS (SELECT 1 FROM alerts AS b WHERE b.delivered IS NULL"
+            " AND b.sink = a.sink AND b.item = a.item AND b.id < a.id)"
+            " ORDER BY id LIMIT ?",
+            (sink, now, min(now + _LONGEST_WAIT, _LAST), limit),
+        )
         return [_alert(row) for row in rows]
 
-    def alert(self, key: str, sink: str) -> Alert | None:
+    def get(self, key: str, sink: str) -> AlertRow | None:
         """Return an alert, None if there is none of that key for this sink."""
-        with self._database.reading() as reader:
-            row = reader.execute(
-                f"SELECT {_COLUMNS} FROM alerts WHERE key = ? AND sink = ?",  # noqa: S608
-                (key, sink),
-            ).fetchone()
-        return None if row is None else _alert(row)
+        rows = self._connection.fetch(
+            f"SELECT {_COLUMNS} FROM alerts WHERE key = ? AND sink = ?",  # noqa: S608
+            (key, sink),
+        )
+        return _alert(rows[0]) if rows else None
 
-    def mark_alert(
+    def mark(
         self,
         key: str,
         sink: str,
@@ -94,27 +95,19 @@ class Outbox(Tables):
         error: str = "",
     ) -> None:
         """Write how far the delivery of an alert is. Any thread may call it."""
-        with self._database.transaction() as writer:
+        with self._connection.database.transaction() as writer:
             writer.execute(
                 "UPDATE alerts SET delivered = ?, attempts = ?, next_try = ?, error = ?"
                 " WHERE key = ? AND sink = ?",
                 (delivered, attempts, next_try, error, key, sink),
             )
 
-    def alerts(
-        self, *, sink: str | None = None, before: int | None = None, limit: int = 50
-    ) -> list[Alert]:
-        """Return alerts, newest first; those whose id is below `before`."""
-        with self._database.reading() as reader:
-            rows = reader.execute(
-                f"SELECT {_COLUMNS} FROM alerts"  # noqa: S608
-                " WHERE (:sink IS NULL OR sink = :sink) AND (:before IS NULL OR id < :before)"
-                " ORDER BY id DESC LIMIT :limit",
-                {"sink": sink, "before": before, "limit": limit},
-            ).fetchall()
+    def all(self) -> list[AlertRow]:
+        """Return all alerts, in the order in which they were made."""
+        rows = self._connection.fetch(f"SELECT {_COLUMNS} FROM alerts ORDER BY id")  # noqa: S608
         return [_alert(row) for row in rows]
 
-    def alert_counts(self) -> dict[str, dict[str, int]]:
+    def counts(self) -> dict[str, dict[str, int]]:
         """Return, for each sink, how many alerts wait, were delivered, and have failed so far.
 
         `failing` are those of `waiting` that were tried; `held` wait for the end of a maintenance
@@ -122,20 +115,19 @@ class Outbox(Tables):
         not counted as delivered; `oldest` is when the oldest one that waits was made, in ns; 0 if
         none waits.
         """
-        with self._database.reading() as reader:
-            rows = reader.execute(
-                "SELECT sink, sum(waits AND NOT held), sum(NOT waits AND error = ''),"
-                " sum(waits AND NOT held AND attempts > 0), sum(waits AND held),"
-                " sum(NOT waits AND error != ''),"
-                " coalesce(min(CASE WHEN waits AND NOT held THEN created END), 0)"
-                " FROM (SELECT sink, delivered IS NULL AS waits, error, attempts, created,"
-                " substr(error, 1, ?) = ? AS held FROM alerts) GROUP BY sink",
-                (len(HELD), HELD),
-            ).fetchall()
+        rows = self._connection.fetch(
+            "SELECT sink, sum(waits AND NOT held), sum(NOT waits AND error = ''),"
+            " sum(waits AND NOT held AND attempts > 0), sum(waits AND held),"
+            " sum(NOT waits AND error != ''),"
+            " coalesce(min(CASE WHEN waits AND NOT held THEN created END), 0)"
+            " FROM (SELECT sink, delivered IS NULL AS waits, error, attempts, created,"
+            " substr(error, 1, ?) = ? AS held FROM alerts) GROUP BY sink",
+            (len(HELD), HELD),
+        )
         names = ("waiting", "delivered", "failing", "held", "unsent", "oldest")
         return {sink: dict(zip(names, counts, strict=True)) for sink, *counts in rows}
 
 
-def _alert(row: tuple[Any, ...]) -> Alert:
+def _alert(row: tuple[Any, ...]) -> AlertRow:
     number, key, sink, body, *rest = row
-    return Alert(number, key, sink, json.loads(body), *rest)
+    return AlertRow(number, key, sink, json.loads(body), *rest)

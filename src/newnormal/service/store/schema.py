@@ -1,10 +1,11 @@
-"""The tables of the store, and how files of older versions become the newest one."""
+"""The tables of the store."""
 
 from __future__ import annotations
 
 from newnormal.service.database import Migration
 
-# A version that was released is never changed: add another behind it.
+# Each makes a version from the one before it. One that was released is never changed: add another
+# behind it.
 MIGRATIONS: tuple[Migration, ...] = (
     (
         # Level 0: samples; above: points. `count`: rows of the block. `begin`, `end`: times of the
@@ -22,18 +23,20 @@ MIGRATIONS: tuple[Migration, ...] = (
         "CREATE UNIQUE INDEX undo_once ON undo (after, stream, level, number)",
         # Streams that were removed after that checkpoint.
         "CREATE TABLE forgotten (stream INTEGER PRIMARY KEY, after INTEGER NOT NULL)",
+        # `written`: by the clock in ns; retention alone looks at it.
         "CREATE TABLE items (key TEXT PRIMARY KEY, kind TEXT NOT NULL, stream INTEGER,"
         " generation INTEGER NOT NULL, number INTEGER NOT NULL, state TEXT NOT NULL,"
         " open INTEGER NOT NULL, opened INTEGER NOT NULL, updated INTEGER NOT NULL,"
         " ended INTEGER, ratio REAL, sentence TEXT NOT NULL, body TEXT NOT NULL,"
-        " position INTEGER NOT NULL) WITHOUT ROWID",
+        " position INTEGER NOT NULL, written INTEGER NOT NULL) WITHOUT ROWID",
         "CREATE INDEX items_by_time ON items (updated DESC, key)",
         "CREATE INDEX items_open ON items (updated DESC, key) WHERE open",
         "CREATE INDEX items_of_stream ON items (stream, updated DESC, key)",
-        "CREATE TABLE events (position INTEGER NOT NULL, place INTEGER NOT NULL,"
+        "CREATE TABLE events (position INTEGER NOT NULL, ordinal INTEGER NOT NULL,"
         " kind TEXT NOT NULL, time INTEGER NOT NULL, stream INTEGER, item TEXT,"
-        " body TEXT NOT NULL, PRIMARY KEY (position, place)) WITHOUT ROWID",
-        "CREATE INDEX events_of_stream ON events (stream, position, place)",
+        " body TEXT NOT NULL, written INTEGER NOT NULL, PRIMARY KEY (position, ordinal))"
+        " WITHOUT ROWID",
+        "CREATE INDEX events_of_stream ON events (stream, position, ordinal)",
         "CREATE TABLE comments (id INTEGER PRIMARY KEY, item TEXT NOT NULL, time INTEGER NOT NULL,"
         " who TEXT NOT NULL, text TEXT NOT NULL)",
         "CREATE INDEX comments_of_item ON comments (item, time, id)",
@@ -51,13 +54,5 @@ MIGRATIONS: tuple[Migration, ...] = (
         # A row that is written so that a transaction without anything else is synced, too.
         "CREATE TABLE synced (one INTEGER PRIMARY KEY CHECK (one = 1), times INTEGER NOT NULL)",
         "INSERT INTO synced VALUES (1, 0)",
-    ),
-    (
-        # When it was written, by the clock in ns: retention alone looks at it. What an earlier
-        # version wrote is as old as its samples.
-        "ALTER TABLE items ADD COLUMN written INTEGER NOT NULL DEFAULT 0",
-        "ALTER TABLE events ADD COLUMN written INTEGER NOT NULL DEFAULT 0",
-        # Channels that a person rejected need nothing more; earlier versions kept them open.
-        "UPDATE items SET open = 0 WHERE kind = 'channels' AND state = 'rejected'",
     ),
 )

@@ -66,7 +66,7 @@ def block_of(
     return block
 
 
-class Stretch:
+class StreamReader:
     """A stream as it is at one moment; a context that holds a connection.
 
     Parameters
@@ -132,7 +132,7 @@ class Stretch:
         """
         start = self._number * BLOCK
         if self._memory and time >= int(self._memory[0]["times"][0]):
-            times = np.concatenate([each["times"] for each in self._memory])
+            times = np.concatenate([block["times"] for block in self._memory])
             return start + _search(times, time, side)
         level, before = 0, self._number
         while complete(self.count, level):
@@ -179,9 +179,9 @@ class Stretch:
                 f" found {self.count}"
             )
         parts = self._blocks(0, begin // BLOCK, min(self._number, -(-end // BLOCK)))
-        for at, part in enumerate(self._memory, self._number):
-            if begin < at * BLOCK + len(part) and at * BLOCK < end:
-                parts.append(part)
+        for number, block in enumerate(self._memory, self._number):
+            if begin < number * BLOCK + len(block) and number * BLOCK < end:
+                parts.append(block)
         start = begin % BLOCK
         return join(parts).part(start, start + end - begin)
 
@@ -194,9 +194,9 @@ class Stretch:
         parts = []
         if begin < stored:
             first, last = begin // per, -(-min(end, stored) // per)
-            found = join(self._blocks(level, first // BLOCK, -(-last // BLOCK)))
+            blocks = join(self._blocks(level, first // BLOCK, -(-last // BLOCK)))
             start = first % BLOCK
-            parts.append(found.part(start, start + last - first))
+            parts.append(blocks.part(start, start + last - first))
         if end > stored:
             rest = self.points(level - 1, max(begin, stored), end)
             parts.append(thin(rest, FEWER))
@@ -204,20 +204,21 @@ class Stretch:
 
     def _blocks(self, level: int, begin: int, end: int) -> list[Columns]:
         """Return blocks of the database by number, up to `end`, which is not included."""
-        found: dict[int, Columns] = {}
+        blocks = {
+            number: block
+            for (of_level, number), block in self._points.items()
+            if of_level == level and begin <= number < end
+        }
         if end > begin:
             rows = self._reader.execute(_RANGE, (self._stream, level, begin, end - 1))
             for number, crc, data in rows:
-                if (level, number) not in self._points:
+                if number not in blocks:
                     path = self._database.path
-                    found[number] = unpack_block(path, self._stream, level, number, crc, data)
-        for at in range(begin, end):
-            if (level, at) in self._points:
-                found[at] = self._points[level, at]
-        missing = [at for at in range(begin, end) if at not in found]
-        if missing:
-            raise self._gone(level, missing[0])
-        return [found[at] for at in range(begin, end)]
+                    blocks[number] = unpack_block(path, self._stream, level, number, crc, data)
+        for number in range(begin, end):
+            if number not in blocks:
+                raise self._gone(level, number)
+        return [blocks[number] for number in range(begin, end)]
 
     def _gone(self, level: int, number: int) -> StateError:
         size, first = covers(level), self.first_kept(level)
@@ -236,45 +237,33 @@ class Stretch:
         return self._blocks(level, number, number + 1)[0]
 
 
-def stretch_series(
-    stretch: Stretch, begin: int, end: int, points: int, channels: Sequence[str] | None
+def read_series(
+    reader: StreamReader, begin: int, end: int, points: int, channels: Sequence[str] | None
 ) -> Series:
     """Return the points of a time, as `Store.series`."""
     points = max(points, 1)
-    first = max(stretch.oldest(), stretch.number_at(begin, "left"))
-    last = stretch.number_at(end, "right")
+    first = max(reader.oldest(), reader.number_at(begin, "left"))
+    last = reader.number_at(end, "right")
     level = 0
     while (last - first) // FEWER ** (level + 1) >= points:
         level += 1
-    while level < stretch.top and stretch.reach(level) > first:
+    while level < reader.top and reader.reach(level) > first:
         level += 1
-    first = max(first, stretch.reach(level))
+    first = max(first, reader.reach(level))
     unit: int = FEWER**level
     per = unit
     while -(-last // per) - first // per > 2 * points:
         per *= 2
     if last <= first:
-        per, found = 1, Columns.empty(POINTS, ())
+        per, thinned = 1, Columns.empty(POINTS, ())
     else:
         # Where older points are gone, a block begins, and so does a point of up to 256 of these.
-        start = max(first // per * per, stretch.reach(level))
-        stop = min(stretch.count, -(-last // per) * per)
-        found = thin(stretch.points(level, start, stop), per // unit)
+        start = max(first // per * per, reader.reach(level))
+        stop = min(reader.count, -(-last // per) * per)
+        thinned = thin(reader.points(level, start, stop), per // unit)
     if channels is not None:
-        found = found.of_channels(tuple(channels))
-    return Series(
-        per,
-        found.channels,
-        found["times"].astype(np.int64),
-        found["scores"].astype(np.float64),
-        found["thresholds"].astype(np.float64),
-        found["low"].astype(np.float64),
-        found["high"].astype(np.float64),
-        found["expected"].astype(np.float64),
-        found["least"].astype(np.float64),
-        found["most"].astype(np.float64),
-        found["anomalous"].astype(np.bool_),
-    )
+        thinned = thinned.of_channels(tuple(channels))
+    return Series(per, thinned.channels, **thinned.widened())
 
 
 def _search(times: Ints, time: int, side: str) -> int:

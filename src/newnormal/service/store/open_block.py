@@ -11,7 +11,7 @@ from newnormal.service.values import Rows
 _ROOM = 32  # rows of an empty one; it doubles until it has those of a block
 
 
-class Tail:
+class OpenBlock:
     """The samples behind the last full block of a stream.
 
     Arrays that were given away by `columns` are never altered: rows are written behind them.
@@ -47,31 +47,31 @@ class Tail:
         return self._columns.part(0, self.length)
 
     def take(self, rows: Rows, begin: int, end: int) -> None:
-        """Add rows that have a place in the block."""
-        at, after = self.length, self.length + end - begin
+        """Add rows that the block has room for."""
         if rows.channels != self.channels:
             self._widen(rows.channels)
-        if after > len(self._columns):
-            self._grow(after)
+        start, stop = self.length, self.length + end - begin
+        if stop > len(self._columns):
+            self._grow(stop)
         times, scores, thresholds, anomalous, values, expected, margins = self._arrays
-        times[at:after] = rows.times[begin:end]
-        scores[at:after] = rows.scores[begin:end]
-        thresholds[at:after] = rows.thresholds[begin:end]
-        anomalous[at:after] = rows.anomalous[begin:end]
+        times[start:stop] = rows.times[begin:end]
+        scores[start:stop] = rows.scores[begin:end]
+        thresholds[start:stop] = rows.thresholds[begin:end]
+        anomalous[start:stop] = rows.anomalous[begin:end]
         if rows.channels == self.channels:
-            values[at:after] = rows.values[begin:end]
-            expected[at:after] = rows.expected[begin:end]
-            margins[at:after] = rows.margins
+            values[start:stop] = rows.values[begin:end]
+            expected[start:stop] = rows.expected[begin:end]
+            margins[start:stop] = rows.margins
         else:
-            places = [self.channels.index(name) for name in rows.channels]
-            for array, given in (
+            columns = [self.channels.index(name) for name in rows.channels]
+            for array, added in (
                 (values, rows.values[begin:end]),
                 (expected, rows.expected[begin:end]),
                 (margins, rows.margins),
             ):
-                array[at:after] = np.nan
-                array[at:after, places] = given
-        self.length = after
+                array[start:stop] = np.nan
+                array[start:stop, columns] = added
+        self.length = stop
 
     def next_block(self) -> None:
         """Begin the next block."""
