@@ -11,7 +11,7 @@ import pytest
 from newnormal.runtime.bad_lines import BadLines
 from newnormal.tabular import Reading, read
 from newnormal.tabular.many.stream_lines import StreamLines
-from newnormal.tabular.ordering.arrival import Arrival
+from newnormal.tabular.ordering.arrival import LiveOrder
 from newnormal.tabular.ordering.lateness import HOUR_TWICE, late_record_error
 from newnormal.tabular.parsing.dialect import is_header_again
 from newnormal.tabular.parsing.lines import LineParser
@@ -64,7 +64,7 @@ def test_one_known_word_alone_is_no_header() -> None:
 
 @pytest.mark.parametrize("pieces", [1, 2, 5])
 def test_a_first_time_far_in_the_future_does_not_make_the_others_late(pieces: int) -> None:
-    arrival = Arrival(Reading(), ("load",), MINUTE)
+    arrival = LiveOrder(Reading(), ("load",), MINUTE)
     times = np.r_[YEAR_2199, np.datetime64("2026-01-01", "ns") + np.arange(4) * MINUTE]
     values = np.arange(5.0)[:, None]
     numbers = np.arange(2, 7)
@@ -79,15 +79,15 @@ def test_a_first_time_far_in_the_future_does_not_make_the_others_late(pieces: in
 
 
 def test_a_stream_that_is_in_the_future_throughout_loses_nothing() -> None:
-    arrival = Arrival(Reading(), ("load",), MINUTE)
+    arrival = LiveOrder(Reading(), ("load",), MINUTE)
     given: list[float] = []
     for at in range(3):
         arrived = arrival.push(np.array([[float(at)]]), np.array([YEAR_2199 + at * MINUTE]), [at])
         given += arrived.values[:, 0].tolist()
     assert given == [0.0, 1.0, 2.0]
-    alone = Arrival(Reading(), ("load",), MINUTE)
+    alone = LiveOrder(Reading(), ("load",), MINUTE)
     assert not len(alone.push(np.array([[7.0]]), np.array([YEAR_2199]), [2]).values)
-    again = Arrival(Reading(), ("load",), MINUTE)
+    again = LiveOrder(Reading(), ("load",), MINUTE)
     again.restore(json.loads(json.dumps(alone.facts())))
     assert again.flush().values.tolist() == [[7.0]]
 

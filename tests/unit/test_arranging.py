@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from newnormal.errors import InputError
-from newnormal.tabular import Found, Reading, Table
+from newnormal.tabular import InputProfile, Reading, Table
 from newnormal.tabular.ordering.arranging import arranged, kept_rows
 
 START = np.datetime64("2026-01-01", "ns")
@@ -24,7 +24,7 @@ def table(values: Sequence[float], minutes: Sequence[float] | None, **more: Any)
         else START + np.array([int(60 * m) for m in minutes]) * (np.timedelta64(1, "s"))
     )
     column = np.array(values, dtype=np.float64)[:, None]
-    return Table(column, ("a",), times, found=Found(), **more)
+    return Table(column, ("a",), times, found=InputProfile(), **more)
 
 
 def read(given: Table, **options: Any) -> Table:
@@ -44,7 +44,7 @@ def test_a_series_in_order_stays_as_it_is() -> None:
     given = table([1, 2, 3], [0, 1, 2])
     found = read(given)
     assert found.values is given.values and found.times is given.times
-    assert found.found == Found()
+    assert found.found == InputProfile()
 
 
 def test_samples_out_of_order_are_sorted_and_counted() -> None:
@@ -211,7 +211,7 @@ def test_a_million_samples_take_less_than_a_second() -> None:
     rng = np.random.default_rng(0)
     count = 1_000_000
     times = START + (np.arange(count) + rng.integers(0, 3, count)) * np.timedelta64(1, "s")
-    given = Table(rng.normal(size=(count, 3)), ("a", "b", "c"), times, found=Found())
+    given = Table(rng.normal(size=(count, 3)), ("a", "b", "c"), times, found=InputProfile())
     begin = time.perf_counter()
     arranged(given, Reading.of(on_duplicate="mean", rate="a", resample="10s"))
     assert time.perf_counter() - begin < 3  # 0.4 s on a quiet machine

@@ -12,7 +12,7 @@ import pytest
 from newnormal.errors import InputError, StateError
 from newnormal.tabular import Problem, Reading, Table
 from newnormal.tabular.ordering.arranging import arranged
-from newnormal.tabular.ordering.arrival import Arrival, Arrived
+from newnormal.tabular.ordering.arrival import LiveOrder, OrderedSamples
 from newnormal.types import Floats, Times
 from tests.naive_arrival import NaiveArrival
 
@@ -46,7 +46,7 @@ def values_of(rng: np.random.Generator, count: int) -> Floats:
     return values
 
 
-def listed(arrived: Arrived) -> list[Any]:
+def listed(arrived: OrderedSamples) -> list[Any]:
     """Return samples and refused numbers in the order in which they came out."""
     found: list[Any] = []
     assert arrived.times is not None
@@ -60,8 +60,8 @@ def listed(arrived: Arrived) -> list[Any]:
     return [*found, *(("refused", each.number) for each in problems)]
 
 
-def restarted(arrival: Arrival, reading: Reading) -> Arrival:
-    other = Arrival(reading, ("a", "b"), MINUTE)
+def restarted(arrival: LiveOrder, reading: Reading) -> LiveOrder:
+    other = LiveOrder(reading, ("a", "b"), MINUTE)
     other.restore(json.loads(json.dumps(arrival.facts(), allow_nan=False)))
     return other
 
@@ -78,7 +78,7 @@ def test_it_is_equal_to_its_twin_after_every_piece(options: dict[str, Any], seed
         [("a", "b").index(each) for each in reading.rate],
         100 * int(MINUTE / np.timedelta64(1, "ns")),
     )
-    arrival = Arrival(reading, ("a", "b"), MINUTE)
+    arrival = LiveOrder(reading, ("a", "b"), MINUTE)
     found: list[Any] = []
     at = 0
     while at < count:
@@ -107,7 +107,7 @@ def test_pieces_are_equal_to_the_finished_series(options: dict[str, Any], seed: 
     times = START + (np.cumsum(steps) * 60).astype(np.int64) * np.timedelta64(1, "s")
     values = values_of(rng, count)
     whole = arranged(Table(values, ("a", "b"), times), reading)
-    arrival = Arrival(reading, ("a", "b"), MINUTE)
+    arrival = LiveOrder(reading, ("a", "b"), MINUTE)
     parts, at = [], 0
     while at < count:
         end = at + int(rng.choice([1, 5, 200]))
@@ -122,8 +122,8 @@ def test_pieces_are_equal_to_the_finished_series(options: dict[str, Any], seed: 
     np.testing.assert_array_equal(moments, whole.times)
 
 
-def pushed(minutes: list[float], **options: Any) -> tuple[Arrival, Arrived]:
-    arrival = Arrival(Reading.of(options), ("a", "b"), MINUTE)
+def pushed(minutes: list[float], **options: Any) -> tuple[LiveOrder, OrderedSamples]:
+    arrival = LiveOrder(Reading.of(options), ("a", "b"), MINUTE)
     count = len(minutes)
     times = START + (np.array(minutes) * 60).astype(np.int64) * np.timedelta64(1, "s")
     values = np.arange(2.0 * count).reshape(count, 2)
@@ -131,7 +131,7 @@ def pushed(minutes: list[float], **options: Any) -> tuple[Arrival, Arrived]:
 
 
 def test_samples_in_order_go_through_as_they_are() -> None:
-    arrival = Arrival(Reading(), ("a", "b"), MINUTE)
+    arrival = LiveOrder(Reading(), ("a", "b"), MINUTE)
     count = 1000  # of which the last is far ahead of the first
     values, times = np.zeros((count, 2)), START + np.arange(count) * MINUTE
     numbers = list(range(2, count + 2))
@@ -171,7 +171,7 @@ def test_at_the_end_what_is_far_ahead_is_refused() -> None:
 
 
 def test_where_the_period_is_not_known_a_jump_is_longer_than_a_day() -> None:
-    arrival = Arrival(Reading(), ("a",))
+    arrival = LiveOrder(Reading(), ("a",))
     times = START + np.array([0, 1440, 2881]) * MINUTE
     assert len(arrival.push(np.zeros((3, 1)), times).values) == 2
 
@@ -179,7 +179,7 @@ def test_where_the_period_is_not_known_a_jump_is_longer_than_a_day() -> None:
 def test_problems_keep_their_places() -> None:
     from newnormal.tabular import Problem
 
-    arrival = Arrival(Reading.of(on_duplicate="last"), ("a",), MINUTE)
+    arrival = LiveOrder(Reading.of(on_duplicate="last"), ("a",), MINUTE)
     bad = Problem(InputError("no sample"), 4, 2)
     arrived = arrival.push(np.zeros((3, 1)), START + np.arange(3) * MINUTE, [2, 3, 5], [bad])
     assert [(each.number, each.before) for each in arrived.problems] == [(4, 1)]
@@ -198,7 +198,7 @@ def test_a_time_that_is_there_twice_can_end_the_stream() -> None:
 def test_samples_that_are_sent_again_are_left_out() -> None:
     reading = Reading.of(reorder=2)
     arrival, first = pushed([0, 1, 2, 3, 4], reorder=2)
-    other = Arrival(reading, ("a", "b"), MINUTE)
+    other = LiveOrder(reading, ("a", "b"), MINUTE)
     other.restore(arrival.facts(), again=True)
     times = START + np.arange(1, 8) * MINUTE
     arrived = other.push(np.arange(14.0).reshape(7, 2) + 2, times)
@@ -218,24 +218,24 @@ def test_options_that_are_gone_lose_nothing() -> None:
 
 
 def test_without_times_some_options_are_errors() -> None:
-    arrival = Arrival(Reading.of(resample="1min"), ("a",))
+    arrival = LiveOrder(Reading.of(resample="1min"), ("a",))
     with pytest.raises(InputError, match="expected samples with times"):
         arrival.push(np.zeros((1, 1)), None)
-    rates = Arrival(Reading.of(rate="a"), ("a",))
+    rates = LiveOrder(Reading.of(rate="a"), ("a",))
     assert rates.push(np.array([[1.0], [3.0]]), None).values[1, 0] == 2
 
 
 @pytest.mark.parametrize("facts", [{}, {"newest": 1, "limit": "x"}, {"newest": 1, "limit": None}])
 def test_facts_of_something_else_are_a_state_error(facts: dict[str, Any]) -> None:
     with pytest.raises(StateError, match="expected the samples that are held back"):
-        Arrival(Reading(), ("a",)).restore(facts)
+        LiveOrder(Reading(), ("a",)).restore(facts)
 
 
 def test_wrong_clocks_take_linear_time() -> None:
     count = 60_000
     minutes = np.arange(count, dtype=np.int64)
     minutes[1::2] += 50_000_000
-    arrival = Arrival(Reading(), ("a",), MINUTE)
+    arrival = LiveOrder(Reading(), ("a",), MINUTE)
     begin = time.perf_counter()
     arrived = arrival.push(np.zeros((count, 1)), START + minutes * MINUTE)
     assert time.perf_counter() - begin < 10  # 1.5 s on a quiet machine
@@ -258,7 +258,7 @@ def test_part_of_the_samples_is_taken_in_pieces_as_in_the_finished_series(
     values = values_of(np.random.default_rng(0), 60)
     times = START + np.arange(60) * MINUTE
     expected = arranged(Table(values, ("a", "b"), times), reading)
-    arrival, found = Arrival(reading, ("a", "b"), MINUTE), []
+    arrival, found = LiveOrder(reading, ("a", "b"), MINUTE), []
     for at in range(0, 60, 7):
         arrival = restarted(arrival, reading)
         found.append(arrival.push(values[at : at + 7], times[at : at + 7]))
@@ -269,7 +269,7 @@ def test_part_of_the_samples_is_taken_in_pieces_as_in_the_finished_series(
 
 
 def test_part_of_samples_without_times_is_taken() -> None:
-    arrival = Arrival(Reading.of(rows="2:5"), ("a",))
+    arrival = LiveOrder(Reading.of(rows="2:5"), ("a",))
     problems = [Problem(InputError("bad"), 13, 1), Problem(InputError("bad"), 16, 3)]
     first = arrival.push(np.arange(4.0)[:, None], None, [11, 12, 14, 15], problems)
     assert first.values[:, 0].tolist() == [2, 3]

@@ -12,7 +12,7 @@ import pytest
 from newnormal.errors import ParameterError
 from newnormal.tabular import Reading, read
 from newnormal.tabular.bounds import Bound
-from newnormal.tabular.ordering.arrival import Arrival
+from newnormal.tabular.ordering.arrival import LiveOrder
 
 
 def test_a_time_without_a_zone_is_on_the_clock_of_the_samples(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_time_without_a_zone_is_on_the_clock_of_the_samples(tmp_path: Path) ->
 
 def test_it_holds_for_live_samples() -> None:
     times = np.arange("2026-07-01T00", "2026-07-01T10", dtype="datetime64[h]")
-    arrival = Arrival(Reading.of(from_="2026-07-01 05:00", until="2026-07-01 07:00"), ("a",))
+    arrival = LiveOrder(Reading.of(from_="2026-07-01 05:00", until="2026-07-01 07:00"), ("a",))
     arrival.zone = "Europe/Berlin"
     found = arrival.push(np.arange(10.0)[:, None], times.astype("datetime64[ns]"))
     assert found.values[:, 0].tolist() == [3, 4]

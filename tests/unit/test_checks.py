@@ -19,7 +19,7 @@ from newnormal import M2N2, Check, Detector, InputError, ParameterError
 from newnormal.checks import Finding, check_streams, check_table, summary_of
 from newnormal.core.history import check_history
 from newnormal.datasets.synthetic.plants import plant
-from newnormal.tabular import Found, StreamTables, Table, to_table
+from newnormal.tabular import InputProfile, StreamTables, Table, to_table
 from newnormal.tabular.reading import BadCells
 from newnormal.types import Floats, Times
 
@@ -332,7 +332,9 @@ def test_the_time_that_a_frame_has_is_named() -> None:
 def read_table(**found: Any) -> Table:
     """Return a table as a reader gives it."""
     table = Table(noise(600), ("load", "flow"), minutes(600))
-    return replace(table, found=Found(header=("when", "load", "flow"), time=("when",), **found))
+    return replace(
+        table, found=InputProfile(header=("when", "load", "flow"), time=("when",), **found)
+    )
 
 
 def test_what_was_found_while_reading_comes_first() -> None:

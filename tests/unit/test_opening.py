@@ -18,18 +18,18 @@ from typing import Any
 import pytest
 
 from newnormal.errors import InputError, MissingExtraError, ParameterError
-from newnormal.tabular import Found, Reading, exports
+from newnormal.tabular import InputProfile, Reading, exports
 from newnormal.tabular.text.encodings import LATIN, encoding_of
 from newnormal.tabular.text.file_names import format_of_name
-from newnormal.tabular.text.line_cutting import LineCutter, Refused, Skipped, line_text
+from newnormal.tabular.text.line_cutting import LineCutter, OversizedLine, RefusedLine, line_text
 from newnormal.tabular.text.opening import open_input, text_lines
 
 TEXT = "time,Größe\n" + "".join(f"2026-01-01T00:00:{i:02},{i}\n" for i in range(60))
 LINES = TEXT.splitlines()
 
 
-def lines_of(path: Path | str, found: Found | None = None, **options: Any) -> list[str]:
-    note = Found() if found is None else found
+def lines_of(path: Path | str, found: InputProfile | None = None, **options: Any) -> list[str]:
+    note = InputProfile() if found is None else found
     with text_lines(path, Reading.of(options), note) as chunks:
         return [line for chunk in chunks for line in chunk]
 
@@ -54,7 +54,7 @@ def zstd(data: bytes) -> bytes:
 
 @pytest.mark.parametrize("name", ["plant.csv", "plant.csv.gz", "plant.dump"])
 def test_gzip_is_read_whatever_it_is_called(tmp_path: Path, name: str) -> None:
-    found = Found()
+    found = InputProfile()
     assert lines_of(written(tmp_path, gzip.compress(TEXT.encode()), name), found) == LINES
     assert (found.kind, found.written) == ("csv", {"compression": "gzip"})
 
@@ -65,7 +65,7 @@ def test_gzip_members_follow_one_another_and_zeros_pad_them(tmp_path: Path) -> N
 
 
 def test_zstd_is_read_in_frames(tmp_path: Path) -> None:
-    found = Found()
+    found = InputProfile()
     skipped = b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc"
     frames = zstd(TEXT[:500].encode()) + skipped + zstd(TEXT[500:].encode())
     assert lines_of(written(tmp_path, frames, "a.jsonl.zst"), found) == LINES
@@ -138,7 +138,7 @@ def test_what_a_small_file_grows_to_is_never_held(tmp_path: Path, compress: Any)
     ],
 )
 def test_the_encoding_is_found(tmp_path: Path, data: bytes, encoding: str | None) -> None:
-    found = Found()
+    found = InputProfile()
     assert lines_of(written(tmp_path, data), found) == LINES
     assert found.written.get("encoding") == encoding
 
@@ -157,7 +157,7 @@ def test_an_encoding_that_is_given_is_used(tmp_path: Path) -> None:
 def test_a_line_that_is_wrong_in_the_given_encoding_is_refused(tmp_path: Path) -> None:
     first, second, third = lines_of(written(tmp_path, b"a,b\n\xff,1\n2,3\n"), encoding="ascii")
     assert (first, third) == ("a,b", "2,3")
-    assert isinstance(second, Refused)
+    assert isinstance(second, RefusedLine)
     assert second.error.message == "expected ascii text"
 
 
@@ -171,10 +171,10 @@ def test_wrong_bytes_behind_the_head_refuse_their_line_alone(tmp_path: Path) -> 
     good = b"1,2\n" * 30_000
     found = lines_of(written(tmp_path, b"a,b\n" + good + b"caf\xe9,1\n" + good))
     assert len(found) == 60_002
-    (at,) = [i for i, line in enumerate(found) if isinstance(line, Refused)]
+    (at,) = [i for i, line in enumerate(found) if isinstance(line, RefusedLine)]
     assert at == 30_001
     line = found[at]
-    assert isinstance(line, Refused)
+    assert isinstance(line, RefusedLine)
     assert str(line.error) == (
         "expected UTF-8 text, found byte 0xe9\n"
         "hint: name the encoding that it was written in: --encoding latin-1 (encoding=)"
@@ -240,9 +240,9 @@ def test_lines_are_the_same_however_the_bytes_arrive(end: bytes, size: int) -> N
     expected = [b"" if len(line) > 20 else line for line in lines]
     assert [line.strip(b"\r") for line in found] == expected
     assert texts == [line.decode() for line in expected]
-    assert [isinstance(line, Skipped) for line in found] == [len(line) > 20 for line in lines]
-    assert [isinstance(text, Refused) for text in texts] == [len(line) > 20 for line in lines]
-    sizes = [line.size if isinstance(line, Skipped) else len(line) for line in found]
+    assert [isinstance(line, OversizedLine) for line in found] == [len(line) > 20 for line in lines]
+    assert [isinstance(text, RefusedLine) for text in texts] == [len(line) > 20 for line in lines]
+    sizes = [line.size if isinstance(line, OversizedLine) else len(line) for line in found]
     assert sum(sizes) + len(found) - 1 == len(data)
     assert one.skipped == 9
 
@@ -254,7 +254,7 @@ def test_a_stray_carriage_return_in_a_file_of_line_feeds_is_no_end(tmp_path: Pat
 def test_a_line_over_the_limit_is_refused_and_passed_over(tmp_path: Path) -> None:
     path = written(tmp_path, b"a,b\n" + b"1" * 200 + b"\n1,2\n")
     long = lines_of(path, longest_line=100)[1]
-    assert isinstance(long, Refused)
+    assert isinstance(long, RefusedLine)
     assert str(long.error) == (
         "expected a line of at most 100 bytes, found a longer one\n"
         "hint: raise the limit: --longest-line BYTES (longest_line=)"
@@ -271,7 +271,7 @@ def test_a_line_without_an_end_is_read_once_and_never_held() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     (line,) = cutter.cut(b"\n")
-    assert isinstance(line, Skipped)
+    assert isinstance(line, OversizedLine)
     assert line.size == 1 << 30
     assert peak < 4_000_000
 
@@ -338,12 +338,12 @@ def test_a_file_of_another_program_is_translated(
         assert (kind, by) == ("excel", ("host",))
         assert file.seek(0, os.SEEK_END) == 100_002
         file.seek(0)
-        return exports.Translated(iter([b"a,b\n", b"1,%d\n" % len(file.read())]))
+        return exports.ExportText(iter([b"a,b\n", b"1,%d\n" % len(file.read())]))
 
     monkeypatch.setattr(exports, "recognised", recognised)
     monkeypatch.setattr(exports, "translate", translate)
     path = written(tmp_path, compress(b"PK" + bytes(100_000)))
-    found = Found()
+    found = InputProfile()
     with text_lines(path, Reading(), found, ("host",)) as chunks:
         assert [line for chunk in chunks for line in chunk] == ["a,b", "1,100002"]
     assert found.kind == "csv"
@@ -375,7 +375,7 @@ def test_a_fifo_is_read_to_its_writers_end(tmp_path: Path) -> None:
 def test_standard_input_is_read_like_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in = io.TextIOWrapper(io.BytesIO(gzip.compress(TEXT.encode("latin-1"))))
     monkeypatch.setattr(sys, "stdin", stand_in)
-    found = Found()
+    found = InputProfile()
     assert lines_of("-", found) == LINES
     assert found.written == {"compression": "gzip", "encoding": LATIN}
     assert found.kind == "csv"

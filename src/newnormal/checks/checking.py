@@ -23,7 +23,7 @@ from newnormal.checks.texts import amount, percent
 from newnormal.checks.twins import twin_findings
 from newnormal.core.outliers import Outliers, find_outliers
 from newnormal.detector import Detector, load
-from newnormal.tabular import Found, Table, default_channels
+from newnormal.tabular import InputProfile, Table, default_channels
 from newnormal.types import Floats
 
 _MISSING = 0.2  # of a channel's values are missing, for a warning
@@ -253,14 +253,14 @@ def _no_measurement(findings: list[Finding]) -> set[str | None]:
     return {each.channel for each in findings if each.code in _NO_MEASUREMENT}
 
 
-def _counts(found: Loaded, read: Found | None) -> tuple[int, int]:
+def _counts(found: Loaded, read: InputProfile | None) -> tuple[int, int]:
     if read is None:
         return found.duplicates, found.out_of_order
     return read.duplicates, read.out_of_order
 
 
 def _order_findings(
-    counts: tuple[int, int], read: Found | None, remedies: Remedies
+    counts: tuple[int, int], read: InputProfile | None, remedies: Remedies
 ) -> list[Finding]:
     """Return the findings of duplicate times and of times out of order."""
     duplicates, late = counts

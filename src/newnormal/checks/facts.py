@@ -8,7 +8,7 @@ from typing import Any
 from newnormal.checks.sampling import Sampling
 from newnormal.core.phases import SampleClock
 from newnormal.core.rhythm import Rhythm
-from newnormal.tabular import Found
+from newnormal.tabular import InputProfile
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class InputFacts:
     rhythm: Rhythm | None
     duplicates: int
     out_of_order: int
-    found: Found | None
+    found: InputProfile | None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ def rhythm_as_dict(rhythm: Rhythm | None, names: tuple[str, ...]) -> dict[str, A
     }
 
 
-def found_as_dict(found: Found) -> dict[str, Any]:
+def found_as_dict(found: InputProfile) -> dict[str, Any]:
     """Return what was found while reading as values of JSON."""
     return {
         "header": list(found.header),

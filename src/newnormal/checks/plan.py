@@ -17,7 +17,7 @@ from newnormal.detector import Detector
 from newnormal.errors import ParameterError
 from newnormal.fitting import Goal
 from newnormal.kernels.members import KINDS
-from newnormal.tabular import Found, Table
+from newnormal.tabular import InputProfile, Table
 from newnormal.thresholds import Budget
 from newnormal.tuning.choose import early_samples, outline
 from newnormal.types import Floats
@@ -187,7 +187,9 @@ def _patience(config: Config, period: np.timedelta64 | None) -> float | None:
         return None
 
 
-def _left_out(found: Found | None, channels: tuple[str, ...], time: tuple[str, ...]) -> list[str]:
+def _left_out(
+    found: InputProfile | None, channels: tuple[str, ...], time: tuple[str, ...]
+) -> list[str]:
     """Return the columns of a file that are neither the time nor a channel."""
     header = () if found is None else found.header
     if not set(channels) & set(header):  # long data: channels are tags

@@ -5,14 +5,16 @@ from __future__ import annotations
 from newnormal.checks.facts import InputFacts
 from newnormal.checks.findings import Finding, Level, Remedies
 from newnormal.checks.texts import shown
-from newnormal.tabular import Found
+from newnormal.tabular import InputProfile
 
 # What notes of these two have in them.
 DUPLICATE, LATE = "the time of another", "out of order"
 _TEXT = 0.9  # of a column's cells are no numbers: it is text
 
 
-def reading_findings(found: Found | None, facts: InputFacts, remedies: Remedies) -> list[Finding]:
+def reading_findings(
+    found: InputProfile | None, facts: InputFacts, remedies: Remedies
+) -> list[Finding]:
     """Return bad lines, bad cells, columns of text, and notes."""
     if found is None:
         return []
@@ -26,13 +28,13 @@ def reading_findings(found: Found | None, facts: InputFacts, remedies: Remedies)
     return findings
 
 
-def note_of(found: Found | None, part: str) -> str | None:
+def note_of(found: InputProfile | None, part: str) -> str | None:
     """Return the note with this in it, if there is one."""
     notes = () if found is None else found.notes
     return next((note for note in notes if part in note), None)
 
 
-def _lines(found: Found) -> list[Finding]:
+def _lines(found: InputProfile) -> list[Finding]:
     if not found.bad_lines:
         return []
     some = "1 line holds" if found.bad_lines == 1 else f"{found.bad_lines:,} lines hold"
@@ -42,7 +44,7 @@ def _lines(found: Found) -> list[Finding]:
     return [Finding("warning", "bad_lines", None, sentence)]
 
 
-def _cells(found: Found, facts: InputFacts, remedies: Remedies) -> list[Finding]:
+def _cells(found: InputProfile, facts: InputFacts, remedies: Remedies) -> list[Finding]:
     findings = []
     missing = {channel.name: channel.missing for channel in facts.channels}
     for name, bad in found.bad_cells.items():

@@ -82,7 +82,7 @@ def alarms(
         detector = from_state(read, str(state), classes)
         watched = place_of(read, state) is not None
         written = Written.of_file(state, detector.counters["seen"], watched)
-    found = Listed.of(detector, state, stream, written)
+    found = AlarmListing.of(detector, state, stream, written)
     if number is not None:
         _show_one(found, number, as_json)
     elif as_json:
@@ -104,7 +104,7 @@ def _parsed(state: Path, words: list[str]) -> tuple[str | None, int | None]:
     return (names[0] if names else None), (int(numbers[0]) if numbers else None)
 
 
-class Listed(NamedTuple):
+class AlarmListing(NamedTuple):
     """What is listed of one stream."""
 
     title: str
@@ -118,7 +118,7 @@ class Listed(NamedTuple):
     @classmethod
     def of(
         cls, detector: BaseDetector, state: Path, stream: str | None, written: Written
-    ) -> Listed:
+    ) -> AlarmListing:
         """Return what there is of a detector."""
         from newnormal.alarms.words import Deciding, typed
 
@@ -144,7 +144,7 @@ class Listed(NamedTuple):
         return change_note(found, self.deciding, self.detector.last_judged_time_, full)
 
 
-def _list(found: Listed, only_open: bool, last: int) -> None:
+def _list(found: AlarmListing, only_open: bool, last: int) -> None:
     from newnormal.alarms.words import acceptable, counts_text
     from newnormal.types import time_text
 
@@ -179,7 +179,7 @@ def _is_alarm(found: Alarm | Change) -> bool:
     return isinstance(found, Alarm)
 
 
-def _show_one(found: Listed, number: int, as_json: bool) -> None:
+def _show_one(found: AlarmListing, number: int, as_json: bool) -> None:
     """Show the alarm and the change of a number, in full."""
     from newnormal.alarms.words import acceptable, full_lines
     from newnormal.types import Alarm
@@ -222,7 +222,7 @@ def _members(detector: BaseDetector) -> list[str]:
     ]
 
 
-def _dict(each: Alarm | Change, found: Listed) -> dict[str, Any]:
+def _dict(each: Alarm | Change, found: AlarmListing) -> dict[str, Any]:
     """Return an alarm with its votes, or a change, for programs."""
     from newnormal.types import Alarm
 
@@ -234,7 +234,7 @@ def _dict(each: Alarm | Change, found: Listed) -> dict[str, Any]:
     return {"alarm": {**each.as_dict(), "votes": known}}
 
 
-def _data(found: Listed, only_open: bool, last: int | None) -> dict[str, Any]:
+def _data(found: AlarmListing, only_open: bool, last: int | None) -> dict[str, Any]:
     """Return the listing for programs: the keys stay; past ones are the newest first."""
     from newnormal.types.arrays import text_of_time
 

@@ -20,7 +20,7 @@ from newnormal.cli.example import example
 from newnormal.cli.feedback import accept, reject, undo
 from newnormal.cli.fit import fit
 from newnormal.cli.fleet import fleet_app
-from newnormal.cli.help import Command, Group
+from newnormal.cli.help import Command, CommandGroup
 from newnormal.cli.inspect import inspect
 from newnormal.cli.plot import plot
 from newnormal.cli.report import report
@@ -46,7 +46,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a bad line with --strict,
 
 app = typer.Typer(
     name="newnormal",
-    cls=Group,
+    cls=CommandGroup,
     help="Detect anomalies in live metrics, and keep learning what normal is.",
     epilog=_EPILOG,
     no_args_is_help=True,
@@ -75,8 +75,8 @@ _COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
 for group, command in _COMMANDS:
     app.command(cls=Command, rich_help_panel=group)(command)
 app.add_typer(serve_app, name="serve", cls=ServeGroup, rich_help_panel=_SERVE)
-app.add_typer(fleet_app, name="fleet", cls=Group, rich_help_panel=_MORE)
-app.add_typer(data_app, name="data", cls=Group, rich_help_panel=_MORE)
+app.add_typer(fleet_app, name="fleet", cls=CommandGroup, rich_help_panel=_MORE)
+app.add_typer(data_app, name="data", cls=CommandGroup, rich_help_panel=_MORE)
 reproduce.add_to(app, _MORE)
 
 

@@ -12,7 +12,7 @@ import typer
 
 from newnormal.cli.console import FAILED, put
 from newnormal.cli.reading import read_streams
-from newnormal.cli.reading_options import Given, reads_input
+from newnormal.cli.reading_options import InputOptions, reads_input
 from newnormal.cli.streams import is_fleet
 from newnormal.errors import ParameterError
 
@@ -49,7 +49,7 @@ def check(
         bool, typer.Option("--strict", help="Exit with 4 if there is a warning.")
     ] = False,
     *,
-    given: Given,
+    given: InputOptions,
 ) -> None:
     """Look at a file before it is fitted: what there is, what is suspicious, what fit would do.
 
@@ -82,7 +82,7 @@ def _report(found: Check, as_json: bool, strict: bool) -> None:
 
 
 def _check_streams(
-    file: str, model: Path | None, as_json: bool, strict: bool, given: Given
+    file: str, model: Path | None, as_json: bool, strict: bool, given: InputOptions
 ) -> None:
     from newnormal.checks import check_streams, summary_of
 

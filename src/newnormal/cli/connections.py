@@ -43,7 +43,7 @@ def connection_kind(most: int, patience: float) -> type[asyncio.Protocol]:
     """
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-    class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    class LimitedConnection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         _looking: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
@@ -68,4 +68,4 @@ def connection_kind(most: int, patience: float) -> type[asyncio.Protocol]:
             again = lambda: self._look(first=False, before=cycle)  # noqa: E731
             self._looking = self.loop.call_later(patience, again)
 
-    return Connection
+    return LimitedConnection

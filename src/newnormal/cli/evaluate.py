@@ -15,7 +15,7 @@ from newnormal.cli.fleet_reading import exit_if_failed, fleet_tables, load_fleet
 from newnormal.cli.measuring import measure, print_groups, print_summary
 from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule
 from newnormal.cli.reading import load, read_table, say_found
-from newnormal.cli.reading_options import Given, reads_input
+from newnormal.cli.reading_options import InputOptions, reads_input
 from newnormal.cli.streams import check_one_stream, check_streams, is_fleet
 from newnormal.errors import InputError, ParameterError
 
@@ -33,7 +33,7 @@ def evaluate(
     loading: Loading = None,
     rule: Rule = None,
     *,
-    given: Given,
+    given: InputOptions,
 ) -> None:
     """Judge a labelled file and measure how well: alarms first, then samples.
 

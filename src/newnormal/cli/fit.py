@@ -14,7 +14,7 @@ from newnormal.cli.console import announce_compiling, say
 from newnormal.cli.fleet_fit import check_folder, fit_fleet
 from newnormal.cli.options import importable, samples_or_time
 from newnormal.cli.reading import read_streams, read_table
-from newnormal.cli.reading_options import Given, reads_input
+from newnormal.cli.reading_options import InputOptions, reads_input
 from newnormal.errors import ParameterError
 from newnormal.texts import counted
 
@@ -180,7 +180,7 @@ def fit(
         ),
     ] = None,
     *,
-    given: Given,
+    given: InputOptions,
 ) -> None:
     """Learn what normal is from history, and write the detector to a file.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from newnormal.cli.console import FAILED, announce_compiling, say
 from newnormal.cli.options import Classes
 from newnormal.cli.reading import read_streams, say_found
-from newnormal.cli.reading_options import Given
+from newnormal.cli.reading_options import InputOptions
 from newnormal.cli.streams import stream_text
 from newnormal.errors import InputError
 
@@ -51,7 +51,7 @@ def remembered(folder: Path) -> dict[str, Any] | None:
 def fleet_tables(
     fleet: Fleet,
     source: str,
-    given: Given,
+    given: InputOptions,
 ) -> StreamTables:
     """Read a file of a fleet's streams; name those that are left out, and why."""
     from newnormal.fleet.streams import unknown_stream

@@ -43,5 +43,5 @@ class Command(_Readable, TyperCommand):
     """A command of the command line."""
 
 
-class Group(_Readable, TyperGroup):
+class CommandGroup(_Readable, TyperGroup):
     """A command that has commands."""

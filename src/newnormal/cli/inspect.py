@@ -53,7 +53,7 @@ def inspect(
             inspect_fleet(model, classes, as_json)
             return
         detector = load_fleet(model, classes)[stream]
-        shown = Shown(detector, detector.to_state(), written_of(model), {}, waits(model))
+        shown = InspectedState(detector, detector.to_state(), written_of(model), {}, waits(model))
         _show(f"{model}: {stream}", shown, as_json)
         return
     if stream is not None:
@@ -66,10 +66,10 @@ def inspect(
     detector = from_state(state, str(model), classes)
     place = place_of(state, model)
     written = Written.of_file(model, detector.counters["seen"], place is not None)
-    _show(str(model), Shown(detector, state, written, place or {}, waits(model)), as_json)
+    _show(str(model), InspectedState(detector, state, written, place or {}, waits(model)), as_json)
 
 
-class Shown(NamedTuple):
+class InspectedState(NamedTuple):
     """What is shown of one stream."""
 
     detector: BaseDetector
@@ -91,7 +91,7 @@ def feedback_text(waiting: bool) -> str | None:
     return "waits for `newnormal watch`" if waiting else None
 
 
-def _show(title: str, shown: Shown, as_json: bool) -> None:
+def _show(title: str, shown: InspectedState, as_json: bool) -> None:
     from newnormal.detector import Detector
 
     if as_json:
@@ -102,7 +102,7 @@ def _show(title: str, shown: Shown, as_json: bool) -> None:
         typer.echo(f"\n{shown.detector.explain()}")
 
 
-def _facts(shown: Shown) -> dict[str, Any]:
+def _facts(shown: InspectedState) -> dict[str, Any]:
     """Return rows for a person: what the stream has been through, then the settings."""
     from newnormal.alarms.words import moment_text
     from newnormal.config import duration_text
@@ -147,7 +147,7 @@ def _facts(shown: Shown) -> dict[str, Any]:
     }
 
 
-def _data(shown: Shown) -> dict[str, Any]:
+def _data(shown: InspectedState) -> dict[str, Any]:
     """Return the same for programs: the keys stay, and values are numbers, names and times.
 
     ``watch`` is "running", "killed", "ended" or null, and ``samples_since`` what it has judged

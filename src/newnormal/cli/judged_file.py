@@ -12,7 +12,7 @@ from newnormal.cli.console import say
 from newnormal.cli.fleet_reading import fleet_tables, load_fleet, remembered
 from newnormal.cli.options import Classes
 from newnormal.cli.reading import load, read_table, say_found
-from newnormal.cli.reading_options import Given
+from newnormal.cli.reading_options import InputOptions
 from newnormal.cli.streams import check_one_stream, check_streams, is_fleet, stream_text
 from newnormal.errors import InputError
 
@@ -42,7 +42,7 @@ class JudgedFile(NamedTuple):
 
 
 def judge_file(
-    model: Path, classes: Classes, source: str, given: Given, frozen: bool
+    model: Path, classes: Classes, source: str, given: InputOptions, frozen: bool
 ) -> JudgedFile:
     """Judge a file, with its labels where it has them; MODEL stays as it is.
 
@@ -58,7 +58,9 @@ def judge_file(
     return _stream(model, classes, source, given, frozen)._replace(name=name)
 
 
-def _stream(model: Path, classes: Classes, source: str, given: Given, frozen: bool) -> JudgedFile:
+def _stream(
+    model: Path, classes: Classes, source: str, given: InputOptions, frozen: bool
+) -> JudgedFile:
     """Judge a file of one stream."""
     from newnormal.runtime.judging import judge_series
 
@@ -93,7 +95,9 @@ def _say_again(model: Path) -> None:
     )
 
 
-def _fleet(model: Path, classes: Classes, source: str, given: Given, frozen: bool) -> JudgedFile:
+def _fleet(
+    model: Path, classes: Classes, source: str, given: InputOptions, frozen: bool
+) -> JudgedFile:
     """Judge a file of a fleet's streams."""
     fleet = load_fleet(model, classes)
     tables = _with_labels(
@@ -133,7 +137,10 @@ def _say_errors(verdicts: FleetVerdicts, tables: StreamTables) -> None:
 
 
 def _with_labels(
-    read: Callable[[Given], Any], given: Given, facts: Mapping[str, Any] | None, source: str
+    read: Callable[[InputOptions], Any],
+    given: InputOptions,
+    facts: Mapping[str, Any] | None,
+    source: str,
 ) -> Any:
     """Read a file with the labels that history had, too, if this file has them.
 

@@ -12,7 +12,7 @@ from newnormal.cli.console import say
 from newnormal.cli.fleet_reading import exit_if_failed
 from newnormal.cli.judged_file import judge_file
 from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule, names
-from newnormal.cli.reading_options import Given, reads_input
+from newnormal.cli.reading_options import InputOptions, reads_input
 
 
 @reads_input
@@ -36,7 +36,7 @@ def plot(
     loading: Loading = None,
     rule: Rule = None,
     *,
-    given: Given,
+    given: InputOptions,
 ) -> None:
     """Judge a finished file, and draw it: channels, what was expected, alarms and changes.
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Protocol
 from newnormal.cli.compiling import prepare
 from newnormal.cli.console import say
 from newnormal.cli.options import Classes
-from newnormal.cli.reading_options import Given
+from newnormal.cli.reading_options import InputOptions
 from newnormal.texts import counted
 
 if TYPE_CHECKING:
     from newnormal.base import BaseDetector
-    from newnormal.tabular import Found, StreamTables, Table
+    from newnormal.tabular import InputProfile, StreamTables, Table
     from newnormal.tabular.many.splitting import Channels
     from newnormal.types import Verdicts
 
@@ -25,7 +25,7 @@ def load(path: Path, classes: Classes) -> BaseDetector:
     return newnormal.load(path, *classes)
 
 
-def read_table(source: str, given: Given, channels: tuple[str, ...] | None = None) -> Table:
+def read_table(source: str, given: InputOptions, channels: tuple[str, ...] | None = None) -> Table:
     """Read a whole file, or standard input, of one stream."""
     from newnormal.tabular import read
 
@@ -37,7 +37,9 @@ def read_table(source: str, given: Given, channels: tuple[str, ...] | None = Non
     return read(source, given.reading, channels=channels)
 
 
-def read_streams(source: str, given: Given, channels: Channels | None = None) -> StreamTables:
+def read_streams(
+    source: str, given: InputOptions, channels: Channels | None = None
+) -> StreamTables:
     """Read a whole file of many streams, or a folder of files."""
     from newnormal.tabular import read_tables
 
@@ -46,7 +48,7 @@ def read_streams(source: str, given: Given, channels: Channels | None = None) ->
     return read_tables(source, given.reading, by=by, long=given.streams.long, channels=channels)
 
 
-def say_found(found: Found | None) -> None:
+def say_found(found: InputProfile | None) -> None:
     """Report what was not as expected in a file: what was skipped, missing and moved."""
     if found is None:
         return
@@ -64,7 +66,7 @@ def say_found(found: Found | None) -> None:
 
 
 def judge(
-    path: Path, classes: Classes, source: str, given: Given, frozen: bool
+    path: Path, classes: Classes, source: str, given: InputOptions, frozen: bool
 ) -> tuple[BaseDetector, Verdicts, Table]:
     """Load a detector, read a file and judge it."""
     detector = load(path, classes)

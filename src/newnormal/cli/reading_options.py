@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional, get_type
 import typer
 
 from newnormal.cli.options import OWN_CLASSES, FileFormat, OnDuplicate, format_name, names
-from newnormal.cli.streams import By, LongLines, Streams, Tag, Value
+from newnormal.cli.streams import By, LongLines, StreamNaming, Tag, Value
 from newnormal.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ _WRITTEN = "How the input is read: how it is written (found by itself where it c
 _ORDER = "How the input is read: order and time"
 
 
-class Given(NamedTuple):
+class InputOptions(NamedTuple):
     """How a command reads its input: the options of reading, and those of many streams."""
 
     reading: Reading
-    streams: Streams
+    streams: StreamNaming
 
-    def after(self, facts: Mapping[str, Any] | None, *, label: bool = False) -> Given:
+    def after(self, facts: Mapping[str, Any] | None, *, label: bool = False) -> InputOptions:
         """Return it with what is not given taken from how history was read.
 
         Parameters
@@ -43,7 +43,7 @@ class Given(NamedTuple):
         reading = self.reading.after(facts)
         if label and reading.label is None:
             reading = replace(reading, label=facts["label"])
-        return Given(reading, self.streams.after(facts["by"]))
+        return InputOptions(reading, self.streams.after(facts["by"]))
 
     def check_label(self) -> None:
         """Raise a ParameterError if it is not known where the labels are."""
@@ -301,14 +301,14 @@ def _is_own_class(parameter: inspect.Parameter) -> bool:
     return getattr(info, "rich_help_panel", None) == OWN_CLASSES
 
 
-def _given(chosen: dict[str, Any]) -> Given:
+def _given(chosen: dict[str, Any]) -> InputOptions:
     from newnormal.tabular import Reading
 
-    streams = Streams.of(*(chosen.pop(name) for name in _STREAMS))
+    streams = StreamNaming.of(*(chosen.pop(name) for name in _STREAMS))
     for name in _SEVERAL:
         chosen[name] = names(chosen[name])
     if chosen["time"] is not None:
         chosen["time"] = names([chosen["time"]])
     chosen["format"] = format_name(chosen["format"])
     chosen["on_duplicate"] = format_name(chosen["on_duplicate"])
-    return Given(Reading.of(chosen), streams)
+    return InputOptions(Reading.of(chosen), streams)

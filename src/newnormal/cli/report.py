@@ -11,7 +11,7 @@ from newnormal.cli.console import say
 from newnormal.cli.fleet_reading import exit_if_failed
 from newnormal.cli.judged_file import judge_file
 from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule
-from newnormal.cli.reading_options import Given, reads_input
+from newnormal.cli.reading_options import InputOptions, reads_input
 
 
 @reads_input
@@ -25,7 +25,7 @@ def report(
     loading: Loading = None,
     rule: Rule = None,
     *,
-    given: Given,
+    given: InputOptions,
 ) -> None:
     """Judge a finished file, and write a page to look at: zoom, hover, jump to an alarm.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from newnormal.cli.console import FAILED, announce_compiling, say
-from newnormal.cli.help import Command, Group
+from newnormal.cli.help import Command, CommandGroup
 from newnormal.cli.options import names
 from newnormal.errors import MissingExtraError, ParameterError
 from newnormal.texts import shown
@@ -105,7 +105,7 @@ def add_to(app: typer.Typer, panel: str) -> None:
             context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
         )(_missing)
     else:
-        app.add_typer(reproduce_app(), name="reproduce", cls=Group, rich_help_panel=panel)
+        app.add_typer(reproduce_app(), name="reproduce", cls=CommandGroup, rich_help_panel=panel)
 
 
 def _missing() -> None:

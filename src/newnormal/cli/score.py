@@ -15,7 +15,7 @@ from newnormal.cli.fleet_reading import (
 )
 from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule
 from newnormal.cli.reading import judge
-from newnormal.cli.reading_options import Given, reads_input
+from newnormal.cli.reading_options import InputOptions, reads_input
 from newnormal.cli.streams import check_one_stream, check_streams, is_fleet
 from newnormal.texts import counted
 
@@ -30,7 +30,7 @@ def score(
     loading: Loading = None,
     rule: Rule = None,
     *,
-    given: Given,
+    given: InputOptions,
 ) -> None:
     """Judge a finished file: JSON lines out, one per sample. Nothing is written to MODEL.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from newnormal.cli.console import FAILED, put, say
-from newnormal.cli.help import Command, Group
+from newnormal.cli.help import Command, CommandGroup
 from newnormal.errors import ParameterError
 from newnormal.texts import shown
 
@@ -25,7 +25,7 @@ _STORE = "store.sqlite"
 _TOKENS = "tokens"
 
 
-class ServeGroup(Group):
+class ServeGroup(CommandGroup):
     """A command with an optional FILE that has commands besides."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -40,7 +40,7 @@ class ServeGroup(Group):
 
 serve_app = typer.Typer(cls=ServeGroup, invoke_without_command=True)
 token_app = typer.Typer(help="Tokens of those who may use the service.", no_args_is_help=True)
-serve_app.add_typer(token_app, name="token", cls=Group)
+serve_app.add_typer(token_app, name="token", cls=CommandGroup)
 
 Data = Annotated[
     Optional[Path],  # noqa: UP045

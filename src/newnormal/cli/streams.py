@@ -51,7 +51,7 @@ Value = Annotated[
 ]
 
 
-class Streams(NamedTuple):
+class StreamNaming(NamedTuple):
     """How an input holds streams.
 
     Attributes
@@ -72,7 +72,7 @@ class Streams(NamedTuple):
         long: bool,
         tag: str | None = None,
         value: str | None = None,
-    ) -> Streams:
+    ) -> StreamNaming:
         """Return them from options."""
         from newnormal.tabular import Long
 
@@ -83,7 +83,7 @@ class Streams(NamedTuple):
                 )
         return cls(names(by) or [], Long(None, tag, value) if long else None)
 
-    def after(self, by: Sequence[str]) -> Streams:
+    def after(self, by: Sequence[str]) -> StreamNaming:
         """Return it with the columns of names taken from how history was read, if none is given."""
         return self._replace(by=self.by or list(by))
 
@@ -93,7 +93,7 @@ def is_fleet(path: Path) -> bool:
     return path.is_dir()
 
 
-def check_streams(fleet: Path, streams: Streams, source: str) -> None:
+def check_streams(fleet: Path, streams: StreamNaming, source: str) -> None:
     """Raise a ParameterError if an input for a fleet does not say which stream a sample is of."""
     if not streams.by and not (source != "-" and Path(source).is_dir()):
         raise ParameterError(
@@ -102,7 +102,7 @@ def check_streams(fleet: Path, streams: Streams, source: str) -> None:
         )
 
 
-def check_one_stream(path: Path, streams: Streams) -> None:
+def check_one_stream(path: Path, streams: StreamNaming) -> None:
     """Raise a ParameterError if --by is given for a detector of one stream."""
     if streams.by:
         raise ParameterError(

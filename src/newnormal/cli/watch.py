@@ -23,8 +23,8 @@ from newnormal.cli.options import (
     importable,
 )
 from newnormal.cli.reading import summary
-from newnormal.cli.reading_options import Given, reads_input
-from newnormal.cli.streams import Streams, check_one_stream, check_streams, is_fleet
+from newnormal.cli.reading_options import InputOptions, reads_input
+from newnormal.cli.streams import StreamNaming, check_one_stream, check_streams, is_fleet
 from newnormal.errors import NewnormalError, ParameterError, StateError
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def watch(
     loading: Loading = None,
     rule: Rule = None,
     *,
-    given: Given,
+    given: InputOptions,
 ) -> None:
     """Judge an input line by line as it comes: alarms and changes in words, or JSON lines.
 
@@ -134,7 +134,7 @@ def watch(
     sink, output = sink or "jsonl", output or "-"
     many = is_fleet(model)
 
-    def options(read: Given, channels: tuple[str, ...] = ()) -> SourceOptions:
+    def options(read: InputOptions, channels: tuple[str, ...] = ()) -> SourceOptions:
         return SourceOptions(
             channels,
             read.reading,
@@ -244,7 +244,7 @@ def _shown(sink: Sink, detector: BaseDetector, state: Path | None, quiet: bool) 
 
 
 def _source_of(
-    source: str | None, path: str, streams: Streams
+    source: str | None, path: str, streams: StreamNaming
 ) -> Callable[[str, SourceOptions], Source]:
     """Return what makes the source of an input of one stream."""
     from newnormal.io import find_source

@@ -10,13 +10,13 @@ import numpy as np
 from newnormal.errors import StateError
 from newnormal.io.sources.base import FRESH
 from newnormal.tabular import Reading
-from newnormal.tabular.ordering.arrival import Arrival, Arrived
+from newnormal.tabular.ordering.arrival import LiveOrder, OrderedSamples
 from newnormal.tabular.ordering.jumps import is_future, ordinary
 from newnormal.types import Floats, Ints, Times
 
 
 class Arrivals:
-    """What `Arrival` is for one stream, for those streams of many that need it.
+    """What `LiveOrder` is for one stream, for those streams of many that need it.
 
     A stream needs it where an option of `reading` asks for more than the samples as they come,
     or while it holds back samples whose times are far ahead. For all others one comparison is
@@ -42,12 +42,12 @@ class Arrivals:
         newest: Mapping[str, np.datetime64],
     ) -> None:
         self._reading, self._channels, self._period = reading, channels, period
-        plain = Arrival(reading, (), period)
+        plain = LiveOrder(reading, (), period)
         self._plain = plain.plain and not reading.rate
         self._shortest = plain.limit  # of all jumps
         self._limits: dict[str, int] = {}  # of streams that had a longer gap
         self._newest = {name: int(time.astype(np.int64)) for name, time in newest.items()}
-        self._own: dict[str, Arrival] = {}
+        self._own: dict[str, LiveOrder] = {}
         self.zone: str | None = None  # of the times in messages
 
     @property
@@ -60,7 +60,9 @@ class Arrivals:
         """How many streams hold back samples because their times are far ahead."""
         return sum(each.waiting() is not None for each in self._own.values())
 
-    def push(self, name: str, values: Floats, times: Times | None, numbers: Ints) -> Arrived | None:
+    def push(
+        self, name: str, values: Floats, times: Times | None, numbers: Ints
+    ) -> OrderedSamples | None:
         """Return the samples of a stream whose turn it is; None: all of these, as they are."""
         own = self._own.get(name)
         if own is None and self._plain and (times is None or self._is_ordinary(name, times)):
@@ -73,7 +75,7 @@ class Arrivals:
             self._forget(name, own)
         return None if arrived.values is values else arrived
 
-    def flush(self) -> Iterator[tuple[str, Arrived]]:
+    def flush(self) -> Iterator[tuple[str, OrderedSamples]]:
         """Give what is held back, by stream: the input has ended."""
         for name, own in list(self._own.items()):
             yield name, own.flush()
@@ -133,13 +135,13 @@ class Arrivals:
         self._newest[name] = max(newest, last)
         return True
 
-    def _new(self, name: str) -> Arrival:
+    def _new(self, name: str) -> LiveOrder:
         newest = self._newest.get(name)
-        found = Arrival(self._reading, self._channels[name], self._period)
+        found = LiveOrder(self._reading, self._channels[name], self._period)
         found.restore({"newest": newest, "limit": self._limits.get(name, self._shortest)})
         return found
 
-    def _forget(self, name: str, own: Arrival) -> None:
+    def _forget(self, name: str, own: LiveOrder) -> None:
         """Leave a stream to the comparison again."""
         facts = own.facts()
         self._newest[name] = facts["newest"]

@@ -27,7 +27,7 @@ from newnormal.runtime.interruption import Interruption
 from newnormal.runtime.silent_source import SilentSource
 from newnormal.runtime.watch import BadRecordError, NothingReadError
 from newnormal.tabular import Problem, StreamBatch, StreamTables, Table
-from newnormal.tabular.ordering.arrival import Arrived
+from newnormal.tabular.ordering.arrival import OrderedSamples
 from newnormal.types import CHANGED, OPENED, Floats, IncidentEvent, Ints, Times
 
 _LINES = 1 << 16  # asked for at once
@@ -275,7 +275,7 @@ class FleetWatch:
         return tables, problems, ends
 
     def _take_arrived(
-        self, tables: StreamTables, name: str, arrived: Arrived, lines: dict[int, int]
+        self, tables: StreamTables, name: str, arrived: OrderedSamples, lines: dict[int, int]
     ) -> list[Problem]:
         """Take samples that were put in order; `lines` has the rows of the batch by number."""
         for text in arrived.notes:

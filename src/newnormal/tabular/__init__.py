@@ -14,23 +14,23 @@ from newnormal.tabular.many.stream_batch import StreamBatch, StreamRows
 from newnormal.tabular.many.stream_files import read_tables
 from newnormal.tabular.many.stream_lines import StreamLines
 from newnormal.tabular.many.streams import to_tables
-from newnormal.tabular.parsing.line_samples import Sample, Samples
+from newnormal.tabular.parsing.line_samples import ParsedSamples, Sample
 from newnormal.tabular.parsing.lines import LineParser
 from newnormal.tabular.problems import Problem
-from newnormal.tabular.reading import Found, Reading
+from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.samples import to_sample
 from newnormal.tabular.table import Table, default_channels
 from newnormal.tabular.times import parse_time, parse_times
 
 __all__ = [
-    "Found",
+    "InputProfile",
     "LineParser",
     "Long",
     "LongLines",
+    "ParsedSamples",
     "Problem",
     "Reading",
     "Sample",
-    "Samples",
     "StreamBatch",
     "StreamLines",
     "StreamRows",

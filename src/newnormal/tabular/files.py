@@ -17,9 +17,9 @@ from newnormal.errors import InputError, MissingExtraError, ParameterError
 from newnormal.tabular.columns import Selection
 from newnormal.tabular.frames import frame_table
 from newnormal.tabular.ordering.arranging import arranged
-from newnormal.tabular.parsing.line_samples import Samples
+from newnormal.tabular.parsing.line_samples import ParsedSamples
 from newnormal.tabular.parsing.lines import LineParser
-from newnormal.tabular.reading import Found, Reading
+from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.table import Table
 from newnormal.tabular.text.opening import text_lines
 from newnormal.types import Ints
@@ -99,10 +99,10 @@ def read(
             selection = Selection.of_reading(chosen)
             frame = parquet_frame(path)
             table = frame_table(frame, selection, channels=channels)
-            found = Found(header=tuple(map(str, frame.columns)))
+            found = InputProfile(header=tuple(map(str, frame.columns)))
             table = arranged(replace(table, found=found), chosen)
         else:
-            found = Found()
+            found = InputProfile()
             with text_lines(path, chosen, found) as chunks:
                 table = _lines_table(chunks, chosen, found, channels, strict)
         if len(table.values) == 0:
@@ -144,13 +144,13 @@ def _unreadable(error: OSError) -> InputError:
 def _lines_table(
     chunks: Iterator[list[str]],
     reading: Reading,
-    opened: Found,
+    opened: InputProfile,
     channels: Sequence[str] | None,
     strict: bool,
 ) -> Table:
     reading = replace(reading, format=opened.kind)
     parser = LineParser(reading, channels=channels, strict=strict)
-    parts: list[Samples] = []
+    parts: list[ParsedSamples] = []
     places: list[Ints] = []
     number = 1
     while True:

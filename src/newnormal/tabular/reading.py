@@ -174,7 +174,7 @@ class Reading:
             )
         return self
 
-    def remembering(self, found: Found, by: Sequence[str] = ()) -> dict[str, Any]:
+    def remembering(self, found: InputProfile, by: Sequence[str] = ()) -> dict[str, Any]:
         """Return what a detector remembers of an input, as JSON values: it holds live, too.
 
         Parameters
@@ -239,7 +239,7 @@ class BadCells:
 
 
 @dataclass
-class Found:
+class InputProfile:
     """What was found out about an input while it was read.
 
     Attributes
@@ -285,7 +285,7 @@ class Found:
     decimal: str | None = None
     date_format: str | None = None
 
-    def begin(self, other: Found) -> None:
+    def begin(self, other: InputProfile) -> None:
         """Take over what was found out when the input was opened."""
         self.kind = other.kind
         self.written.update(other.written)

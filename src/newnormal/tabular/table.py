@@ -9,7 +9,7 @@ import numpy as np
 
 from newnormal.core.times import is_late
 from newnormal.errors import InputError
-from newnormal.tabular.reading import Found
+from newnormal.tabular.reading import InputProfile
 from newnormal.types import Floats, Ints, Times, time_text
 from newnormal.types.frames import FrameKind
 
@@ -41,7 +41,7 @@ class Table:
     times: Times | None
     labels: Ints | None = None
     zone: str | None = None
-    found: Found | None = None
+    found: InputProfile | None = None
     frame: FrameKind | None = None
 
 

@@ -12,8 +12,8 @@ from newnormal.errors import InputError, ParameterError, StateError
 from newnormal.io.sources.base import FRESH, Batch, Source, check_batch
 from newnormal.io.sources.lines import LineSource
 from newnormal.tabular import Problem
-from newnormal.tabular.ordering.arrival import Arrival, Arrived
-from newnormal.tabular.ordering.lateness import Rows
+from newnormal.tabular.ordering.arrival import LiveOrder, OrderedSamples
+from newnormal.tabular.ordering.lateness import TimedRows
 from newnormal.types import Ints, Times
 
 _KEY = "arrival"  # of a snapshot: what is held back
@@ -136,9 +136,9 @@ class ArrivingSource(Source):
         """Close the other source."""
         self.wrapped.close()
 
-    def _new(self) -> Arrival:
+    def _new(self) -> LiveOrder:
         options = self.options
-        return Arrival(options.reading, options.channels, self._period, record=self.record)
+        return LiveOrder(options.reading, options.channels, self._period, record=self.record)
 
     def _end(self, limit: int) -> Batch | None:
         self._ended = True
@@ -152,7 +152,7 @@ class ArrivingSource(Source):
             return None
         return self._give(arrived, limit)
 
-    def _give(self, arrived: Arrived, limit: int) -> Batch:
+    def _give(self, arrived: OrderedSamples, limit: int) -> Batch:
         for text in arrived.notes:
             self.report(text)
         times = arrived.times if len(arrived.values) else None
@@ -209,14 +209,14 @@ def _split(batch: Batch, count: int) -> tuple[Batch, Batch]:
 def _facts(batch: Batch) -> dict[str, Any]:
     times: Times = np.empty(0, "datetime64[ns]") if batch.times is None else batch.times
     numbers: Ints = np.array(batch.numbers or [], dtype=np.int64)
-    rows = Rows(batch.values, times.view(np.int64), numbers)
+    rows = TimedRows(batch.values, times.view(np.int64), numbers)
     problems = [[each.error.message, each.number, each.before] for each in batch.problems]
     return {"samples": rows.facts(), "problems": problems, "zone": batch.zone}
 
 
 def _batch(facts: Any, width: int) -> Batch:
     try:
-        rows = Rows.of(facts["samples"], width)
+        rows = TimedRows.of(facts["samples"], width)
         problems = tuple(
             Problem(InputError(message), number, before)
             for message, number, before in facts["problems"]

@@ -13,10 +13,10 @@ from newnormal.errors import InputError, NewnormalError
 from newnormal.io.sources.folders import EDGE
 from newnormal.io.sources.tailed import Tailed, TailedLines
 from newnormal.io.sources.tailing import CHUNK, Tailing
-from newnormal.tabular import LineParser, Reading, Samples
+from newnormal.tabular import LineParser, ParsedSamples, Reading
 from newnormal.tabular.many.stream_names import StreamNames
 from newnormal.tabular.text.encodings import encoding_of, is_binary
-from newnormal.tabular.text.line_cutting import Refused
+from newnormal.tabular.text.line_cutting import RefusedLine
 from newnormal.types import Floats, Ints
 
 _HEAD = 500  # lines in which the columns are looked for
@@ -124,7 +124,7 @@ class FileLines:
 
     def _begun(
         self, tailing: Tailing, tailed: Tailed, piece: TailedLines, texts: Sequence[str]
-    ) -> tuple[LineParser, Samples, int]:
+    ) -> tuple[LineParser, ParsedSamples, int]:
         """Return the parser of a file that is read for the first time.
 
         Returns
@@ -162,7 +162,7 @@ class FileLines:
     # ------------------------------------------------------------------ texts and samples
 
     def _texts(self, piece: TailedLines) -> list[str]:
-        """Return lines as texts; `Refused` those that are none."""
+        """Return lines as texts; `RefusedLine` those that are none."""
         joined = b"\n".join(piece.lines)
         longest = self._reading.longest_line
         if self._reading.encoding is None and (
@@ -181,7 +181,7 @@ class FileLines:
     def _text(self, line: bytes, *, first: bool) -> str:
         longest = self._reading.longest_line
         if len(line) > longest:
-            return Refused(
+            return RefusedLine(
                 InputError(f"expected a line of at most {longest:,} bytes, found a longer one")
             )
         given = self._reading.encoding
@@ -192,9 +192,9 @@ class FileLines:
                 return line.decode(encoding).strip("\r")
             except UnicodeDecodeError:
                 continue
-        return Refused(InputError(f"expected {given} text, found bytes that are none"))
+        return RefusedLine(InputError(f"expected {given} text, found bytes that are none"))
 
-    def _rows(self, samples: Samples, parser: LineParser, first: int, count: int) -> FileRows:
+    def _rows(self, samples: ParsedSamples, parser: LineParser, first: int, count: int) -> FileRows:
         """Return the samples of the first `count` lines."""
         wrong = [(at, error) for at, error in samples.errors if at < count]
         taken = samples.rows < count
@@ -232,11 +232,11 @@ def _check_kind(head: bytes) -> None:
         raise InputError("expected lines of CSV or JSON, found binary data")
 
 
-def _cut(samples: Samples, first: int) -> Samples:
+def _cut(samples: ParsedSamples, first: int) -> ParsedSamples:
     """Return samples without those of lines before a place, which were held."""
     kept = samples.rows >= first
     times, labels = samples.times, samples.labels
-    return Samples(
+    return ParsedSamples(
         samples.values[kept],
         None if times is None else times[kept],
         None if labels is None else labels[kept],

@@ -11,10 +11,10 @@ import numpy as np
 
 from newnormal.errors import InputError, StateError
 from newnormal.io.sources.base import FRESH, Batch, Source, SourceOptions
-from newnormal.tabular import Found, LineParser, Problem, Samples
+from newnormal.tabular import InputProfile, LineParser, ParsedSamples, Problem
 from newnormal.tabular.text.encodings import UTF8
-from newnormal.tabular.text.line_cutting import LineCutter, Skipped, line_texts
-from newnormal.tabular.text.opening import Opened, open_input
+from newnormal.tabular.text.line_cutting import LineCutter, OversizedLine, line_texts
+from newnormal.tabular.text.opening import OpenInput, open_input
 
 
 class ColumnLayoutError(InputError):
@@ -45,7 +45,7 @@ class ColumnLayout:
         )
 
     @property
-    def found(self) -> Found:
+    def found(self) -> InputProfile:
         """What was found out about the input so far."""
         return self._parser.found
 
@@ -77,7 +77,7 @@ class ColumnLayout:
         self._parser = parser
         self._goes_on = lines[0] is not None
 
-    def parse(self, lines: Sequence[str], first: int) -> Samples:
+    def parse(self, lines: Sequence[str], first: int) -> ParsedSamples:
         """Return the samples of the next lines, the first of which has the number `first`.
 
         Raises
@@ -142,7 +142,7 @@ class LineSource(Source):
     ) -> None:
         super().__init__(input, options)
         try:
-            self._opened: Opened = open_input(
+            self._opened: OpenInput = open_input(
                 input, options.reading, by, live=True, follow=options.follow
             )
         except InputError as error:
@@ -245,7 +245,7 @@ class LineSource(Source):
         del self._lines[len(self._lines) - count :]
         self._offset += sum(map(len, lines)) + count * self._cutter.last_end
         if self._cutter.skipped:
-            self._offset += sum(line.size for line in lines if isinstance(line, Skipped))
+            self._offset += sum(line.size for line in lines if isinstance(line, OversizedLine))
         self._line += count
 
 

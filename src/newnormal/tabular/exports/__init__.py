@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from newnormal.tabular.exports import excel, grafana, influx, parquet, prometheus, sniffing
-from newnormal.tabular.exports.points import BadLines
+from newnormal.tabular.exports.points import SkippedLines
 from newnormal.tabular.reading import Reading
 
-__all__ = ["Translated", "recognised", "translate"]
+__all__ = ["ExportText", "recognised", "translate"]
 
 recognised = sniffing.recognised
 
 
-class Translated(Iterator[bytes]):
+class ExportText(Iterator[bytes]):
     """The text of a file, piece by piece.
 
     Attributes
@@ -31,7 +31,7 @@ class Translated(Iterator[bytes]):
     """
 
     def __init__(
-        self, pieces: Iterator[bytes], bad: BadLines | None = None, /, **written: str
+        self, pieces: Iterator[bytes], bad: SkippedLines | None = None, /, **written: str
     ) -> None:
         self.written = written
         self.bad_lines = 0 if bad is None else bad.count
@@ -42,7 +42,7 @@ class Translated(Iterator[bytes]):
         return next(self._pieces)
 
 
-def translate(kind: str, file: BinaryIO, reading: Reading, by: Sequence[str] = ()) -> Translated:
+def translate(kind: str, file: BinaryIO, reading: Reading, by: Sequence[str] = ()) -> ExportText:
     r"""Return a finished export as wide CSV text: UTF-8, commas, one header, ISO 8601 times.
 
     Parameters
@@ -73,16 +73,16 @@ def translate(kind: str, file: BinaryIO, reading: Reading, by: Sequence[str] = (
     """
     if kind == "excel":
         sheet, pieces = excel.translate(file, reading.sheet)
-        return Translated(pieces, program="Excel", sheet=sheet)
+        return ExportText(pieces, program="Excel", sheet=sheet)
     if kind == "parquet":
-        return Translated(parquet.translate(file, reading, by), program="Parquet")
+        return ExportText(parquet.translate(file, reading, by), program="Parquet")
     if kind == "prometheus":
-        return Translated(prometheus.translate(file, by), program="Prometheus")
-    bad = BadLines()
+        return ExportText(prometheus.translate(file, by), program="Prometheus")
+    bad = SkippedLines()
     if kind == "influx":
         pieces = influx.translate(file, by, bad)
-        return Translated(pieces, bad, program="InfluxDB")
+        return ExportText(pieces, bad, program="InfluxDB")
     if kind == "grafana_rows":
         pieces = grafana.translate(file, by, bad)
-        return Translated(pieces, bad, program="Grafana, series as rows")
+        return ExportText(pieces, bad, program="Grafana, series as rows")
     raise ValueError(f"no translation for {kind!r}")

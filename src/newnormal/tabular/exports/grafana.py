@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from newnormal.errors import InputError
-from newnormal.tabular.exports.points import BadLines, Clock, Points, number, records
+from newnormal.tabular.exports.points import Clock, PointCollector, SkippedLines, number, records
 from newnormal.tabular.exports.texts import decoded
 from newnormal.tabular.exports.wide import wide_csv
 
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 
 
-def translate(file: BinaryIO, by: Sequence[str], bad: BadLines) -> Iterator[bytes]:
+def translate(file: BinaryIO, by: Sequence[str], bad: SkippedLines) -> Iterator[bytes]:
     r"""Return the series as wide CSV text; their names are the channels.
 
     With `by` the column of the series, each is a stream with the channel "value".
@@ -28,7 +28,7 @@ def translate(file: BinaryIO, by: Sequence[str], bad: BadLines) -> Iterator[byte
     --------
     >>> from io import BytesIO
     >>> text = b'Series;Time;Value\na;2026-01-01T01:00:00+01:00;1,000.5\n'
-    >>> print(b"".join(translate(BytesIO(text), [], BadLines())).decode(), end="")
+    >>> print(b"".join(translate(BytesIO(text), [], SkippedLines())).decode(), end="")
     time,a
     2026-01-01T01:00:00+01:00,1000.5
     """
@@ -44,7 +44,7 @@ def translate(file: BinaryIO, by: Sequence[str], bad: BadLines) -> Iterator[byte
         raise InputError(f"expected the columns Series, Time and Value, found {header!r}")
     column = header[0].strip()
     streams = [each for each in by if each.lower() == "series"]
-    clock, points = Clock(), Points()
+    clock, points = Clock(), PointCollector()
     for at, cells in rows:
         if not cells:
             continue

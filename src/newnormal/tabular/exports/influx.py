@@ -11,12 +11,12 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.tabular.columns import listed
 from newnormal.tabular.exports.influx_tables import Collected, OpenTable
-from newnormal.tabular.exports.points import BadLines, Clock, records
+from newnormal.tabular.exports.points import Clock, SkippedLines, records
 from newnormal.tabular.exports.texts import decoded
-from newnormal.tabular.exports.wide import Series, check_by, wide_csv
+from newnormal.tabular.exports.wide import LabelledSeries, check_by, wide_csv
 
 
-def translate(file: BinaryIO, by: Sequence[str], bad: BadLines) -> Iterator[bytes]:
+def translate(file: BinaryIO, by: Sequence[str], bad: SkippedLines) -> Iterator[bytes]:
     r"""Return the tables of an export as wide CSV text.
 
     A channel is called by its field, with the measurement in front where several have such a
@@ -34,7 +34,7 @@ def translate(file: BinaryIO, by: Sequence[str], bad: BadLines) -> Iterator[byte
     >>> text = (b"_time,_value,_field,_measurement,host\n"
     ...         b"2026-01-01T00:00:00Z,0.5,load1,system,a\n"
     ...         b"2026-01-01T00:00:00Z,0.25,load5,system,a\n")
-    >>> print(b"".join(translate(BytesIO(text), ["host"], BadLines())).decode(), end="")
+    >>> print(b"".join(translate(BytesIO(text), ["host"], SkippedLines())).decode(), end="")
     time,host,load1,load5
     2026-01-01T00:00:00Z,a,0.5,0.25
     """
@@ -71,10 +71,10 @@ def _read(text: str, collected: Collected) -> None:
         table.close()
 
 
-def _untexted(collected: Collected, by: Sequence[str]) -> list[tuple[str, Series]]:
+def _untexted(collected: Collected, by: Sequence[str]) -> list[tuple[str, LabelledSeries]]:
     """Return measurements and series of numbers, without texts that tell no series apart."""
     found = [
-        (measurement, Series(name, dict(labels), *part.arrays()))
+        (measurement, LabelledSeries(name, dict(labels), *part.arrays()))
         for (measurement, name, labels), part in collected.parts.items()
         if part.numbers or not part.texts
     ]
@@ -88,9 +88,13 @@ def _untexted(collected: Collected, by: Sequence[str]) -> list[tuple[str, Series
     return found
 
 
-def _without(text: str, found: list[tuple[str, Series]]) -> list[tuple[str, Series]] | None:
+def _without(
+    text: str, found: list[tuple[str, LabelledSeries]]
+) -> list[tuple[str, LabelledSeries]] | None:
     """Return the series without a label, joined; None if some then have one time twice."""
-    groups: dict[tuple[str, str, frozenset[tuple[str, str]]], list[Series]] = defaultdict(list)
+    groups: dict[tuple[str, str, frozenset[tuple[str, str]]], list[LabelledSeries]] = defaultdict(
+        list
+    )
     for measurement, each in found:
         labels = frozenset(pair for pair in each.labels.items() if pair[0] != text)
         groups[measurement, each.name, labels].append(each)
@@ -101,11 +105,11 @@ def _without(text: str, found: list[tuple[str, Series]]) -> list[tuple[str, Seri
             return None
         kept = {label: value for label, value in group[0].labels.items() if label != text}
         values = np.concatenate([each.values for each in group])
-        merged.append((measurement, Series(name, kept, times, values)))
+        merged.append((measurement, LabelledSeries(name, kept, times, values)))
     return merged
 
 
-def _named(found: list[tuple[str, Series]]) -> list[Series]:
+def _named(found: list[tuple[str, LabelledSeries]]) -> list[LabelledSeries]:
     """Return the series, with the measurement in the name where several have such a field."""
     measurements: dict[str, set[str]] = defaultdict(set)
     for measurement, each in found:

@@ -13,7 +13,7 @@ import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.tabular.columns import listed
-from newnormal.tabular.exports.points import BadLines, Clock, number
+from newnormal.tabular.exports.points import Clock, SkippedLines, number
 from newnormal.tabular.exports.texts import shown
 from newnormal.types import Floats, Ints
 
@@ -26,7 +26,7 @@ _TAGS = re.compile(r",\s*(?=[^,=]+=)")
 
 
 @dataclass
-class Part:
+class SeriesPart:
     """Points of one series, and whether there were numbers and texts among them."""
 
     times: array[int] = field(default_factory=lambda: array("q"))
@@ -60,16 +60,16 @@ class Collected:
         Labels that may be texts that were measured: no annotation says what they are.
     """
 
-    def __init__(self, by: Sequence[str], clock: Clock, bad: BadLines) -> None:
+    def __init__(self, by: Sequence[str], clock: Clock, bad: SkippedLines) -> None:
         self.by = by
         self.clock = clock
         self.bad = bad
-        self.parts: dict[tuple[str, str, Labels], Part] = {}
+        self.parts: dict[tuple[str, str, Labels], SeriesPart] = {}
         self.texts: set[str] = set()
 
-    def part(self, measurement: str, name: str, labels: Labels) -> Part:
+    def part(self, measurement: str, name: str, labels: Labels) -> SeriesPart:
         """Return the points of a series."""
-        return self.parts.setdefault((measurement, name, labels), Part())
+        return self.parts.setdefault((measurement, name, labels), SeriesPart())
 
 
 class OpenTable:
@@ -96,7 +96,7 @@ class OpenTable:
         self._collected = collected
         self._waiting: list[tuple[int, list[str]]] = []
         self._roles: _Roles | None = None
-        self._known: dict[tuple[str, ...], list[tuple[int, Part]]] = {}
+        self._known: dict[tuple[str, ...], list[tuple[int, SeriesPart]]] = {}
 
     def is_header(self, cells: list[str]) -> bool:
         """Return whether a row is a header again, of this or of another table."""
@@ -141,7 +141,7 @@ class OpenTable:
         for at, part in parts:
             part.add(time, cells[at])
 
-    def _parts(self, roles: _Roles, cells: list[str]) -> list[tuple[int, Part]]:
+    def _parts(self, roles: _Roles, cells: list[str]) -> list[tuple[int, SeriesPart]]:
         header = self._header
         labels = [(header[at], cells[at]) for at in roles.labels if cells[at]]
         if roles.tags is not None:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from newnormal.errors import InputError
-from newnormal.tabular.exports.wide import Series
+from newnormal.tabular.exports.wide import LabelledSeries
 from newnormal.tabular.times import parse_time
 from newnormal.tabular.zones import zone_of
 
@@ -46,7 +46,7 @@ def number(cell: str) -> float:
         return _BOOLEANS.get(cell.strip().lower(), nan)
 
 
-class BadLines:
+class SkippedLines:
     """Lines of an export that hold no sample: they are left out and counted."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Clock:
         return "Z" if zone in (None, "UTC") else zone
 
 
-class Points:
+class PointCollector:
     """Times and values by series."""
 
     def __init__(self) -> None:
@@ -108,10 +108,10 @@ class Points:
         times.append(time)
         self._values[key].append(value)
 
-    def series(self) -> list[Series]:
+    def series(self) -> list[LabelledSeries]:
         """Return the series in the order of their first points."""
         return [
-            Series(
+            LabelledSeries(
                 name,
                 dict(labels),
                 np.frombuffer(times, dtype=np.int64),

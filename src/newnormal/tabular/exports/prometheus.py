@@ -11,7 +11,7 @@ import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.tabular.exports.texts import decoded, shown
-from newnormal.tabular.exports.wide import Series, braces, wide_csv
+from newnormal.tabular.exports.wide import LabelledSeries, braces, wide_csv
 
 _LATEST = 9.2e9  # seconds: what fits into datetime64[ns]
 _HINT = "save the answer of /api/v1/query_range as it is"
@@ -69,7 +69,7 @@ def _documents(text: str) -> Iterator[Any]:
         yield document
 
 
-def _read(found: dict[str, Any]) -> dict[str, Any] | Series:
+def _read(found: dict[str, Any]) -> dict[str, Any] | LabelledSeries:
     """Read a series as soon as it is parsed, so that its pairs are held one series at a time."""
     metric = found.get("metric")
     if not isinstance(metric, dict):
@@ -89,7 +89,7 @@ def _read(found: dict[str, Any]) -> dict[str, Any] | Series:
     return found
 
 
-def _series(name: str, labels: dict[str, str], what: str, points: Any) -> Series:
+def _series(name: str, labels: dict[str, str], what: str, points: Any) -> LabelledSeries:
     try:
         times = np.array([_nanoseconds(time) for time, _ in points], dtype=np.int64)
         texts = [value for _, value in points]
@@ -102,7 +102,7 @@ def _series(name: str, labels: dict[str, str], what: str, points: Any) -> Series
         values = np.array(list(map(float, texts)), dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         values = np.array([_number(text) for text in texts], dtype=np.float64)
-    return Series(name, labels, times, values)
+    return LabelledSeries(name, labels, times, values)
 
 
 def _nanoseconds(time: Any) -> int:
@@ -119,8 +119,8 @@ def _number(text: Any) -> float:
         return nan
 
 
-def _all(document: Any) -> Iterator[Series]:
-    if isinstance(document, Series):
+def _all(document: Any) -> Iterator[LabelledSeries]:
+    if isinstance(document, LabelledSeries):
         yield document
     elif isinstance(document, list):
         for each in document:

@@ -26,7 +26,7 @@ _UNITS: tuple[tuple[Literal["s", "ms", "us", "ns"], int], ...] = (
 
 
 @dataclass
-class Series:
+class LabelledSeries:
     """The values of one channel of one stream.
 
     Attributes
@@ -88,9 +88,9 @@ def check_by(by: Sequence[str], labels: Sequence[str]) -> None:
             )
 
 
-def needed_labels(series: Sequence[Series], by: Sequence[str]) -> dict[str, set[str]]:
+def needed_labels(series: Sequence[LabelledSeries], by: Sequence[str]) -> dict[str, set[str]]:
     """Return by name the labels that differ between series of one stream."""
-    seen: dict[tuple[str, tuple[str, ...]], list[Series]] = defaultdict(list)
+    seen: dict[tuple[str, tuple[str, ...]], list[LabelledSeries]] = defaultdict(list)
     for each in series:
         seen[each.name, each.stream(by)].append(each)
     needed: dict[str, set[str]] = defaultdict(set)
@@ -102,7 +102,9 @@ def needed_labels(series: Sequence[Series], by: Sequence[str]) -> dict[str, set[
     return needed
 
 
-def wide_csv(series: Sequence[Series], by: Sequence[str], zone: str = "Z") -> Iterator[bytes]:
+def wide_csv(
+    series: Sequence[LabelledSeries], by: Sequence[str], zone: str = "Z"
+) -> Iterator[bytes]:
     """Return series as CSV text: the time, the columns of `by`, then the channels.
 
     A channel is called by the name of its series and, in braces, by the labels that tell the
@@ -127,7 +129,7 @@ def wide_csv(series: Sequence[Series], by: Sequence[str], zone: str = "Z") -> It
     Examples
     --------
     >>> at = np.array([0, 10**9])
-    >>> load = [Series("load", {"host": host}, at, at / 2e9) for host in "ab"]
+    >>> load = [LabelledSeries("load", {"host": host}, at, at / 2e9) for host in "ab"]
     >>> print(b"".join(wide_csv(load, ["host"])).decode(), end="")
     time,host,load
     1970-01-01T00:00:00Z,a,0.0
@@ -198,9 +200,9 @@ def _offset(zone: str) -> int:
     return (-minutes if zone[0] == "-" else minutes) * 60 * 10**9
 
 
-def _channels(series: Sequence[Series], by: Sequence[str]) -> list[str]:
+def _channels(series: Sequence[LabelledSeries], by: Sequence[str]) -> list[str]:
     needed = needed_labels(series, by)
-    taken: dict[tuple[tuple[str, ...], str], list[Series]] = defaultdict(list)
+    taken: dict[tuple[tuple[str, ...], str], list[LabelledSeries]] = defaultdict(list)
     names = []
     for each in series:
         shown = {
@@ -216,7 +218,7 @@ def _channels(series: Sequence[Series], by: Sequence[str]) -> list[str]:
     return names
 
 
-def _same(one: Series, other: Series) -> bool:
+def _same(one: LabelledSeries, other: LabelledSeries) -> bool:
     """Return whether two series of one name are parts of one: they agree where they meet.
 
     Results of two expressions without a name are told apart by this; parts of one result that

@@ -22,7 +22,7 @@ from newnormal.types import Ints, time_text
 
 
 @dataclass
-class _Open:
+class _OpenSample:
     """A sample that is not complete yet: its time in ns, its first line, its values by tag."""
 
     time: int
@@ -80,7 +80,7 @@ class LongLines(LineReader):
         self._long = Long() if long is None else long
         self._names = StreamNames(self._by)
         self._tags = StreamNames(())
-        self._open_samples: dict[int, _Open] = {}
+        self._open_samples: dict[int, _OpenSample] = {}
         if not self._by:
             self._names.names.append("")
 
@@ -117,7 +117,7 @@ class LongLines(LineReader):
         streams, tags = self._codes(samples.keys)
         times = np.empty(0) if samples.times is None else samples.times
         wrong = [(row, error) for row, _, error in samples.errors]
-        done: list[tuple[int, _Open]] = []
+        done: list[tuple[int, _OpenSample]] = []
         done_at: list[int] = []
         opened, tag_names = self._open_samples, self._tags.names
         parts = (
@@ -139,7 +139,7 @@ class LongLines(LineReader):
                 if sample is not None:
                     done.append((stream, sample))
                     done_at.append(row)
-                sample = opened[stream] = _Open(time, start + row)
+                sample = opened[stream] = _OpenSample(time, start + row)
             sample.values[tag_names[tag]] = value
         wrong.sort(key=lambda each: each[0])
         problems = [Problem(e, start + row, bisect(done_at, row)) for row, e in wrong]
@@ -170,7 +170,7 @@ class LongLines(LineReader):
         for name, (time, number, values) in dict(facts.get("pending") or {}).items():
             stream = self._names.restored(name) if self._by else 0
             known = {tag: nan if value is None else value for tag, value in values.items()}
-            self._open_samples[stream] = _Open(time, number, known)
+            self._open_samples[stream] = _OpenSample(time, number, known)
 
     def _selection(self, names: Sequence[str]) -> Selection:
         return find_long(names, self._long, self._by).selection(self._by)
@@ -195,7 +195,7 @@ class LongLines(LineReader):
         )
 
     def _batch(
-        self, done: Sequence[tuple[int, _Open]], problems: tuple[Problem, ...]
+        self, done: Sequence[tuple[int, _OpenSample]], problems: tuple[Problem, ...]
     ) -> StreamBatch:
         channels = tuple(dict.fromkeys(tag for _, sample in done for tag in sample.values))
         position = {tag: at for at, tag in enumerate(channels)}

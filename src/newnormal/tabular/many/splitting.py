@@ -13,7 +13,7 @@ from newnormal.tabular.columns import listed, match_count, match_names
 from newnormal.tabular.many.stream_names import MISSING, StreamNames
 from newnormal.tabular.ordering.grid import means
 from newnormal.tabular.parsing.keyed_lines import unique_times
-from newnormal.tabular.reading import Found, Reading
+from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.table import Table, check_finite, check_times, default_channels
 from newnormal.tabular.times import parse_times
 from newnormal.tabular.zones import zone_of
@@ -48,7 +48,7 @@ class StreamTables:
     tables: dict[str, Table]
     rows: dict[str, Ints] | None = None
     errors: dict[str, InputError] = field(default_factory=dict)
-    found: Found | None = None
+    found: InputProfile | None = None
 
     def take(self, name: str, other: StreamTables) -> None:
         """Add the one stream of `other`, or its error, under a name."""
@@ -266,7 +266,7 @@ def _pivot(
         raise InputError(f"row {rows[missing.argmax()]}: expected a time, found none (NaT)")
     different, at = np.unique(moments, return_inverse=True)
     present, column = np.unique(own, return_inverse=True)
-    report = Found()
+    report = InputProfile()
     shape = (len(different), len(present))
     table = _cells(values[rows], at * len(present) + column, shape, reading, report)
     columns = [names.names[tag] for tag in present]
@@ -282,7 +282,11 @@ def _pivot(
 
 
 def _cells(
-    values: Floats, places: Ints, shape: tuple[int, int], reading: Reading | None, found: Found
+    values: Floats,
+    places: Ints,
+    shape: tuple[int, int],
+    reading: Reading | None,
+    found: InputProfile,
 ) -> Floats:
     """Return a table of values by their places, one of each place."""
     table = np.full(shape[0] * shape[1], np.nan)

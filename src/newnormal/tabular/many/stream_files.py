@@ -20,7 +20,7 @@ from newnormal.tabular.many.stream_labels import label_beside, split_labels
 from newnormal.tabular.many.stream_lines import LineReader, StreamLines
 from newnormal.tabular.many.stream_names import SHARED, StreamNames
 from newnormal.tabular.ordering.arranging import kept_rows
-from newnormal.tabular.reading import Found, Reading
+from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.text.file_names import ENDINGS, format_of_name, stem_of
 from newnormal.tabular.text.opening import text_lines
 from newnormal.types import Floats, Ints
@@ -109,7 +109,7 @@ def read_tables(
         if is_parquet(path, chosen):
             found, lines = _parquet_tables(path, by, form, plain, known), None
         else:
-            begun = Found()
+            begun = InputProfile()
             with text_lines(path, chosen, begun, names) as chunks:
                 parts = _Parts(_reader(by, form, replace(plain, format=begun.kind), strict), strict)
                 for chunk in chunks:
@@ -155,7 +155,7 @@ def _parquet_tables(
 
 def _arranged(found: StreamTables, reading: Reading, lines: dict[str, Ints] | None) -> StreamTables:
     """Return the tables in order, as `reading` asks for them."""
-    whole = Found() if found.found is None else found.found
+    whole = InputProfile() if found.found is None else found.found
     done = StreamTables({}, found.rows, dict(found.errors), whole)
     rows: dict[str, Ints] = dict(found.rows or {})
     moved = found.rows is None
@@ -345,7 +345,7 @@ class _Parts:
         for name, bad in wrong.items():
             table = found.tables.get(name)
             if table is not None and not self._strict and len(bad) <= len(table.values):
-                own = Found() if table.found is None else table.found
+                own = InputProfile() if table.found is None else table.found
                 own.bad_lines, own.first_bad = len(bad), _at_line(*bad[0]).message
                 found.tables[name] = replace(table, found=own)
             elif name or names is None or self._strict:

@@ -19,7 +19,7 @@ from newnormal.tabular.parsing.keyed_lines import KeyedLines, KeyedSamples
 from newnormal.tabular.parsing.line_columns import HeadSearch, blank, no_header
 from newnormal.tabular.parsing.splitters import is_json
 from newnormal.tabular.problems import Problem
-from newnormal.tabular.reading import Found, Reading
+from newnormal.tabular.reading import InputProfile, Reading
 
 # A line that does not fit is a bad line, but an input whose every line does not fit is a wrong one.
 _PATIENCE = 10
@@ -61,9 +61,9 @@ class LineReader(ABC):
         self._line = 0
 
     @property
-    def found(self) -> Found:
+    def found(self) -> InputProfile:
         """What was found out about the input so far."""
-        return Found() if self._parser is None else self._parser.found
+        return InputProfile() if self._parser is None else self._parser.found
 
     @property
     def zone(self) -> str | None:

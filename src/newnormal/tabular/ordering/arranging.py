@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from newnormal.errors import InputError
-from newnormal.tabular.ordering.grid import Grid, means
+from newnormal.tabular.ordering.grid import Resampler, means
 from newnormal.tabular.ordering.jumps import stray
 from newnormal.tabular.ordering.lateness import HOUR_TWICE
-from newnormal.tabular.ordering.rates import Rates
-from newnormal.tabular.reading import Found, Reading
+from newnormal.tabular.ordering.rates import CounterRates
+from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.table import Table, default_channels
 from newnormal.types import Floats, Ints, Times, time_text
 
@@ -59,7 +59,7 @@ def kept_rows(
 
     None where samples were moved or made of several.
     """
-    series = _Series.of(table, place or _sample)
+    series = _FinishedSeries.of(table, place or _sample)
     if table.times is None:
         check_timeless(reading)
     else:
@@ -69,7 +69,7 @@ def kept_rows(
         _merge(series, reading)
     channels = table.channels or default_channels(table.values.shape[1])
     if len(series.values):
-        series.values = Rates(reading.rate, channels).push(series.values, series.times)
+        series.values = CounterRates(reading.rate, channels).push(series.values, series.times)
     _take_rows(series, reading)
     if reading.resample is not None and len(series.values):
         _resample(series, reading.resample)
@@ -97,7 +97,7 @@ def check_timeless(reading: Reading) -> None:
 
 
 @dataclass
-class _Series:
+class _FinishedSeries:
     """The samples so far, and the rows of the input that they are from."""
 
     values: Floats
@@ -106,12 +106,12 @@ class _Series:
     rows: Ints
     place: Callable[[int], str]
     zone: str | None
-    found: Found
+    found: InputProfile
     faithful: bool = True  # whether each sample is a row, in the order of the input
 
     @classmethod
-    def of(cls, table: Table, place: Callable[[int], str]) -> _Series:
-        found = Found() if table.found is None else table.found
+    def of(cls, table: Table, place: Callable[[int], str]) -> _FinishedSeries:
+        found = InputProfile() if table.found is None else table.found
         rows = np.arange(len(table.values))
         return cls(table.values, table.times, table.labels, rows, place, table.zone, found)
 
@@ -134,7 +134,7 @@ def _sample(row: int) -> str:
     return f"sample {row}"
 
 
-def _check_missing(series: _Series) -> None:
+def _check_missing(series: _FinishedSeries) -> None:
     times = series.times
     assert times is not None
     if times.shape != (len(series.values),):
@@ -147,7 +147,7 @@ def _check_missing(series: _Series) -> None:
         )
 
 
-def _leave_out_stray(series: _Series) -> None:
+def _leave_out_stray(series: _FinishedSeries) -> None:
     assert series.times is not None
     outside, newest = stray(series.times)
     if newest is None:
@@ -165,7 +165,7 @@ def _leave_out_stray(series: _Series) -> None:
     series.take(np.flatnonzero(~outside))
 
 
-def _sort(series: _Series) -> None:
+def _sort(series: _FinishedSeries) -> None:
     times = series.times
     assert times is not None
     if len(times) < 2 or not (times[1:] < times[:-1]).any():
@@ -178,7 +178,7 @@ def _sort(series: _Series) -> None:
     series.faithful = False
 
 
-def _merge(series: _Series, reading: Reading) -> None:
+def _merge(series: _FinishedSeries, reading: Reading) -> None:
     """Leave one sample of each time."""
     times = series.times
     assert times is not None
@@ -220,7 +220,7 @@ def _averaged(values: Floats, starts: Ints) -> Floats:
     return averaged
 
 
-def _hint(series: _Series, again: Ints) -> str | None:
+def _hint(series: _FinishedSeries, again: Ints) -> str | None:
     """Return what to do where the times of an hour come twice: the clock went back."""
     times = series.times
     assert times is not None
@@ -239,7 +239,7 @@ def _hint(series: _Series, again: Ints) -> str | None:
     return HOUR_TWICE
 
 
-def _take_rows(series: _Series, reading: Reading) -> None:
+def _take_rows(series: _FinishedSeries, reading: Reading) -> None:
     if reading.rows is None:
         return
     first, last = reading.rows
@@ -259,15 +259,15 @@ def _take_rows(series: _Series, reading: Reading) -> None:
         )
 
 
-def _resample(series: _Series, step: np.timedelta64) -> None:
+def _resample(series: _FinishedSeries, step: np.timedelta64) -> None:
     assert series.times is not None
-    grid = Grid(step, series.values.shape[1])
+    grid = Resampler(step, series.values.shape[1])
     done = grid.push(series.values, series.times, series.rows, series.labels, last=True)
     series.values, series.times, series.rows, series.labels = done
     series.faithful = False
 
 
-def _take_times(series: _Series, reading: Reading) -> None:
+def _take_times(series: _FinishedSeries, reading: Reading) -> None:
     times = series.times
     if times is None or (reading.from_ is None and reading.until is None):
         return

@@ -10,7 +10,7 @@ import numpy as np
 
 from newnormal.errors import InputError, StateError
 from newnormal.tabular.ordering.arranging import check_timeless
-from newnormal.tabular.ordering.grid import Grid, Steps
+from newnormal.tabular.ordering.grid import ResampledSteps, Resampler
 from newnormal.tabular.ordering.jumps import (
     DAY,
     PERIODS,
@@ -20,15 +20,15 @@ from newnormal.tabular.ordering.jumps import (
     sift,
     span_text,
 )
-from newnormal.tabular.ordering.lateness import Lateness, Rows
-from newnormal.tabular.ordering.rates import Rates
-from newnormal.tabular.ordering.taking import Taking
+from newnormal.tabular.ordering.lateness import Lateness, TimedRows
+from newnormal.tabular.ordering.rates import CounterRates
+from newnormal.tabular.ordering.taking import RowSelector
 from newnormal.tabular.problems import Problem
 from newnormal.tabular.reading import Reading
 from newnormal.types import Floats, Ints, Times, ns_of_time, time_text
 
 
-class Arrived(NamedTuple):
+class OrderedSamples(NamedTuple):
     """Samples whose turn it is.
 
     Attributes
@@ -53,21 +53,21 @@ class Arrived(NamedTuple):
 
 
 @dataclass
-class _Out:
+class _Released:
     """What was given out so far in one call."""
 
-    parts: list[Rows] = field(default_factory=list)
+    parts: list[TimedRows] = field(default_factory=list)
     count: int = 0
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     error: Problem | None = None
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: TimedRows) -> None:
         self.parts.append(rows)
         self.count += len(rows)
 
     @classmethod
-    def of(cls, problems: Sequence[Problem]) -> _Out:
+    def of(cls, problems: Sequence[Problem]) -> _Released:
         found = cls()
         for each in problems:
             found.refuse(each.error, each.number)
@@ -77,7 +77,7 @@ class _Out:
         self.problems.append(Problem(error, number, self.count))
 
 
-class Arrival:
+class LiveOrder:
     """Puts the samples of one stream in order as they come, and into what is asked for.
 
     A time far ahead of the newest (by more than any gap so far, by at least 100 periods, or a day
@@ -101,7 +101,7 @@ class Arrival:
 
     Examples
     --------
-    >>> arrival = Arrival(Reading(), ("load",), np.timedelta64(1, "D"))
+    >>> arrival = LiveOrder(Reading(), ("load",), np.timedelta64(1, "D"))
     >>> times = np.array(["2026-01-01", "2199-01-01", "2026-01-02"], "datetime64[ns]")
     >>> arrived = arrival.push(np.array([[1.0], [2.0], [3.0]]), times, [2, 3, 4])
     >>> arrived.values.tolist(), arrived.problems[0].number
@@ -122,17 +122,17 @@ class Arrival:
         self._width = len(channels)
         self._reading = reading
         self._newest = None if newest is None else ns_of_time(newest)
-        self._rates = Rates([each for each in reading.rate if each in channels], channels)
-        self._grid = None if reading.resample is None else Grid(reading.resample, self._width)
+        self._rates = CounterRates([each for each in reading.rate if each in channels], channels)
+        self._grid = None if reading.resample is None else Resampler(reading.resample, self._width)
         self._late = Lateness(
             self._width, reading.reorder, reading.on_duplicate, self._newest, record
         )
-        self._taking = Taking(reading)
+        self._taking = RowSelector(reading)
         waits = reading.reorder > 0 or reading.on_duplicate is not None
         changes = self._rates.needed or self._grid is not None or self._taking.needed
         self._plain = not (waits or changes)
         self._record = record
-        self._held = Rows.of([], self._width)  # far ahead
+        self._held = TimedRows.of([], self._width)  # far ahead
         step = None if period is None else int(period / np.timedelta64(1, "ns"))
         self._limit = DAY if step is None else PERIODS * step
         self._count = 0  # of samples, for records without numbers
@@ -167,7 +167,7 @@ class Arrival:
         times: Times | None,
         numbers: Sequence[int] | Ints | None = None,
         problems: Sequence[Problem] = (),
-    ) -> Arrived:
+    ) -> OrderedSamples:
         """Take samples as they came; return those whose turn it is.
 
         `problems` are those of the records among them; they keep their places.
@@ -175,7 +175,7 @@ class Arrival:
         if times is None:
             return self._timeless(values, numbers, problems)
         if not len(values):
-            return Arrived(values, times, numbers, tuple(problems))
+            return OrderedSamples(values, times, numbers, tuple(problems))
         moments = times.astype("datetime64[ns]", copy=False).view(np.int64)
         waits = self._newest is None and not self._begin(moments)
         newest = int(moments.max())
@@ -189,14 +189,14 @@ class Arrival:
         ):
             self._newest = max(self._newest, newest)
             self._count += len(values)
-            return Arrived(values, times, numbers, tuple(problems))
+            return OrderedSamples(values, times, numbers, tuple(problems))
         if numbers is None:
             numbers = np.arange(self._count, self._count + len(values))
         self._count += len(values)
-        rows = Rows(values, moments, np.asarray(numbers, dtype=np.int64))
+        rows = TimedRows(values, moments, np.asarray(numbers, dtype=np.int64))
         if waits:
             self._held = rows
-            return self._arrived(_Out.of(problems))
+            return self._arrived(_Released.of(problems))
         return self._slowly(rows, problems)
 
     def _begin(self, moments: Ints) -> bool:
@@ -213,11 +213,11 @@ class Arrival:
             self._newest = coming[0] if is_future(coming[1]) else coming[1]
         return True
 
-    def flush(self) -> Arrived:
+    def flush(self) -> OrderedSamples:
         """Return what was held back: the input has ended. What is far ahead is refused."""
-        out = _Out()
+        out = _Released()
         if self._newest is None and len(self._held):  # the only sample: nothing speaks against it
-            held, self._held = self._held, Rows.of([], self._width)
+            held, self._held = self._held, TimedRows.of([], self._width)
             self._newest = int(held.times[0])
             self._order(held, out)
         self._convert(self._late.flush(), out)
@@ -226,7 +226,7 @@ class Arrival:
         for time, number in zip(self._held.times, self._held.numbers, strict=True):
             assert self._newest is not None  # it is what the time is far ahead of
             out.refuse(InputError(not_confirmed(int(time), self._newest, self.zone)), int(number))
-        self._held = Rows.of([], self._width)
+        self._held = TimedRows.of([], self._width)
         return self._arrived(out)
 
     def waiting(self) -> str | None:
@@ -266,7 +266,7 @@ class Arrival:
         try:
             self._newest = facts["newest"]
             self._limit = max(self._limit, int(facts["limit"]))
-            self._held = Rows.of(facts.get("held", []), self._width)
+            self._held = TimedRows.of(facts.get("held", []), self._width)
             if "late" not in facts:
                 self._late.start(self._newest, again)
                 return
@@ -284,22 +284,22 @@ class Arrival:
 
     def _timeless(
         self, values: Floats, numbers: Sequence[int] | Ints | None, problems: Sequence[Problem]
-    ) -> Arrived:
+    ) -> OrderedSamples:
         if len(values):
             check_timeless(self._reading)
             values = self._rates.push(values, None)
         if not self._taking.needed:
-            return Arrived(values, None, numbers, tuple(problems))
+            return OrderedSamples(values, None, numbers, tuple(problems))
         wanted = self._taking.places(len(values))
         places = [
             replace(each, before=min(max(each.before, wanted.start), wanted.stop) - wanted.start)
             for each in problems
         ]
         own = None if numbers is None else numbers[wanted]
-        return Arrived(values[wanted], None, own, tuple(places))
+        return OrderedSamples(values[wanted], None, own, tuple(places))
 
-    def _slowly(self, rows: Rows, problems: Sequence[Problem]) -> Arrived:
-        out = _Out()
+    def _slowly(self, rows: TimedRows, problems: Sequence[Problem]) -> OrderedSamples:
+        out = _Released()
         start = 0
         for problem in problems:
             self._sift(rows.at(slice(start, problem.before)), out)
@@ -311,7 +311,7 @@ class Arrival:
             self._sift(rows.at(slice(start, None)), out)
         return self._arrived(out)
 
-    def _sift(self, rows: Rows, out: _Out) -> None:
+    def _sift(self, rows: TimedRows, out: _Released) -> None:
         """Hold back what is far ahead, and pass the others on."""
         if not len(rows):
             return
@@ -333,7 +333,7 @@ class Arrival:
             out.refuse(error, int(every.numbers[row]))
         self._order(every.at(sifted.kept[start:]), out)
 
-    def _order(self, rows: Rows, out: _Out) -> None:
+    def _order(self, rows: TimedRows, out: _Released) -> None:
         if not len(rows):
             return
         if self._plain and not self._late.held:
@@ -346,13 +346,13 @@ class Arrival:
         if self._late.error is not None:
             out.error, self._late.error = self._late.error, None
 
-    def _convert(self, rows: Rows, out: _Out) -> None:
+    def _convert(self, rows: TimedRows, out: _Released) -> None:
         """Turn counters into rates, take part of the samples, and bring them to a period."""
         if not len(rows):
             return
         times = rows.times.view("datetime64[ns]")
         values = self._rates.push(rows.values, times)
-        taken = Rows(values, rows.times, rows.numbers)
+        taken = TimedRows(values, rows.times, rows.numbers)
         if self._taking.needed:
             taken = taken.at(self._taking.places(len(taken)))
         if self._grid is None:
@@ -361,22 +361,22 @@ class Arrival:
             times = taken.times.view("datetime64[ns]")
             self._add(self._grid.push(taken.values, times, taken.numbers), out)
 
-    def _add(self, steps: Steps, out: _Out) -> None:
-        rows = Rows(steps.values, steps.times.view(np.int64), steps.numbers)
+    def _add(self, steps: ResampledSteps, out: _Released) -> None:
+        rows = TimedRows(steps.values, steps.times.view(np.int64), steps.numbers)
         out.add(self._taking.at_times(rows, self.zone))
 
-    def _arrived(self, out: _Out) -> Arrived:
-        rows = Rows.of([], self._width)
+    def _arrived(self, out: _Released) -> OrderedSamples:
+        rows = TimedRows.of([], self._width)
         parts = [each for each in out.parts if len(each)]
         if len(parts) == 1:
             rows = parts[0]
         elif parts:
-            rows = Rows(
+            rows = TimedRows(
                 np.concatenate([each.values for each in parts]),
                 np.concatenate([each.times for each in parts]),
                 np.concatenate([each.numbers for each in parts]),
             )
-        return Arrived(
+        return OrderedSamples(
             rows.values,
             rows.times.view("datetime64[ns]"),
             rows.numbers.tolist(),

@@ -15,7 +15,7 @@ _TIMES = 10  # and one up to this many times the longest such gap
 _MOST = 1 << 28  # values that one call may return
 
 
-class Steps(NamedTuple):
+class ResampledSteps(NamedTuple):
     """Samples on the grid; the number and the labels are those of what they are the mean of."""
 
     values: Floats
@@ -38,7 +38,7 @@ def means(values: Floats, weights: Floats, groups: Ints, count: int) -> tuple[Fl
     return sums, counts
 
 
-class Grid:
+class Resampler:
     """Brings samples to multiples of a step since 1970; they may come in pieces of any size.
 
     The sample of a time t is the mean of what came after t - step and until t. A step with
@@ -54,7 +54,7 @@ class Grid:
 
     Examples
     --------
-    >>> grid = Grid(np.timedelta64(60, "s"), 1)
+    >>> grid = Resampler(np.timedelta64(60, "s"), 1)
     >>> times = np.array(["2026-01-01T00:00:10", "2026-01-01T00:00:30"], "datetime64[ns]")
     >>> _ = grid.push(np.array([[1.0], [2.0]]), times, np.array([1, 2]))
     >>> steps = grid.flush()
@@ -80,7 +80,7 @@ class Grid:
         labels: Ints | None = None,
         *,
         last: bool = False,
-    ) -> Steps:
+    ) -> ResampledSteps:
         """Take samples in the order of their times, and return the steps that are complete.
 
         With `last` nothing follows, and every step is. Labels can only be given where these are
@@ -115,7 +115,7 @@ class Grid:
             None if own is None else own[kept],
         )
 
-    def flush(self) -> Steps:
+    def flush(self) -> ResampledSteps:
         """Return the step that is not complete: the input has ended."""
         if self._open is None:
             return self._none()
@@ -141,7 +141,7 @@ class Grid:
 
     def _given(
         self, steps: Ints, sums: Floats, counts: Floats, numbers: Ints, labels: Ints | None
-    ) -> Steps:
+    ) -> ResampledSteps:
         """Return steps with those between them that have nothing."""
         if not len(steps):
             return self._none()
@@ -156,7 +156,7 @@ class Grid:
         count = int(at[-1]) + 1
         if count == len(steps):
             moments = (steps * self._step).view("datetime64[ns]")
-            return Steps(values, moments, numbers, labels)
+            return ResampledSteps(values, moments, numbers, labels)
         if count * self._width > _MOST:
             raise InputError(
                 f"resample: expected a time between samples that suits them, found one that "
@@ -166,16 +166,18 @@ class Grid:
         wide = np.full((count, values.shape[1]), np.nan)
         wide[at] = values
         every = np.repeat(steps, filled) - (np.repeat(at, filled) - np.arange(count))
-        return Steps(
+        return ResampledSteps(
             wide,
             (every * self._step).view("datetime64[ns]"),
             np.repeat(numbers, filled),
             None if labels is None else _placed(labels, at, count),
         )
 
-    def _none(self) -> Steps:
+    def _none(self) -> ResampledSteps:
         nothing = np.empty(0, dtype=np.int64)
-        return Steps(np.empty((0, self._width)), nothing.view("datetime64[ns]"), nothing, None)
+        return ResampledSteps(
+            np.empty((0, self._width)), nothing.view("datetime64[ns]"), nothing, None
+        )
 
 
 def _placed(labels: Ints, at: Ints, count: int) -> Ints:

@@ -23,7 +23,7 @@ _HOUR = np.timedelta64(3600, "s")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class TimedRows:
     """Samples: values, times in ns, and the numbers of their records."""
 
     values: Floats
@@ -33,15 +33,15 @@ class Rows:
     def __len__(self) -> int:
         return len(self.times)
 
-    def at(self, rows: Any) -> Rows:
+    def at(self, rows: Any) -> TimedRows:
         """Return some of them."""
-        return Rows(self.values[rows], self.times[rows], self.numbers[rows])
+        return TimedRows(self.values[rows], self.times[rows], self.numbers[rows])
 
-    def then(self, other: Rows) -> Rows:
+    def then(self, other: TimedRows) -> TimedRows:
         """Return these, and others behind them."""
         if not len(self):
             return other
-        return Rows(
+        return TimedRows(
             np.concatenate([self.values, other.values]),
             np.concatenate([self.times, other.times]),
             np.concatenate([self.numbers, other.numbers]),
@@ -57,7 +57,7 @@ class Rows:
         ]
 
     @classmethod
-    def of(cls, facts: Sequence[Sequence[Any]], width: int) -> Rows:
+    def of(cls, facts: Sequence[Sequence[Any]], width: int) -> TimedRows:
         """Return what `facts` was made from."""
         values = np.array([each[2] for each in facts], dtype=np.float64)
         return cls(
@@ -108,7 +108,7 @@ class Lateness:
         self._mode = on_duplicate
         self._hold = max(reorder, int(on_duplicate in ("last", "mean")))
         self._newest = newest  # given out
-        self._rows = Rows.of([], width)  # held back
+        self._rows = TimedRows.of([], width)  # held back
         self._counts = np.empty((0, width))  # of the values in the sums that are held back
         self._again: int | None = None  # up to here, samples may be sent again
         self._number = 0  # of the newest given out
@@ -120,7 +120,7 @@ class Lateness:
         """How many samples are held back."""
         return len(self._rows)
 
-    def push(self, rows: Rows) -> list[tuple[Rows, Problem | None]]:
+    def push(self, rows: TimedRows) -> list[tuple[TimedRows, Problem | None]]:
         """Take samples; return those whose turn it is, each part with the problem behind it.
 
         A time that is there twice, where that is an error, is in `error`; nothing behind it is
@@ -131,12 +131,12 @@ class Lateness:
             there = ~np.isnan(values)
             counts = there.astype(np.float64)
             values = np.where(there, values, 0.0)
-        every = self._rows.then(Rows(values, rows.times, rows.numbers))
+        every = self._rows.then(TimedRows(values, rows.times, rows.numbers))
         if self._again is None and is_rising(every.times, self._newest):
             return [(self._released(every, np.vstack([self._counts, counts])), None)]
-        return self._one_by_one(Rows(values, rows.times, rows.numbers), counts)
+        return self._one_by_one(TimedRows(values, rows.times, rows.numbers), counts)
 
-    def flush(self) -> Rows:
+    def flush(self) -> TimedRows:
         """Return the samples that are held back: the input has ended."""
         hold, self._hold = self._hold, 0
         released = self._released(self._rows, self._counts)
@@ -163,7 +163,7 @@ class Lateness:
         `again` says that samples which were pushed before may come again: those are left out.
         """
         self._newest, self._number = facts["newest"], int(facts["number"])
-        self._rows = Rows.of(facts["held"], self._width)
+        self._rows = TimedRows.of(facts["held"], self._width)
         counts = np.array(facts["counts"], dtype=np.float64).reshape(-1, self._width)
         if len(counts) and self._mode != "mean":  # as it was before
             self._rows = self._averaged(self._rows, counts)
@@ -173,7 +173,7 @@ class Lateness:
         if again:
             self._again = int(self._rows.times[-1]) if len(self._rows) else self._newest
 
-    def _released(self, every: Rows, counts: Floats) -> Rows:
+    def _released(self, every: TimedRows, counts: Floats) -> TimedRows:
         end = max(len(every) - self._hold, 0)
         self._rows = every.at(slice(end, None))
         done = every.at(slice(end))
@@ -184,13 +184,15 @@ class Lateness:
             self._newest, self._number = int(every.times[end - 1]), int(every.numbers[end - 1])
         return done
 
-    def _averaged(self, rows: Rows, counts: Floats) -> Rows:
+    def _averaged(self, rows: TimedRows, counts: Floats) -> TimedRows:
         with np.errstate(invalid="ignore", divide="ignore"):
-            return Rows(rows.values / counts, rows.times, rows.numbers)
+            return TimedRows(rows.values / counts, rows.times, rows.numbers)
 
-    def _one_by_one(self, rows: Rows, counts: Floats) -> list[tuple[Rows, Problem | None]]:
+    def _one_by_one(
+        self, rows: TimedRows, counts: Floats
+    ) -> list[tuple[TimedRows, Problem | None]]:
         """Take samples of which some are late, or there twice."""
-        found: list[tuple[Rows, Problem | None]] = []
+        found: list[tuple[TimedRows, Problem | None]] = []
         times = self._rows.times.tolist()
         entries = [
             (self._rows.values[at], int(self._rows.numbers[at]), self._counts[at : at + 1])
@@ -237,10 +239,10 @@ class Lateness:
         cut(None)
         return found
 
-    def _given(self, done: list[tuple[int, tuple[Floats, int, Floats]]]) -> Rows:
+    def _given(self, done: list[tuple[int, tuple[Floats, int, Floats]]]) -> TimedRows:
         if not done:
-            return Rows.of([], self._width)
-        rows = Rows(
+            return TimedRows.of([], self._width)
+        rows = TimedRows(
             np.array([values for _, (values, _, _) in done]),
             np.array([time for time, _ in done], dtype=np.int64),
             np.array([number for _, (_, number, _) in done], dtype=np.int64),
@@ -251,9 +253,9 @@ class Lateness:
 
     def _keep(self, times: list[int], entries: list[tuple[Floats, int, Floats]]) -> None:
         if not times:
-            self._rows, self._counts = Rows.of([], self._width), np.empty((0, self._width))
+            self._rows, self._counts = TimedRows.of([], self._width), np.empty((0, self._width))
             return
-        self._rows = Rows(
+        self._rows = TimedRows(
             np.array([values for values, _, _ in entries]),
             np.array(times, dtype=np.int64),
             np.array([number for _, number, _ in entries], dtype=np.int64),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from newnormal.tabular.ordering.lateness import Rows
+from newnormal.tabular.ordering.lateness import TimedRows
 from newnormal.tabular.reading import Reading
 
 
-class Taking:
+class RowSelector:
     """Takes part of the samples of a stream that is in order.
 
     Attributes
@@ -20,7 +20,7 @@ class Taking:
 
     Examples
     --------
-    >>> taking = Taking(Reading.of(rows="2:5"))
+    >>> taking = RowSelector(Reading.of(rows="2:5"))
     >>> taking.places(4), taking.places(4)
     (slice(2, 4, None), slice(0, 1, None))
     """
@@ -41,7 +41,7 @@ class Taking:
         self.seen += count
         return slice(first, max(first, last))
 
-    def at_times(self, rows: Rows, zone: str | None) -> Rows:
+    def at_times(self, rows: TimedRows, zone: str | None) -> TimedRows:
         """Return those samples whose times, of this zone, are wanted."""
         if self._from is None and self._until is None:
             return rows

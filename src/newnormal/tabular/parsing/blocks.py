@@ -20,7 +20,7 @@ _NAMES = {str, float, int, bool, type(None)}
 
 
 @dataclass(eq=False)
-class Block:
+class SampleBlock:
     """What some lines hold.
 
     Attributes
@@ -49,7 +49,7 @@ class Block:
         errors: list[tuple[int, Any, InputError]],
         width: int = 0,
         plan: ColumnPlan | None = None,
-    ) -> Block:
+    ) -> SampleBlock:
         """Return a block without samples."""
         timed = plan is not None and plan.time_at is not None
         labelled = plan is not None and plan.label_at is not None
@@ -70,7 +70,7 @@ def read_block(
     errors: Sequence[tuple[int, InputError]],
     *,
     strict: bool = False,
-) -> Block:
+) -> SampleBlock:
     """Return the samples of lines.
 
     Parameters
@@ -86,11 +86,11 @@ def read_block(
     """
     wrong: list[tuple[int, Any, InputError]] = [(place, None, error) for place, error in errors]
     if not rows:
-        return Block.of_errors(wrong, len(plan.positions), plan)
+        return SampleBlock.of_errors(wrong, len(plan.positions), plan)
     columns = list(zip(*rows, strict=True))
     keys = _keys(plan, columns)
     refused = np.zeros(len(rows), dtype=np.bool_)
-    reading = _Reading(plan, at, keys, wrong, refused)
+    reading = _BlockReader(plan, at, keys, wrong, refused)
     values = reading.values(columns, strict)
     times = reading.times(columns)
     labels = reading.labels(columns)
@@ -102,10 +102,10 @@ def read_block(
         labels = None if labels is None else labels[good]
         keys = [keys[row] for row in np.flatnonzero(good).tolist()] if keys else keys
     wrong.sort(key=lambda each: each[0])
-    return Block(values, times, labels, keys, places, wrong, reading.bad_cells)
+    return SampleBlock(values, times, labels, keys, places, wrong, reading.bad_cells)
 
 
-class _Reading:
+class _BlockReader:
     """Reads the columns of a block, and marks the lines that hold no sample."""
 
     def __init__(

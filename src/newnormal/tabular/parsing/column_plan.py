@@ -23,7 +23,7 @@ from newnormal.tabular.parsing.time_columns import (
     unix_unit,
 )
 from newnormal.tabular.parsing.units import column_unit
-from newnormal.tabular.reading import Found, Reading
+from newnormal.tabular.reading import InputProfile, Reading
 
 _ENOUGH = 8  # lines by which a column is known to hold text
 
@@ -111,7 +111,7 @@ class ColumnInference:
         selection: Selection,
         reading: Reading,
         channels: Sequence[str] | None,
-        found: Found,
+        found: InputProfile,
         report: Callable[[str], None],
         texts: bool = False,
     ) -> None:

@@ -29,7 +29,7 @@ _AHEAD = 30  # lines looked at behind the first line of data
 
 
 @dataclass(frozen=True)
-class Head:
+class CsvHead:
     """How an input begins.
 
     Attributes
@@ -77,7 +77,7 @@ def find_head(
     channels: Sequence[str] | None = None,
     *,
     final: bool = True,
-) -> Head | None:
+) -> CsvHead | None:
     r"""Return how an input of CSV begins; None while no line of data has come.
 
     Parameters
@@ -102,7 +102,7 @@ def find_head(
     wanted = {*expected, *reading.time, *(reading.columns or ()), *reading.drop}
     wanted |= {*reading.rate, *(() if reading.label is None else (reading.label,))}
     best: tuple[float, ...] = (-1.0,)
-    found: _Found | None = None
+    found: _Layout | None = None
     for count in (start + 2 * _AHEAD, HEAD_LINES):
         for delimiter in _DELIMITERS if given is None else given:
             rows = _rows(lines[:count], start, delimiter)
@@ -117,7 +117,7 @@ def find_head(
     return _head(lines, start, comments, found, reading)
 
 
-class _Found:
+class _Layout:
     """A header and a line of data that fit together."""
 
     def __init__(
@@ -174,28 +174,28 @@ class _Search:
         self._wanted = wanted
         self._na = frozenset(word.lower() for word in reading.na)
 
-    def found(self, final: bool) -> _Found | None:
+    def found(self, final: bool) -> _Layout | None:
         """Return the header and the first line of data."""
         rows = self._rows
         if not rows:
             return None
         named = self._named_row()
         if named is None and self._is_sample(rows[0].cells) and not self._is_preamble():
-            return _Found(None, rows[0], None, (0.0, *self._score(rows, len(rows[0].cells))))
+            return _Layout(None, rows[0], None, (0.0, *self._score(rows, len(rows[0].cells))))
         pairs = self._pairs(named)
         if not pairs:
             if not final and named is None:
                 return None
             only = named or rows[0]
             sure = float(named is not None)
-            return _Found(only, None, None, (sure, 0.0, 0.0, float(len(only.cells))))
+            return _Layout(only, None, None, (sure, 0.0, 0.0, float(len(only.cells))))
         # The width that most lines of data have.
         width = max(pairs, key=lambda each: (pairs[each][1], -pairs[each][0].at))
         data = pairs[width][0]
         header, units = self._header(width, data, named)
         behind = [row for row in rows if row.at >= data.at]
         score = (float(named is not None), *self._score(behind, width))
-        return _Found(header, data, units, score)
+        return _Layout(header, data, units, score)
 
     def _named_row(self) -> _Row | None:
         """Return the line that has the names of the channels, or of columns that were named."""
@@ -346,8 +346,8 @@ _NO_ROW = _Row(0, [], False)
 
 
 def _head(
-    lines: Sequence[str], start: int, comments: list[int], found: _Found, reading: Reading
-) -> Head:
+    lines: Sequence[str], start: int, comments: list[int], found: _Layout, reading: Reading
+) -> CsvHead:
     written: dict[str, str] = {}
     if found.delimiter in _NAMES and len((found.header or found.data or _NO_ROW).cells) > 1:
         written["delimiter"] = _NAMES[found.delimiter]
@@ -382,17 +382,17 @@ def _head(
         raise InputError(f"line {header.at + 1}: {error.message}", hint=error.hint) from None
     line = lines[header.at]
     taken, blank = frozenset(skipped), frozenset(empty)
-    return Head(found.delimiter, names, line, True, nameless, taken, blank, written)
+    return CsvHead(found.delimiter, names, line, True, nameless, taken, blank, written)
 
 
 def _headerless(
     lines: Sequence[str],
     comments: list[int],
-    found: _Found,
+    found: _Layout,
     skipped: set[int],
     reading: Reading,
     written: dict[str, str],
-) -> Head:
+) -> CsvHead:
     assert found.data is not None
     width = len(found.data.cells)
     names: tuple[str, ...] = default_channels(width)
@@ -407,7 +407,7 @@ def _headerless(
         written["preamble"] = "1 line" if len(comments) == 1 else f"{len(comments)} lines"
     if not named and len(reading.remembered.header) == width:
         names, named = reading.remembered.header, True
-    return Head(found.delimiter, names, header, named, (), frozenset(skipped), written=written)
+    return CsvHead(found.delimiter, names, header, named, (), frozenset(skipped), written=written)
 
 
 def is_header_again(

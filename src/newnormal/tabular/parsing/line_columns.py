@@ -11,9 +11,9 @@ from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.columns import Selection, check_unique
 from newnormal.tabular.parsing.cells import Cell, shown, split_line
 from newnormal.tabular.parsing.column_plan import ColumnInference, ColumnPlan
-from newnormal.tabular.parsing.dialect import HEAD_LINES, Head, find_head, is_header_again
+from newnormal.tabular.parsing.dialect import HEAD_LINES, CsvHead, find_head, is_header_again
 from newnormal.tabular.parsing.splitters import CsvSplitter, JsonSplitter, Splitter, is_json
-from newnormal.tabular.reading import Found, Reading
+from newnormal.tabular.reading import InputProfile, Reading
 
 LineFormat = Literal["csv", "jsonl"]
 
@@ -86,7 +86,7 @@ class LineColumns:
         reading: Reading,
         selection: Selection,
         channels: Sequence[str] | None,
-        found: Found,
+        found: InputProfile,
         report: Callable[[str], None],
         *,
         grows: bool = False,
@@ -110,7 +110,7 @@ class LineColumns:
         self._search = HeadSearch()
 
     @property
-    def head(self) -> Head | None:
+    def head(self) -> CsvHead | None:
         """How CSV begins."""
         return self.splitter.head if isinstance(self.splitter, CsvSplitter) else None
 

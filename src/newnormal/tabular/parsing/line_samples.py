@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.errors import InputError
-from newnormal.tabular.parsing.blocks import Block
+from newnormal.tabular.parsing.blocks import SampleBlock
 from newnormal.tabular.parsing.column_plan import ColumnPlan
 from newnormal.types import Floats, Ints, Times
 
@@ -24,7 +24,7 @@ class Sample(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class ParsedSamples:
     """What many lines hold.
 
     Attributes
@@ -53,8 +53,8 @@ class Samples:
 
 
 def joined(
-    blocks: Sequence[tuple[int, Block]], held: int, width: int, plan: ColumnPlan | None
-) -> Samples:
+    blocks: Sequence[tuple[int, SampleBlock]], held: int, width: int, plan: ColumnPlan | None
+) -> ParsedSamples:
     """Return the samples of blocks, each with its place among the lines.
 
     Parameters
@@ -75,9 +75,9 @@ def joined(
     wrong = tuple((row, error) for row, _, error in errors)
     error_keys = [key for _, key, _ in errors]
     if not parts:
-        none = Block.of_errors([], width, plan)
-        return Samples(none.values, none.times, none.labels, none.rows, wrong, [], error_keys)
-    return Samples(
+        none = SampleBlock.of_errors([], width, plan)
+        return ParsedSamples(none.values, none.times, none.labels, none.rows, wrong, [], error_keys)
+    return ParsedSamples(
         _stacked([block.values for _, block in parts]),
         _together([block.times for _, block in parts]),
         _together([block.labels for _, block in parts]),

@@ -9,13 +9,13 @@ import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.tabular.columns import Selection
-from newnormal.tabular.parsing.blocks import Block, read_block
+from newnormal.tabular.parsing.blocks import SampleBlock, read_block
 from newnormal.tabular.parsing.cells import Cell
 from newnormal.tabular.parsing.column_plan import ColumnPlan, check_texts
 from newnormal.tabular.parsing.line_columns import LineColumns, blank
-from newnormal.tabular.parsing.line_samples import Sample, Samples, joined
+from newnormal.tabular.parsing.line_samples import ParsedSamples, Sample, joined
 from newnormal.tabular.parsing.plain_line import PlainLine
-from newnormal.tabular.reading import BadCells, Found, Reading
+from newnormal.tabular.reading import BadCells, InputProfile, Reading
 
 # A line that does not fit is a bad line, but an input whose every line does not fit is a wrong one.
 _PATIENCE = 10
@@ -80,7 +80,7 @@ class LineParser:
         self._expected = None if channels is None else tuple(channels)
         self._strict, self._texts = strict, texts
         self._callback = report
-        self.found = Found()
+        self.found = InputProfile()
         self.columns = LineColumns(
             self._reading,
             self._selection,
@@ -206,7 +206,7 @@ class LineParser:
 
     def parse_many(
         self, lines: Sequence[str], first: int | None = None, *, final: bool = False
-    ) -> Samples:
+    ) -> ParsedSamples:
         """Return the samples of the next lines, and what is wrong with the others.
 
         Parameters
@@ -290,7 +290,9 @@ class LineParser:
         if clock is not None:
             clock.restore(facts.get("clock") or ())
 
-    def _parsed(self, lines: Sequence[str], start: int, final: bool) -> list[tuple[int, Block]]:
+    def _parsed(
+        self, lines: Sequence[str], start: int, final: bool
+    ) -> list[tuple[int, SampleBlock]]:
         """Return the lines as blocks that have the same columns, each with its place."""
         columns = self.columns
         skipped: frozenset[int] = frozenset()
@@ -305,7 +307,7 @@ class LineParser:
                 refused = [(at, None, error) for at, error in _refused(lines)]
                 there = not all(map(blank, lines)) and not final
                 self._held = list(lines) if there else []
-                return [] if there else [(0, Block.of_errors([*refused]))]
+                return [] if there else [(0, SampleBlock.of_errors([*refused]))]
             skipped = opened
         assert columns.splitter is not None
         if skipped:  # passed over as if they were blank
@@ -320,13 +322,13 @@ class LineParser:
                 at, rows = [at[row] for row in kept], [rows[row] for row in kept]
         errors += _refused(lines)
         if columns.plan is None:
-            return [(0, Block.of_errors([(place, None, error) for place, error in errors]))]
+            return [(0, SampleBlock.of_errors([(place, None, error) for place, error in errors]))]
         marks = columns.headers(lines, at, rows, errors)
         if not marks:
             return [(0, self._block(at, rows, errors))]
         return self._segments(lines, start, marks)
 
-    def _one(self, line: str) -> Samples | None:
+    def _one(self, line: str) -> ParsedSamples | None:
         """Return the sample of a plain line, once the columns are known; None: it is not plain."""
         columns = self.columns
         plan, splitter = columns.plan, columns.splitter
@@ -346,10 +348,10 @@ class LineParser:
 
     def _segments(
         self, lines: Sequence[str], start: int, marks: Sequence[int]
-    ) -> list[tuple[int, Block]]:
+    ) -> list[tuple[int, SampleBlock]]:
         """Return blocks of lines between headers."""
         columns = self.columns
-        blocks: list[tuple[int, Block]] = []
+        blocks: list[tuple[int, SampleBlock]] = []
         ends = [*marks, len(lines)]
         begin = 0
         for end in ends:
@@ -371,7 +373,7 @@ class LineParser:
         at: list[int],
         rows: list[Sequence[Cell]],
         errors: list[tuple[int, InputError]],
-    ) -> Block:
+    ) -> SampleBlock:
         columns = self.columns
         assert columns.splitter is not None
         assert columns.plan is not None
@@ -394,7 +396,7 @@ class LineParser:
             columns.sample_line = lines[at[0]]
         return bool(rows)
 
-    def _misfit(self, lines: Sequence[str], error: InputError) -> Block:
+    def _misfit(self, lines: Sequence[str], error: InputError) -> SampleBlock:
         """Return lines as bad ones, none of which opens the input, unless there are too many."""
         wrong: list[tuple[int, Any, InputError]] = []
         for at, line in enumerate(lines):
@@ -403,9 +405,9 @@ class LineParser:
         self._misfits += len(wrong)
         if self._misfits >= _PATIENCE:
             raise error
-        return Block.of_errors(wrong)
+        return SampleBlock.of_errors(wrong)
 
-    def _count(self, block: Block, start: int) -> None:
+    def _count(self, block: SampleBlock, start: int) -> None:
         found = self.found
         found.lines += len(block.rows) + len(block.errors)
         found.bad_lines += len(block.errors)

@@ -7,7 +7,7 @@ from math import isfinite
 import numpy as np
 
 from newnormal.tabular.parsing.column_plan import ColumnPlan
-from newnormal.tabular.parsing.line_samples import Samples
+from newnormal.tabular.parsing.line_samples import ParsedSamples
 from newnormal.tabular.parsing.splitters import CsvSplitter, Splitter
 
 
@@ -31,7 +31,7 @@ class PlainLine:
         self._fits = plan.plain and not plan.keys_at and parts == (None, None) and delimiter != " "
         self._delimiter = delimiter
 
-    def read(self, line: str) -> Samples | None:
+    def read(self, line: str) -> ParsedSamples | None:
         """Return the sample; None if the line is not plain."""
         cells = self._cells(line)
         if cells is None:
@@ -50,7 +50,7 @@ class PlainLine:
                 return None
             times = np.array([moment], dtype=np.int64).view("datetime64[ns]")
         row = np.zeros(1, dtype=np.int64)
-        return Samples(np.array([values]), times, None, row, (), [], [])
+        return ParsedSamples(np.array([values]), times, None, row, (), [], [])
 
     def _cells(self, line: str) -> list[str] | None:
         numbers = self.plan.numbers

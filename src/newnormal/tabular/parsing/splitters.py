@@ -8,9 +8,9 @@ from typing import Protocol
 from newnormal.errors import InputError
 from newnormal.tabular.parsing.cells import BOM, Cell, json_object, picker, split_line
 from newnormal.tabular.parsing.column_plan import InputColumns
-from newnormal.tabular.parsing.dialect import Head
+from newnormal.tabular.parsing.dialect import CsvHead
 
-Rows = tuple[list[int], list[Sequence[Cell]], list[tuple[int, InputError]]]
+SplitLines = tuple[list[int], list[Sequence[Cell]], list[tuple[int, InputError]]]
 
 
 class Splitter(Protocol):
@@ -18,18 +18,18 @@ class Splitter(Protocol):
 
     columns: InputColumns
 
-    def split(self, lines: Sequence[str]) -> Rows:
+    def split(self, lines: Sequence[str]) -> SplitLines:
         """Return positions and cells of the lines that fit, and what is wrong with the others."""
 
 
 class CsvSplitter:
     """CSV: cells in the order of a header."""
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: CsvHead) -> None:
         self.head = head
         self.columns = InputColumns(head.names, head.named, head.nameless)
 
-    def split(self, lines: Sequence[str]) -> Rows:
+    def split(self, lines: Sequence[str]) -> SplitLines:
         """Return positions and cells of the lines that fit, and what is wrong with the others."""
         delimiter = self.head.delimiter
         width = len(self.head.names)
@@ -98,7 +98,7 @@ class JsonSplitter:
         self._keys = frozenset(self.columns.names)
         self._pick = picker(self.columns.names)
 
-    def split(self, lines: Sequence[str]) -> Rows:
+    def split(self, lines: Sequence[str]) -> SplitLines:
         """Return positions and cells of the lines that fit, and what is wrong with the others."""
         at: list[int] = []
         rows: list[Sequence[Cell]] = []

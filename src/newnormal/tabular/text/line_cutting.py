@@ -10,7 +10,7 @@ from newnormal.tabular.reading import LONGEST_LINE
 HEAD = 1 << 16  # bytes of an input's beginning that tell how it is written
 
 
-class Refused(str):
+class RefusedLine(str):
     """A line that is no text: empty, with the reason.
 
     Attributes
@@ -20,7 +20,7 @@ class Refused(str):
 
     Examples
     --------
-    >>> line = Refused(InputError("expected UTF-8 text, found byte 0xff"))
+    >>> line = RefusedLine(InputError("expected UTF-8 text, found byte 0xff"))
     >>> line == "", line.error.message
     (True, 'expected UTF-8 text, found byte 0xff')
     """
@@ -28,20 +28,20 @@ class Refused(str):
     __slots__ = ("error",)
     error: InputError
 
-    def __new__(cls, error: InputError) -> Refused:
+    def __new__(cls, error: InputError) -> RefusedLine:
         """Return an empty line with the reason."""
         line = super().__new__(cls)
         line.error = error
         return line
 
 
-class Skipped(bytes):
+class OversizedLine(bytes):
     """A line that was too long: empty, with its size in bytes, without its end."""
 
     size: int
     longest: int
 
-    def __new__(cls, size: int, longest: int) -> Skipped:
+    def __new__(cls, size: int, longest: int) -> OversizedLine:
         """Return an empty line of that size."""
         line = super().__new__(cls)
         line.size, line.longest = size, longest
@@ -58,7 +58,7 @@ class LineCutter:
     Parameters
     ----------
     longest
-        Bytes of the longest line; a longer one is given out as `Skipped`.
+        Bytes of the longest line; a longer one is given out as `OversizedLine`.
     newline
         What ends lines, if that is known.
 
@@ -178,9 +178,9 @@ class LineCutter:
         else:
             self._parts.append(part)
 
-    def _skipped(self, size: int) -> Skipped:
+    def _skipped(self, size: int) -> OversizedLine:
         self.skipped += 1
-        return Skipped(size, self._longest)
+        return OversizedLine(size, self._longest)
 
     def _taken(self) -> bytes:
         """Return the unfinished line as a finished one."""
@@ -194,7 +194,7 @@ class LineCutter:
 
 
 def line_text(line: bytes, first: bool = False, encoding: str = "UTF-8") -> str:
-    r"""Return a line as text without its end, `Refused` if it is none.
+    r"""Return a line as text without its end, `RefusedLine` if it is none.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def line_text(line: bytes, first: bool = False, encoding: str = "UTF-8") -> str:
     try:
         text = line.strip(b"\r\n").decode("utf-8-sig" if first else "utf-8")
     except UnicodeDecodeError as error:
-        return Refused(_no_text(error, encoding))
+        return RefusedLine(_no_text(error, encoding))
     return text if type(line) is bytes else _too_long(line)
 
 
@@ -238,8 +238,8 @@ def _no_text(error: UnicodeDecodeError, encoding: str) -> InputError:
 
 
 def _too_long(line: bytes) -> str:
-    assert isinstance(line, Skipped)
-    return Refused(
+    assert isinstance(line, OversizedLine)
+    return RefusedLine(
         InputError(
             f"expected a line of at most {line.longest:,} bytes, found a longer one",
             hint="raise the limit: --longest-line BYTES (longest_line=)",

@@ -13,8 +13,8 @@ from typing import IO, Any, BinaryIO, Literal, Self
 
 from newnormal.errors import InputError
 from newnormal.tabular import exports
-from newnormal.tabular.exports import Translated
-from newnormal.tabular.reading import Found, Reading
+from newnormal.tabular.exports import ExportText
+from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.text.binary_kinds import binary_data, known_binary
 from newnormal.tabular.text.compression import Poll, compression_of, decompressed
 from newnormal.tabular.text.encodings import LATIN, UTF8, Transcoding, encoding_of, is_binary
@@ -40,7 +40,7 @@ def open_input(
     *,
     live: bool = False,
     follow: bool = False,
-) -> Opened:
+) -> OpenInput:
     """Open an input.
 
     Parameters
@@ -65,7 +65,7 @@ def open_input(
         If a package is needed that is not installed.
     """
     name = fspath(path)
-    opened = Opened(raw_bytes(name, follow=follow), name, reading or Reading(), by, live, follow)
+    opened = OpenInput(raw_bytes(name, follow=follow), name, reading or Reading(), by, live, follow)
     try:
         if opened.seekable or not live:
             opened.look()
@@ -75,7 +75,7 @@ def open_input(
     return opened
 
 
-class Opened:
+class OpenInput:
     """An input as bytes of UTF-8 text, whatever it is. `open_input` makes it.
 
     Attributes
@@ -109,7 +109,7 @@ class Opened:
     def _begin(self, encoding: str | None) -> None:
         self.kind: Literal["csv", "jsonl"] | None = None
         self.written: dict[str, str] = {}
-        self._translated: Translated | None = None
+        self._translated: ExportText | None = None
         self._given = self._reading.encoding if self._reading.encoding is not None else encoding
         self._first = self._lookahead(self._raw.poll)
         self._second: Lookahead | None = None  # behind the decompression
@@ -286,12 +286,12 @@ class Opened:
 
         return poll
 
-    def _translate(self, kind: str, file: BinaryIO) -> Translated:
+    def _translate(self, kind: str, file: BinaryIO) -> ExportText:
         found = exports.translate(kind, file, self._reading, self._by)
         self.written.update(found.written)
         return found
 
-    def note(self, found: Found) -> None:
+    def note(self, found: InputProfile) -> None:
         """Note what was found out so far about how the input is written."""
         found.kind = self.kind
         found.written.update(self.written)
@@ -327,7 +327,7 @@ def _as_found(encoding: str | None) -> str | None:
 
 @contextmanager
 def text_lines(
-    path: str | PathLike[str], reading: Reading, found: Found, by: Sequence[str] = ()
+    path: str | PathLike[str], reading: Reading, found: InputProfile, by: Sequence[str] = ()
 ) -> Iterator[Iterator[list[str]]]:
     r"""Open an input to read all its lines.
 
@@ -339,7 +339,7 @@ def text_lines(
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> found = Found()
+    >>> found = InputProfile()
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "plant.csv")
     ...     _ = path.write_bytes("Größe;b\r\n1;2\r\n".encode("latin-1"))
@@ -354,7 +354,7 @@ def text_lines(
         yield _chunks(opened, LineCutter(reading.longest_line), found)
 
 
-def _chunks(opened: Opened, cutter: LineCutter, found: Found) -> Iterator[list[str]]:
+def _chunks(opened: OpenInput, cutter: LineCutter, found: InputProfile) -> Iterator[list[str]]:
     first = True
     while piece := opened.read():
         if lines := cutter.cut_texts(piece, first, opened.encoding or UTF8):

@@ -48,7 +48,7 @@ def raw_bytes(path: str, *, follow: bool = False) -> RawBytes:
     try:
         mode = os.stat(path).st_mode
         if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
-            return _Stream(path, follow)
+            return _RawStream(path, follow)
         return RawFile(path, follow)
     except (OSError, ValueError) as error:  # a name with a NUL in it is a ValueError
         raise unreadable(error) from error
@@ -116,7 +116,7 @@ class _Waiting(RawBytes):
         """Return what there is; b"" if nothing came in `wait` seconds, None at the end."""
 
 
-class _Stream(_Waiting):
+class _RawStream(_Waiting):
     """A FIFO or a device. It is opened when it is first read: a writer of a FIFO then writes."""
 
     def __init__(self, path: str, follow: bool) -> None:
