@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["count"]
-
 
 def count(small: int, full: int) -> int:
     """Return `small`, or `full` times NEWNORMAL_SOAK where that is set (1: the full count)."""

@@ -21,32 +21,6 @@ import numpy as np
 
 from newnormal.types import Floats, Times
 
-__all__ = [
-    "BAD_WORDS",
-    "FILES",
-    "LENGTH",
-    "Written",
-    "excel_csv_german",
-    "excel_csv_us",
-    "excel_xlsx",
-    "fault_at",
-    "grafana_joined",
-    "grafana_joined_sep",
-    "grafana_joined_units",
-    "grafana_rows",
-    "gzip_csv",
-    "historian_long",
-    "historian_long_comma",
-    "influx_1",
-    "influx_annotated",
-    "plain_csv",
-    "plant",
-    "prometheus_one",
-    "prometheus_two",
-    "utf16_text",
-    "zstd_csv",
-]
-
 LENGTH = 1_200
 CHANNELS = ("temperature", "pressure", "flow")
 DECIMALS = (2, 3, 1)

@@ -18,8 +18,6 @@ from newnormal.tabular import Table
 from newnormal.types import Event, Floats, Times, Verdict, Verdicts
 from tests.strangers.threshold import Trailing
 
-__all__ = ["COMPILED", "FITS", "Feed", "Story", "assert_same_state", "fitted", "rows_of"]
-
 CHANNELS = ("a", "b", "c", "d", "e", "f", "g")
 FIRST = np.datetime64("2026-03-01", "ns")
 HISTORY = 700

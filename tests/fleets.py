@@ -11,8 +11,6 @@ from newnormal.core.state import arrays
 from newnormal.fleet.results import FleetVerdicts
 from newnormal.types import Floats
 
-__all__ = ["assert_equal", "assert_same_verdicts", "fitted", "mixed_fleet", "tick"]
-
 
 @cache
 def fitted(kind: str) -> Detector | M2N2:

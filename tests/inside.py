@@ -8,8 +8,6 @@ from typing import Any
 from newnormal.base import BaseDetector
 from newnormal.kernels.step import StepParams, StepState
 
-__all__ = ["params", "set_params", "stream"]
-
 
 def stream(detector: BaseDetector) -> StepState:
     """Return what the step kernel changes while the stream runs."""

@@ -11,18 +11,6 @@ from newnormal import Detector
 from newnormal.tabular import to_table
 from newnormal.types import Alarm, Change, Event, Floats, Times
 
-__all__ = [
-    "ACCEPT_AFTER",
-    "AT",
-    "CHANNELS",
-    "SIGMA",
-    "alarms_of",
-    "changes_of",
-    "fresh",
-    "minutes",
-    "plant",
-]
-
 ACCEPT_AFTER = 320  # samples
 AT = 1_000  # the sample at which something happens
 CHANNELS = ("flow", "level", "power")

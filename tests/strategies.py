@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from newnormal.types import Floats
 
-__all__ = ["NASTY", "Setting", "cuts", "nasty_series", "settings_of_the_method"]
-
 
 def _none_missing(series: Floats) -> None:
     pass

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["until"]
-
 _T = TypeVar("_T")
 _PAUSE = 0.01  # seconds between two looks
 

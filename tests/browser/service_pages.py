@@ -15,8 +15,6 @@ from tests.service.fake_service import FakeService, fake_config, served
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Request
 
-__all__ = ["DRAWN", "TOKEN", "Open", "named", "opened_pages", "quiet", "running", "with_token"]
-
 READY = "() => document.documentElement.dataset.ready && document.querySelector('main h1')"
 DRAWN = "() => +document.querySelector('.nn-picture')?.dataset.points > 0"
 TOKEN = "a token for the test of the login"

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from tests.cli.conftest import Done
 
-__all__ = ["on_terminal", "on_terminal_that_closes", "plain"]
-
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 

@@ -14,8 +14,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Self
 
-__all__ = ["Targets", "host_name", "metric_name", "open_metrics", "scrape_config", "value"]
-
 JOB = "machines"
 CYCLE_S = 24.0  # of the slowest rhythm, where nothing else is said
 _KINDS = 4  # of hosts, which have their rhythms at different moments

@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Found", "tried"]
-
 ROOT = Path(__file__).parents[2]
 START = 600.0  # seconds, compiling included
 HANG = 60.0  # seconds without an answer

@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Parts", "canonical", "digest", "file_bytes", "framed", "pack", "parts_of"]
-
 Tensors = dict[str, NDArray[Any]]
 
 _DTYPES = {

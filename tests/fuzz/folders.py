@@ -17,8 +17,6 @@ import numpy as np
 from newnormal.fleet.folder import log
 from newnormal.fleet.folder.manifest import _digest, read_manifest
 
-__all__ = ["CHECKSUMMED", "PLAIN", "spoil", "twin"]
-
 _ODD: list[Any] = [None, True, [], {}, "", "x", -1, 0, 1, 7, 2**31, 2**62, 2**63, 0.5, "inf", [[]]]
 _NUMBERS = [-1, -2, 5, 6, 60, 61, 100, 101, 2**31, 2**40, 2**62, 2**63 - 1, -(2**63)]
 

@@ -13,8 +13,6 @@ from random import Random
 
 import zstandard
 
-__all__ = ["spoilt_file", "spoilt_line"]
-
 _CELLS = [
     *("", " ", "nan", "NA", "null", "Bad", "-", "inf", "-Infinity", "1e999", "0x10", "1_000"),
     *("1,5", "1.234,5", '"1,234.5"', "'", '"', '""', '"open', "12 %", "3 MB", "٣", "1.2.3", "++1"),

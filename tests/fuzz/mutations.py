@@ -21,8 +21,6 @@ from newnormal import M2N2, Detector
 from newnormal.base import BaseDetector
 from tests.fuzz.envelope import canonical, digest, file_bytes, framed, pack, parts_of
 
-__all__ = ["KINDS", "samples", "sources", "spoilt"]
-
 GOLDEN = Path(__file__).parents[1] / "golden"
 _GAP = "@ the gap @"
 

@@ -29,18 +29,6 @@ from newnormal.base import BaseDetector
 from newnormal.detector import from_state
 from tests.fuzz.envelope import canonical
 
-__all__ = [
-    "CONFIGURATIONS",
-    "Case",
-    "case_of",
-    "compared",
-    "difference",
-    "followed",
-    "fresh",
-    "quiet",
-    "series",
-]
-
 COLUMNS = (
     *("sample", "time", "score", "threshold", "anomalous", "expected", "shares"),
     *("ratio", "p_value", "alarm", "distance", "change"),

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["arrays_of", "place", "placed"]
-
 _LINE = 64  # bytes of a cache line
 
 

@@ -10,8 +10,6 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import quote, unquote
 
-__all__ = ["ROUTES", "Request", "ask", "request_of"]
-
 API = "/api/v1"
 _READ = (
     *("/openapi.json", "/streams", "/streams/by-name/{name}", "/streams/{id}"),

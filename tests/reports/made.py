@@ -24,8 +24,6 @@ from newnormal.types import (
     Verdicts,
 )
 
-__all__ = ["Block", "Page", "alarm_at", "changed", "minutes", "read_page", "timeline"]
-
 START = np.datetime64("2026-03-01T12:00:00", "ns")
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["check_meta"]
-
 NUMBER = (int, float)
 X = (int, float)
 _META = {

@@ -26,8 +26,6 @@ from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.store import Store
 from newnormal.service.values import Rows
 
-__all__ = ["SINK", "assert_same", "contents", "opened", "replayed"]
-
 SINK = "hook"
 URL = "http://127.0.0.1:8765"
 _FOREVER = 2**62

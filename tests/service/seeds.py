@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from tests.counts import count
 
-__all__ = ["each_seed"]
-
 
 def each_seed(
     small: int, full: int, case: Callable[[int], None], record: Callable[[str, object], None]
