@@ -31,6 +31,12 @@ def point_adjust(labels: Bools, predictions: Bools) -> Bools:
     return adjusted
 
 
+def auroc(labels: Bools, scores: Floats) -> float:
+    """The chance that an anomalous sample scores above a normal one, pair by pair."""
+    bad, good = scores[labels][:, None], scores[~labels][None]
+    return float(((bad > good) + 0.5 * (bad == good)).mean())
+
+
 def f1(labels: Bools, predictions: Bools) -> float:
     tp = sum(labels & predictions)
     wrong = sum(labels != predictions)

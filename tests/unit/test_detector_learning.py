@@ -22,6 +22,7 @@ from newnormal.models.mlp import MLP
 from newnormal.state import codec
 from newnormal.types import Bools, Floats
 from tests.inside import params, set_params, stream
+from tests.naive_metrics import auroc
 from tests.strategies import nasty_series
 
 
@@ -40,12 +41,6 @@ def with_anomalies(series: Floats) -> tuple[Floats, Bools]:
         spoiled[at : at + 4, (at // 60) % 4] *= -1
         labels[at : at + 4] = np.abs(series[at : at + 4, (at // 60) % 4]) > 0.5
     return spoiled, labels
-
-
-def auroc(labels: Bools, scores: Floats) -> float:
-    """The chance that an anomalous sample scores above a normal one, pair by pair."""
-    bad, good = scores[labels][:, None], scores[~labels][None]
-    return float(((bad > good) + 0.5 * (bad == good)).mean())
 
 
 def as_bytes(detector: M2N2) -> bytes:

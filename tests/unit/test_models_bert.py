@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs the extra deep")
+from newnormal.models.base import Training
+from newnormal.models.deep import bert
+from newnormal.models.deep.base import Batch, Batches
+from newnormal.models.deep.bert import BERT
+from newnormal.types import Bools, Floats
+from tests.deep import assert_it_learns, torch
 
-from newnormal import M2N2  # noqa: E402 - after the check that PyTorch is there
-from newnormal.models.base import Training  # noqa: E402
-from newnormal.models.deep import bert  # noqa: E402
-from newnormal.models.deep.base import Batch, Batches  # noqa: E402
-from newnormal.models.deep.bert import BERT  # noqa: E402
-from newnormal.types import Bools, Floats  # noqa: E402
-
-torch.set_num_threads(1)
 CHANNELS = 4
 
 
@@ -37,11 +30,6 @@ def spoiled(samples: int, seed: int) -> tuple[Floats, Bools]:
     series[labels, :2] *= -1
     labels &= np.abs(series[:, 0]) > 0.3
     return series, labels
-
-
-def auroc(labels: Bools, scores: Floats) -> float:
-    bad, good = scores[labels][:, None], scores[~labels][None]
-    return float(((bad > good) + 0.5 * (bad == good)).mean())
 
 
 def binned(model: BERT, history: Floats) -> BERT:
@@ -138,26 +126,5 @@ def test_missing_values_do_not_count_in_the_bins() -> None:
 
 
 def test_it_learns() -> None:
-    series, labels = spoiled(300, 1)
-    options: dict[str, Any] = {"model": "bert", "window": 5, "adapt": False, "detrend": False}
-    trained = M2N2(**options, epochs=8, batch=8).fit(plant(1000, 0))
-    judged = trained.run(series).scores
-    untrained = BERT(5, CHANNELS, 16)._packed()
-    assert trained.losses_[-1] < 0.8 * trained.losses_[0]
-    assert (trained._fitted.step.fitted != untrained).mean() > 0.9
-    assert np.unique(judged).size > 200
-    step = trained._fitted.step._replace(fitted=untrained)
-    trained._fitted = replace(trained._fitted, step=step)
-    before = trained.reset().run(series).scores
-    assert auroc(labels, judged) > 0.85
-    assert auroc(labels, judged) > auroc(labels, before) + 0.1
-
-
-def test_saved_and_reloaded_it_scores_the_same(tmp_path: Path) -> None:
-    detector = M2N2(model="bert", window=5, epochs=1, lr=1e-2).fit(plant(100, 0))
-    detector.run(plant(40, 1))
-    detector.save(tmp_path / "bert.nn")
-    again = M2N2.load(tmp_path / "bert.nn")
-    series = spoiled(40, 2)[0]
-    np.testing.assert_array_equal(detector.run(series).scores, again.run(series).scores)
-    assert detector.counters["learned"] > 8
+    live = spoiled(300, 1)
+    assert_it_learns("bert", plant(1000, 0), live, batch=8, less_loss=0.8, found=0.85)

@@ -22,6 +22,7 @@ from newnormal.kernels.step import StepParams
 from newnormal.models import BUILT_IN, find
 from newnormal.models.base import Training, scores
 from newnormal.types import Bools, Floats, Floats32, Verdicts
+from tests.naive_metrics import auroc
 
 SETTINGS = {
     "frozen": (False, False),
@@ -80,12 +81,6 @@ def with_anomalies(series: Floats) -> tuple[Floats, Bools]:
         spoiled[at : at + 5, (at // 40) % CHANNELS] *= -1
         labels[at : at + 5] = np.abs(series[at : at + 5, 0]) > 0.5
     return spoiled, labels
-
-
-def auroc(labels: Bools, scores: Floats) -> float:
-    """The chance that an anomalous sample scores above a normal one, pair by pair."""
-    bad, good = scores[labels][:, None], scores[~labels][None]
-    return float(((bad > good) + 0.5 * (bad == good)).mean())
 
 
 @cache

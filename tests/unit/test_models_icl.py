@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs the extra deep")
+from newnormal import M2N2
+from newnormal.errors import ParameterError
+from newnormal.models.base import Training
+from newnormal.models.deep.base import Batch, Batches
+from newnormal.models.deep.icl import ICL, part
+from newnormal.types import Bools, Floats
+from tests.deep import assert_it_learns, torch
 
-from newnormal import M2N2  # noqa: E402 - after the check that PyTorch is there
-from newnormal.errors import ParameterError  # noqa: E402
-from newnormal.models.base import Training  # noqa: E402
-from newnormal.models.deep.base import Batch, Batches  # noqa: E402
-from newnormal.models.deep.icl import ICL, part  # noqa: E402
-from newnormal.types import Bools, Floats  # noqa: E402
-
-torch.set_num_threads(1)
 CHANNELS = 6
 
 
@@ -38,11 +34,6 @@ def spoiled(samples: int, seed: int) -> tuple[Floats, Bools]:
     labels[9::15] = True
     series[labels] = series[labels][:, [3, 5, 0, 4, 1, 2]]
     return series, labels
-
-
-def auroc(labels: Bools, scores: Floats) -> float:
-    bad, good = scores[labels][:, None], scores[~labels][None]
-    return float(((bad > good) + 0.5 * (bad == good)).mean())
 
 
 def naive(network: Any, sample: Any) -> float:
@@ -116,26 +107,5 @@ def test_samples_with_nothing_observed_are_not_learned_from() -> None:
 
 
 def test_it_learns() -> None:
-    series, labels = spoiled(200, 1)
-    options: dict[str, Any] = {"model": "icl", "window": 5, "adapt": False, "detrend": False}
-    trained = M2N2(**options, epochs=8, batch=16).fit(plant(500, 0))
-    judged = trained.run(series).scores
-    untrained = ICL(5, CHANNELS, 16)._packed()
-    assert trained.losses_[-1] < 0.5 * trained.losses_[0]
-    assert (trained._fitted.step.fitted != untrained).mean() > 0.9
-    assert np.unique(judged).size > 150
-    step = trained._fitted.step._replace(fitted=untrained)
-    trained._fitted = replace(trained._fitted, step=step)
-    before = trained.reset().run(series).scores
-    assert auroc(labels, judged) > 0.9
-    assert auroc(labels, judged) > auroc(labels, before) + 0.1
-
-
-def test_saved_and_reloaded_it_scores_the_same(tmp_path: Path) -> None:
-    detector = M2N2(model="icl", window=5, epochs=1, lr=1e-3).fit(plant(100, 0))
-    detector.run(plant(40, 1))
-    detector.save(tmp_path / "icl.nn")
-    again = M2N2.load(tmp_path / "icl.nn")
-    series = spoiled(40, 2)[0]
-    np.testing.assert_array_equal(detector.run(series).scores, again.run(series).scores)
-    assert detector.counters["learned"] > 8
+    live = spoiled(200, 1)
+    assert_it_learns("icl", plant(500, 0), live, batch=16, less_loss=0.5, found=0.9)

@@ -15,6 +15,7 @@ from newnormal.errors import MissingExtraError, ParameterError, StateError
 from newnormal.models import find
 from newnormal.models.peers import thinned
 from newnormal.types import Bools, Floats
+from tests.naive_metrics import auroc
 
 pytest.importorskip("pyod", reason="needs the extra peers")
 
@@ -34,11 +35,6 @@ def spoiled(samples: int, seed: int) -> tuple[Floats, Bools]:
     labels[7::20] = True
     series[labels] += np.array([14.0, -14.0, 14.0, 14.0])
     return series, labels
-
-
-def auroc(labels: Bools, scores: Floats) -> float:
-    bad, good = scores[labels][:, None], scores[~labels][None]
-    return float(((bad > good) + 0.5 * (bad == good)).mean())
 
 
 def fitted(name: str, **options: Any) -> M2N2:

@@ -3,44 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="the extra `deep` (PyTorch) is not installed")
-
-from newnormal import M2N2  # noqa: E402
-from newnormal.models.base import Training  # noqa: E402
-from newnormal.models.deep.base import Batch, Batches  # noqa: E402
-from newnormal.models.deep.thoc import THOC, DilatedGRU, PublishedTHOC  # noqa: E402
-from newnormal.types import Floats  # noqa: E402
+from newnormal import M2N2
+from newnormal.models.base import Training
+from newnormal.models.deep.base import Batch, Batches
+from newnormal.models.deep.thoc import THOC, DilatedGRU, PublishedTHOC
+from newnormal.types import Floats
+from tests.deep import random_batch, torch, waves
 
 WINDOW, CHANNELS = 11, 3  # not a multiple of the dilations 2 and 4
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture
 def batch() -> Batch:
-    rng = np.random.default_rng(3)
-    windows = torch.from_numpy(rng.normal(size=(4, WINDOW, CHANNELS)).astype(np.float32))
-    return Batch(windows, torch.ones_like(windows))
-
-
-def waves(samples: int, seed: int) -> Floats:
-    rng = np.random.default_rng(seed)
-    at = np.arange(samples)[:, None]
-    return np.sin(at / 4 + np.arange(CHANNELS)) + rng.normal(0, 0.05, (samples, CHANNELS))
+    return random_batch(4, WINDOW)
 
 
 def gru_step(gru: DilatedGRU, x: Floats, before: Floats) -> Floats:
@@ -271,13 +252,3 @@ def test_a_sample_has_the_score_of_the_window_it_ends_and_the_first_ones_the_fir
     for end in (WINDOW, 25, 40):
         alone = detector.score(series[end - WINDOW : end]).scores
         np.testing.assert_allclose(verdicts.scores[end - 1], alone, rtol=1e-6)
-
-
-def test_a_reloaded_detector_scores_the_same(tmp_path: Path) -> None:
-    detector = M2N2(window=WINDOW, stride=1, model="thoc", epochs=1, lr=0.1)
-    detector.fit(waves(60, 0)).run(waves(25, 1), flush=False)
-    assert detector.counters["learned"] > 0
-    detector.save(tmp_path / "state")
-    again = M2N2.load(tmp_path / "state")
-    ref, comp = detector.run(waves(40, 2)), again.run(waves(40, 2))
-    np.testing.assert_array_equal(comp.scores, ref.scores)

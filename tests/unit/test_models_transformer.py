@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="the extra `deep` (PyTorch) is not installed")
-
-from newnormal import M2N2  # noqa: E402
-from newnormal.models.base import Training  # noqa: E402
-from newnormal.models.deep.base import Batch, Batches  # noqa: E402
-from newnormal.models.deep.transformer import (  # noqa: E402
+from newnormal.models.base import Training
+from newnormal.models.deep.base import Batch, Batches
+from newnormal.models.deep.transformer import (
     AnomalyTransformer,
     divergence,
     prior_association,
 )
-from newnormal.types import Floats  # noqa: E402
+from newnormal.types import Floats
+from tests.deep import random_batch, torch, waves
 
 WINDOW, CHANNELS = 10, 3
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Two threads never help at these sizes, and on a busy machine they wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture
@@ -42,15 +29,7 @@ def model() -> AnomalyTransformer:
 
 @pytest.fixture
 def batch() -> Batch:
-    rng = np.random.default_rng(3)
-    windows = torch.from_numpy(rng.normal(size=(2, WINDOW, CHANNELS)).astype(np.float32))
-    return Batch(windows, torch.ones_like(windows))
-
-
-def waves(samples: int, seed: int) -> Floats:
-    rng = np.random.default_rng(seed)
-    at = np.arange(samples)[:, None]
-    return np.sin(at / 4 + np.arange(CHANNELS)) + rng.normal(0, 0.05, (samples, CHANNELS))
+    return random_batch(2, WINDOW)
 
 
 def naive_prior(widths: Floats) -> Floats:
@@ -240,13 +219,3 @@ def test_trained_beats_untrained() -> None:
     errors, scores = judged(model)
     assert errors > max(untrained_errors, 0.99)
     assert scores > untrained_scores + 0.05
-
-
-def test_a_reloaded_detector_scores_the_same(tmp_path: Path) -> None:
-    detector = M2N2(window=WINDOW, model="transformer", epochs=1, batch=8, lr=0.01)
-    detector.fit(waves(100, 0)).run(waves(25, 1), flush=False)
-    detector.save(tmp_path / "state")
-    again = M2N2.load(tmp_path / "state")
-    ref, comp = detector.run(waves(40, 2)), again.run(waves(40, 2))
-    np.testing.assert_array_equal(comp.scores, ref.scores)
-    np.testing.assert_array_equal(comp.expected, ref.expected)

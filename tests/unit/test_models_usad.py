@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs the extra deep")
-
-from newnormal import M2N2  # noqa: E402 - after the check that PyTorch is there
-from newnormal.models.base import Training  # noqa: E402
-from newnormal.models.deep.base import Batch, Batches  # noqa: E402
-from newnormal.models.deep.usad import USAD  # noqa: E402
-from newnormal.types import Floats  # noqa: E402
+from newnormal import M2N2
+from newnormal.models.base import Training
+from newnormal.models.deep.base import Batch, Batches
+from newnormal.models.deep.usad import USAD
+from newnormal.types import Floats
+from tests.deep import torch
 
 WINDOW, CHANNELS = 4, 3
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture
