@@ -176,10 +176,10 @@ class Client:
         """
         content = file if isinstance(file, bytes) else Path(file).read_bytes()
         query = {"stream": stream, **options}
-        found: dict[str, Any] = self._send(
+        answer: dict[str, Any] = self._send(
             "POST", "streams/history", query=query, content=content, repeat=True
         )
-        return found
+        return answer
 
     # ------------------------------------------------------------------ what there is
 
@@ -189,8 +189,8 @@ class Client:
 
     def stream(self, name: str) -> dict[str, Any]:
         """Return a stream by its name."""
-        found: dict[str, Any] = self._send("GET", f"streams/by-name/{quote(name, safe='/')}")
-        return found
+        answer: dict[str, Any] = self._send("GET", f"streams/by-name/{quote(name, safe='/')}")
+        return answer
 
     def items(self, **query: Any) -> Iterator[dict[str, Any]]:
         """Give alarms, changes and incidents, newest first; `query`: `kind`, `state`, `open`."""
@@ -198,13 +198,13 @@ class Client:
 
     def item(self, key: str) -> dict[str, Any]:
         """Return an item with its comments and evidence."""
-        found: dict[str, Any] = self._send("GET", f"items/{quote(key, safe='')}")
-        return found
+        answer: dict[str, Any] = self._send("GET", f"items/{quote(key, safe='')}")
+        return answer
 
     def health(self) -> dict[str, Any]:
         """Return how the service and its parts are."""
-        found: dict[str, Any] = self._send("GET", "health")
-        return found
+        answer: dict[str, Any] = self._send("GET", "health")
+        return answer
 
     # ------------------------------------------------------------------ decisions
 
@@ -218,10 +218,10 @@ class Client:
 
     def comment(self, key: str, text: str) -> dict[str, Any]:
         """Comment an item."""
-        found: dict[str, Any] = self._send(
+        answer: dict[str, Any] = self._send(
             "POST", f"items/{quote(key, safe='')}/comments", body={"text": text}
         )
-        return found
+        return answer
 
     def rollback(self, stream: str, comment: str = "") -> dict[str, Any]:
         """Undo the last acceptance of a stream."""
@@ -230,12 +230,12 @@ class Client:
     def refit(self, stream: str, **span: int) -> dict[str, Any]:
         """Fit a stream again, on its newest samples or on those from `first` to `last`."""
         number = self.stream(stream)["id"]
-        found: dict[str, Any] = self._send("POST", f"streams/{number}/refit", body=span)
-        return found
+        answer: dict[str, Any] = self._send("POST", f"streams/{number}/refit", body=span)
+        return answer
 
     def _decide(self, path: str, comment: str) -> dict[str, Any]:
-        found: dict[str, Any] = self._send("POST", path, body={"comment": comment})["item"]
-        return found
+        answer: dict[str, Any] = self._send("POST", path, body={"comment": comment})["item"]
+        return answer
 
     # ------------------------------------------------------------------ events
 
@@ -366,8 +366,8 @@ def _place(name: str) -> tuple[int, ...]:
 def _refusal(answer: httpx.Response) -> ServiceError:
     """Return the error of an answer, in the service's own sentence where it has one."""
     try:
-        found = answer.json()
-        message, hint = str(found["error"]), found.get("hint")
+        content = answer.json()
+        message, hint = str(content["error"]), content.get("hint")
     except (ValueError, KeyError, TypeError, AttributeError):
         message, hint = answer.reason_phrase, None
     return ServiceError(
@@ -418,12 +418,12 @@ def _parts(
         }
 
 
-def _is_column(found: Any) -> bool:
-    return hasattr(found, "__len__") and not isinstance(found, str) and np.ndim(found) > 0
+def _is_column(value: Any) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, str) and np.ndim(value) > 0
 
 
-def _number(found: Any) -> float | None:
-    number = float("nan") if found is None else float(found)
+def _number(value: Any) -> float | None:
+    number = float("nan") if value is None else float(value)
     return None if np.isnan(number) else number
 
 

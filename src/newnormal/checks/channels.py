@@ -61,9 +61,9 @@ def channel_finding(
     """Return what is suspicious about a channel: the first that holds; None if nothing is."""
     seen = column[~np.isnan(column)]
     for suspicion in _SUSPICIONS:
-        found = suspicion(facts, seen, times, remedies)
-        if found is not None:
-            return found
+        finding = suspicion(facts, seen, times, remedies)
+        if finding is not None:
+            return finding
     return None
 
 

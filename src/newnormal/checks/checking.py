@@ -163,27 +163,27 @@ def check_table(
     shell
         Whether findings name options of the command line.
     """
-    found = table.found
-    time = () if found is None else found.time
+    reading_facts = table.found
+    time = () if reading_facts is None else reading_facts.time
     return _checked(name, Loaded(table, [], time, shell), detector, model)
 
 
 def _checked(
-    name: str | None, found: Loaded, detector: BaseDetector | None, model: BaseDetector | None
+    name: str | None, loaded: Loaded, detector: BaseDetector | None, model: BaseDetector | None
 ) -> Check:
     with np.errstate(all="ignore"):  # of values near the largest that there are
-        return _looked_at(name, found, detector, model)
+        return _looked_at(name, loaded, detector, model)
 
 
 def _looked_at(
-    name: str | None, found: Loaded, detector: BaseDetector | None, model: BaseDetector | None
+    name: str | None, loaded: Loaded, detector: BaseDetector | None, model: BaseDetector | None
 ) -> Check:
-    table = found.table
+    table = loaded.table
     if table is None or table.values.size == 0:
-        findings = found.findings or [Finding("error", "unreadable", None, "there are no samples")]
+        findings = loaded.findings or [Finding("error", "unreadable", None, "there are no samples")]
         return Check(name, None, (), None, worst_first(findings))
     detector = Detector() if detector is None else detector
-    remedies = Remedies(found.shell)
+    remedies = Remedies(loaded.shell)
     channels = table.channels or default_channels(table.values.shape[1])
     config, goal = detector.settings()
     period = period_of(table, config)
@@ -191,10 +191,10 @@ def _looked_at(
     scaled = scaled_history(table.values, outliers)
     rhythm = rhythm_of(scaled, table, period)
     columns, findings = _channel_findings(table, channels, remedies)
-    counts = _counts(found, table.found)
+    counts = _counts(loaded, table.found)
     facts = InputFacts(
         len(table.values),
-        found.time,
+        loaded.time,
         columns,
         Sampling.of(table.times),
         table.zone,
@@ -203,14 +203,14 @@ def _looked_at(
         table.found,
     )
     needs = needs_of(table, detector, period)
-    text = {each.channel for each in found.findings if each.code == "text"}
+    text = {each.channel for each in loaded.findings if each.code == "text"}
     read = reading_findings(table.found, facts, remedies)
     known = text | {each.channel for each in read if each.code == "text"}
     others = _no_measurement(findings)
     measured = [at for at, each in enumerate(channels) if each not in others]
     findings = [each for each in findings if each.code != "empty" or each.channel not in known]
     findings += [
-        *found.findings,
+        *loaded.findings,
         *read,
         *_order_findings(counts, table.found, remedies),
         *sampling_findings(facts.sampling, facts.samples, table.zone, remedies),
@@ -225,7 +225,7 @@ def _looked_at(
     refused = any(each.level == "error" for each in ordered)
     plan = None
     if not refused:
-        plan = planned(table, channels, found.time, detector, period, scaled, rhythm is not None)
+        plan = planned(table, channels, loaded.time, detector, period, scaled, rhythm is not None)
     return Check(name, facts, tuple(needs), plan, ordered)
 
 
@@ -238,11 +238,11 @@ def _channel_findings(
         column: Floats = np.ascontiguousarray(table.values[:, at])
         facts = channel_facts(name, column)
         columns.append(facts)
-        found = channel_finding(facts, column, table.times, remedies)
-        if found is not None:
-            findings.append(found)
+        finding = channel_finding(facts, column, table.times, remedies)
+        if finding is not None:
+            findings.append(finding)
         share = facts.missing / len(column)
-        if facts.missing and (found is None or found.code not in ("empty", "near_empty")):
+        if facts.missing and (finding is None or finding.code not in ("empty", "near_empty")):
             sentence = f"{name!r} misses {percent(share)} of its values"
             level: Level = "warning" if share >= _MISSING else "note"
             findings.append(Finding(level, "missing", name, sentence))
@@ -253,9 +253,9 @@ def _no_measurement(findings: list[Finding]) -> set[str | None]:
     return {each.channel for each in findings if each.code in _NO_MEASUREMENT}
 
 
-def _counts(found: Loaded, read: InputProfile | None) -> tuple[int, int]:
+def _counts(loaded: Loaded, read: InputProfile | None) -> tuple[int, int]:
     if read is None:
-        return found.duplicates, found.out_of_order
+        return loaded.duplicates, loaded.out_of_order
     return read.duplicates, read.out_of_order
 
 
@@ -265,17 +265,17 @@ def _order_findings(
     """Return the findings of duplicate times and of times out of order."""
     duplicates, late = counts
     level: Level = "warning" if remedies.shell else "error"
-    found = []
+    findings = []
     if duplicates:
         some = "1 sample has" if duplicates == 1 else f"{duplicates:,} samples have"
         option = "--on-duplicate last, mean or error" if remedies.shell else remedies.sort()
         sentence = note_of(read, DUPLICATE) or f"{some} {DUPLICATE}"
-        found.append(Finding(level, "duplicates", None, sentence, option))
+        findings.append(Finding(level, "duplicates", None, sentence, option))
     if late:
         some = "1 sample is" if late == 1 else f"{late:,} samples are"
         sentence = note_of(read, LATE) or f"{some} {LATE}"
-        found.append(Finding(level, "out_of_order", None, sentence, remedies.sort()))
-    return found
+        findings.append(Finding(level, "out_of_order", None, sentence, remedies.sort()))
+    return findings
 
 
 def _far_findings(
@@ -285,7 +285,7 @@ def _far_findings(
     measured: set[int],
     remedies: Remedies,
 ) -> list[Finding]:
-    found = []
+    findings = []
     for each in outliers:
         if each.channel not in measured:
             continue
@@ -293,8 +293,8 @@ def _far_findings(
         sentence = _far_sentence(each.sentence(channels, table.times), name)
         low, high = float(each.values.min()), float(each.values.max())
         option = remedies.missing(amount(low)) if low == high else None
-        found.append(Finding("warning", "far_values", name, sentence, option))
-    return found
+        findings.append(Finding("warning", "far_values", name, sentence, option))
+    return findings
 
 
 def _far_sentence(sentence: str, name: str) -> str:

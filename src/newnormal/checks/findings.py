@@ -86,11 +86,11 @@ class Finding:
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return findings by level, and by how much each kind changes the result."""
 
-    def place(finding: Finding) -> tuple[int, int]:
+    def order(finding: Finding) -> tuple[int, int]:
         known = finding.code in _ORDER
         return LEVELS.index(finding.level), _ORDER.index(finding.code) if known else len(_ORDER)
 
-    return tuple(sorted(findings, key=place))
+    return tuple(sorted(findings, key=order))
 
 
 @dataclass(frozen=True)

@@ -77,20 +77,20 @@ def needs_of(table: Table, detector: BaseDetector, period: np.timedelta64 | None
         took = None if period is None else np.timedelta64(int(count * int(_ns(period))), "ns")
         return Need(what, count, took, samples >= count)
 
-    found = [need("fit", MINIMUM_WINDOWS * config.window)]
+    needs = [need("fit", MINIMUM_WINDOWS * config.window)]
     if not isinstance(detector, Detector):
-        return found
-    found.append(need("test", LEAST))
+        return needs
+    needs.append(need("test", LEAST))
     every = next(n for n in range(LEAST, _LONGEST) if all(fittable(early_samples(n), True)))
-    found.append(need("every_member", every))
+    needs.append(need("every_member", every))
     if goal.is_budget:
         allowed = goal.risk or (goal.alarms_per_day or 0) / samples_per_day(period)
         held_out = 1 / allowed if allowed else math.inf
         longest = _LONGEST - early_samples(_LONGEST)
         if held_out <= longest:
-            found.append(need("alarm_threshold", held_out / HELD_OUT))
+            needs.append(need("alarm_threshold", held_out / HELD_OUT))
     if span is None or period is None:
-        return found
+        return needs
     for what, weeks in (
         ("daily_rhythm", 1),
         ("weekend_rhythm", math.ceil(DAYS_OF_A_KIND / 2)),
@@ -99,8 +99,8 @@ def needs_of(table: Table, detector: BaseDetector, period: np.timedelta64 | None
         took = weeks * WEEK
         count = math.ceil(took / _ns(period))
         enough = bool(_ns(span) + _ns(period) >= took)
-        found.append(Need(what, count, np.timedelta64(took, "ns"), enough))
-    return found
+        needs.append(Need(what, count, np.timedelta64(took, "ns"), enough))
+    return needs
 
 
 def _ns(value: np.timedelta64) -> int:

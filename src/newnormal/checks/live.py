@@ -32,14 +32,14 @@ def live_findings(
     return [*_channels(channels, named, model.channels_), *_rate(period, model.period_)]
 
 
-def _channels(found: Sequence[str], named: bool, fitted: Sequence[str]) -> list[Finding]:
+def _channels(channels: Sequence[str], named: bool, fitted: Sequence[str]) -> list[Finding]:
     if not named or tuple(fitted) == default_channels(len(fitted)):
-        if len(found) == len(fitted):
+        if len(channels) == len(fitted):
             return []
-        sentence = f"the model has {len(fitted)} channels, and here are {len(found)}"
+        sentence = f"the model has {len(fitted)} channels, and here are {len(channels)}"
         return [Finding("error", "channels_differ", None, sentence)]
-    gone = [name for name in fitted if name not in found]
-    new = [name for name in found if name not in fitted]
+    gone = [name for name in fitted if name not in channels]
+    new = [name for name in channels if name not in fitted]
     if not gone and not new:
         return []
     parts = [f"of the model's channels {listed(gone)} are not here"] if gone else []
@@ -49,14 +49,14 @@ def _channels(found: Sequence[str], named: bool, fitted: Sequence[str]) -> list[
     return [Finding(level, "channels_differ", None, "; ".join(parts), hint)]
 
 
-def _rate(found: np.timedelta64 | None, fitted: np.timedelta64 | None) -> list[Finding]:
-    if found is None or fitted is None or not found or not fitted:
+def _rate(period: np.timedelta64 | None, fitted: np.timedelta64 | None) -> list[Finding]:
+    if period is None or fitted is None or not period or not fitted:
         return []
-    ratio = float(found / fitted)
+    ratio = float(period / fitted)
     if 1 / _SAME_RATE <= ratio <= _SAME_RATE:
         return []
     sentence = (
-        f"samples are {length(found)} apart here, and {length(fitted)} in the model's history"
+        f"samples are {length(period)} apart here, and {length(fitted)} in the model's history"
     )
     option = f"--resample {length(fitted).replace(' ', '')}" if ratio < 1 else None
     return [Finding("warning", "rate_differs", None, sentence, option)]

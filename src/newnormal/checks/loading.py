@@ -102,27 +102,27 @@ def _unnamed(error: InputError, path: str | PathLike[str]) -> Finding:
 
 def _mended(data: Any, frame: nw.DataFrame[Any] | None, times: Any, error: InputError) -> Loaded:
     """Return what is left of data that `fit` refuses, and every reason that can be told apart."""
-    found = Loaded(None, [], () if frame is None else _time_name(frame, times))
+    loaded = Loaded(None, [], () if frame is None else _time_name(frame, times))
     try:
         if frame is not None:
-            frame = _without_text(frame, times, found)
+            frame = _without_text(frame, times, loaded)
             values, moments = _plain_frame(frame, times)
         else:
             values, moments = data, times
             if not isinstance(data, Table):
                 values = as_array(data)
-        values = _finite(values, found)
+        values = _finite(values, loaded)
         moments = None if moments is None else parse_times(moments)
         if moments is not None:
-            order = _in_order(moments, found)
+            order = _in_order(moments, loaded)
             values, moments = _rows(values, order), moments[order]
-        found.table = to_table(values, times=moments)
+        loaded.table = to_table(values, times=moments)
     except (NewnormalError, TypeError, ValueError):
-        found.findings.append(unreadable(error))
-        return found
-    if not (found.findings or found.duplicates or found.out_of_order):
-        found.findings.append(unreadable(error))
-    return found
+        loaded.findings.append(unreadable(error))
+        return loaded
+    if not (loaded.findings or loaded.duplicates or loaded.out_of_order):
+        loaded.findings.append(unreadable(error))
+    return loaded
 
 
 def _frame(data: Any) -> nw.DataFrame[Any] | None:
@@ -147,7 +147,7 @@ def _time_name(frame: nw.DataFrame[Any], times: Any) -> tuple[str, ...]:
     return tuple(str(name) for name in frame.columns if holds_times(frame[name]))
 
 
-def _without_text(frame: nw.DataFrame[Any], times: Any, found: Loaded) -> nw.DataFrame[Any]:
+def _without_text(frame: nw.DataFrame[Any], times: Any, loaded: Loaded) -> nw.DataFrame[Any]:
     """Return a frame without the columns that are neither numbers nor times."""
     bad = []
     for name in frame.columns:
@@ -159,7 +159,7 @@ def _without_text(frame: nw.DataFrame[Any], times: Any, found: Loaded) -> nw.Dat
             bad.append(name)
             sentence = f"{str(name)!r} does not hold numbers"
             option = Remedies(shell=False).drop(str(name))
-            found.findings.append(Finding("error", "text", str(name), sentence, option))
+            loaded.findings.append(Finding("error", "text", str(name), sentence, option))
     return frame.drop(bad) if bad else frame
 
 
@@ -177,7 +177,7 @@ def _plain_frame(frame: nw.DataFrame[Any], times: Any) -> tuple[Any, Any]:
     return Table(values.astype(np.float64), tuple(map(str, kept)), None), times
 
 
-def _finite(values: Any, found: Loaded) -> Any:
+def _finite(values: Any, loaded: Loaded) -> Any:
     """Return values with infinite ones missing."""
     array = values.values if isinstance(values, Table) else values
     if array.dtype.kind != "f" or not np.isinf(array).any():
@@ -190,24 +190,24 @@ def _finite(values: Any, found: Loaded) -> Any:
         count = int(infinite[:, channel].sum())
         sentence = f"{name!r} has {count} infinite value{'' if count == 1 else 's'}"
         option = "write NaN instead"
-        found.findings.append(Finding("error", "infinite", name, sentence, option))
+        loaded.findings.append(Finding("error", "infinite", name, sentence, option))
     cleaned = np.where(infinite, np.nan, array)
     return replace(values, values=cleaned) if isinstance(values, Table) else cleaned
 
 
-def _in_order(times: Times, found: Loaded) -> Ints:
+def _in_order(times: Times, loaded: Loaded) -> Ints:
     """Return the rows in the order of their times, one for each."""
     known = np.flatnonzero(~np.isnat(times))
     order = known[np.argsort(times[known], kind="stable")]
     moments = times[order]
     last = np.append(moments[1:] != moments[:-1], True)
-    found.duplicates = int(np.count_nonzero(~last))
+    loaded.duplicates = int(np.count_nonzero(~last))
     seen = np.maximum.accumulate(times[known].astype(np.int64))
-    found.out_of_order = int(np.count_nonzero(times[known].astype(np.int64) < seen))
+    loaded.out_of_order = int(np.count_nonzero(times[known].astype(np.int64) < seen))
     missing = len(times) - len(known)
     if missing:
         some = f"{missing} sample{' has' if missing == 1 else 's have'} no time"
-        found.findings.append(Finding("error", "unreadable", None, some))
+        loaded.findings.append(Finding("error", "unreadable", None, some))
     kept: Ints = order[last]
     return kept
 

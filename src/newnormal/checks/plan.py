@@ -133,11 +133,13 @@ def planned(
     not_used: tuple[tuple[str, str], ...] = ()
     held_out, stride = 0, config.judging_stride()
     if isinstance(detector, Detector):
-        found = outline(scaled, rhythm)
-        held_out = samples - early_samples(samples) if found.tested else 0
-        stride = found.plan.stride
-        experts = ["linear subspace" if vote.linear else "autoencoder" for vote in found.plan.votes]
-        every = list(zip([*experts, *KINDS], found.dropped, strict=True))
+        fit_outline = outline(scaled, rhythm)
+        held_out = samples - early_samples(samples) if fit_outline.tested else 0
+        stride = fit_outline.plan.stride
+        experts = [
+            "linear subspace" if vote.linear else "autoencoder" for vote in fit_outline.plan.votes
+        ]
+        every = list(zip([*experts, *KINDS], fit_outline.dropped, strict=True))
         members = tuple(kind for kind, why in every if not why)
         not_used = tuple((kind, why) for kind, why in every if why)
     accepts = isinstance(detector, Detector) or config.accept_after is not None
@@ -165,7 +167,7 @@ def limit_findings(
     config: Config, goal: Goal, period: np.timedelta64 | None, remedies: Remedies
 ) -> list[Finding]:
     """Return the errors that `fit` would raise of options that this period rules out."""
-    found = []
+    findings = []
     try:
         if goal.is_budget:
             Budget(goal.alarms_per_day, goal.risk, samples_per_day(period))
@@ -176,8 +178,8 @@ def limit_findings(
         if "alarms_per_day" in error.message:
             name, value = ("alarms_per_day", fewer)
         option = remedies.set(name, value)
-        found.append(Finding("error", "limit", None, error.message, option))
-    return found
+        findings.append(Finding("error", "limit", None, error.message, option))
+    return findings
 
 
 def _patience(config: Config, period: np.timedelta64 | None) -> float | None:

@@ -151,10 +151,10 @@ def sampling_findings(
                 remedies.period(),
             )
         ]
-    found = []
+    findings = []
     period = sampling.period
     if period is not None and not sampling.is_regular:
-        found.append(
+        findings.append(
             Finding(
                 "warning",
                 "irregular",
@@ -169,7 +169,7 @@ def sampling_findings(
         lost = sampling.lost / (samples + sampling.lost)
         long = period is not None and gap.length >= _GAP * period
         many = lost >= (_LOST if long else _LOST_SINGLY)
-        found.append(
+        findings.append(
             Finding(
                 "warning" if many else "note",
                 "gaps",
@@ -179,4 +179,4 @@ def sampling_findings(
                 f"missing; the largest is {length(gap.length)} after {moment(gap.after, zone)}",
             )
         )
-    return found
+    return findings

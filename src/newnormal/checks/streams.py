@@ -40,14 +40,14 @@ def check_streams(
     """
     named = tables.tables if isinstance(tables, StreamTables) else tables
     known = {} if models is None else models
-    found = {
+    checks = {
         name: check_table(table, name=name, detector=detector, model=known.get(name), shell=shell)
         for name, table in named.items()
     }
     if isinstance(tables, StreamTables):
         for name, error in tables.errors.items():
-            found[name] = Check(name, None, (), None, (unreadable(error),))
-    return found
+            checks[name] = Check(name, None, (), None, (unreadable(error),))
+    return checks
 
 
 @dataclass(frozen=True)

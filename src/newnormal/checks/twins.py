@@ -36,7 +36,7 @@ def twin_findings(
     correlation = np.abs(scaled.T @ scaled)
     lengths = np.sqrt(np.maximum(np.diag(correlation), 1e-300))
     pairs = np.argwhere(np.triu(correlation >= _ALIKE * np.outer(lengths, lengths), 1))
-    found: list[Finding] = []
+    findings: list[Finding] = []
     taken: set[int] = set()
     for first, second in pairs.tolist():
         if first in taken or second in taken:
@@ -47,8 +47,8 @@ def twin_findings(
         taken.add(second)
         one, other = names[channels[first]], names[channels[second]]
         sentence = f"{other!r} {text.format(one=repr(one))}"
-        found.append(Finding("note", "duplicate_of", other, sentence, remedies.drop(other)))
-    return found
+        findings.append(Finding("note", "duplicate_of", other, sentence, remedies.drop(other)))
+    return findings
 
 
 def _related(one: Floats, other: Floats) -> str | None:

@@ -113,6 +113,10 @@ class KafkaCluster:
         self.protection = f"{'TLS' if tls else 'no TLS'}, {f'user {user}' if sasl else 'no user'}"
         _check_settings(self.where, self._chosen, self._fixed)
 
+    def described(self, cluster_id: str | None) -> str:
+        """Return the cluster as a sentence names it."""
+        return f"cluster {cluster_id} at {self.servers} ({self.protection})"
+
     def consumer(self, fixed: Mapping[str, Any], defaults: Mapping[str, Any]) -> Consumer:
         """Return a consumer; `fixed` settings cannot be chosen by `options`, `defaults` can."""
         made: Consumer = self._made("Consumer", fixed, defaults)
@@ -227,36 +231,36 @@ def flattened(options: Mapping[str, Any]) -> dict[str, Any]:
     >>> flattened({"options": {"fetch": {"wait": {"max.ms": 100}}, "check.crcs": True}})
     {'options': {'fetch.wait.max.ms': '100', 'check.crcs': 'true'}}
     """
-    found = dict(options)
-    if isinstance(found.get("options"), Mapping):
-        found["options"] = _flat(found["options"], "")
-    return found
+    flat = dict(options)
+    if isinstance(flat.get("options"), Mapping):
+        flat["options"] = _flat(flat["options"], "")
+    return flat
 
 
 def _flat(table: Mapping[str, Any], before: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for key, value in table.items():
         name = f"{before}{key}"
         if isinstance(value, Mapping):
-            found |= _flat(value, f"{name}.")
+            settings |= _flat(value, f"{name}.")
         elif isinstance(value, bool):
-            found[name] = "true" if value else "false"
+            settings[name] = "true" if value else "false"
         else:
-            found[name] = str(value) if isinstance(value, int | float) else value
-    return found
+            settings[name] = str(value) if isinstance(value, int | float) else value
+    return settings
 
 
 def _servers(given: Options) -> list[str]:
     listed: tuple[str, ...] = given.texts("servers")
-    found = [each.strip() for text in listed for each in text.split(",")]
-    for each in found:
-        host, _, port = each.rpartition(":")
-        if not host or "/" in each or not port.isdecimal():
+    servers = [server.strip() for text in listed for server in text.split(",")]
+    for server in servers:
+        host, _, port = server.rpartition(":")
+        if not host or "/" in server or not port.isdecimal():
             raise ParameterError(
-                f"{given.where}: servers: expected host:port, found {each!r}",
+                f"{given.where}: servers: expected host:port, found {server!r}",
                 hint="such as those of bootstrap.servers",
             )
-    return found
+    return servers
 
 
 def _check_settings(where: str, chosen: Mapping[str, str], fixed: Mapping[str, Any]) -> None:

@@ -55,10 +55,10 @@ class Naming:
 
     def __call__(self, name: str, labels: Mapping[str, str]) -> tuple[str, str]:
         """Return the names of the stream and the channel."""
-        found = [labels[each] for each in self._by if labels.get(each)]
+        values = [labels[each] for each in self._by if labels.get(each)]
         others = {key: value for key, value in labels.items() if key not in self._left_out}
         return (
-            fitting_name("/".join(found) or self._fallback),
+            fitting_name("/".join(values) or self._fallback),
             fitting_name(series_name(name, others)),
         )
 

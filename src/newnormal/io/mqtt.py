@@ -161,8 +161,8 @@ class MqttConnection:
         except BrokerError:
             raise
         except Exception as error:  # the library's, of packets that are broken or of a close
-            found = f"what cannot be read: {type(error).__name__}: {error}"
-            raise self.error("packets of MQTT", found) from error
+            problem = f"what cannot be read: {type(error).__name__}: {error}"
+            raise self.error("packets of MQTT", problem) from error
         return self._packets != before
 
     def _read(self) -> None:
@@ -291,8 +291,8 @@ class MqttConnection:
                 '(cert_file), or may not speak this version (version = "3.1.1")',
             )
         if self._answer.value >= LEAST_ERROR:
-            found = f"the broker's answer {self._answer}"
-            return self.error("to be accepted", found, _HINTS.get(self._answer.value))
+            answer = f"the broker's answer {self._answer}"
+            return self.error("to be accepted", answer, _HINTS.get(self._answer.value))
         return ClosedError(
             f"{self.address}: expected the connection to stay, found it closed",
             hint=f"the broker stopped, or another client has the client id {self.client_id!r}",
@@ -372,10 +372,10 @@ def properties_of(packet: str, **given: object) -> Properties:
     from paho.mqtt.packettypes import PacketTypes
     from paho.mqtt.properties import Properties
 
-    found = Properties(getattr(PacketTypes, packet))  # type: ignore[no-untyped-call]
+    properties = Properties(getattr(PacketTypes, packet))  # type: ignore[no-untyped-call]
     for name, value in given.items():
-        setattr(found, name, value)
-    return found
+        setattr(properties, name, value)
+    return properties
 
 
 class MqttBroker:
@@ -496,10 +496,10 @@ def with_version(options: Mapping[str, Any]) -> dict[str, Any]:
     >>> with_version({"version": 5}), with_version({"version": "3.1.1"})
     ({'version': '5'}, {'version': '3.1.1'})
     """
-    found = dict(options)
-    if found.get("version") == 5:
-        found["version"] = "5"
-    return found
+    changed = dict(options)
+    if changed.get("version") == 5:
+        changed["version"] = "5"
+    return changed
 
 
 def _place(given: Options) -> tuple[str, str, int | None, str]:

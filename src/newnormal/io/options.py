@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from newnormal.errors import ParameterError
@@ -45,56 +45,34 @@ class Options:
 
     def text(self, name: str, default: Any = _REQUIRED) -> Any:
         """Return a text that is not empty."""
-        found = self._take(name, default)
-        if found is default:
-            return found
-        if not isinstance(found, str) or not found.strip():
-            raise self._other(name, "a text", found)
-        return found
+        return self._checked(name, default, "a text", _is_text)
 
     def secret(self, name: str) -> str | None:
         """Return a secret, or None; the configuration has its file or its variable."""
         self._secret.add(name)
-        found: str | None = self.text(name, None)
-        return found
+        secret: str | None = self.text(name, None)
+        return secret
 
     def number(self, name: str, default: Any = _REQUIRED, *, least: float = 0.0) -> Any:
         """Return a number of at least `least`."""
-        found = self._take(name, default)
-        if found is default:
-            return found
-        number = isinstance(found, int | float) and not isinstance(found, bool)
-        if not number or not math.isfinite(found) or found < least:
-            raise self._other(name, f"a number of at least {least:g}", found)
-        return float(found)
+        expected = f"a number of at least {least:g}"
+        value = self._checked(name, default, expected, lambda value: _is_number(value, least))
+        return value if value is default else float(value)
 
     def flag(self, name: str, default: bool = False) -> bool:
         """Return true or false."""
-        found = self._take(name, default)
-        if not isinstance(found, bool):
-            raise self._other(name, "true or false", found)
-        return found
+        flag: bool = self._checked(name, default, "true or false", _is_flag)
+        return flag
 
     def texts(self, name: str, default: Any = _REQUIRED) -> Any:
         """Return a tuple of texts; a single text is one."""
-        found = self._take(name, default)
-        if found is default:
-            return found
-        listed = [found] if isinstance(found, str) else found
-        good = isinstance(listed, Sequence) and all(isinstance(each, str) for each in listed)
-        if not good or not listed:
-            raise self._other(name, "a list of texts", found)
-        return tuple(listed)
+        value = self._checked(name, default, "a list of texts", _is_texts)
+        return value if value is default else (value,) if isinstance(value, str) else tuple(value)
 
     def table(self, name: str, default: Any = _REQUIRED) -> Any:
         """Return a table of texts by name."""
-        found = self._take(name, default)
-        if found is default:
-            return found
-        good = isinstance(found, Mapping) and all(isinstance(each, str) for each in found.values())
-        if not good:
-            raise self._other(name, "a table of texts", found)
-        return dict(found)
+        value = self._checked(name, default, "a table of texts", _is_table)
+        return value if value is default else dict(value)
 
     def end(self) -> None:
         """Raise a `ParameterError` for an option that was not taken."""
@@ -110,16 +88,39 @@ class Options:
                 hint=hints[0] if hints else None,
             )
 
-    def _take(self, name: str, default: Any) -> Any:
+    def _checked(
+        self, name: str, default: Any, expected: str, is_good: Callable[[Any], bool]
+    ) -> Any:
+        """Return the value of an option, or the default, which is not checked."""
         self._taken.add(name)
-        found = self._given.get(name, default)
-        if found is _REQUIRED:
+        value = self._given.get(name, default)
+        if value is _REQUIRED:
             raise ParameterError(f"{self.where}: expected the option {name}, found none")
-        return found
+        if value is default or is_good(value):
+            return value
+        empty = isinstance(value, str) and not value.strip()
+        found = "an empty text" if empty else f"another {type(value).__name__}"
+        raise ParameterError(f"{self.where}: {name}: expected {expected}, found {found}")
 
-    def _other(self, name: str, expected: str, found: Any) -> ParameterError:
-        kind = "an empty text" if isinstance(found, str) and not found.strip() else ""
-        return ParameterError(
-            f"{self.where}: {name}: expected {expected}, "
-            f"found {kind or f'another {type(found).__name__}'}"
-        )
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value.strip() != ""
+
+
+def _is_number(value: Any, least: float) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value) and value >= least
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_texts(value: Any) -> bool:
+    listed = [value] if isinstance(value, str) else value
+    good = isinstance(listed, Sequence) and all(isinstance(text, str) for text in listed)
+    return good and len(listed) > 0
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(text, str) for text in value.values())

@@ -102,19 +102,19 @@ class Payloads:
             What the message is about, where its topic says so: the channel of a plain number, and
             what the channels of an object begin with.
         """
-        found = _decoded(payload)
-        if found is None:
+        content = _decoded(payload)
+        if content is None:
             return []
-        if not isinstance(found, list):
-            return self._one(found, stream, received, channel)
+        if not isinstance(content, list):
+            return self._one(content, stream, received, channel)
         values: list[PayloadValue] = []
-        for each in found:
+        for each in content:
             values += self._one(each, stream, received, channel)
         undated = [each[:2] for each in values if each.time == received]
         if len(set(undated)) < len(undated):
             raise InputError(
                 "expected a time in each object of an array, since there are several values of one "
-                f"channel, found {_shown(found)}"
+                f"channel, found {_shown(content)}"
             )
         return values
 
@@ -123,8 +123,8 @@ class Payloads:
 
         Empty: it says itself that there is none, such as an object in which the field is null.
         """
-        found = _decoded(payload)
-        listed = found if isinstance(found, list) else [found]
+        content = _decoded(payload)
+        listed = content if isinstance(content, list) else [content]
         objects = [each for each in listed if isinstance(each, Mapping)]
         wanted = [self._value] if self._value is not None else sorted(self._fields or ())
         if not wanted:
@@ -136,30 +136,30 @@ class Payloads:
         return f"expected {expected}, found {_shown(objects[0])}" if objects and not silent else ""
 
     def _one(
-        self, found: Any, stream: str, received: int, channel: str | None
+        self, content: Any, stream: str, received: int, channel: str | None
     ) -> list[PayloadValue]:
-        if not isinstance(found, Mapping):
-            number = _number(found)
+        if not isinstance(content, Mapping):
+            number = _number(content)
             if number is None:
-                raise _other("a number or an object", found)
+                raise _other("a number or an object", content)
             return [PayloadValue(_fitting(stream), _fitting(channel or _PLAIN), received, number)]
-        stream, time = self._stream_of(found, stream), self._time_of(found, received)
+        stream, time = self._stream_of(content, stream), self._time_of(content, received)
         before = f"{channel}." if channel else ""
         if self._value is not None:
-            value = _at(found, self._value)
+            value = _at(content, self._value)
             if value is None:
                 return []
             number, name = _number(value), channel or _PLAIN
             if self._channel is not None:
-                named = _at(found, self._channel)
+                named = _at(content, self._channel)
                 if not isinstance(named, str):
-                    raise _other(f"a text {self._channel}", found)
+                    raise _other(f"a text {self._channel}", content)
                 name = before + named
             if number is None:
-                raise _other(f"a number {self._value}", found)
+                raise _other(f"a number {self._value}", content)
             return [PayloadValue(stream, _fitting(name), time, number)]
-        own = found.get("values")
-        pairs = _numbers(own if isinstance(own, Mapping) else found, "", 0)
+        nested = content.get("values")
+        pairs = _numbers(nested if isinstance(nested, Mapping) else content, "", 0)
         left_out = {self._stream, self._time, *(() if self._time else _TIMES)}
         return [
             PayloadValue(stream, _fitting(before + name), time, number)
@@ -167,23 +167,23 @@ class Payloads:
             if name not in left_out and (self._fields is None or name in self._fields)
         ]
 
-    def _stream_of(self, found: Mapping[str, Any], default: str) -> str:
-        named = found.get("stream") if self._stream is None else _at(found, self._stream)
+    def _stream_of(self, content: Mapping[str, Any], default: str) -> str:
+        named = content.get("stream") if self._stream is None else _at(content, self._stream)
         if isinstance(named, str) or (self._stream is not None and _number(named) is not None):
             return _fitting(str(named))
         if self._stream is not None:
-            raise _other(f"a field {self._stream} that names the stream", found)
+            raise _other(f"a field {self._stream} that names the stream", content)
         return _fitting(default)
 
-    def _time_of(self, found: Mapping[str, Any], received: int) -> int:
+    def _time_of(self, content: Mapping[str, Any], received: int) -> int:
         if self._time is not None:
-            value = _at(found, self._time)
+            value = _at(content, self._time)
             if not isinstance(value, str | int | float):
-                raise _other(f"a field {self._time} with the time", found)
+                raise _other(f"a field {self._time} with the time", content)
             return int(parse_time(value).astype(np.int64))
         for name in _TIMES:
-            if isinstance(found.get(name), str | int | float):
-                return int(parse_time(found[name]).astype(np.int64))
+            if isinstance(content.get(name), str | int | float):
+                return int(parse_time(content[name]).astype(np.int64))
         return received
 
 
@@ -202,11 +202,11 @@ def together(values: Sequence[PayloadValue], limit: int) -> list[Arrival]:
         return []
     streams, channels, times, numbers = zip(*values, strict=True)
     limits = DecoderLimits(samples=max(limit, len(values)), channels=2**31)
-    found = from_long(
+    arrivals = from_long(
         streams, channels, np.array(times, np.int64), np.array(numbers, np.float64), limits
     )
-    if len(found) == len(set(streams)):
-        return found
+    if len(arrivals) == len(set(streams)):
+        return arrivals
     # A stream of which some arrivals have all channels and others one would be taken for one whose
     # channels come apart.
     seen: dict[tuple[str, str, int], int] = {}
@@ -247,9 +247,9 @@ def _decoded(payload: bytes) -> Any:
     return decoded
 
 
-def _numbers(found: Mapping[str, Any], before: str, depth: int) -> Iterator[tuple[str, float]]:
+def _numbers(content: Mapping[str, Any], before: str, depth: int) -> Iterator[tuple[str, float]]:
     """Give all numbers of an object with their names."""
-    for key, value in found.items():
+    for key, value in content.items():
         name = f"{before}.{key}" if before else str(key)
         if isinstance(value, Mapping):
             if depth < _DEEPEST:
@@ -270,50 +270,50 @@ def _number(value: Any) -> float | None:
     elif not isinstance(value, int | float):
         return None
     try:
-        found = float(value)
+        number = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None
 
 
-def _at(found: Mapping[str, Any], path: str) -> Any:
+def _at(content: Mapping[str, Any], path: str) -> Any:
     """Return the field of an object; a point goes into an object within it."""
-    if path in found:
-        return found[path]
-    inner: Any = found
+    if path in content:
+        return content[path]
+    inner: Any = content
     for part in path.split("."):
         inner = inner.get(part) if isinstance(inner, Mapping) else None
     return inner
 
 
-def _has(found: Mapping[str, Any], path: str) -> bool:
+def _has(content: Mapping[str, Any], path: str) -> bool:
     """Whether an object has a field, be it null; a point goes into an object within it."""
     outer, _, last = path.rpartition(".")
-    inner = _at(found, outer) if outer else found
-    return path in found or (isinstance(inner, Mapping) and last in inner)
+    inner = _at(content, outer) if outer else content
+    return path in content or (isinstance(inner, Mapping) and last in inner)
 
 
-def _has_null(found: Mapping[str, Any], depth: int) -> bool:
+def _has_null(content: Mapping[str, Any], depth: int) -> bool:
     """Whether a field of an object, or of one within it, is null."""
     return any(
         depth < _DEEPEST and _has_null(each, depth + 1)
         if isinstance(each, Mapping)
         else each is None
-        for each in found.values()
+        for each in content.values()
     )
 
 
-def _other(expected: str, found: Any) -> InputError:
-    return InputError(f"expected {expected}, found {_shown(found)}")
+def _other(expected: str, content: Any) -> InputError:
+    return InputError(f"expected {expected}, found {_shown(content)}")
 
 
-def _shown(found: Any) -> str:
+def _shown(content: Any) -> str:
     """Return the beginning of a text, or of what was read from JSON."""
-    if not isinstance(found, str):
+    if not isinstance(content, str):
         text = ""
-        for piece in json.JSONEncoder().iterencode(found):  # it may be long and deep
+        for piece in json.JSONEncoder().iterencode(content):  # it may be long and deep
             text += piece[:_SHOWN]
             if len(text) >= _SHOWN:
                 break
-        found = text
-    return shortened(ascii(found[:_SHOWN]), _SHOWN)
+        content = text
+    return shortened(ascii(content[:_SHOWN]), _SHOWN)

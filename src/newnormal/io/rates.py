@@ -43,10 +43,10 @@ class CounterRates:
         """Return time and value of a counter that were kept last."""
         return self._known.get(key)
 
-    def keep(self, found: dict[Hashable, tuple[int, float]]) -> None:
+    def keep(self, newest: dict[Hashable, tuple[int, float]]) -> None:
         """Remember the last values of counters, where they are newer."""
         with self._lock:
-            for key, value in found.items():
+            for key, value in newest.items():
                 before = self._known.pop(key, value)
                 self._known[key] = max(before, value)
             while len(self._known) > self._most:
@@ -84,12 +84,12 @@ class RateConversion:
         if last is None:
             self._found[key] = time, value
             return math.nan
-        before, known = last
+        before, earlier = last
         if time <= before:
             return math.nan
         self._found[key] = time, value
-        found = (value - known if value >= known else value) / ((time - before) / 1e9)
-        return found if math.isfinite(found) else math.nan
+        rate = (value - earlier if value >= earlier else value) / ((time - before) / 1e9)
+        return rate if math.isfinite(rate) else math.nan
 
     def keep(self) -> None:
         """Remember the last values: the request is durable."""

@@ -129,10 +129,10 @@ def is_score_sink(name: str) -> bool:
     if ":" not in name:
         return name in {each.name for each in entry_points(group="newnormal.score_sinks")}
     try:
-        found = _imported("score sink", name)
+        kind = _imported("score sink", name)
     except ParameterError:
         return False
-    return isinstance(found, type) and issubclass(found, ScoreSink)
+    return isinstance(kind, type) and issubclass(kind, ScoreSink)
 
 
 def find_decoder(name: str) -> type[Decoder]:
@@ -181,49 +181,49 @@ def _find(
     path = built_in.get(name, name)
     group, check, role = f"newnormal.{role}s", f"check_{role}", role.replace("_", " ")
     if ":" in path:
-        found = _imported(role, path)
+        imported = _imported(role, path)
     else:
         installed = {each.name: each for each in entry_points(group=group)}
         if name not in installed:
-            known = "".join(f"{each}, " for each in sorted({*built_in, *installed}))
-            known = known.removesuffix(", ") + " or " if known else ""
+            names = "".join(f"{each}, " for each in sorted({*built_in, *installed}))
+            names = names.removesuffix(", ") + " or " if names else ""
             raise ParameterError(
-                f"{role}: expected {known}package.module:Class, found {name!r}",
+                f"{role}: expected {names}package.module:Class, found {name!r}",
                 hint="an installed package can add names with entry points of the group "
                 f"{group}{also}",
             )
-        found = _imported(role, installed[name].value)
-    if not (isinstance(found, type) and issubclass(found, base)):
-        what = "the class" if isinstance(found, type) else f"a {type(found).__name__},"
+        imported = _imported(role, installed[name].value)
+    if not (isinstance(imported, type) and issubclass(imported, base)):
+        what = "the class" if isinstance(imported, type) else f"a {type(imported).__name__},"
         raise ParameterError(
             f"{role}: expected a subclass of newnormal.io.{base.__name__}, "
-            f"found {what} {getattr(found, '__name__', found)!s}",
+            f"found {what} {getattr(imported, '__name__', imported)!s}",
             hint=f"derive it: class Mine(newnormal.io.{base.__name__})",
         )
-    missing = sorted(getattr(found, "__abstractmethods__", ()))
+    missing = sorted(getattr(imported, "__abstractmethods__", ()))
     if missing:
         raise ParameterError(
-            f"{role}: expected {found.__name__} to define {' and '.join(missing)}, found none",
+            f"{role}: expected {imported.__name__} to define {' and '.join(missing)}, found none",
             hint=f"newnormal.testing.{check} checks the rest",
         )
-    return found
+    return imported
 
 
 def _imported(role: str, path: str) -> Any:
     module_name, _, attribute = path.partition(":")
     try:
-        found: Any = import_module(module_name)
+        imported: Any = import_module(module_name)
     except (ImportError, ValueError) as error:  # a name with an empty part is a ValueError
         raise ParameterError(
             f"{role}: expected a module that can be imported, found {module_name!r}: {error}",
             hint="run in the folder of the module, or add that to PYTHONPATH",
         ) from error
     for part in attribute.split("."):
-        if not hasattr(found, part):
-            offered = [name for name in vars(found) if not name.startswith("_")]
+        if not hasattr(imported, part):
+            offered = [name for name in vars(imported) if not name.startswith("_")]
             raise ParameterError(
                 f"{role}: expected a class {attribute!r} in {module_name}, found none",
                 hint=f"it has {', '.join(sorted(offered)) or 'no public names'}",
             )
-        found = getattr(found, part)
-    return found
+        imported = getattr(imported, part)
+    return imported

@@ -89,8 +89,8 @@ def _kind(messages: _Messages) -> type[Any]:
             )
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    found = pool.FindMessageTypeByName("newnormal_remote_write.WriteRequest")
-    return message_factory.GetMessageClass(found)
+    descriptor = pool.FindMessageTypeByName("newnormal_remote_write.WriteRequest")
+    return message_factory.GetMessageClass(descriptor)
 
 
 def pack(request: Any) -> bytes:

@@ -133,16 +133,16 @@ class TopicPatterns:
             return self._known[topic]
         except KeyError:
             pass
-        found = None
+        named = None
         for at, pattern in enumerate(self.patterns):
             names = pattern.match(topic)
             if names is not None:
-                found = Named(at, *names)
+                named = Named(at, *names)
                 break
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
-        self._known[topic] = found
-        return found
+        self._known[topic] = named
+        return named
 
 
 class TopicTemplate:
@@ -190,8 +190,8 @@ class TopicTemplate:
 
     def fill(self, values: Mapping[str, str]) -> str:
         """Return the topic."""
-        found = _IN_BRACES.sub(lambda part: _escaped(values[part[1]]), self.text)
-        return "%24" + found[1:] if found.startswith("$") else found
+        topic = _IN_BRACES.sub(lambda part: _escaped(values[part[1]]), self.text)
+        return "%24" + topic[1:] if topic.startswith("$") else topic
 
 
 def covers(one: str, other: str) -> bool:

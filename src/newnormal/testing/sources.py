@@ -179,14 +179,14 @@ def _check_batch(batch: Batch, limit: int, channels: int) -> None:
         expect(count == len(values), f"{len(values)} numbers, one a sample", count)
 
 
-def _same(expected: tuple[Any, Any], found: tuple[Any, Any], what: str) -> None:
-    expect(len(found[0]) == len(expected[0]), f"{what}: {len(expected[0])}", len(found[0]))
-    different = ~((found[0] == expected[0]) | (np.isnan(found[0]) & np.isnan(expected[0])))
+def _same(expected: tuple[Any, Any], read: tuple[Any, Any], what: str) -> None:
+    expect(len(read[0]) == len(expected[0]), f"{what}: {len(expected[0])}", len(read[0]))
+    different = ~((read[0] == expected[0]) | (np.isnan(read[0]) & np.isnan(expected[0])))
     expect(not different.any(), what, f"another value at sample {_first(different.any(axis=1))}")
     if expected[1] is not None:
-        expect(found[1] is not None or not len(expected[1]), f"{what}, with times", "no times")
-        if found[1] is not None:
-            moved = found[1] != expected[1]
+        expect(read[1] is not None or not len(expected[1]), f"{what}, with times", "no times")
+        if read[1] is not None:
+            moved = read[1] != expected[1]
             expect(not moved.any(), what, f"another time at sample {_first(moved)}")
 
 

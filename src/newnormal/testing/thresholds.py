@@ -70,8 +70,8 @@ def _check_start(rule: MovingThreshold, scores: Floats) -> None:
     kept = scores.copy()
     state: Any = rule.start(scores)
     is_state = isinstance(state, np.ndarray) and state.dtype == np.float64 and state.ndim == 1
-    found = f"{state.dtype} of shape {state.shape}" if isinstance(state, np.ndarray) else state
-    require(is_state, f"start: expected a float64 array of one axis, found {found!s}")
+    kind = f"{state.dtype} of shape {state.shape}" if isinstance(state, np.ndarray) else state
+    require(is_state, f"start: expected a float64 array of one axis, found {kind!s}")
     require(np.array_equal(scores, kept), "start: expected the scores as they were, found changes")
     again = rule.start(scores)
     require(again is not state, "start: expected a new array each time, found the same one")

@@ -146,19 +146,21 @@ class Decoder(ABC):
 
         if self.status == 204 and not refused:
             return Reply()
-        taken = [each for each in arrivals if not any(each is other for other, _ in refused)]
-        found: dict[str, Any] = {
-            "samples": sum(len(each.times) for each in taken),
-            "streams": len({each.stream for each in taken}),
+        taken = [
+            arrival for arrival in arrivals if not any(arrival is other for other, _ in refused)
+        ]
+        answer: dict[str, Any] = {
+            "samples": sum(len(arrival.times) for arrival in taken),
+            "streams": len({arrival.stream for arrival in taken}),
             "position": position,
         }
         if refused:
-            count = sum(len(each.arrival.times) for each in refused)
-            found["error"] = f"{count} samples were refused: {refused[0].why}"
-        return Reply(json.dumps(found).encode(), "application/json", 400 if refused else None)
+            count = sum(len(arrival.arrival.times) for arrival in refused)
+            answer["error"] = f"{count} samples were refused: {refused[0].why}"
+        return Reply(json.dumps(answer).encode(), "application/json", 400 if refused else None)
 
 
-def check_name(name: object, what: str, place: str) -> str:
+def check_name(name: object, what: str, where: str) -> str:
     """Return the name of a stream or a channel; raise an InputError unless it can be one.
 
     >>> check_name("press-1", "stream", "sample 0")
@@ -172,7 +174,7 @@ def check_name(name: object, what: str, place: str) -> str:
     good = isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME and name.isprintable()
     if not good or not str(name).strip():
         raise InputError(
-            f"{place}: {what}: expected a name of 1 to {_LONGEST_NAME} printable characters, "
+            f"{where}: {what}: expected a name of 1 to {_LONGEST_NAME} printable characters, "
             f"found {shortened(ascii(name))}",
             hint=_name_hint(name),
         )

@@ -87,12 +87,12 @@ class _InfluxOptions:
             columns[channel] = at
             if any(matches(name) for matches in self._is_counter):
                 counters.append(channel)
-        places = tuple(columns.values())
+        numbers = tuple(columns.values())
         channels = tuple(columns)
         return _InfluxLayout(
             stream,
             channels,
-            None if places == tuple(range(len(fields))) else places,
+            None if numbers == tuple(range(len(fields))) else numbers,
             tuple(at for at, each in enumerate(channels) if each in counters),
         )
 
@@ -185,15 +185,15 @@ class InfluxDecoder(Decoder):
     def _layout(self, options: _InfluxOptions, head: str, fields: tuple[str, ...]) -> _InfluxLayout:
         """Return where the values of lines go: naming takes longer than reading them."""
         key = options.names, head, fields
-        found = self._layouts.get(key)
-        if found is None:
-            found = options.layout(head, fields)
+        layout = self._layouts.get(key)
+        if layout is None:
+            layout = options.layout(head, fields)
             if len(fields) <= _MOST_FIELDS:
                 with self._lock:
                     while len(self._layouts) >= _MOST_LAYOUTS:
                         del self._layouts[next(iter(self._layouts))]
-                    self._layouts[key] = found
-        return found
+                    self._layouts[key] = layout
+        return layout
 
 
 def _scale(precision: str) -> Scale:
@@ -245,18 +245,18 @@ def _arrivals(
     for number, (_, times, _) in enumerate(parts):
         for row, time in enumerate(times.tolist()):
             rows.setdefault(time, []).append((number, row))
-    found: list[Arrival] = []
+    arrivals: list[Arrival] = []
     run: list[int] = []  # times in a row that the same parts have
     members: list[int] = []
     for time in (*sorted(rows), None):
-        own = [] if time is None else [number for number, _ in rows[time]]
-        if own != members:
+        present = [] if time is None else [number for number, _ in rows[time]]
+        if present != members:
             if run:
-                found.append(_run(parts, members, [rows[each] for each in run], run))
-            run, members = [], own
+                arrivals.append(_run(parts, members, [rows[each] for each in run], run))
+            run, members = [], present
         if time is not None:
             run.append(time)
-    return found
+    return arrivals
 
 
 def _run(
@@ -276,7 +276,7 @@ def _joined(stream: str, times: Ints, tables: list[tuple[_InfluxLayout, Floats]]
     """Return tables of the same times side by side; of a channel that is there twice the last."""
     channels = [name for layout, _ in tables for name in layout.channels]
     values = np.concatenate([values for _, values in tables], axis=1)
-    place = {name: at for at, name in enumerate(channels)}
-    if len(place) < len(channels):
-        values = values[:, list(place.values())]
-    return Arrival(stream, tuple(place), times, values)
+    columns = {name: at for at, name in enumerate(channels)}
+    if len(columns) < len(channels):
+        values = values[:, list(columns.values())]
+    return Arrival(stream, tuple(columns), times, values)

@@ -114,40 +114,40 @@ def parse(text: str, scale: Scale, most: int) -> Parsed | None:
     (1, 2, "field load: expected a number, true, false or a text in quotes, found ''")
     """
     groups: dict[tuple[str, tuple[str, ...]], LineGroup] = {}
-    known: dict[str, LineError | None] = {}  # whether what lines begin with is a series
+    heads: dict[str, LineError | None] = {}  # whether what lines begin with is a series
     points = dropped = line = 0
     error = ""
-    place, end = 0, len(text)
+    offset, end = 0, len(text)
     match = _LINE.match
-    while place < end:
-        found = match(text, place)
+    while offset < end:
+        plain = match(text, offset)
         try:
-            if found is not None:
-                head, fields, stamp = found.groups()
+            if plain is not None:
+                head, fields, stamp = plain.groups()
                 parts = fields.replace("=", ",").split(",")
                 names = tuple(parts[::2])
                 values = [
                     float(each) if each[-1] != "i" else float(each[:-1]) for each in parts[1::2]
                 ]
                 time = None if stamp is None else scale(int(stamp))
-                after = found.end()
+                after = plain.end()
             else:
-                after, point = _read(text, place, scale)
+                after, point = _read(text, offset, scale)
                 if point is None:
-                    place = after
+                    offset = after
                     continue
                 head, names, values, time = point
-            if head not in known:
-                known[head] = _wrong(head)
-            if (wrong := known[head]) is not None:
+            if head not in heads:
+                heads[head] = _wrong(head)
+            if (wrong := heads[head]) is not None:
                 raise wrong
         except LineError as refused:
             if not dropped:
-                line, error = text.count("\n", 0, place) + 1, refused.message
+                line, error = text.count("\n", 0, offset) + 1, refused.message
             dropped += 1
-            place = text.find("\n", place) + 1 or end
+            offset = text.find("\n", offset) + 1 or end
             continue
-        place = after
+        offset = after
         points += 1
         if points > most:
             return None
@@ -202,19 +202,19 @@ def read_series(head: str) -> SeriesKey:
         raise LineError(f"expected a measurement, found {_shown(head)}")
     measurement = _plain(token[0], ", ")
     tags: dict[str, str] = {}
-    place = token.end()
-    while place < len(head):  # at a comma
-        key = _TAG.match(head, place + 1)
+    offset = token.end()
+    while offset < len(head):  # at a comma
+        key = _TAG.match(head, offset + 1)
         assert key is not None
         value = _TAG.match(head, key.end() + 1)
         named = key[0] and head[key.end() : key.end() + 1] == "="
         if not named or value is None or not value[0] or head[value.end() :][:1] == "=":
-            raise LineError(f"expected a tag as name=value, found {_shown(head[place + 1 :])}")
+            raise LineError(f"expected a tag as name=value, found {_shown(head[offset + 1 :])}")
         name = _plain(key[0], ",= ")
         if name in tags:
             raise LineError(f"expected each tag once, found {_shown(name)} twice")
         tags[name] = _plain(value[0], ",= ")
-        place = value.end()
+        offset = value.end()
     return SeriesKey(measurement, tags)
 
 
@@ -230,51 +230,51 @@ def _wrong(head: str) -> LineError | None:
 _Point = tuple[str, tuple[str, ...], list[float], "int | None"]
 
 
-def _read(text: str, place: int, scale: Scale) -> tuple[int, _Point | None]:
-    """Return the place behind a line, and its point; None: it is blank or a comment."""
-    place = _behind(_SPACE, text, place)
-    if text.startswith("#", place):
-        return text.find("\n", place) + 1 or len(text), None
-    blank = _END.match(text, place)
+def _read(text: str, offset: int, scale: Scale) -> tuple[int, _Point | None]:
+    """Return the offset behind a line, and its point; None: it is blank or a comment."""
+    offset = _behind(_SPACE, text, offset)
+    if text.startswith("#", offset):
+        return text.find("\n", offset) + 1 or len(text), None
+    blank = _END.match(text, offset)
     if blank is not None:
         return blank.end(), None
-    begin = place
-    place = _behind(_HEAD, text, place)
-    head = text[begin:place]
-    place = _behind(_SPACE, text, place)
+    begin = offset
+    offset = _behind(_HEAD, text, offset)
+    head = text[begin:offset]
+    offset = _behind(_SPACE, text, offset)
     fields: dict[str, float] = {}
     while True:
-        place, name, value = _field(text, place)
+        offset, name, value = _field(text, offset)
         fields.pop(name, None)  # the last counts
         if value is not None:
             fields[name] = value
-        if text[place : place + 1] != ",":
+        if text[offset : offset + 1] != ",":
             break
-        place += 1
+        offset += 1
     if not text.isascii():
-        _check_text(text[begin:place])
+        _check_text(text[begin:offset])
     time = None
-    behind = place = _behind(_SPACE, text, place)
-    stamp = _TIME.match(text, place)
+    behind = offset = _behind(_SPACE, text, offset)
+    stamp = _TIME.match(text, offset)
     if stamp is not None and len(stamp[0]) <= 20:
         time = scale(int(stamp[0]))
         behind = stamp.end()
     end = _END.match(text, behind)
     if end is None:
-        raise LineError(f"expected a time as a whole number, found {_rest(text, place)}")
+        raise LineError(f"expected a time as a whole number, found {_rest(text, offset)}")
     return end.end(), (head, tuple(fields), list(fields.values()), time)
 
 
-def _field(text: str, place: int) -> tuple[int, str, float | None]:
-    """Return the place behind a field, its name, and its number; None: it is a text."""
-    key = _FIELD.match(text, place)
+def _field(text: str, offset: int) -> tuple[int, str, float | None]:
+    """Return the offset behind a field, its name, and its number; None: it is a text."""
+    key = _FIELD.match(text, offset)
     assert key is not None
     if not key[0] or text[key.end() : key.end() + 1] != "=":
-        raise LineError(f"expected a field as name=value, found {_rest(text, place)}")
+        raise LineError(f"expected a field as name=value, found {_rest(text, offset)}")
     name = _plain(key[0], ",= ")
-    place = key.end() + 1
-    if text[place : place + 1] == '"':
-        string = _STRING.match(text, place)
+    offset = key.end() + 1
+    if text[offset : offset + 1] == '"':
+        string = _STRING.match(text, offset)
         if string is None:
             raise LineError(f"field {_name(name)}: expected the end of a text, found none")
         if text[string.end() : string.end() + 1] not in ("", ",", " ", "\r", "\n"):
@@ -283,7 +283,7 @@ def _field(text: str, place: int) -> tuple[int, str, float | None]:
                 f"found {_rest(text, string.end())}"
             )
         return string.end(), name, None
-    value = _VALUE.match(text, place)
+    value = _VALUE.match(text, offset)
     assert value is not None
     return value.end(), name, _number(value[0], name)
 
@@ -324,23 +324,23 @@ def _plain(token: str, ends: str) -> str:
 
 def _check_text(line: str) -> None:
     """Raise a LineError for bytes that are no UTF-8, which were decoded as lone surrogates."""
-    found = _NO_TEXT.search(line)
-    if found is not None:
-        before = line[max(found.start() - _SHOWN // 2, 0) : found.start()]
+    undecoded = _NO_TEXT.search(line)
+    if undecoded is not None:
+        before = line[max(undecoded.start() - _SHOWN // 2, 0) : undecoded.start()]
         raise LineError(
-            f"expected UTF-8 text, found the byte {ord(found[0]) & 0xFF:#04x} behind "
+            f"expected UTF-8 text, found the byte {ord(undecoded[0]) & 0xFF:#04x} behind "
             f"{_shown(before)}"
         )
 
 
-def _behind(pattern: re.Pattern[str], text: str, place: int) -> int:
-    found: Any = pattern.match(text, place)
-    end: int = found.end()
+def _behind(pattern: re.Pattern[str], text: str, offset: int) -> int:
+    token: Any = pattern.match(text, offset)
+    end: int = token.end()
     return end
 
 
-def _rest(text: str, place: int) -> str:
-    return _shown(text[place : place + 2 * _SHOWN].partition("\n")[0])
+def _rest(text: str, offset: int) -> str:
+    return _shown(text[offset : offset + 2 * _SHOWN].partition("\n")[0])
 
 
 def _name(name: str) -> str:

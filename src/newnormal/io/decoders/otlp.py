@@ -189,8 +189,8 @@ def _per_second(number: float, interval: int, time: int) -> float:
     """Return what was added in an interval per second; NaN where the interval is not known."""
     if not 0 < interval < time:
         return nan
-    found = number / (interval / 1e9)
-    return found if isfinite(found) else nan
+    rate = number / (interval / 1e9)
+    return rate if isfinite(rate) else nan
 
 
 def _labels(attributes: Any) -> dict[str, str]:
@@ -226,7 +226,7 @@ def _messages() -> Any:
 
 def _counted(request: Any, points: SeriesValues) -> int:
     """Return how many data points there are; a TooManyError if these, or others, are too many."""
-    scopes = metrics = found = 0
+    scopes = metrics = count = 0
     points.count(len(request.resource_metrics))
     for resource in request.resource_metrics:
         scopes += len(resource.scope_metrics)
@@ -236,9 +236,9 @@ def _counted(request: Any, points: SeriesValues) -> int:
             points.count(metrics)
             for metric in scope.metrics:
                 kind = metric.WhichOneof("data")
-                found += 0 if kind is None else len(getattr(metric, kind).data_points)
-                points.count(found)
-    return found
+                count += 0 if kind is None else len(getattr(metric, kind).data_points)
+                points.count(count)
+    return count
 
 
 def _from_protobuf(body: bytes, points: SeriesValues) -> Any:
@@ -262,11 +262,11 @@ def _from_json(body: bytes, points: SeriesValues) -> Any:
     from google.protobuf import json_format
 
     try:
-        found = json.loads(body)
-        if not isinstance(found, dict):
+        content = json.loads(body)
+        if not isinstance(content, dict):
             raise TypeError("no object")
-        points.count(_most_points(found))  # before the slow part
-        return json_format.ParseDict(found, kind(), ignore_unknown_fields=True)
+        points.count(_most_points(content))  # before the slow part
+        return json_format.ParseDict(content, kind(), ignore_unknown_fields=True)
     except InputError:
         raise
     except (json_format.ParseError, ValueError, TypeError, RecursionError, OverflowError) as error:
@@ -276,15 +276,15 @@ def _from_json(body: bytes, points: SeriesValues) -> Any:
         ) from None
 
 
-def _most_points(found: Any, depth: int = 0) -> int:
+def _most_points(content: Any, depth: int = 0) -> int:
     """Return how many data points JSON has; other values may have some that count, too."""
-    if isinstance(found, list):
-        return sum(_most_points(each, depth) for each in found)
-    if not isinstance(found, dict) or depth > _POINTS_DEPTH:
+    if isinstance(content, list):
+        return sum(_most_points(each, depth) for each in content)
+    if not isinstance(content, dict) or depth > _POINTS_DEPTH:
         return 0
     return sum(
         len(each)
         if key in ("dataPoints", "data_points") and isinstance(each, list)
         else _most_points(each, depth + 1)
-        for key, each in found.items()
+        for key, each in content.items()
     )

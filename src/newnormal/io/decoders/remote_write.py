@@ -156,7 +156,7 @@ class RemoteWriteDecoder(SeriesDecoder):
 
     def _named(self, request: Any, plain: bytes, options: QueryOptions) -> list[_SentSeries | None]:
         """Return what is known of each series; None: it is left out."""
-        found: list[_SentSeries | None] = []
+        named: list[_SentSeries | None] = []
         read: Any = None  # with its labels, where one is new
         start = blake2b(options.text.encode("utf-8", "surrogatepass"), digest_size=16)
         for at, sent in enumerate(request.timeseries):
@@ -169,12 +169,12 @@ class RemoteWriteDecoder(SeriesDecoder):
                 if read is None:
                     read = parse(plain, named_kind()).timeseries
                 known = self._read(read[at].labels, key, options)
-            found.append(known)
+            named.append(known)
         if len(self._series) > _MOST_SERIES:
             with self._lock:
                 for key in list(islice(self._series, len(self._series) - _MOST_SERIES * 7 // 8)):
                     del self._series[key]
-        return found
+        return named
 
     def _read(self, sent: Any, key: bytes, options: QueryOptions) -> _SentSeries | None:
         """Return what is known of a series that was not seen before, and remember it."""

@@ -19,14 +19,14 @@ _NUMBERS = {int, float, type(None)}
 _SECONDS = 1e11  # Unix time in s is below, as `parse_time` has it
 
 
-def times_of(values: Sequence[Any], place: Callable[[int], str]) -> Ints:
+def times_of(values: Sequence[Any], where: Callable[[int], str]) -> Ints:
     """Return times in ns since 1970.
 
     Parameters
     ----------
     values
         ISO 8601 texts or Unix times, as `newnormal.tabular.parse_time` takes them.
-    place
+    where
         Where one is, for errors.
     """
     kinds = set(map(type, values))
@@ -46,13 +46,13 @@ def times_of(values: Sequence[Any], place: Callable[[int], str]) -> Ints:
             whole = np.array([2**62])
         if np.abs(whole).max() <= _SECONDS:
             return whole * 10**9
-    found = np.empty(len(values), np.int64)
-    for at, value in enumerate(values):
+    times = np.empty(len(values), np.int64)
+    for row, value in enumerate(values):
         try:
-            found[at] = parse_time(value).astype(np.int64)
+            times[row] = parse_time(value).astype(np.int64)
         except InputError as error:
-            raise InputError(f"{place(at)}: time: {error.message}", hint=error.hint) from None
-    return found
+            raise InputError(f"{where(row)}: time: {error.message}", hint=error.hint) from None
+    return times
 
 
 def _are_seconds(texts: Sequence[str]) -> bool:
@@ -62,25 +62,25 @@ def _are_seconds(texts: Sequence[str]) -> bool:
     return plain and all(0 < len(each) <= 11 for each in texts)
 
 
-def numbers_of(values: Sequence[Any], place: Callable[[int], str]) -> Floats:
+def numbers_of(values: Sequence[Any], where: Callable[[int], str]) -> Floats:
     """Return values as float64, NaN where one is missing.
 
     Numbers, texts of numbers, and None, empty or NaN for missing ones are taken.
 
     Parameters
     ----------
-    place
+    where
         Where one is and which channel it is of, for errors.
     """
-    found = _plain(values)
-    if found is None:
-        each = [_number(value, place, at) for at, value in enumerate(values)]
-        found = np.array(each, np.float64)
-    endless = np.isinf(found)
+    numbers = _plain(values)
+    if numbers is None:
+        each = [_number(value, where, row) for row, value in enumerate(values)]
+        numbers = np.array(each, np.float64)
+    endless = np.isinf(numbers)
     if endless.any():
-        at = int(endless.argmax())
-        raise _not_a_number(values[at], place(at))
-    return found
+        row = int(endless.argmax())
+        raise _not_a_number(values[row], where(row))
+    return numbers
 
 
 def _plain(values: Sequence[Any]) -> Floats | None:
@@ -98,7 +98,7 @@ def _plain(values: Sequence[Any]) -> Floats | None:
     return None
 
 
-def _number(value: Any, place: Callable[[int], str], at: int) -> float:
+def _number(value: Any, where: Callable[[int], str], row: int) -> float:
     if value is None:
         return np.nan
     if isinstance(value, str):
@@ -106,18 +106,18 @@ def _number(value: Any, place: Callable[[int], str], at: int) -> float:
         if text.lower() in _MISSING:
             return np.nan
         if "_" in text or not text.isascii():  # Python takes 1_000 and other scripts' digits
-            raise _not_a_number(value, place(at))
+            raise _not_a_number(value, where(row))
     elif isinstance(value, bool) or not isinstance(value, int | float):
-        raise _not_a_number(value, place(at))
+        raise _not_a_number(value, where(row))
     try:
         return float(value)
     except (ValueError, OverflowError):
-        raise _not_a_number(value, place(at)) from None
+        raise _not_a_number(value, where(row)) from None
 
 
-def _not_a_number(value: Any, place: str) -> InputError:
+def _not_a_number(value: Any, where: str) -> InputError:
     return InputError(
-        f"{place}: expected a finite number, found {shortened(ascii(value))}",
+        f"{where}: expected a finite number, found {shortened(ascii(value))}",
         hint="leave a missing value out, or send null",
     )
 
@@ -159,7 +159,7 @@ class SampleRows:
         self._checked: set[tuple[str, ...]] = set()
         self._count = 0
 
-    def place(self, row: int) -> str:
+    def where(self, row: int) -> str:
         """Return where a row is, for errors."""
         return f"{self._word} {self._first + row}"
 
@@ -189,9 +189,9 @@ class SampleRows:
             raise too_many_samples(self._limits)
 
     def _begun(self, row: int, stream: Any, channels: tuple[str, ...]) -> _RowGroup:
-        name = check_name(stream, "stream", self.place(row))
+        name = check_name(stream, "stream", self.where(row))
         if channels not in self._checked:
-            check_channels(channels, self._limits, self.place(row))
+            check_channels(channels, self._limits, self.where(row))
             self._checked.add(channels)
         made = self._groups[name, channels] = _RowGroup(name, channels)
         return made
@@ -202,25 +202,25 @@ class SampleRows:
         # All at once: a body often has one sample of each of many streams.
         numbers = numbers_of(
             [value for group in groups for value in group.values],
-            lambda at: self._value_place(groups, at),
+            lambda at: self._where_value(groups, at),
         )
         times = self._times(groups)
-        found = []
+        arrivals = []
         row = cell = 0
         for group in groups:
             count, width = len(group.rows), len(group.channels)
-            own = numbers[cell : cell + count * width].reshape(count, width)
-            found.append(Arrival(group.stream, group.channels, times[row : row + count], own))
+            values = numbers[cell : cell + count * width].reshape(count, width)
+            arrivals.append(Arrival(group.stream, group.channels, times[row : row + count], values))
             row += count
             cell += count * width
-        return found
+        return arrivals
 
-    def _value_place(self, groups: Sequence[_RowGroup], at: int) -> str:
+    def _where_value(self, groups: Sequence[_RowGroup], at: int) -> str:
         for group in groups:
             if at < len(group.values):
                 row, column = divmod(at, len(group.channels))
-                place = self.place(group.rows[row])
-                return f"{place}: channel {group.channels[column]!r} of {group.stream!r}"
+                where = self.where(group.rows[row])
+                return f"{where}: channel {group.channels[column]!r} of {group.stream!r}"
             at -= len(group.values)
         return "the body"
 
@@ -232,9 +232,9 @@ class SampleRows:
             self._check_single(groups)
             for at in without:
                 times[at] = 0
-        found = times_of(times, lambda at: self.place(rows[at]))
-        found[without] = self._now
-        return found
+        moments = times_of(times, lambda at: self.where(rows[at]))
+        moments[without] = self._now
+        return moments
 
     def _check_single(self, groups: Sequence[_RowGroup]) -> None:
         """Raise an InputError if two samples of a stream have no time: they would have the same."""
@@ -243,7 +243,7 @@ class SampleRows:
             for time, row in zip(group.times, group.rows, strict=True):
                 if time is None and group.stream in seen:
                     raise InputError(
-                        f"{self.place(row)}: expected a time, since there are several samples of "
+                        f"{self.where(row)}: expected a time, since there are several samples of "
                         f"{group.stream!r}, found none",
                         hint="only a single sample gets the time at which it came",
                     )
@@ -251,24 +251,24 @@ class SampleRows:
                     seen.add(group.stream)
 
 
-def check_channels(channels: Sequence[str], limits: DecoderLimits, place: str) -> None:
+def check_channels(channels: Sequence[str], limits: DecoderLimits, where: str) -> None:
     """Raise an InputError unless these can be the channels of a stream."""
     if not channels:
         raise InputError(
-            f"{place}: expected the value of a channel, found none",
+            f"{where}: expected the value of a channel, found none",
             hint='such as "values": {"temperature": 21.5}',
         )
     if len(channels) > limits.channels:
         raise TooManyError(
-            f"{place}: expected at most {limits.channels} channels, found {len(channels)}",
+            f"{where}: expected at most {limits.channels} channels, found {len(channels)}",
             hint="make several streams of them, or raise limits.channels",
         )
     for name in channels:
-        check_name(name, "channel", place)
+        check_name(name, "channel", where)
     if len(set(channels)) < len(channels):
         twice = next(name for name in channels if list(channels).count(name) > 1)
         raise InputError(
-            f"{place}: expected each channel once, found {twice!r} twice",
+            f"{where}: expected each channel once, found {twice!r} twice",
             hint="rename one of them",
         )
 
@@ -287,7 +287,7 @@ def from_long(
     times: Ints,
     values: Floats,
     limits: DecoderLimits,
-    place: Callable[[int], str] = lambda row: f"sample {row}",
+    where: Callable[[int], str] = lambda row: f"sample {row}",
 ) -> list[Arrival]:
     """Return values that came one by one as arrivals: those of one time are one sample.
 
@@ -300,7 +300,7 @@ def from_long(
         The names of each value's stream and channel.
     times, values
         (N,) each.
-    place
+    where
         Where a value was, for errors.
     """
     if len(values) > limits.samples:
@@ -308,22 +308,24 @@ def from_long(
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(streams):
         rows.setdefault(name, []).append(row)
-    found: list[Arrival] = []
-    for name, own in rows.items():
-        check_name(name, "stream", place(own[0]))
-        known: dict[str, int] = {}
-        columns = np.array([known.setdefault(channels[row], len(known)) for row in own])
-        names = tuple(known)
-        check_channels(names, limits, place(own[0]))
-        steps, at = np.unique(times[own], return_inverse=True)
+    arrivals: list[Arrival] = []
+    for name, stream_rows in rows.items():
+        check_name(name, "stream", where(stream_rows[0]))
+        columns_of: dict[str, int] = {}
+        columns = np.array(
+            [columns_of.setdefault(channels[row], len(columns_of)) for row in stream_rows]
+        )
+        names = tuple(columns_of)
+        check_channels(names, limits, where(stream_rows[0]))
+        steps, at = np.unique(times[stream_rows], return_inverse=True)
         table = np.full((len(steps), len(names)), np.nan)
         cells = at * len(names) + columns
         if len(np.unique(cells)) == len(cells):
-            table.reshape(-1)[cells] = values[own]
-            found.append(Arrival(name, names, steps, table))
+            table.reshape(-1)[cells] = values[stream_rows]
+            arrivals.append(Arrival(name, names, steps, table))
             continue
-        picked = np.array(own)
+        picked = np.array(stream_rows)
         for column, channel in enumerate(names):
             mine = picked[columns == column]
-            found.append(Arrival(name, (channel,), times[mine], values[mine][:, None]))
-    return found
+            arrivals.append(Arrival(name, (channel,), times[mine], values[mine][:, None]))
+    return arrivals

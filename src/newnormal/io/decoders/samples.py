@@ -70,7 +70,7 @@ class SamplesDecoder(Decoder):
                 f"found {kind[:60]!r}",
                 hint="name the form of the body; JSON, JSON lines and CSV are read",
             )
-        given = parse_qs(headers.get(QUERY, "")).get("stream", [None])[-1]
+        stream = parse_qs(headers.get(QUERY, "")).get("stream", [None])[-1]
         try:
             text = body.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -83,76 +83,76 @@ class SamplesDecoder(Decoder):
             raise InputError("expected samples, found an empty body", hint=f"such as {_EXAMPLE}")
         as_json = kind in (*_JSON, *_LINES) or (kind in _ANY and start in "{[")
         if not as_json:
-            found = self._csv(text, given)
+            arrivals = self._csv(text, stream)
         else:
-            found = self._json(_parsed(text, lines=kind in _LINES), given)
-        if not any(len(each.times) for each in found):
+            arrivals = self._json(_parsed(text, lines=kind in _LINES), stream)
+        if not any(len(each.times) for each in arrivals):
             raise InputError("expected samples, found none", hint=f"such as {_EXAMPLE}")
-        return found
+        return arrivals
 
     # --- JSON
 
-    def _json(self, samples: list[Any], given: str | None) -> list[Arrival]:
+    def _json(self, samples: list[Any], default: str | None) -> list[Arrival]:
         rows = SampleRows(self.limits, self.clock())
         blocks: list[Arrival] = []
         for row, sample in enumerate(samples):
             if type(sample) is not dict:
-                raise _not_a_sample(rows.place(row), sample)
+                raise _not_a_sample(rows.where(row), sample)
             values = sample.get("values")
-            stream = sample.get("stream", given)
+            stream = sample.get("stream", default)
             if "times" in sample or "channels" in sample:
-                blocks.append(self._block(sample, stream, rows.place(row)))
+                blocks.append(self._block(sample, stream, rows.where(row)))
             elif type(values) is dict:
                 rows.add(row, stream, sample.get("time"), tuple(values), tuple(values.values()))
             else:
-                raise _not_a_sample(rows.place(row), sample)
-        found = rows.arrivals() + blocks
-        if sum(len(each.times) for each in found) > self.limits.samples:
+                raise _not_a_sample(rows.where(row), sample)
+        arrivals = rows.arrivals() + blocks
+        if sum(len(each.times) for each in arrivals) > self.limits.samples:
             raise too_many_samples(self.limits)
-        return found
+        return arrivals
 
-    def _block(self, sample: dict[str, Any], stream: Any, place: str) -> Arrival:
+    def _block(self, sample: dict[str, Any], stream: Any, where: str) -> Arrival:
         """Return the samples of an object with many."""
         times, values = sample.get("times"), sample.get("values")
         names = sample.get("channels")
         if not isinstance(times, list) or not isinstance(values, list | dict):
-            raise _not_a_sample(place, sample)
+            raise _not_a_sample(where, sample)
         if len(times) > self.limits.samples:
             raise too_many_samples(self.limits)
         if isinstance(values, dict):
             names = list(values) if names is None else names
             if not isinstance(names, list) or [*map(str, names)] != [*values]:
                 raise InputError(
-                    f"{place}: channels: expected those that values has, found others",
+                    f"{where}: channels: expected those that values has, found others",
                     hint="leave channels out where values are by name",
                 )
             columns = list(values.values())
-            _check_lengths(columns, len(times), f"{place}: values", "each channel")
+            _check_lengths(columns, len(times), f"{where}: values", "each channel")
             width = len(columns)
             flat = [value for each in zip(*columns, strict=True) for value in each]
         else:
             if not isinstance(names, list):
-                raise _not_a_sample(place, sample)
+                raise _not_a_sample(where, sample)
             width = len(names)
             if len(values) != len(times):
                 raise InputError(
-                    f"{place}: values: expected a list for each of {len(times):,} times, "
+                    f"{where}: values: expected a list for each of {len(times):,} times, "
                     f"found {len(values):,}",
                     hint="values has a row for each time and a column for each channel",
                 )
-            _check_lengths(values, width, f"{place}: values", "each time")
+            _check_lengths(values, width, f"{where}: values", "each time")
             flat = [value for each in values for value in each]
         rows = SampleRows(self.limits, 0)
         # The names are checked as those of any sample.
         rows.add(0, stream, 0, tuple(map(_text, names)), ())
         numbers = numbers_of(
             flat,
-            lambda at: f"{place}, time {at // width}: channel {names[at % width]!r} of {stream!r}",
+            lambda at: f"{where}, time {at // width}: channel {names[at % width]!r} of {stream!r}",
         )
         return Arrival(
             stream,
             tuple(names),
-            times_of(times, lambda at: f"{place}, time {at}"),
+            times_of(times, lambda at: f"{where}, time {at}"),
             numbers.reshape(len(times), width),
         )
 
@@ -201,39 +201,39 @@ class SamplesDecoder(Decoder):
     def _long(
         self, streams: list[Any], times: list[Any], channels: list[str], values: list[str]
     ) -> list[Arrival]:
-        def place(row: int) -> str:
+        def where(row: int) -> str:
             return f"line {row + 2}"
 
         now = self.clock()
         without = [row for row, each in enumerate(times) if each is None]
         if without and len(without) < len(times):
             raise InputError(
-                f"{place(without[0])}: expected a time as on other lines, found none",
+                f"{where(without[0])}: expected a time as on other lines, found none",
                 hint="give every line a time, or none: then all get that at which they came",
             )
         if not all(streams):
             row = next(row for row, each in enumerate(streams) if not each)
             raise InputError(
-                f"{place(row)}: expected the name of a stream, found none",
+                f"{where(row)}: expected the name of a stream, found none",
                 hint="add a column stream, or ?stream=NAME to the address",
             )
-        moments = times_of([0] * len(times) if without else times, place)
-        numbers = numbers_of(values, lambda at: f"{place(at)}: channel {channels[at]!r}")
+        moments = times_of([0] * len(times) if without else times, where)
+        numbers = numbers_of(values, lambda at: f"{where(at)}: channel {channels[at]!r}")
         if without:
             moments[:] = now
-        return from_long(streams, channels, moments, numbers, self.limits, place)
+        return from_long(streams, channels, moments, numbers, self.limits, where)
 
 
 def _parsed(text: str, *, lines: bool) -> list[Any]:
     """Return the samples of JSON: the elements of an array, an object, or objects of lines."""
     if not lines:
         try:
-            found = json.loads(text)
+            content = json.loads(text)
         except (ValueError, RecursionError) as error:
             if not str(error).startswith("Extra data"):
                 raise _not_json("the body", error) from None
         else:
-            return found if isinstance(found, list) else [found]
+            return content if isinstance(content, list) else [content]
     samples = []
     for number, line in enumerate(text.split("\n"), 1):  # others may be inside of texts
         if line and not line.isspace():
@@ -244,22 +244,22 @@ def _parsed(text: str, *, lines: bool) -> list[Any]:
     return samples
 
 
-def _not_json(place: str, error: Exception) -> InputError:
+def _not_json(where: str, error: Exception) -> InputError:
     return InputError(
-        f"{place}: expected JSON, found something else: {str(error)[:100]}",
+        f"{where}: expected JSON, found something else: {str(error)[:100]}",
         hint=f"such as {_EXAMPLE}",
     )
 
 
-def _not_a_sample(place: str, found: object) -> InputError:
-    if isinstance(found, dict):
+def _not_a_sample(where: str, sample: object) -> InputError:
+    if isinstance(sample, dict):
         shown = (
-            f"an object of {', '.join(ascii(each)[:40] for each in list(found)[:6]) or 'nothing'}"
+            f"an object of {', '.join(ascii(each)[:40] for each in list(sample)[:6]) or 'nothing'}"
         )
     else:
-        shown = ascii(found)[:60]
+        shown = ascii(sample)[:60]
     return InputError(
-        f"{place}: expected stream, time and values, or times, channels and values, found {shown}",
+        f"{where}: expected stream, time and values, or times, channels and values, found {shown}",
         hint=f"such as {_EXAMPLE}",
     )
 
@@ -268,12 +268,12 @@ def _text(name: Any) -> Any:
     return name if isinstance(name, str) else repr(name)[:40] + "\0"  # not printable: refused
 
 
-def _check_lengths(parts: Sequence[Any], length: int, place: str, each: str) -> None:
+def _check_lengths(parts: Sequence[Any], length: int, where: str, each: str) -> None:
     for at, part in enumerate(parts):
         if not isinstance(part, list) or len(part) != length:
-            found = f"{len(part):,}" if isinstance(part, list) else ascii(part)[:40]
+            length_found = f"{len(part):,}" if isinstance(part, list) else ascii(part)[:40]
             raise InputError(
-                f"{place}: expected {length:,} values for {each}, found {found} in row {at}",
+                f"{where}: expected {length:,} values for {each}, found {length_found} in row {at}",
                 hint="values has a row for each time and a column for each channel",
             )
 
@@ -284,5 +284,5 @@ def _delimiter(text: str) -> str:
 
 
 def _column(header: Sequence[str], names: Sequence[str]) -> int | None:
-    found = [at for at, each in enumerate(header) if each.lower() in names]
-    return found[0] if found else None
+    columns = [at for at, each in enumerate(header) if each.lower() in names]
+    return columns[0] if columns else None

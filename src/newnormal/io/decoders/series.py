@@ -79,7 +79,7 @@ def query_options(
     example
         An address, for errors.
     """
-    found: dict[str, list[str]] = {}
+    values_of: dict[str, list[str]] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in known:
             *some, last = known
@@ -88,9 +88,9 @@ def query_options(
                 f"found {shortened(ascii(name))}",
                 hint=f"such as {example}",
             )
-        found.setdefault(name, []).append(value)
-    lists = {name: _names(name, found.get(name)) for name in ("by", "without", "counters")}
-    flags = {name: _flag(name, found.get(name)) for name in ("rates", "buckets")}
+        values_of.setdefault(name, []).append(value)
+    lists = {name: _names(name, values_of.get(name)) for name in ("by", "without", "counters")}
+    flags = {name: _flag(name, values_of.get(name)) for name in ("rates", "buckets")}
     by = lists["by"] or default
     try:
         naming = Naming(by, lists["without"])
@@ -105,13 +105,13 @@ def query_options(
 def _names(name: str, values: list[str] | None) -> tuple[str, ...]:
     if values is None:
         return ()
-    found = tuple(each.strip() for value in values for each in value.split(","))
-    if not all(found):
+    names = tuple(each.strip() for value in values for each in value.split(","))
+    if not all(names):
         raise InputError(
             f"address: {name}: expected names with commas between them, "
             f"found {shortened(ascii(','.join(values)))}"
         )
-    return found
+    return names
 
 
 def _flag(name: str, values: list[str] | None) -> bool | None:
@@ -206,10 +206,10 @@ class SeriesValues:
 
     def of(self, stream: str) -> tuple[list[str], list[int], list[float]]:
         """Return where to append channel, time in ns and value; NaN: sent, and missing."""
-        found = self._streams.get(stream)
-        if found is None:
-            found = self._streams[stream] = ([], [], [])
-        return found
+        lists = self._streams.get(stream)
+        if lists is None:
+            lists = self._streams[stream] = ([], [], [])
+        return lists
 
     def refuse(self, why: str, count: int = 1) -> None:
         """Take note of values that are not taken."""
@@ -286,19 +286,19 @@ def _arrivals(
             current, at_time, begun = {}, {}, time
             samples.append((time, current))
         current[channel], at_time[channel] = values[at], time
-    found: list[Arrival] = []
+    arrivals: list[Arrival] = []
     first = 0
     for at in range(1, len(samples) + 1):
         if at == len(samples) or samples[at][1].keys() != samples[first][1].keys():
-            found += _block(stream, samples[first:at])
+            arrivals += _block(stream, samples[first:at])
             first = at
     doubled: dict[str, list[int]] = {}
     for at in again:
         doubled.setdefault(channels[at], []).append(at)
-    for channel, own in doubled.items():
-        column = [(times[at], {channel: values[at]}) for at in own]
-        found += _block(stream, column)
-    return found
+    for channel, rows in doubled.items():
+        column = [(times[at], {channel: values[at]}) for at in rows]
+        arrivals += _block(stream, column)
+    return arrivals
 
 
 def _block(stream: str, samples: Sequence[tuple[int, dict[str, Any]]]) -> list[Arrival]:

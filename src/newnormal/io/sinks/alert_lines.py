@@ -80,9 +80,9 @@ class AlertLinesSink(AlertSink):
         if self._handle is not None and not self._is_rotated(self._handle):
             return self._handle
         self.close()
-        found = what_is(self._path)
-        if found is not None:
-            raise OSError(0, found)
+        kind = what_is(self._path)
+        if kind is not None:
+            raise OSError(0, kind)
         new = not self._path.exists()
         handle = self._handle = os.open(self._path, _FLAGS, 0o640)
         if new and os.name == "posix":  # the name is to survive a power cut, too

@@ -166,20 +166,20 @@ class AlertmanagerSink(AlertSink):
             ends = max(starts, min(_time(body.get("ended")), latest))
         else:
             ends = latest + np.timedelta64(round(self._expires * 1000), "ms")
-        found: dict[str, Any] = {
+        posted: dict[str, Any] = {
             "labels": self._labels_of(body),
             "annotations": _annotations(body),
             "startsAt": f"{starts}Z",
             "endsAt": f"{ends}Z",
         }
         if body.get("link"):
-            found["generatorURL"] = body["link"]
-        return found
+            posted["generatorURL"] = body["link"]
+        return posted
 
     def _labels_of(self, body: Mapping[str, Any]) -> dict[str, str]:
         """Return what is the same for both alerts of an item, as labels tell alerts apart."""
         kind = str(body["kind"])
-        found = {
+        labels = {
             "alertname": f"Newnormal{kind.capitalize()}",
             "kind": kind,
             "item": str(body["item"]),
@@ -187,8 +187,8 @@ class AlertmanagerSink(AlertSink):
             **self._labels,
         }
         if body.get("stream"):  # an incident has several, and more of them later
-            found["stream"] = str(body["stream"])
-        return found
+            labels["stream"] = str(body["stream"])
+        return labels
 
 
 def _addresses(where: str, given: Options) -> tuple[str, ...]:
@@ -225,22 +225,22 @@ def _checked_labels(where: str, labels: Mapping[str, str]) -> dict[str, str]:
 def _severities(where: str, given: Options, options: Mapping[str, Any]) -> dict[str, str]:
     if isinstance(options.get("severity"), str):
         return dict.fromkeys(SEVERITIES, given.text("severity"))
-    found: dict[str, str] = given.table("severity", {})
-    unknown = sorted(set(found) - set(SEVERITIES))
+    chosen: dict[str, str] = given.table("severity", {})
+    unknown = sorted(set(chosen) - set(SEVERITIES))
     if unknown:
         raise ParameterError(
             f"{where}: severity: expected kinds among {', '.join(SEVERITIES)}, "
             f"found {', '.join(unknown)}"
         )
-    return {**SEVERITIES, **found}
+    return {**SEVERITIES, **chosen}
 
 
 def _annotations(body: Mapping[str, Any]) -> dict[str, str]:
     lines = [f"{name}: {text}" for name, text in rows_of(body)]
-    found = {"summary": headline(body), "description": "\n".join(lines)}
+    annotations = {"summary": headline(body), "description": "\n".join(lines)}
     if body.get("link"):
-        found["link"] = str(body["link"])
-    return found
+        annotations["link"] = str(body["link"])
+    return annotations
 
 
 def _time(text: str | None) -> np.datetime64:
@@ -273,9 +273,9 @@ def _status(receiver: HttpReceiver) -> str:
     answer = receiver.ask("GET", _STATUS, most=_MOST_STATUS)
     receiver.judge(answer)
     try:
-        found = json.loads(answer.text)
-        version = str(found["versionInfo"]["version"])
-        cluster = found["cluster"]
+        content = json.loads(answer.text)
+        version = str(content["versionInfo"]["version"])
+        cluster = content["cluster"]
         status, peers = str(cluster["status"]), len(cluster.get("peers") or ())
     except (ValueError, TypeError, KeyError, AttributeError):
         raise SinkDownError(

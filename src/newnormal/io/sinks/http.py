@@ -186,17 +186,17 @@ class HttpReceiver:
         status = answer.status
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             return
-        found = f"{self.name}: expected a status 2xx, found {status} {answer.reason}".rstrip()
+        message = f"{self.name}: expected a status 2xx, found {status} {answer.reason}".rstrip()
         if status < HTTPStatus.BAD_REQUEST:
-            raise SinkDownError(found, hint="redirections are not followed: set the new address")
+            raise SinkDownError(message, hint="redirections are not followed: set the new address")
         if answer.shown:
-            found += f": {answer.shown}"
+            message += f": {answer.shown}"
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in self._hints or hint:
             after = _LONGEST_WAIT if status == HTTPStatus.GONE else answer.after
-            raise SinkDownError(found, hint=hint or self._hints.get(status), after=after)
+            raise SinkDownError(message, hint=hint or self._hints.get(status), after=after)
         if HTTPS_WANTED in answer.text:
-            raise SinkDownError(found, hint="begin the address with https://")
-        raise AlertRefusedError(found)
+            raise SinkDownError(message, hint="begin the address with https://")
+        raise AlertRefusedError(message)
 
     def close(self) -> None:
         """Close the connections."""

@@ -88,8 +88,8 @@ class KafkaSink(AlertSink):
                 on_delivery=report,
             )
         except KafkaException as error:
-            found: KafkaError = error.args[0]
-            return found
+            cause: KafkaError = error.args[0]
+            return cause
         until = time.monotonic() + self._seconds + _MORE
         while not reports and time.monotonic() < until and not self._closed:
             self._producer.poll(_WAIT)
@@ -102,7 +102,7 @@ class KafkaSink(AlertSink):
         """Raise what an error means."""
         from confluent_kafka import KafkaError
 
-        code, found = error.code(), said(error)
+        code, problem = error.code(), said(error)
         if code in (
             KafkaError.MSG_SIZE_TOO_LARGE,
             KafkaError.RECORD_LIST_TOO_LARGE,
@@ -110,12 +110,12 @@ class KafkaSink(AlertSink):
             KafkaError.INVALID_RECORD,
         ):
             raise AlertRefusedError(
-                f"{self._topic}: expected a message that the brokers take, found {found}",
+                f"{self._topic}: expected a message that the brokers take, found {problem}",
                 hint="max.message.bytes of the topic and message.max.bytes of options limit it",
             )
         self._producer = None  # it remembers what brokers refused, also when that is mended
         if code == KafkaError._MSG_TIMED_OUT:
-            found = self._cluster.troubles.last or found
+            problem = self._cluster.troubles.last or problem
         hint = {
             KafkaError.TOPIC_AUTHORIZATION_FAILED: "the user must be allowed to write the topic",
             KafkaError.CLUSTER_AUTHORIZATION_FAILED: "allow the user IdempotentWrite, or set "
@@ -123,12 +123,12 @@ class KafkaSink(AlertSink):
             KafkaError.UNKNOWN_TOPIC_OR_PART: "make the topic",
             KafkaError._UNKNOWN_TOPIC: "make the topic",
         }.get(code)
-        raise self._down(found, hint)
+        raise self._down(problem, hint)
 
-    def _down(self, found: str, hint: str | None = None) -> SinkDownError:
+    def _down(self, problem: str, hint: str | None = None) -> SinkDownError:
         return SinkDownError(
             f"{self._cluster.servers}: expected the topic {self._topic} to take the message, "
-            f"found {found}",
+            f"found {problem}",
             hint=hint,
         )
 
@@ -136,17 +136,18 @@ class KafkaSink(AlertSink):
         """Ask for the brokers and whether the topic is there."""
         with self._lock:
             producer = self._connected() if self._producer is None else self._producer
-            found = self._cluster.metadata(producer, self._seconds)
-        topic = found.topics.get(self._topic)
+            metadata = self._cluster.metadata(producer, self._seconds)
+        topic = metadata.topics.get(self._topic)
         if topic is None or topic.error is not None:
             raise InputError(
                 f"{self._cluster.servers}: expected the topic {self._topic}, found none",
                 hint="make it: kafka-topics.sh --create --topic "
                 f"{self._topic} --bootstrap-server {self._cluster.servers.partition(',')[0]}",
             )
+        count, brokers = len(topic.partitions), len(metadata.brokers)
         return (
-            f"cluster {found.cluster_id} at {self._cluster.servers} ({self._cluster.protection}); "
-            f"topic {self._topic}, {len(topic.partitions)} partitions, {len(found.brokers)} brokers"
+            f"{self._cluster.described(metadata.cluster_id)}; "
+            f"topic {self._topic}, {count} partitions, {brokers} brokers"
         )
 
     def close(self) -> None:

@@ -90,9 +90,9 @@ class MailSink(AlertSink):
 
     def _check_login(self, where: str) -> None:
         if (self._user is None) != (self._password is None):
-            found = "a user" if self._password is None else "a password"
+            given = "a user" if self._password is None else "a password"
             raise ParameterError(
-                f"{where}: expected user and password, found {found} alone",
+                f"{where}: expected user and password, found {given} alone",
                 hint="set user, and password_file or password_env",
             )
         for option, text in (("user", self._user), ("password", self._password)):
@@ -255,19 +255,19 @@ class MailSink(AlertSink):
 
     def _message(self, alert: Alert) -> EmailMessage:
         body = alert.body
-        found = EmailMessage(policy=SMTP)
-        found["From"] = self._from
-        found["To"] = self._to
-        found["Subject"] = _subject(body)
-        found["Date"] = formatdate(self._clock())
-        found["Message-ID"] = self._id(alert, alert.status)
+        mail = EmailMessage(policy=SMTP)
+        mail["From"] = self._from
+        mail["To"] = self._to
+        mail["Subject"] = _subject(body)
+        mail["Date"] = formatdate(self._clock())
+        mail["Message-ID"] = self._id(alert, alert.status)
         if alert.status == RESOLVED:  # mail programs show it below the one that fired
-            found["In-Reply-To"] = found["References"] = self._id(alert, FIRED)
-        found["Auto-Submitted"] = "auto-generated"
-        found["X-Newnormal-Key"] = alert.key
-        found.set_content(_plain(body))
-        found.add_alternative(_html(body), subtype="html")
-        return found
+            mail["In-Reply-To"] = mail["References"] = self._id(alert, FIRED)
+        mail["Auto-Submitted"] = "auto-generated"
+        mail["X-Newnormal-Key"] = alert.key
+        mail.set_content(_plain(body))
+        mail.add_alternative(_html(body), subtype="html")
+        return mail
 
     def _id(self, alert: Alert, status: str) -> str:
         """Return the name of a mail, the same whenever it is sent again.
@@ -281,10 +281,10 @@ class MailSink(AlertSink):
 
 
 def _security(where: str, given: Options) -> str:
-    found: str = given.text("security", "starttls")
-    if found not in PORTS:
-        raise ParameterError(f"{where}: security: expected {', '.join(PORTS)}, found {found!r}")
-    return found
+    security: str = given.text("security", "starttls")
+    if security not in PORTS:
+        raise ParameterError(f"{where}: security: expected {', '.join(PORTS)}, found {security!r}")
+    return security
 
 
 def _address(where: str, option: str, text: str) -> Address:
@@ -296,8 +296,8 @@ def _address(where: str, option: str, text: str) -> Address:
         try:
             header: Any = SMTP.header_factory("to", text)
             if len(header.addresses) == 1 and header.addresses[0].domain and not header.defects:
-                found: Address = header.addresses[0]
-                return found
+                address: Address = header.addresses[0]
+                return address
         except (MessageError, ValueError, IndexError):
             pass
     raise ParameterError(

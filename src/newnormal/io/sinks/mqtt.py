@@ -23,7 +23,7 @@ from newnormal.io.topics import TopicTemplate
 
 _TOPIC = "newnormal/alerts/{stream}"
 _NAMES = ("stream", "kind", "item", "status")
-_INCIDENT = "incidents"  # in the place of the stream
+_INCIDENT = "incidents"  # instead of the stream
 _MEDIA = "application/json"
 _IDLE = 30.0  # s without a message after which a connection is made anew
 _HEADER = 64  # bytes that a packet has beside topic and payload, at most

@@ -99,10 +99,10 @@ class SlackSink(AlertSink):
     def _message(self, alert: Alert) -> dict[str, Any]:
         if self._format == "teams":
             return _card(alert)
-        found: dict[str, Any] = {"text": _text(alert), **self._extra}
+        message: dict[str, Any] = {"text": _text(alert), **self._extra}
         if self._format == "slack":
-            found["attachments"] = [_attachment(alert)]
-        return found
+            message["attachments"] = [_attachment(alert)]
+        return message
 
     def check(self) -> str:
         """Post a message without anything in it, which no chat shows; ask Teams with HEAD."""
@@ -125,12 +125,12 @@ def _extra(given: Options) -> dict[str, str]:
     """Return what a message has besides its text."""
     icon: str | None = given.text("icon", None)
     key = "icon_url" if icon and icon.startswith(("http://", "https://")) else "icon_emoji"
-    found = {
+    options = {
         "channel": given.text("channel", None),
         "username": given.text("username", None),
         key: icon,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _hint(answer: HttpAnswer) -> str | None:
@@ -141,10 +141,10 @@ def _hint(answer: HttpAnswer) -> str | None:
 def _denies(answer: HttpAnswer) -> bool:
     """Return whether an answer with a status 2xx says that the message was not taken."""
     try:
-        found = json.loads(answer.text)
+        content = json.loads(answer.text)
     except ValueError:
         return False
-    return isinstance(found, dict) and False in (found.get("ok"), found.get("success"))
+    return isinstance(content, dict) and False in (content.get("ok"), content.get("success"))
 
 
 # ---------------------------------------------------------------------- messages
@@ -175,7 +175,7 @@ def _text(alert: Alert) -> str:
 
 def _attachment(alert: Alert) -> dict[str, Any]:
     body = alert.body
-    found: dict[str, Any] = {
+    attachment: dict[str, Any] = {
         "fallback": f"[{status_word(body)}] {_plain(headline(body))}",
         "color": _colour(alert),
         "fields": [
@@ -185,8 +185,8 @@ def _attachment(alert: Alert) -> dict[str, Any]:
         "mrkdwn_in": [],
     }
     if body.get("link"):
-        found |= {"title": alert.item, "title_link": body["link"]}
-    return found
+        attachment |= {"title": alert.item, "title_link": body["link"]}
+    return attachment
 
 
 def _card(alert: Alert) -> dict[str, Any]:

@@ -46,10 +46,10 @@ def _evidence_of(body: Mapping[str, Any]) -> list[tuple[str, str]]:
     >>> _evidence_of({"evidence": [found]})
     [('temp', '90.5, expected 70.2 (60 to 75)')]
     """
-    given = body.get("evidence") or ()
+    sent = body.get("evidence") or ()
     names = Evidence.__dataclass_fields__
-    found = [Evidence(**{name: each.get(name) for name in names}) for each in given]
-    lines = [(shown(name), text) for name, text in evidence_lines(found)]
+    evidence = [Evidence(**{name: each.get(name) for name in names}) for each in sent]
+    lines = [(shown(name), text) for name, text in evidence_lines(evidence)]
     more = len(lines) - _MOST_EVIDENCE
     return lines if more <= 0 else [*lines[:_MOST_EVIDENCE], ("…", f"and {more:,} more")]
 

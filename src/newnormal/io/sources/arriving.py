@@ -97,22 +97,22 @@ class ArrivingSource(Source):
         return self._give(arrived, limit)
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the place behind the last batch, and what is held back."""
-        place = self.wrapped.snapshot()
-        if _KEY in place:
+        """Return the position behind the last batch, and what is held back."""
+        position = self.wrapped.snapshot()
+        if _KEY in position:
             raise ParameterError(
-                f"source: expected a snapshot without {_KEY!r}, found {place!r}",
+                f"source: expected a snapshot without {_KEY!r}, found {position!r}",
                 hint=f"{_KEY} is reserved: choose another key",
             )
         facts = self._arrival.facts()
         if self._ready:
             facts["ready"] = [_facts(each) for each in self._ready]
-        return {**place, _KEY: facts}
+        return {**position, _KEY: facts}
 
     def resume(self, snapshot: Mapping[str, Any]) -> bool:
-        """Go to the place of a snapshot, and take up what was held back."""
-        place = {name: value for name, value in snapshot.items() if name != _KEY}
-        if not self.wrapped.resume(place):
+        """Go to the position of a snapshot, and take up what was held back."""
+        position = {name: value for name, value in snapshot.items() if name != _KEY}
+        if not self.wrapped.resume(position):
             return False
         self._arrival = self._new()
         self._ready, self._refused = [], None
@@ -165,45 +165,36 @@ class ArrivingSource(Source):
         batch = self._ready.pop()
         if len(batch) <= limit:
             return batch
-        head, rest = _split(batch, limit)
-        self._ready.append(rest)
-        return head
+        self._ready.append(_part(batch, limit, len(batch)))
+        return _part(batch, 0, limit)
 
     def _rewind(self, before: dict[str, Any], number: int) -> None:
         """Put the other source before the record that ends the input."""
         if not self.wrapped.resume(before):
             return
-        place = before
+        position = before
         while (batch := self.wrapped.next_batch(1)) is not None:
-            found = [*(batch.numbers or ()), *(each.number for each in batch.problems)]
-            if any(each >= number for each in found):
+            numbers = [*(batch.numbers or ()), *(each.number for each in batch.problems)]
+            if any(each >= number for each in numbers):
                 break
-            place = self.wrapped.snapshot()
-        self.wrapped.resume(place)
+            position = self.wrapped.snapshot()
+        self.wrapped.resume(position)
 
 
-def _split(batch: Batch, count: int) -> tuple[Batch, Batch]:
-    """Return the first samples of a batch, and the others."""
-    times, numbers = batch.times, batch.numbers
-    head = Batch(
-        batch.values[:count],
-        None if times is None else times[:count],
-        None if numbers is None else numbers[:count],
-        tuple(each for each in batch.problems if each.before < count),
-        batch.zone,
-    )
-    rest = Batch(
-        batch.values[count:],
-        None if times is None else times[count:],
-        None if numbers is None else numbers[count:],
+def _part(batch: Batch, begin: int, end: int) -> Batch:
+    """Return samples of a batch, with the problems before them."""
+    rows = slice(begin, end)
+    return Batch(
+        batch.values[rows],
+        None if batch.times is None else batch.times[rows],
+        None if batch.numbers is None else batch.numbers[rows],
         tuple(
-            replace(each, before=each.before - count)
-            for each in batch.problems
-            if each.before >= count
+            replace(problem, before=problem.before - begin)
+            for problem in batch.problems
+            if problem.before >= begin and (problem.before < end or end == len(batch))
         ),
         batch.zone,
     )
-    return head, rest
 
 
 def _facts(batch: Batch) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from newnormal.errors import InputError
 from newnormal.tabular import Problem, Reading
 from newnormal.types import Floats, Times
 
-# The hint of an error about a place in the input.
+# The hint of an error about a position in the input.
 FRESH = "delete the state file to read the input from the start"
 
 
@@ -49,9 +49,9 @@ class Batch:
     def __post_init__(self) -> None:
         values: object = self.values
         if not isinstance(values, np.ndarray):
-            found = type(values).__name__
+            kind = type(values).__name__
             raise InputError(
-                f"Batch.values: expected an array of shape (T, C), found a {found}",
+                f"Batch.values: expected an array of shape (T, C), found a {kind}",
                 hint="newnormal.testing.check_source checks a source",
             )
 
@@ -117,13 +117,13 @@ class Source(ABC):
     second and return an empty batch: between two batches `watch` applies feedback and handles
     signals. None is the end of the input; it is returned again if asked again.
 
-    **A snapshot** is the place behind the last batch: a dictionary of JSON values (`kind` and
+    **A snapshot** is the position behind the last batch: a dictionary of JSON values (`kind` and
     `feedback` are reserved keys). It is taken before every batch, so it must be cheap, and it goes
     into the state file together with what was learned from the samples before it. Include what
     tells your input from another, such as its address.
 
     **Resuming**: a new source, which has delivered nothing, gets a snapshot that an earlier one
-    returned. It goes to that place and returns True. If the snapshot belongs to another input it
+    returned. It goes to that position and returns True. If the snapshot belongs to another input it
     returns False: `watch` then closes it, and makes another to read from the beginning. `resume`
     may also be called in the middle of the stream, with a snapshot of this very source (`--strict`
     does, to end exactly before a bad record).
@@ -158,10 +158,10 @@ class Source(ABC):
 
     @abstractmethod
     def snapshot(self) -> dict[str, Any]:
-        """Return the place behind the last batch as JSON values."""
+        """Return the position behind the last batch as JSON values."""
 
     def resume(self, snapshot: Mapping[str, Any]) -> bool:
-        """Go to the place of a snapshot; return False if it belongs to another input."""
+        """Go to the position of a snapshot; return False if it belongs to another input."""
         del snapshot
         return False
 

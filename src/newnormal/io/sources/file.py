@@ -24,9 +24,9 @@ class Recent:
     Parameters
     ----------
     count
-        How many bytes before a place are needed.
+        How many bytes before a position are needed.
     offset
-        The place where reading begins.
+        The position where reading begins.
     before
         The bytes before it.
 
@@ -41,7 +41,7 @@ class Recent:
 
     def __init__(self, count: int, offset: int = 0, before: bytes = b"") -> None:
         self._count = count
-        self._pieces: deque[tuple[int, bytes]] = deque()  # with the places where they begin
+        self._pieces: deque[tuple[int, bytes]] = deque()  # with the positions where they begin
         self._end = offset
         if before:
             self._pieces.append((offset - len(before), before))
@@ -52,7 +52,7 @@ class Recent:
         self._end += len(piece)
 
     def before(self, offset: int) -> bytes:
-        """Return the last bytes before a place."""
+        """Return the last bytes before a position."""
         start = max(offset - self._count, 0)
         return b"".join(
             piece[max(start - at, 0) : offset - at]
@@ -61,9 +61,9 @@ class Recent:
         )
 
     def forget(self, offset: int, *, between: bool = False) -> None:
-        """Drop what is not needed for places from `offset` on.
+        """Drop what is not needed for positions from `offset` on.
 
-        With `between` only the places `offset` and the end are left: a line is being skipped.
+        With `between` only the positions `offset` and the end are left: a line is being skipped.
         """
         if between and self._end - offset > 2 * self._count:
             here, end = self.before(offset), self.before(self._end)
@@ -73,15 +73,15 @@ class Recent:
             self._pieces.popleft()
 
 
-_HEAD = 4096  # bytes of a text's beginning, and before a place, that tell it from others
+_HEAD = 4096  # bytes of a text's beginning, and before a position, that tell it from others
 
 
 class FileSource(LineSource):
-    """Lines of a file. A snapshot has its path, the place, and digests of the text around it.
+    """Lines of a file. A snapshot has its path, the position, and digests of the text around it.
 
-    A place is one in the text, after decompression and as UTF-8. It belongs to every file that has
-    the same text up to it, whatever that is called. A FIFO has no places: one stream through it
-    cannot be told from another.
+    A position is one in the text, after decompression and as UTF-8. It belongs to every file with
+    the same text up to it, whatever its name. A FIFO has no positions: one stream through it cannot
+    be told from another.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class FileSource(LineSource):
         return self._resolved
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the path, the place, and digests of the beginning and of the text before it."""
+        """Return the path, the position, and digests of the beginning and of the text before it."""
         if not self._opened.seekable:
             return {"path": self._resolved, "stream": True, "layout": self._layout.facts()}
         head = min(self._offset, _HEAD)
@@ -123,36 +123,36 @@ class FileSource(LineSource):
         }
 
     def resume(self, snapshot: Mapping[str, Any]) -> bool:
-        """Go to a snapshot's place, if it is one in this file's text."""
+        """Go to a snapshot's position, if it is one in this file's text."""
         if not self._opened.seekable:
             return snapshot.get("stream") is True and snapshot.get("path") == self._resolved
         if snapshot.get("stream") is True:
             return False
-        place = _FilePosition.of(snapshot)
+        position = _FilePosition.of(snapshot)
         # Files of one kind have the same first line: with no more than that, the path decides.
-        if place.line <= 1 and place.path != self._resolved:
+        if position.line <= 1 and position.path != self._resolved:
             return False
-        before = self._go_to(place)
+        before = self._go_to(position)
         if (
             before is None
             or _digest(before) != snapshot.get("tail_sha256")
-            or _digest(self._head[: place.head]) != snapshot.get("sha256")
+            or _digest(self._head[: position.head]) != snapshot.get("sha256")
         ):
             self._opened.begin_again()
             self._head, self._recent = b"", Recent(_HEAD)
             self._restart(0, 0)
             return False
         self._layout.restore(snapshot.get("layout"))
-        self._recent = Recent(_HEAD, place.offset, before)
-        self._restart(place.offset, place.line, place.newline)
-        self._resolved = place.path or self._resolved
+        self._recent = Recent(_HEAD, position.offset, before)
+        self._restart(position.offset, position.line, position.newline)
+        self._resolved = position.path or self._resolved
         return True
 
-    def _go_to(self, place: _FilePosition) -> bytes | None:
-        """Go to a place, and return the text before it; None if it ends before it."""
-        opened, offset = self._opened, place.offset
+    def _go_to(self, position: _FilePosition) -> bytes | None:
+        """Go to a position, and return the text before it; None if it ends before it."""
+        opened, offset = self._opened, position.offset
         try:
-            opened.begin_again(place.encoding)
+            opened.begin_again(position.encoding)
             if opened.plain and isinstance(opened.raw, RawFile):
                 self._head = opened.raw.range(0, min(offset, _HEAD))
                 before = opened.raw.range(max(offset - _HEAD, 0), offset)
@@ -215,7 +215,7 @@ class FileSource(LineSource):
 
 @dataclass(frozen=True)
 class _FilePosition:
-    """The place of a snapshot."""
+    """The position of a snapshot."""
 
     path: str | None
     offset: int
@@ -226,7 +226,7 @@ class _FilePosition:
 
     @classmethod
     def of(cls, snapshot: Mapping[str, Any]) -> _FilePosition:
-        """Return a snapshot's place; a StateError if it has none."""
+        """Return a snapshot's position; a StateError if it has none."""
         head, offset, line = (_whole(snapshot, name) for name in ("head", "offset", "line"))
         if head > min(offset, _HEAD):
             raise StateError(

@@ -135,25 +135,25 @@ class FileLines:
         before = tailing.files.forms.get(tailed.family)
         if before is not None:  # a file that was cut short goes on without its header
             parser = self._restored(before)
-            found = parser.parse_many(texts, piece.first)
+            samples = parser.parse_many(texts, piece.first)
             first = next((at for at, text in enumerate(texts) if text.strip()), None)
-            if first is None or first not in {at for at, _ in found.errors}:
-                return parser, found, len(texts)
+            if first is None or first not in {at for at, _ in samples.errors}:
+                return parser, samples, len(texts)
         if tailed.offset:  # its beginning is passed over
             parser = self._new()
             parser.parse_many(self._head(tailed), 1)
-            found = parser.parse_many(texts, piece.first)
-            return parser, _cut(found, first=0), len(texts)
+            samples = parser.parse_many(texts, piece.first)
+            return parser, _cut(samples, first=0), len(texts)
         # Where a line is bad, times may be found in the lines before it alone.
         for count in (len(texts), *(few for few in _FEW if few < len(texts))):
             parser = self._new()
-            found = parser.parse_many(texts[:count], piece.first)
+            samples = parser.parse_many(texts[:count], piece.first)
             if parser.time is not None or not parser.has_plan:
                 break
-        return parser, found, count
+        return parser, samples, count
 
     def _head(self, tailed: Tailed) -> list[str]:
-        """Return the first lines of a file, before its place."""
+        """Return the first lines of a file, before its position."""
         with tailed.path.open("rb") as file:
             head = file.read(min(tailed.offset, CHUNK))
         lines = head.split(b"\n")[:-1]
@@ -207,9 +207,9 @@ class FileLines:
             names = StreamNames(self._by)
             keys = list(itertools.compress(samples.keys, taken.tolist()))
             codes = names.codes(keys)
-            places = samples.rows[taken].tolist()
+            rows = samples.rows[taken].tolist()
             wrong += [
-                (places[at], names.error(int(codes[at]), keys[at]))
+                (rows[at], names.error(int(codes[at]), keys[at]))
                 for at in np.flatnonzero(codes < 0).tolist()
             ]
             good = codes >= 0
@@ -225,15 +225,15 @@ class FileLines:
 
 def _check_kind(head: bytes) -> None:
     """Raise an InputError for a file that is no text of 8 bits."""
-    found = encoding_of(head, ended=False)
-    if found is not None and found.startswith(("UTF-16", "UTF-32")):
-        raise InputError(f"expected text in UTF-8 or an encoding of 8 bits, found {found}")
+    encoding = encoding_of(head, ended=False)
+    if encoding is not None and encoding.startswith(("UTF-16", "UTF-32")):
+        raise InputError(f"expected text in UTF-8 or an encoding of 8 bits, found {encoding}")
     if is_binary(head):
         raise InputError("expected lines of CSV or JSON, found binary data")
 
 
 def _cut(samples: ParsedSamples, first: int) -> ParsedSamples:
-    """Return samples without those of lines before a place, which were held."""
+    """Return samples without those of lines before a position, which were held."""
     kept = samples.rows >= first
     times, labels = samples.times, samples.labels
     return ParsedSamples(

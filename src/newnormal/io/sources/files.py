@@ -37,7 +37,7 @@ class FilesSource(PullSource):
     """Follows files of CSV or JSON lines: those that patterns name, and new ones as they come.
 
     Each complete line is a sample, given once: files are followed when they are renamed, copied and
-    cut short, or compressed. The place of a source has that of each file.
+    cut short, or compressed. The position of a source has that of each file.
 
     Options: `paths`, patterns; `stream`, what a file's stream is called (``"{name}"``), or `by`,
     the columns that name it; `from`, ``"beginning"`` or ``"end"``; `format`, `encoding`,
@@ -97,10 +97,10 @@ class FilesSource(PullSource):
     def next_batch(self, limit: int) -> Sequence[Arrival]:
         """Return the samples of the next lines of all files in turn."""
         with self._working:
-            found, tired = self._filled(limit)
-        if not found and not tired:
+            arrivals, tired = self._filled(limit)
+        if not arrivals and not tired:
             self._ended.wait(max(0.0, min(self._next - time.monotonic(), self.pause)))
-        return found
+        return arrivals
 
     def _filled(self, limit: int) -> tuple[list[Arrival], bool]:
         """Return samples, and whether there may be more at once."""
@@ -145,8 +145,8 @@ class FilesSource(PullSource):
         own: dict[str, list[int]] = {}
         for at, stream in enumerate(rows.streams):
             own.setdefault(stream, []).append(at)
-        for stream, places in own.items():
-            times, values = rows.times[places], rows.values[places]
+        for stream, numbers in own.items():
+            times, values = rows.times[numbers], rows.values[numbers]
             yield from self._arrival(fitting_name(stream), names, times, values)
 
     def _arrival(
@@ -182,38 +182,38 @@ class FilesSource(PullSource):
         name = tailed.family.base or folder
         return fitting_name(self._stream.replace("{folder}", folder).replace("{name}", name))
 
-    # ------------------------------------------------------------------ places
+    # ------------------------------------------------------------------ positions
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the place in each file, compressed: there may be thousands."""
+        """Return the position in each file, compressed: there may be thousands."""
         kinds: dict[tuple[str, ...], int] = {}
         streams = {
             name: kinds.setdefault(channels, len(kinds))
             for name, channels in self._channels.items()
         }
-        found = {
+        content = {
             "files": self._tailing.files.to_json(),
             "streams": streams,
             "channels": [list(each) for each in kinds],
         }
-        text = json.dumps(found, separators=(",", ":")).encode()
+        text = json.dumps(content, separators=(",", ":")).encode()
         return {
             "paths": list(self._paths),
             "files": base64.b64encode(zlib.compress(text, 1)).decode(),
         }
 
     def resume(self, snapshot: Mapping[str, Any]) -> bool:
-        """Go to the place in each file, unless the paths are all others."""
+        """Go to the position in each file, unless the paths are all others."""
         paths, packed = snapshot.get("paths"), snapshot.get("files")
         try:
             if not isinstance(paths, list) or not isinstance(packed, str):
                 raise TypeError
             if not set(paths) & set(self._paths):
                 return False
-            found = json.loads(zlib.decompress(base64.b64decode(packed)))
-            kinds = [tuple(each) for each in found["channels"]]
-            self._channels = {name: kinds[at] for name, at in found["streams"].items()}
-            self._tailing.files.restore(found["files"])
+            content = json.loads(zlib.decompress(base64.b64decode(packed)))
+            kinds = [tuple(each) for each in content["channels"]]
+            self._channels = {name: kinds[at] for name, at in content["streams"].items()}
+            self._tailing.files.restore(content["files"])
         except (TypeError, ValueError, KeyError, IndexError, zlib.error) as error:
             raise StateError(
                 f"source {self.name}: expected the places of files, found something else",
@@ -270,8 +270,8 @@ class FilesSource(PullSource):
         streams = (
             "" if self._by else f" of {len({self._stream_of(each) for each in files}):,} streams"
         )
-        found = ", ".join(channels[:5]) + (", …" if len(channels) > 5 else "")
-        return f"{count}{streams}, {size:,} bytes; the columns are {found or 'not known yet'}"
+        columns = ", ".join(channels[:5]) + (", …" if len(channels) > 5 else "")
+        return f"{count}{streams}, {size:,} bytes; the columns are {columns or 'not known yet'}"
 
     def close(self) -> None:
         """Close what is open."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from newnormal.tabular.text.compression import COMPRESSED
 from newnormal.tabular.text.file_names import ENDINGS
 
-EDGE = 4096  # bytes of the beginning, and before a place, that tell a text from others
+EDGE = 4096  # bytes of the beginning, and before a position, that tell a text from others
 
 _DAY = r"(?:19|20)\d\d(?P<dash>[-_.]?)(?:0[1-9]|1[0-2])(?P=dash)(?:0[1-9]|[12]\d|3[01])"
 _WHEN = rf"(?P<date>{_DAY}(?:[-_.T]?\d\d(?:[-_.:]?\d\d){{0,2}})?)(?:-(?P<run>\d{{1,10}}))?$"
@@ -78,10 +78,10 @@ def file_name(name: str) -> FileName:
             rest, compressed = rest[: -len(ending)], True
             break
     number = 0
-    if found := _NUMBER.search(rest):
-        rest, number = rest[: found.start()], int(found[1])
-    elif found := _KEPT.search(rest):
-        rest, number = rest[: found.start()], 1
+    if ending_match := _NUMBER.search(rest):
+        rest, number = rest[: ending_match.start()], int(ending_match[1])
+    elif ending_match := _KEPT.search(rest):
+        rest, number = rest[: ending_match.start()], 1
     rest, date, run = _without_date(rest)
     stem, point, ending = rest.rpartition(".")
     if point and stem and f".{ending.lower()}" in ENDINGS:
@@ -95,10 +95,14 @@ def file_name(name: str) -> FileName:
 
 def _without_date(name: str) -> tuple[str, str, int]:
     """Return a name without the date at its end, the date's digits, and the number behind it."""
-    found = _ALL_DATE.match(name) or _DATE.search(name)
-    if found is None:
+    date_match = _ALL_DATE.match(name) or _DATE.search(name)
+    if date_match is None:
         return name, "", 0
-    return name[: found.start()], re.sub(r"\D", "", found["date"]), int(found["run"] or 0)
+    return (
+        name[: date_match.start()],
+        re.sub(r"\D", "", date_match["date"]),
+        int(date_match["run"] or 0),
+    )
 
 
 def is_passed_over(name: str) -> bool:
@@ -181,17 +185,17 @@ class Folders:
             Families of which every file matters.
         """
         self.problem = ""
-        found: dict[Ident, FolderEntry] = {}
+        entries: dict[Ident, FolderEntry] = {}
         for folder, patterns in self._folders().items():
             for each in self._entries(folder, patterns, inodes, families):
-                known = found.get(each.ident)
+                known = entries.get(each.ident)
                 if known is None or each.matched > known.matched:
-                    found[each.ident] = each
-        return found
+                    entries[each.ident] = each
+        return entries
 
     def _folders(self) -> dict[str, list[str]]:
         """Return the patterns of names by folder."""
-        found: dict[str, list[str]] = {}
+        tails: dict[str, list[str]] = {}
         for pattern in self._patterns:
             head, tail = (pattern, "*") if os.path.isdir(pattern) else os.path.split(pattern)
             if tail == "**":
@@ -200,8 +204,8 @@ class Folders:
             if glob.has_magic(head):
                 folders = sorted(filter(os.path.isdir, glob.iglob(head, recursive=True)))
             for folder in folders:
-                found.setdefault(folder.rstrip(os.sep) or os.sep, []).append(tail)
-        return found
+                tails.setdefault(folder.rstrip(os.sep) or os.sep, []).append(tail)
+        return tails
 
     def _entries(
         self,
@@ -220,9 +224,9 @@ class Folders:
         with entries:
             # A link is passed over where the file itself is there, too.
             for each in sorted(entries, key=lambda each: each.is_symlink()):
-                found = _entry(folder, each, patterns, inodes, families)
-                if found is not None:
-                    yield found
+                entry = _entry(folder, each, patterns, inodes, families)
+                if entry is not None:
+                    yield entry
 
 
 def _entry(

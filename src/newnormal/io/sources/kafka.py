@@ -88,8 +88,8 @@ class KafkaSamples:
         count = len(self._ready)
         while True:
             part = self._ready[:count]
-            found = together([value for each in part for value in each.values], limit)
-            if sum(len(each.times) for each in found) <= limit:
+            arrivals = together([value for each in part for value in each.values], limit)
+            if sum(len(each.times) for each in arrivals) <= limit:
                 break
             if count == 1:
                 return self._take_part(limit)
@@ -97,7 +97,7 @@ class KafkaSamples:
         for each in part:
             behind[each.partition] = each.behind
         del self._ready[:count]
-        return found
+        return arrivals
 
     def _take_part(self, limit: int) -> list[Arrival]:
         """Return the first samples of a message with many; its offset counts with the last."""
@@ -105,12 +105,12 @@ class KafkaSamples:
         samples = limit
         while True:
             count = _count_of(first.values, samples) if samples else limit
-            found = together(first.values[:count], limit)
-            if sum(len(each.times) for each in found) <= limit:
+            arrivals = together(first.values[:count], limit)
+            if sum(len(each.times) for each in arrivals) <= limit:
                 break
             samples //= 2
         self._ready[0] = first._replace(values=first.values[count:])
-        return found
+        return arrivals
 
     def _values(self, message: Message) -> list[PayloadValue]:
         payload = message.value()
@@ -254,8 +254,8 @@ class KafkaSource(PullSource):
 
     def notice(self) -> str:
         """Return what is wrong."""
-        found = [*self._member.notices(), self._samples.notice()]
-        return "; ".join(each for each in found if each)
+        notices = [*self._member.notices(), self._samples.notice()]
+        return "; ".join(each for each in notices if each)
 
     def check(self) -> str:
         """Ask which topics there are, without joining the group."""
@@ -269,10 +269,7 @@ class KafkaSource(PullSource):
             )
         named = ", ".join(wanted[:_SHOWN]) + (", ..." if len(wanted) > _SHOWN else "")
         partitions = sum(len(topics[each].partitions) for each in wanted)
-        return (
-            f"cluster {cluster} at {self._cluster.servers} ({self._cluster.protection}); "
-            f"topics {named}, {partitions} partitions"
-        )
+        return f"{self._cluster.described(cluster)}; topics {named}, {partitions} partitions"
 
     def close(self) -> None:
         """Leave the group."""

@@ -98,20 +98,20 @@ class Backlog(Generic[K, T]):
         heads = [(queue[0].time, at) for at, queue in enumerate(self._queues.values()) if queue]
         queues = list(self._queues.values())
         heapq.heapify(heads)
-        found: list[T] = []
-        while heads and len(found) < count and size > 0:
+        items: list[T] = []
+        while heads and len(items) < count and size > 0:
             time, at = heads[0]
             if time > until:
                 break
             held = queues[at].popleft()
-            found.append(held.item)
+            items.append(held.item)
             self.size -= held.size
             size -= held.size
             if queues[at]:
                 heapq.heapreplace(heads, (queues[at][0].time, at))
             else:
                 heapq.heappop(heads)
-        return found
+        return items
 
     def ahead(self) -> list[K]:
         """Return the partitions that hold messages for which others have to catch up."""

@@ -72,12 +72,12 @@ class KafkaTopics:
         absent = []
         for each, pattern in self._topics.items():
             if pattern is None:
-                found = {each} & set(existing)
+                matching = {each} & set(existing)
             else:
-                found = {name for name in existing if pattern.match(name)}
-                found = {name for name in found if not name.startswith("__")}  # Kafka's own
-            wanted |= found
-            absent += [] if found else [each]
+                matching = {name for name in existing if pattern.match(name)}
+                matching = {name for name in matching if not name.startswith("__")}  # Kafka's own
+            wanted |= matching
+            absent += [] if matching else [each]
         return sorted(wanted), absent
 
 
@@ -143,27 +143,27 @@ class GroupMember:
 
     def metadata(self) -> tuple[str | None, dict[str, Any]]:
         """Return the id of the cluster and its topics; only before `messages`."""
-        found = self._cluster.metadata(self._consumer, FIRST_ANSWER)
-        return found.cluster_id, _readable(found.topics)
+        metadata = self._cluster.metadata(self._consumer, FIRST_ANSWER)
+        return metadata.cluster_id, _readable(metadata.topics)
 
     def messages(self, limit: int) -> list[Message]:
         """Return the next messages, at most `limit`; wait for them for a second at most."""
         self._look()
         until = self._clock() + _JOINING
         while True:
-            found = self._next(limit)
+            messages = self._next(limit)
             settled = self._assigned and not self._backlog.is_anyone_behind
-            if found or settled or self._clock() >= until:
-                return found
+            if messages or settled or self._clock() >= until:
+                return messages
 
     def _next(self, limit: int) -> list[Message]:
-        found = self._backlog.take(limit, _BATCH)
-        if not found or (len(found) < limit and self._backlog.size < _HELD):
-            if not self._fetch(limit - len(found), 0.0 if found else _WAIT):
-                found = []  # what was taken comes again
-            found += self._backlog.take(limit - len(found), _BATCH)
+        messages = self._backlog.take(limit, _BATCH)
+        if not messages or (len(messages) < limit and self._backlog.size < _HELD):
+            if not self._fetch(limit - len(messages), 0.0 if messages else _WAIT):
+                messages = []  # what was taken comes again
+            messages += self._backlog.take(limit - len(messages), _BATCH)
         self._balance()
-        return found
+        return messages
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Report offsets to the broker, for programs that show how far a group is behind."""
@@ -196,22 +196,22 @@ class GroupMember:
         while limit > 0:
             began = self._clock()
             asked = max(1, min(_SLICE, limit, _BATCH // self._mean))
-            found = self._consumer.consume(asked, timeout=wait)
+            messages = self._consumer.consume(asked, timeout=wait)
             self._backlog.waited(self._clock() - began, self._paused)
             self._cluster.troubles.check()
             kept = kept and not self._moved
-            if self._revoked and found and self._assigned:
+            if self._revoked and messages and self._assigned:
                 self._begin()  # they may be of before: all are fetched again
-                found = []
+                messages = []
             self._moved = self._revoked = False
             before = self._backlog.size
-            for each in found:
+            for each in messages:
                 self._take(each)
-            if found:
-                self._mean = max(_OVERHEAD, (self._backlog.size - before) // len(found))
-            if len(found) < asked or self._backlog.size >= _HELD:
+            if messages:
+                self._mean = max(_OVERHEAD, (self._backlog.size - before) // len(messages))
+            if len(messages) < asked or self._backlog.size >= _HELD:
                 break
-            limit -= len(found)
+            limit -= len(messages)
             wait = 0.0
         return kept
 
@@ -312,19 +312,19 @@ class GroupMember:
         if now < self._look_at and not silent:
             return
         try:
-            found = self._consumer.list_topics(timeout=_ANSWER)
+            metadata = self._consumer.list_topics(timeout=_ANSWER)
         except KafkaException:
             self._silent_since = now if self._silent_since is None else self._silent_since
             return
         self._silent_since = None
         self._cluster.troubles.over()
-        if self.cluster_id not in (None, found.cluster_id):
+        if self.cluster_id not in (None, metadata.cluster_id):
             raise InputError(
                 f"{self._cluster.servers}: expected the cluster {self.cluster_id}, "
-                f"found {found.cluster_id}"
+                f"found {metadata.cluster_id}"
             )
-        self.cluster_id = found.cluster_id
-        topics = _readable(found.topics)
+        self.cluster_id = metadata.cluster_id
+        topics = _readable(metadata.topics)
         self._first = frozenset(topics) if self._first is None else self._first
         wanted, self._absent = self._topics.among(topics)
         before, self._existing = (
@@ -393,22 +393,22 @@ class GroupMember:
 
     def notices(self) -> list[str]:
         """Return what is wrong: with brokers, topics, other consumers, and messages lost."""
-        found = []
+        notices = []
         if self._silent_since is not None and self._clock() - self._silent_since >= _SILENT:
-            found.append(
+            notices.append(
                 f"{self._cluster.servers}: expected a broker to answer, found "
                 f"{self._cluster.troubles.last or 'none that does'}"
             )
         if self._absent:
-            found.append(
+            notices.append(
                 f"no topic {', '.join(self._absent)}: it does not exist, or the user may not see it"
             )
         if self._others:
-            found.append(
+            notices.append(
                 f"another consumer in the group {self._group} has {shown(self._others)}: one "
                 "service a group is supported; stop the other one, or set another group"
             )
-        return found + ([self._odd] if self._odd else [])
+        return notices + ([self._odd] if self._odd else [])
 
 
 def partition_of(message: Message) -> Partition:
@@ -422,9 +422,9 @@ def shown(partitions: Sequence[Partition]) -> str:
     >>> shown([("metrics", 0)]), shown([("m", at) for at in range(7)])
     ('metrics [0]', 'm [0], m [1], m [2], m [3], m [4] and 2 more')
     """
-    found = ", ".join(f"{topic} [{number}]" for topic, number in partitions[:_SHOWN])
+    listed = ", ".join(f"{topic} [{number}]" for topic, number in partitions[:_SHOWN])
     more = len(partitions) - _SHOWN
-    return f"{found} and {more} more" if more > 0 else found
+    return f"{listed} and {more} more" if more > 0 else listed
 
 
 def _readable(topics: Mapping[str, Any]) -> dict[str, Any]:

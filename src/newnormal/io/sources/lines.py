@@ -60,8 +60,8 @@ class ColumnLayout:
 
     def restore(self, facts: object) -> None:
         """Restore what `facts` returned, also in versions that had the two lines alone."""
-        found = facts if isinstance(facts, dict) else {}
-        lines = found.get("opened_by", 0), found.get("settled_by", 0)
+        content = facts if isinstance(facts, dict) else {}
+        lines = content.get("opened_by", 0), content.get("settled_by", 0)
         if not all(isinstance(line, str | None) for line in lines):
             raise StateError(
                 f"place: expected layout with the lines opened_by and settled_by, found {facts!r}",
@@ -69,7 +69,7 @@ class ColumnLayout:
             )
         parser = self._new()
         try:
-            parser.restore(found)
+            parser.restore(content)
         except InputError as error:
             raise self._refusal(error) from None
         except (TypeError, ValueError, AttributeError) as error:
@@ -174,19 +174,11 @@ class LineSource(Source):
         """Return the samples of the next lines, at most `limit` of them."""
         if self._error is not None:
             raise self._error
-        if not self._lines and not self._ended:
-            self._fill()
-        if not self._lines and self._ended:
-            self._layout.check()
-            return None
-        return self._parsed(limit)
+        return None if self._is_done() else self._parsed(limit)
 
     def next_lines(self, limit: int) -> tuple[int, list[bytes]] | None:
         """Return the number of the next line, and lines, at most `limit`; None at the end."""
-        if not self._lines and not self._ended:
-            self._fill()
-        if not self._lines and self._ended:
-            self._layout.check()
+        if self._is_done():
             return None
         count = min(limit, len(self._lines))
         first = self._line + 1
@@ -201,6 +193,15 @@ class LineSource(Source):
     def stop(self) -> bool:
         """Read no more bytes; complete lines that were received are given out."""
         self._ended = True
+        return True
+
+    def _is_done(self) -> bool:
+        """Read lines where there are none; return whether the input has ended."""
+        if not self._lines and not self._ended:
+            self._fill()
+        if self._lines or not self._ended:
+            return False
+        self._layout.check()
         return True
 
     def _fill(self) -> None:
@@ -225,19 +226,19 @@ class LineSource(Source):
         raw = self._lines[len(self._lines) - count :][::-1]
         texts = self.texts(raw, first)
         try:
-            found = self._samples.parse(texts, first)
+            samples = self._samples.parse(texts, first)
         except ColumnLayoutError as error:
             self._error = error
             raise
         self._passed(raw)
-        wrong = [*found.errors]
-        before = np.searchsorted(found.rows, [row for row, _ in wrong]).tolist()
+        wrong = [*samples.errors]
+        before = np.searchsorted(samples.rows, [row for row, _ in wrong]).tolist()
         problems = tuple(
-            Problem(error, first + row, place)
-            for (row, error), place in zip(wrong, before, strict=True)
+            Problem(error, first + row, samples_before)
+            for (row, error), samples_before in zip(wrong, before, strict=True)
         )
-        numbers = (first + found.rows).tolist()
-        return Batch(found.values, found.times, numbers, problems, self._samples.zone)
+        numbers = (first + samples.rows).tolist()
+        return Batch(samples.values, samples.times, numbers, problems, self._samples.zone)
 
     def _passed(self, lines: Sequence[bytes]) -> None:
         """Go behind the next lines."""
@@ -258,7 +259,7 @@ def _of_lines(options: SourceOptions, kind: str | None) -> SourceOptions:
 
 
 class PipeSource(LineSource):
-    """Lines from standard input. It has no places: one pipe cannot be told from another."""
+    """Lines from standard input. It has no positions: one pipe cannot be told from another."""
 
     repeats: ClassVar[bool] = True
 

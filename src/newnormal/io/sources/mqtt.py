@@ -65,12 +65,12 @@ def digest_of(message: MqttMessage) -> bytes:
 
     A broker that sends a message again has to keep its number.
     """
-    found = blake2b(message.number.to_bytes(2, "big"), digest_size=_SIZE)
+    digest = blake2b(message.number.to_bytes(2, "big"), digest_size=_SIZE)
     topic = (message.topic or "").encode()
-    found.update(len(topic).to_bytes(2, "big"))
-    found.update(topic)
-    found.update(message.payload)
-    return found.digest()
+    digest.update(len(topic).to_bytes(2, "big"))
+    digest.update(topic)
+    digest.update(message.payload)
+    return digest.digest()
 
 
 class Delivered:
@@ -132,8 +132,8 @@ class Delivered:
 
     def read(self, text: str) -> None:
         """Add those of a text."""
-        found = b64decode(text)
-        self.add([found[at : at + _SIZE] for at in range(0, len(found), _SIZE)])
+        digests = b64decode(text)
+        self.add([digests[at : at + _SIZE] for at in range(0, len(digests), _SIZE)])
 
 
 class Unread:
@@ -183,9 +183,9 @@ class Unread:
         """Return what people should know; empty: nothing."""
         now = self._clock()
         if self._said_at + _EVERY <= now:
-            found = self._now(now)
-            if found != self._said:
-                self._said, self._said_at = found, now
+            report = self._now(now)
+            if report != self._said:
+                self._said, self._said_at = report, now
         return self._said
 
     def _now(self, now: float) -> str:
@@ -525,11 +525,15 @@ class MqttSource(PullSource):
             if not taken:
                 until = time.monotonic() + _LINGER
             message = connection.messages.popleft()
-            found = self._values(message)
-            values += found
+            message_values = self._values(message)
+            values += message_values
             taken += 1
             size += len(message.payload)
-            samples += len(found) if len(found) < 2 else len({each[::2] for each in found})
+            samples += (
+                len(message_values)
+                if len(message_values) < 2
+                else len({each[::2] for each in message_values})
+            )
         return values
 
     def _values(self, message: MqttMessage) -> list[PayloadValue]:
@@ -550,7 +554,7 @@ class MqttSource(PullSource):
                 raise InputError(
                     f"expected at most {_LARGEST:,} bytes, found {len(message.payload):,}"
                 )
-            found = self._payloads.read(
+            values = self._payloads.read(
                 message.payload, stream=named.stream, received=received, channel=named.channel
             )
         except PlainTextError as error:
@@ -559,13 +563,13 @@ class MqttSource(PullSource):
         except InputError as error:
             self._unread.is_broken(message.topic, error.message)
             return []
-        if found:
+        if values:
             self._unread.is_read(named.pattern)
             if digest:
                 self._digests.append(digest)
         elif lacking := self._payloads.lacking(message.payload):
             self._unread.has_none(named.pattern, message.topic, lacking)
-        return found
+        return values
 
     def _count(self, number: int) -> None:
         """Take note of the number of a message that was not sent before."""
@@ -594,17 +598,17 @@ class MqttSource(PullSource):
 
     def _next_part(self, limit: int) -> list[Arrival]:
         """Return at most so many samples of the last batch."""
-        found: list[Arrival] = []
+        arrivals: list[Arrival] = []
         while self._parts and limit:
             each = self._parts[0]
             if len(each.times) <= limit:
-                found.append(self._parts.pop(0))
+                arrivals.append(self._parts.pop(0))
                 limit -= len(each.times)
                 continue
-            found.append(each._replace(times=each.times[:limit], values=each.values[:limit]))
+            arrivals.append(each._replace(times=each.times[:limit], values=each.values[:limit]))
             self._parts[0] = each._replace(times=each.times[limit:], values=each.values[limit:])
             limit = 0
-        return found
+        return arrivals
 
     def _listened(self, connection: MqttConnection) -> str:
         """Return what came within two seconds."""
@@ -621,11 +625,11 @@ class MqttSource(PullSource):
         streams = len({each.stream for each in values})
         channels = len({each[:2] for each in values})
         topics = ", ".join(self._filters)
-        found = f"{count} messages within {_TRIED:g} s, {channels} channels of {streams} streams"
+        heard = f"{count} messages within {_TRIED:g} s, {channels} channels of {streams} streams"
         bad = self._unread.report()
         return (
             f"{self._broker.address} speaks MQTT {self._broker.version}; subscribed to {topics}; "
-            f"{found}{f'; {bad}' if bad else ''}"
+            f"{heard}{f'; {bad}' if bad else ''}"
         )
 
 

@@ -82,7 +82,7 @@ def read_options(name: str, options: Mapping[str, Any]) -> PrometheusOptions:
     by: tuple[str, ...] = given.texts("by", ())
     without: tuple[str, ...] = given.texts("without", ())
     every = _span(given, "every", "1m")
-    found = PrometheusOptions(
+    checked = PrometheusOptions(
         url=url,
         queries=queries,
         is_one="query" in options,
@@ -101,12 +101,12 @@ def read_options(name: str, options: Mapping[str, Any]) -> PrometheusOptions:
         },
     )
     given.end()
-    if found.every % _MILLISECOND:
+    if checked.every % _MILLISECOND:
         raise ParameterError(
             f"{where}: every: expected whole milliseconds, found {options['every']!r}",
             hint="set the scrape_interval of prometheus.yml",
         )
-    return found
+    return checked
 
 
 def _queries(given: Options) -> dict[str, str]:
@@ -142,8 +142,8 @@ def _naming(where: str, by: Sequence[str], without: Sequence[str], name: str) ->
 
 def _span(given: Options, name: str, default: str) -> int:
     """Return a duration in ns."""
-    found = duration(given.text(name, default), f"{given.where}: {name}")
-    return int(found.astype(np.int64))
+    span = duration(given.text(name, default), f"{given.where}: {name}")
+    return int(span.astype(np.int64))
 
 
 class PrometheusSource(PullSource):
@@ -176,7 +176,7 @@ class PrometheusSource(PullSource):
         self._given = given = read_options(name, options)
         self._every = given.every
         self._api = PrometheusApi(self._where, given.url, clock=clock, **given.connection)
-        # An address may be a secret, and a place is shown to those who look into the log.
+        # An address may be a secret, and a position is shown to those who look into the log.
         self._input = {
             "server": hashlib.sha256(given.url.encode()).hexdigest()[:16],
             "by": list(given.by),
@@ -319,10 +319,10 @@ class PrometheusSource(PullSource):
         size = min(before + grid.size + max(more, 0), _MOST_SIZE)
         asked = QueryGrid(grid.first - before * self._every, size, self._every)
         try:
-            found = self._api.query_range("up", _SCRAPED, asked).series
+            series = self._api.query_range("up", _SCRAPED, asked).series
         except InputError:  # what people asked for themselves says what is wrong
             return known.unasked(grid)
-        newest = found[0].values if found else np.full(asked.size, np.nan)
+        newest = series[0].values if series else np.full(asked.size, np.nan)
         return known.next(grid, asked, newest, longest)
 
     def _named(self, name: str, labels: Mapping[str, str]) -> tuple[str, str]:
@@ -351,18 +351,18 @@ class PrometheusSource(PullSource):
         labels = ", ".join(self._given.by)
         return f"aggregate them, such as avg by ({labels}) (…)" if labels else "set by"
 
-    # ------------------------------------------------------------------ places
+    # ------------------------------------------------------------------ positions
 
     def snapshot(self) -> dict[str, Any]:
         """Return the time up to which all was given out."""
-        found: dict[str, Any] = {**self._input, "time": self._time}
+        snapshot: dict[str, Any] = {**self._input, "time": self._time}
         if self._began is not None and self._time < self._began:
-            found["began"] = self._began
+            snapshot["began"] = self._began
         if self._stream is not None:
-            found["stream"] = self._stream
+            snapshot["stream"] = self._stream
         if self._absent:
-            found["absent"] = self._absent
-        return found
+            snapshot["absent"] = self._absent
+        return snapshot
 
     def resume(self, snapshot: Mapping[str, Any]) -> bool:
         """Go on after a time, unless it was another server or the streams were others."""
@@ -397,8 +397,8 @@ class PrometheusSource(PullSource):
             notes += self._checked(name, series)
         if not total:
             raise InputError(f"{self._where}: expected series, found none at {known}", hint=_TRY_IT)
-        found = f"{total:,} series of {counted(len(streams), 'stream')}"
-        return "; ".join([f"{known}: {found}", *notes])
+        counts = f"{total:,} series of {counted(len(streams), 'stream')}"
+        return "; ".join([f"{known}: {counts}", *notes])
 
     def _checked(self, name: str, series: Sequence[RangeSeries]) -> list[str]:
         """Return what people should know about the series of a query; raise an error if need be."""
@@ -407,12 +407,12 @@ class PrometheusSource(PullSource):
         names = Counter(self._named(name, each.labels) for each in series)
         ((stream, channel), count), *_ = names.most_common(1)
         by = " or ".join(self._given.by)
-        found = sorted({*series[0].labels} - {"__name__"})
+        labels = sorted({*series[0].labels} - {"__name__"})
         lacks = by and not any(label in each.labels for each in series for label in self._given.by)
         if count > 1 and lacks:
             raise InputError(
                 f"{self._where}, {name}: expected series with the label {by}, found "
-                f"{', '.join(found) or 'no label'}",
+                f"{', '.join(labels) or 'no label'}",
                 hint="set by to labels that the series have, or keep them in the query",
             )
         if count > 1:

@@ -92,17 +92,17 @@ def read_matrix(body: bytes, grid: QueryGrid) -> RangeAnswer:
     [RangeSeries(labels={'__name__': 'up'}, values=array([ 1., nan]))]
     """
     try:
-        found = json.loads(body)
+        content = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"expected JSON, found other bytes: {error}",
             hint="url is the part of the address before /api/v1",
         ) from error
     try:
-        data = found["data"]
-        if found["status"] != "success" or data["resultType"] != "matrix":
+        data = content["data"]
+        if content["status"] != "success" or data["resultType"] != "matrix":
             raise InputError("expected a matrix, found another answer")
-        warnings = tuple(str(each)[:_SHOWN] for each in found.get("warnings") or ())
+        warnings = tuple(str(each)[:_SHOWN] for each in content.get("warnings") or ())
         series = [_series(each, grid) for each in data["result"]]
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         if isinstance(error, InputError):
@@ -111,23 +111,23 @@ def read_matrix(body: bytes, grid: QueryGrid) -> RangeAnswer:
     return RangeAnswer(series, warnings)
 
 
-def _series(found: Any, grid: QueryGrid) -> RangeSeries:
-    labels, given = found["metric"], found.get("values") or []
+def _series(content: Any, grid: QueryGrid) -> RangeSeries:
+    labels, points = content["metric"], content.get("values") or []
     if not all(isinstance(each, str) for each in labels.values()):
         raise InputError("expected labels that are texts, found others")
     row: Floats = np.full(grid.size, np.nan)
-    if len(given) == 1:  # by far the most frequent, and an array for it would cost most
-        ((at, value),) = given
+    if len(points) == 1:  # by far the most frequent, and an array for it would cost most
+        ((at, value),) = points
         _put_one(row, grid, at, float(value))
-    elif given:
-        times = np.array([at for at, _ in given], np.float64)
-        values = np.array([float(value) for _, value in given])
+    elif points:
+        times = np.array([at for at, _ in points], np.float64)
+        values = np.array([float(value) for _, value in points])
         with np.errstate(invalid="ignore"):  # times that are infinite
             exact = (times - grid.first / _SECOND) * (_SECOND / grid.step)
-            places = np.rint(exact)
-            good = (np.abs(exact - places) <= _NEAR / grid.step) & np.isfinite(values)
-        good &= (places >= 0) & (places < grid.size)
-        row[places[good].astype(np.int64)] = values[good]
+            nearest = np.rint(exact)
+            good = (np.abs(exact - nearest) <= _NEAR / grid.step) & np.isfinite(values)
+        good &= (nearest >= 0) & (nearest < grid.size)
+        row[nearest[good].astype(np.int64)] = values[good]
     return RangeSeries(labels, row)
 
 
@@ -135,9 +135,9 @@ def _put_one(row: Floats, grid: QueryGrid, at: float, value: float) -> None:
     exact = (at - grid.first / _SECOND) * (_SECOND / grid.step)
     if not (math.isfinite(exact) and math.isfinite(value)):
         return
-    place = round(exact)
-    if 0 <= place < grid.size and abs(exact - place) <= _NEAR / grid.step:
-        row[place] = value
+    nearest = round(exact)
+    if 0 <= nearest < grid.size and abs(exact - nearest) <= _NEAR / grid.step:
+        row[nearest] = value
 
 
 class RangeError(InputError):
@@ -235,7 +235,7 @@ class PrometheusApi:
         InputError
             If there is no answer, or not such a one.
         """
-        found = self._ask(
+        body = self._ask(
             name,
             "query_range",
             {
@@ -247,15 +247,15 @@ class PrometheusApi:
             },
         )
         try:
-            return read_matrix(found, grid)
+            return read_matrix(body, grid)
         except InputError as error:
             raise InputError(f"{self._named(name)}: {error.message}", hint=error.hint) from error
 
     def version(self) -> str:
         """Return the server's version; empty where it does not say."""
         try:
-            found = json.loads(self._ask("", "status/buildinfo", None))
-            return str(found["data"]["version"])[:40]
+            content = json.loads(self._ask("", "status/buildinfo", None))
+            return str(content["data"]["version"])[:40]
         except (InputError, ValueError, LookupError, TypeError, RecursionError):
             return ""
 
@@ -351,8 +351,8 @@ def _refusal(begin: str, answer: httpx.Response, body: bytes) -> InputError:
             f"{begin}: expected an answer, found a redirection ({status})",
             hint="redirections are not followed: set the new address",
         )
-    found = f"{kind or f'status {status}'}: {text}" if text else f"status {status}"
-    message = f"{begin}: expected values, found {found}"
+    problem = f"{kind or f'status {status}'}: {text}" if text else f"status {status}"
+    message = f"{begin}: expected values, found {problem}"
     hint = "begin url with https://" if HTTPS_WANTED in text else _HINTS.get(status)
     if status == HTTPStatus.UNPROCESSABLE_ENTITY:
         return RangeError(message, hint=hint, by_values=kind == "execution")
@@ -364,8 +364,8 @@ def _refusal(begin: str, answer: httpx.Response, body: bytes) -> InputError:
 def _problem(body: bytes) -> tuple[str, str]:
     """Return the kind and the text of an error; a text that is none of Prometheus' has no kind."""
     try:
-        found = json.loads(body)
-        return str(found["errorType"])[:40], " ".join(str(found["error"]).split())[:_SHOWN]
+        content = json.loads(body)
+        return str(content["errorType"])[:40], " ".join(str(content["error"]).split())[:_SHOWN]
     except (ValueError, LookupError, TypeError, RecursionError):
         text = " ".join(body[: 4 * _SHOWN].decode(errors="replace").split())[:_SHOWN]
         return "", "" if text.startswith("<") else text  # a page for browsers says nothing here

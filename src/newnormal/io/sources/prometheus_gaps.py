@@ -44,10 +44,10 @@ def longest_range(query: str) -> int:
 def _longest(query: str) -> int:
     """Return the same of a query without texts and comments."""
     longest = 0
-    for found in _RANGE.finditer(query):
-        over = query[: found.start()].rstrip()
+    for part in _RANGE.finditer(query):
+        over = query[: part.start()].rstrip()
         inner = _longest(_last_group(over)) if over.endswith(")") else 0
-        longest = max(longest, _duration(found[1]) + inner)
+        longest = max(longest, _duration(part[1]) + inner)
     return longest
 
 
@@ -163,7 +163,7 @@ class Gaps(NamedTuple):
         What is counted over that span begins in the gap, and is too low. While it begins before
         the gap, it is not: a counter has gone on meanwhile.
         """
-        found = np.zeros(grid.size, np.bool_)
+        reached = np.zeros(grid.size, np.bool_)
         for begin, end in self.past:
-            found |= (grid.times >= max(end, begin + span)) & (grid.times < end + span)
-        return found & ~self.missing
+            reached |= (grid.times >= max(end, begin + span)) & (grid.times < end + span)
+        return reached & ~self.missing

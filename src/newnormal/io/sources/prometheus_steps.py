@@ -12,7 +12,7 @@ from newnormal.io.sources.prometheus_api import QueryGrid
 from newnormal.types import Bools, Floats, Ints
 
 _FORGOTTEN = 200  # ranges without a stream, after which its channels are forgotten
-_MOST_ABSENT = 500  # channels without a value that a place has
+_MOST_ABSENT = 500  # channels without a value that a position has
 
 
 class StreamChannels:
@@ -28,12 +28,12 @@ class StreamChannels:
         self._absent: dict[str, Sequence[str]] = {}
         self._range = 0
 
-    def of(self, stream: str, found: Iterable[str]) -> tuple[str, ...]:
+    def of(self, stream: str, channels: Iterable[str]) -> tuple[str, ...]:
         """Return all channels of a stream, new ones at the end."""
-        known = self._known.setdefault(stream, {})
+        every = self._known.setdefault(stream, {})
         self._seen[stream] = self._range
-        known.update(dict.fromkeys((*found, *self._absent.pop(stream, ()))))
-        return tuple(known)
+        every.update(dict.fromkeys((*channels, *self._absent.pop(stream, ()))))
+        return tuple(every)
 
     def next_range(self) -> None:
         """Forget streams that have not been seen for long: some come and go."""
@@ -43,7 +43,7 @@ class StreamChannels:
             del self._known[stream], self._seen[stream]
 
     def restore(self, absent: Mapping[str, Sequence[str]]) -> None:
-        """Take up channels that had no value at a place."""
+        """Take up channels that had no value at a position."""
         self._absent = dict(absent)
 
 
@@ -128,7 +128,7 @@ class RangeSamples:
         fitting = np.searchsorted(np.cumsum(self._counts[self._row :]), limit, "right")
         rows = slice(self._row, self._row + int(fitting))
         self._row = rows.stop
-        return [found for at in range(len(self._names)) if (found := self._arrival(at, rows))]
+        return [arrival for at in range(len(self._names)) if (arrival := self._arrival(at, rows))]
 
     def _part(self, limit: int) -> list[Arrival]:
         """Return samples of one time."""
@@ -139,7 +139,7 @@ class RangeSamples:
             self._column = taken[-1] + 1
         else:
             self._row, self._column = self._row + 1, 0
-        return [found for at in taken if (found := self._arrival(at, rows))]
+        return [arrival for at in taken if (arrival := self._arrival(at, rows))]
 
     def _arrival(self, at: int, rows: slice) -> Arrival | None:
         there = self._present[rows, at]
@@ -169,14 +169,14 @@ class RangeSamples:
 
     def absent(self) -> dict[str, list[str]]:
         """Return channels without a value at the last time that was given out."""
-        found: dict[str, list[str]] = {}
+        absent: dict[str, list[str]] = {}
         left = _MOST_ABSENT
         if not self._row:
-            return found
+            return absent
         for at, name in enumerate(self._names):
             row = np.isnan(self._values[at][self._row - 1])
             if left > 0 and row.any() and not row.all():
                 listed = [self._channels[at][each] for each in np.flatnonzero(row).tolist()]
-                found[name] = listed[:left]
+                absent[name] = listed[:left]
                 left -= len(listed)
-        return found
+        return absent

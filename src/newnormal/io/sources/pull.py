@@ -17,7 +17,7 @@ class PullSource(Connector):
     """Where the service fetches samples. Derive from it and name your class in `[sources]`.
 
     Making it reads the options and connects to nothing: the service makes one and closes it to
-    check a configuration. It makes another in a thread of its own, calls `resume` with the place
+    check a configuration. It makes another in a thread of its own, calls `resume` with the position
     that its log has for a source of this name, if there is one, and then repeats: `next_batch`,
     `snapshot`, and once these samples are durable `acknowledge`. After an error it calls `close`,
     waits, makes another one and resumes that.
@@ -34,11 +34,11 @@ class PullSource(Connector):
     arrived, wait for a second at most and return an empty one: between two batches the service may
     stop. None is the end; the service closes the source and reports that.
 
-    **A snapshot** is the place behind the last batch, a dictionary of JSON values. It is written to
-    the log together with the samples of that batch, so a place and the samples before it are kept
-    both or not at all. Include what tells your input from another, such as its address.
+    **A snapshot** is the position behind the last batch, a dictionary of JSON values. It is written
+    to the log together with the samples of that batch, so a position and the samples before it are
+    kept both or not at all. Include what tells your input from another, such as its address.
 
-    **Resuming**: a new source goes to the place of a snapshot and returns True; it returns False
+    **Resuming**: a new source goes to the position of a snapshot and returns True; it returns False
     if that belongs to another input, and then begins where it would without one. Samples that come
     twice are harmless; samples that are left out are lost.
 
@@ -57,11 +57,11 @@ class PullSource(Connector):
 
     @abstractmethod
     def snapshot(self) -> dict[str, Any]:
-        """Return the place behind the last batch as JSON values."""
+        """Return the position behind the last batch as JSON values."""
 
     @abstractmethod
     def resume(self, snapshot: Mapping[str, Any]) -> bool:
-        """Go to the place of a snapshot; return False if it belongs to another input."""
+        """Go to the position of a snapshot; return False if it belongs to another input."""
 
     def acknowledge(self) -> None:
         """Take note that all samples of the last batch are durable."""

@@ -88,7 +88,7 @@ class _StreamColumns:
 
 
 class StreamInput:
-    """Samples of many streams, batch by batch; a place in them as `Source` has it.
+    """Samples of many streams, batch by batch; a position in them as `Source` has it.
 
     Parameters
     ----------
@@ -106,10 +106,10 @@ class StreamInput:
 
     def next_batch(self, limit: int) -> StreamBatch | None:
         """Return the samples of at most `limit` lines; an empty batch if none came; None: end."""
-        found = self.source.next_lines(limit)
-        if found is None:
+        numbered = self.source.next_lines(limit)
+        if numbered is None:
             return self._last()
-        first, raw = found
+        first, raw = numbered
         texts = self.source.texts(raw, first)
         return self._columns.parse(texts, first)
 
@@ -138,11 +138,11 @@ class StreamInput:
         return len(self._columns.facts().get("pending", ()))
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the place behind the last batch as JSON values."""
+        """Return the position behind the last batch as JSON values."""
         return self.source.snapshot()
 
     def resume(self, snapshot: Mapping[str, Any]) -> bool:
-        """Go to the place of a snapshot; return False if it belongs to another input."""
+        """Go to the position of a snapshot; return False if it belongs to another input."""
         return self.source.resume(snapshot)
 
     def close(self) -> None:
@@ -225,11 +225,11 @@ class _LongSource(Source):
         )
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the place behind the last batch, and the samples that are not complete."""
+        """Return the position behind the last batch, and the samples that are not complete."""
         return self._input.snapshot()
 
     def resume(self, snapshot: Mapping[str, Any]) -> bool:
-        """Go to the place of a snapshot."""
+        """Go to the position of a snapshot."""
         return self._input.resume(snapshot)
 
     def stop(self) -> bool:

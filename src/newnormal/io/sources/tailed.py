@@ -1,4 +1,4 @@
-"""A file that is followed: which one it is, and up to which place it was read."""
+"""A file that is followed: which one it is, and up to which position it was read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TURN = 0.2  # s for which it goes forward at most
 
 @dataclass(eq=False, slots=True)
 class Tailed:
-    """A file and the place up to which it was read.
+    """A file and the position up to which it was read.
 
     Attributes
     ----------
@@ -30,17 +30,17 @@ class Tailed:
         The place: bytes of the text and lines before it.
     known, head, tail
         What its text is known by: a number of its first bytes, the digest of these, and that of the
-        bytes before the place.
+        bytes before the position.
     telling
         Whether that tells it from others: it is more than a header, which all of a family have.
     packed
-        Whether it is compressed; the place is one in the text.
+        Whether it is compressed; the position is one in the text.
     gone
         Whether there is no such file now. What is left of it may be in a copy.
     done
         Whether it is compressed and was read to its end.
     skipping
-        Whether the place is within a line that is too long.
+        Whether the position is within a line that is too long.
     size, changed
         In bytes, and when it was written last in ns, as it was seen last.
     facts
@@ -100,7 +100,7 @@ class Tailed:
             self.ident = None
 
     def go_on(self, other: Tailed) -> None:
-        """Take over the place of a file that it has all of the text of."""
+        """Take over the position of a file that it has all of the text of."""
         self.offset, self.line, self.skipping = other.offset, other.line, other.skipping
         self.known, self.head, self.tail = other.known, other.head, other.tail
         self.telling = other.telling
@@ -118,7 +118,7 @@ class Tailed:
         Parameters
         ----------
         head, before
-            The first bytes of the text, and those before the place; at most `EDGE` of them count.
+            The first bytes of the text, and those before the position; at most `EDGE` count.
         """
         edge = min(self.offset, EDGE)
         return (
@@ -129,7 +129,7 @@ class Tailed:
         )
 
     def move(self, before: bytes, raw: bytes, size: int) -> None:
-        """Go `size` bytes forward; `before` and `raw` are bytes before the place and behind it."""
+        """Go `size` bytes forward; `before` and `raw` are bytes before and behind the position."""
         self.offset += size
         self.refused = ""
         tail = raw[max(size - EDGE, 0) : size]
@@ -152,9 +152,9 @@ class Tailed:
         ]
 
     @classmethod
-    def of_json(cls, family: Family, found: list[Any]) -> Tailed:
+    def of_json(cls, family: Family, content: list[Any]) -> Tailed:
         """Return what `to_json` made."""
-        name, ident, offset, line, text, flags, seen, facts = found
+        name, ident, offset, line, text, flags, seen, facts = content
         path = Path(family.folder, name)
         made = cls(family, str(path.parent), path.name, None, offset, line, *text)
         made.ident = None if ident is None else (ident[0], ident[1])
@@ -195,7 +195,7 @@ class TailedLines(NamedTuple):
 
 
 def edges(path: Path, offset: int) -> tuple[bytes, bytes] | None:
-    """Return the first bytes of a file and those before a place; None if it ends before it."""
+    """Return the first bytes of a file and those before a position; None if it ends before it."""
     edge = min(offset, EDGE)
     try:
         with path.open("rb") as file:
@@ -209,8 +209,8 @@ def edges(path: Path, offset: int) -> tuple[bytes, bytes] | None:
 
 def has_text_of(path: Path, tailed: Tailed) -> bool:
     """Whether a file has the text of another one, as far as that is known."""
-    found = edges(path, tailed.offset)
-    return tailed.known > 0 and found is not None and tailed.fits(*found)
+    text = edges(path, tailed.offset)
+    return tailed.known > 0 and text is not None and tailed.fits(*text)
 
 
 def is_beginning(path: Path, size: int, other: Path) -> bool:
@@ -222,7 +222,7 @@ def is_beginning(path: Path, size: int, other: Path) -> bool:
 
 
 class Unpacking:
-    """A compressed file, open at a place in its text.
+    """A compressed file, open at a position in its text.
 
     Attributes
     ----------
@@ -231,9 +231,9 @@ class Unpacking:
     head
         The first bytes of the text, at most `EDGE`, as far as they were read.
     tail
-        The last bytes before the place, at most `EDGE`.
+        The last bytes before the position, at most `EDGE`.
     rest
-        Bytes behind the place.
+        Bytes behind the position.
     ended
         Whether `rest` goes to the end.
     """
@@ -255,7 +255,7 @@ class Unpacking:
         return self._file.read(_READ) or None
 
     def fill(self, count: int) -> None:
-        """Read until there are so many bytes behind the place, or no more."""
+        """Read until there are so many bytes behind the position, or no more."""
         while len(self.rest) < count and not self.ended:
             try:
                 piece = self._poll()
@@ -271,12 +271,12 @@ class Unpacking:
                     self.head += piece[: EDGE - len(self.head)]
 
     def go(self, offset: int) -> bool:
-        """Go forward to a place; return False if it is not there yet, after some time."""
+        """Go forward to a position; return False if it is not there yet, after some time."""
         until = time.monotonic() + _TURN
         while self.offset < offset:
             self.fill(1)
             if not self.rest:
-                return True  # the text ends before the place
+                return True  # the text ends before the position
             self.take(min(len(self.rest), offset - self.offset))
             if time.monotonic() > until and self.offset < offset:
                 return False

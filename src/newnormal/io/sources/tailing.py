@@ -44,7 +44,7 @@ class Tracking:
 
     A file is known by its device and inode and by its text: so one that was renamed is found again,
     and one that has the inode of another is a new one. Where a file is gone, compressed or copied
-    and cut short, another one that has its text up to the place that was read takes its part.
+    and cut short, another one that has its text up to the position that was read takes its part.
 
     Parameters
     ----------
@@ -243,16 +243,16 @@ class Tracking:
     # ------------------------------------------------------------------ as data
 
     def to_json(self) -> list[Any]:
-        """Return all files and their places as JSON values."""
+        """Return all files and their positions as JSON values."""
         return [
             [*family, self.forms.get(family), [each.to_json() for each in members]]
             for family, members in self._families.items()
         ]
 
-    def restore(self, found: list[Any]) -> None:
+    def restore(self, content: list[Any]) -> None:
         """Restore what `to_json` returned."""
         self._from_end = False
-        for folder, base, ending, form, members in found:
+        for folder, base, ending, form, members in content:
             family = Family(folder, base, ending)
             if form is not None:
                 self.forms[family] = form
@@ -278,7 +278,7 @@ def _is_being_made(entry: FolderEntry, names: set[tuple[str, str]]) -> bool:
 def _is_copy(entry: FolderEntry, tailed: Tailed) -> bool:
     """Whether a file has the text of a known one, as far as that is known.
 
-    Of a compressed file only the first bytes are compared: the rest is on the way to the place.
+    Of a compressed file only the first bytes are compared: the rest is on the way to the position.
     """
     if not file_name(entry.name).compressed:
         return has_text_of(entry.path, tailed)
@@ -289,8 +289,8 @@ def _is_copy(entry: FolderEntry, tailed: Tailed) -> bool:
 def _head_of(entry: FolderEntry) -> bytes:
     """Return the first bytes of a file's text; none if it cannot be read."""
     if not file_name(entry.name).compressed:
-        found = edges(entry.path, 0)
-        return b"" if found is None else found[0]
+        text = edges(entry.path, 0)
+        return b"" if text is None else text[0]
     try:
         unpacking = Unpacking(entry.path)
     except (OSError, NewnormalError):
@@ -333,7 +333,7 @@ def _go_to_end(tailed: Tailed) -> None:
 
 
 class Tailing:
-    """Follows files: gives their complete lines, and keeps the place of each.
+    """Follows files: gives their complete lines, and keeps the position of each.
 
     No file stays open but a compressed one that is being read.
 
@@ -383,11 +383,11 @@ class Tailing:
         The family behind the one that was read last comes first.
         """
         # What comes behind a file in doubt waits, too, for the next scan.
-        found = [
+        firsts = [
             next(filter(lambda each: each.waits or each.doubtful, members), None)
             for members in self.files.families
         ]
-        waiting = [each for each in found if each is not None and each.waits]
+        waiting = [each for each in firsts if each is not None and each.waits]
         at = next((n for n, each in enumerate(waiting) if each.family == self._turn), -1) + 1
         return waiting[at:] + waiting[:at]
 
